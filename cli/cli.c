@@ -1,0 +1,275 @@
+/* cli.c: arguments in, sentences out; the same for every subcommand. */
+#include "cli_internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const cli_option cli_common_options[] = {
+    {"json", 0, NULL, "print JSON, one object a line, for programs"},
+    {"help", 'h', NULL, "print this and exit"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_option *cli_option_at(const cli_command *command, int place) {
+    for (const cli_option *o = command->options; o->name != NULL; o++)
+        if (place-- == 0)
+            return o;
+    for (const cli_option *o = cli_common_options; o->name != NULL; o++)
+        if (place-- == 0)
+            return o;
+    return NULL;
+}
+
+/* ---- Parsing ---- */
+
+static int find_option(const cli_command *command, const char *name, size_t length, char letter) {
+    const cli_option *option;
+    for (int place = 0; (option = cli_option_at(command, place)) != NULL; place++) {
+        if (letter != 0 ? option->letter == letter
+                        : strlen(option->name) == length && memcmp(option->name, name, length) == 0)
+            return place;
+    }
+    return -1;
+}
+
+/* One option at argv[*at], with its value if it takes one. */
+static bool parse_option(cli_args *args, int argc, char **argv, int *at) {
+    const char *word = argv[*at];
+    bool is_long = word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    const char *equals = is_long ? strchr(name, '=') : NULL;
+    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    int place = find_option(args->command, name, length, is_long ? 0 : name[0]);
+    if (place < 0 || (!is_long && length != 1)) {
+        cli_usage_error(args, "unknown option %s", word);
+        return false;
+    }
+    const cli_option *option = cli_option_at(args->command, place);
+    if (option->argument == NULL) {
+        if (equals != NULL) {
+            cli_usage_error(args, "--%s takes no value", option->name);
+            return false;
+        }
+        args->values[place] = "";
+        return true;
+    }
+    if (equals == NULL && *at + 1 >= argc) {
+        cli_usage_error(args, "--%s needs a value (%s)", option->name, option->argument);
+        return false;
+    }
+    args->values[place] = equals != NULL ? equals + 1 : argv[++*at];
+    return true;
+}
+
+bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out) {
+    *out = (cli_args){.command = command};
+    bool only_positionals = false;
+    for (int at = 0; at < argc; at++) {
+        if (!only_positionals && strcmp(argv[at], "--") == 0) {
+            only_positionals = true;
+        } else if (!only_positionals && argv[at][0] == '-' && argv[at][1] != '\0') {
+            if (!parse_option(out, argc, argv, &at))
+                return false;
+        } else if (out->positional_count >= command->most) {
+            cli_usage_error(out, "unexpected argument %s", argv[at]);
+            return false;
+        } else {
+            out->positionals[out->positional_count++] = argv[at];
+        }
+    }
+    if (!cli_flag(out, "help") && out->positional_count < command->least) {
+        cli_usage_error(out, "it needs %s", command->arguments);
+        return false;
+    }
+    return true;
+}
+
+const char *cli_positional(const cli_args *args, int index) {
+    return index < args->positional_count ? args->positionals[index] : NULL;
+}
+
+const char *cli_value(const cli_args *args, const char *option) {
+    int place = find_option(args->command, option, strlen(option), 0);
+    return place < 0 ? NULL : args->values[place];
+}
+
+bool cli_flag(const cli_args *args, const char *option) {
+    return cli_value(args, option) != NULL;
+}
+
+bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t high,
+                uint64_t fallback, uint64_t *out) {
+    const char *text = cli_value(args, option);
+    *out = fallback;
+    if (text == NULL)
+        return true;
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < low ||
+        value > high) {
+        cli_usage_error(args, "--%s must be a whole number from %llu to %llu, not \"%s\"", option,
+                        (unsigned long long)low, (unsigned long long)high, text);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* Bytes of one unit, or 0 for an unknown one. */
+static uint64_t unit_bytes(const char *unit) {
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = {
+        {"", 1},
+        {"B", 1},
+        {"kB", 1000},
+        {"KB", 1000},
+        {"MB", 1000000},
+        {"GB", 1000000000},
+        {"KiB", 1 << 10},
+        {"MiB", 1 << 20},
+        {"GiB", 1 << 30},
+        {"TB", 1000000000000},
+        {"TiB", (uint64_t)1 << 40},
+    };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            return units[i].bytes;
+    return 0;
+}
+
+/* Decimal digits with up to six after the point, exactly: "1.5" of a unit. */
+static bool parse_size(const char *text, cli_size *out) {
+    uint64_t whole = 0, millionths = 0, scale = 100000;
+    const char *c = text;
+    if (*c < '0' || *c > '9')
+        return false;
+    for (; *c >= '0' && *c <= '9'; c++) {
+        if (whole > (UINT64_MAX - 9) / 10)
+            return false;
+        whole = 10 * whole + (uint64_t)(*c - '0');
+    }
+    if (*c == '.')
+        for (c++; *c >= '0' && *c <= '9'; c++, scale /= 10)
+            millionths += scale * (uint64_t)(*c - '0');
+    while (*c == ' ')
+        c++;
+    out->percent = strcmp(c, "%") == 0;
+    uint64_t unit = out->percent ? 10000 : unit_bytes(c);
+    if (unit == 0 || whole > UINT64_MAX / 2 / unit)
+        return false;
+    out->bytes =
+        whole * unit + (unit / 1000000) * millionths + (unit % 1000000) * millionths / 1000000;
+    return !out->percent || out->bytes <= 1000000000;
+}
+
+bool cli_size_value(const cli_args *args, const char *option, cli_size *out) {
+    const char *text = cli_value(args, option);
+    *out = (cli_size){.given = text != NULL};
+    if (text == NULL || parse_size(text, out))
+        return true;
+    cli_usage_error(args, "--%s must be a size such as 8GiB, 500MB or 40%%, not \"%s\"", option,
+                    text);
+    return false;
+}
+
+/* ---- Speaking ---- */
+
+int cli_usage_error(const cli_args *args, const char *format, ...) {
+    fprintf(stderr, "cairn %s: ", args->command->name);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "; see cairn %s --help\n", args->command->name);
+    return CLI_USAGE;
+}
+
+int cli_fail(cairn_status status, const cairn_error *err) {
+    char buffer[1024];
+    if (err != NULL && err->status == status && err->message[0] != '\0')
+        fprintf(stderr, "cairn: %s\n", cairn_error_text(err, buffer, sizeof buffer));
+    else
+        fprintf(stderr, "cairn: %s\n", cairn_status_message(status));
+    switch (status) {
+    case CAIRN_OK:
+        return CLI_DONE;
+    case CAIRN_INFEASIBLE:
+        return CLI_NO_FIT;
+    case CAIRN_ENOMEM:
+    case CAIRN_EIO:
+    case CAIRN_ESYSTEM:
+        return CLI_SYSTEM;
+    default:
+        return CLI_WRONG_INPUT;
+    }
+}
+
+static char *next_buffer(void) {
+    static char ring[8][32];
+    static unsigned turn;
+    return ring[turn++ % 8];
+}
+
+const char *cli_bytes(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    char *buffer = next_buffer();
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024;
+    snprintf(buffer, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return buffer;
+}
+
+const char *cli_time(int64_t nanoseconds) {
+    char *buffer = next_buffer();
+    double value = (double)nanoseconds;
+    if (value < 1e3)
+        snprintf(buffer, 32, "%.0f ns", value);
+    else if (value < 1e6)
+        snprintf(buffer, 32, "%.1f us", value / 1e3);
+    else if (value < 1e9)
+        snprintf(buffer, 32, "%.2f ms", value / 1e6);
+    else
+        snprintf(buffer, 32, "%.3f s", value / 1e9);
+    return buffer;
+}
+
+int cli_emit(cairn_text *text, const char *path) {
+    cairn_error err = {0};
+    cairn_status status = CAIRN_OK;
+    if (path == NULL || strcmp(path, "-") == 0) {
+        if (fwrite(text->data, 1, text->length, stdout) != text->length) {
+            err.status = status = CAIRN_EIO;
+            snprintf(err.message, sizeof err.message, "cannot write to standard output");
+        }
+    } else {
+        status = cairn_text_save(text, path, &err);
+    }
+    cairn_text_release(text);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+/* ---- Help ---- */
+
+void cli_print_help(const cli_command *command) {
+    printf("Usage: cairn %s%s%s [options]\n\n%s\n\nOptions:\n", command->name,
+           command->arguments[0] ? " " : "", command->arguments, command->details);
+    const cli_option *option;
+    for (int place = 0; (option = cli_option_at(command, place)) != NULL; place++) {
+        char left[64];
+        char letter[8] = "    ";
+        if (option->letter != 0)
+            snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name,
+                 option->argument != NULL ? " " : "",
+                 option->argument != NULL ? option->argument : "");
+        printf("  %-30s %s\n", left, option->help);
+    }
+}

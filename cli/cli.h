@@ -1,0 +1,66 @@
+/* cli.h: how the subcommands of `cairn` are declared and how they read their arguments.
+ *
+ * A subcommand is one file with one cli_command and one line in commands.def. Its options are a
+ * table, from which parsing, --help, the man page and the shell completions all follow. */
+#ifndef CLI_H
+#define CLI_H
+
+#include "cairn.h"
+
+/* Exit codes of the command. */
+enum { CLI_DONE = 0, CLI_WRONG_INPUT = 1, CLI_USAGE = 2, CLI_NO_FIT = 3, CLI_SYSTEM = 4 };
+
+typedef struct cli_option {
+    const char *name;     /* without the dashes */
+    char letter;          /* short form, or 0 */
+    const char *argument; /* "FILE", or NULL for a flag */
+    const char *help;
+} cli_option;
+
+typedef struct cli_args cli_args;
+
+typedef struct cli_command {
+    const char *name;
+    const char *arguments;     /* "MODEL" */
+    int least, most;           /* number of positional arguments */
+    const char *summary;       /* one line, for the list of commands */
+    const char *details;       /* paragraphs for --help and the man page */
+    const cli_option *options; /* ends with a NULL name; --help and --json need not be listed */
+    int (*run)(const cli_args *args);
+} cli_command;
+
+/* ---- What was given ---- */
+
+const char *cli_positional(const cli_args *args, int index); /* NULL: not given */
+const char *cli_value(const cli_args *args, const char *option);
+bool cli_flag(const cli_args *args, const char *option);
+
+/* A whole number from `low` to `high`; `fallback` when the option is absent. On a bad value these
+ * print a sentence and return false; the command then exits with CLI_USAGE. */
+bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t high,
+                uint64_t fallback, uint64_t *out);
+
+/* "1024", "8GiB", "500MB", "40%". A percentage is given in parts per million of something that the
+ * caller knows. */
+typedef struct cli_size {
+    bool given, percent;
+    uint64_t bytes; /* or parts per million */
+} cli_size;
+bool cli_size_value(const cli_args *args, const char *option, cli_size *out);
+
+/* ---- What is said ---- */
+
+/* "cairn: SENTENCE" on standard error; returns the exit code that the status calls for. */
+int cli_fail(cairn_status status, const cairn_error *err);
+int cli_usage_error(const cli_args *args, const char *format, ...);
+
+/* Bytes for people: "1.5 GiB"; into a ring of static buffers, so several may be used in one call of
+ * printf. Likewise times: "12.3 ms". */
+const char *cli_bytes(uint64_t bytes);
+const char *cli_time(int64_t nanoseconds);
+
+/* Write a text to `path`, or to standard output where it is NULL or "-"; releases the text. Returns
+ * an exit code. */
+int cli_emit(cairn_text *text, const char *path);
+
+#endif

@@ -1,0 +1,29 @@
+/* cli_internal.h: shared by main.c and cli.c only. */
+#ifndef CLI_INTERNAL_H
+#define CLI_INTERNAL_H
+
+#include "cli.h"
+
+#define CLI_MOST_OPTIONS 40
+#define CLI_MOST_POSITIONALS 8
+
+struct cli_args {
+    const cli_command *command;
+    const char *positionals[CLI_MOST_POSITIONALS];
+    int positional_count;
+    const char *values[CLI_MOST_OPTIONS]; /* by place in the table; "" for a flag */
+};
+
+/* Options every subcommand has. */
+extern const cli_option cli_common_options[];
+
+/* The option of a command at a place counted over its own table and then the common one; NULL past
+ * the end. */
+const cli_option *cli_option_at(const cli_command *command, int place);
+
+/* Read argv after the subcommand's name. False after saying what is wrong. */
+bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+
+void cli_print_help(const cli_command *command);
+
+#endif

@@ -1,0 +1,70 @@
+/* main.c: `cairn`, which finds the subcommand and runs it. */
+#include "cli_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define X(name) extern const cli_command cli_command_##name;
+#include "commands.def"
+#undef X
+
+static const cli_command *const commands[] = {
+#define X(name) &cli_command_##name,
+#include "commands.def"
+#undef X
+    NULL,
+};
+
+static void print_overview(void) {
+    puts("Usage: cairn COMMAND [arguments] [options]\n\n"
+         "Trains neural networks inside a memory budget: decides which tensors to keep, which to\n"
+         "compute again and which to park in host memory.\n\nCommands:");
+    for (const cli_command *const *c = commands; *c != NULL; c++)
+        if ((*c)->summary != NULL)
+            printf("  %-10s %s\n", (*c)->name, (*c)->summary);
+    puts("\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.");
+}
+
+static const cli_command *find_command(const char *name) {
+    for (const cli_command *const *c = commands; *c != NULL; c++)
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    return NULL;
+}
+
+static int run(int argc, char **argv) {
+    if (argc < 2) {
+        print_overview();
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_overview();
+        return CLI_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("cairn %s\n", cairn_version());
+        return CLI_DONE;
+    }
+    const cli_command *command = find_command(argv[1]);
+    if (command == NULL) {
+        fprintf(stderr, "cairn: there is no command \"%s\"; see cairn --help\n", argv[1]);
+        return CLI_USAGE;
+    }
+    cli_args args;
+    if (!cli_parse(command, argc - 2, argv + 2, &args))
+        return CLI_USAGE;
+    if (cli_flag(&args, "help")) {
+        cli_print_help(command);
+        return CLI_DONE;
+    }
+    return command->run(&args);
+}
+
+int main(int argc, char **argv) {
+    int code = run(argc, argv);
+    if (fflush(stdout) != 0 && code == CLI_DONE) {
+        fprintf(stderr, "cairn: cannot write to standard output\n");
+        code = CLI_SYSTEM;
+    }
+    return code;
+}

@@ -1,0 +1,19 @@
+/* cairn.h: the whole public interface of libcairn.
+ *
+ *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> report
+ *
+ * One header per stage; a program may include only those it needs. Conventions that hold
+ * throughout:
+ *
+ * - Functions that can fail return cairn_status and fill an optional cairn_error. See base.h.
+ * - `const T *` arguments are borrowed for the call. `T **out` is the caller's, and NULL on
+ * failure. A returned `const T *` lives as long as the object it came from.
+ * - Bytes are uint64_t, times int64_t nanoseconds, ids uint32_t.
+ * - The library keeps no global state, never prints and never exits. Objects that are not being
+ *   changed may be read from several threads. */
+#ifndef CAIRN_H
+#define CAIRN_H
+
+#include "cairn/base.h"
+
+#endif

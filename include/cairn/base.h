@@ -1,0 +1,105 @@
+/* base.h: what every stage shares: status codes, errors, the caller's allocator, texts. */
+#ifndef CAIRN_BASE_H
+#define CAIRN_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CAIRN_API __attribute__((visibility("default")))
+#define CAIRN_MUST __attribute__((warn_unused_result))
+#else
+#define CAIRN_API
+#define CAIRN_MUST
+#endif
+
+#define CAIRN_VERSION_MAJOR 0
+#define CAIRN_VERSION_MINOR 1
+#define CAIRN_VERSION_PATCH 0
+
+/* "0.1.0". The version of the library that runs, not of the header that was compiled. */
+CAIRN_API const char *cairn_version(void);
+
+/* Every status a function can return: name, value, what it means. The values are frozen; new ones
+ * are only ever added. Negative values are errors. CAIRN_INFEASIBLE is a result: the question was
+ * well put and the answer is that no plan fits. */
+#define CAIRN_STATUS_LIST(X)                                                                       \
+    X(OK, 0, "success")                                                                            \
+    X(INFEASIBLE, 1, "no plan fits the budget")                                                    \
+    X(ENOMEM, -1, "out of memory")                                                                 \
+    X(EINVAL, -2, "the input is wrong")                                                            \
+    X(ESYNTAX, -3, "the file is malformed")                                                        \
+    X(EIO, -4, "a file could not be read or written")                                              \
+    X(EUNKNOWN, -5, "there is nothing of that name")                                               \
+    X(EOVERFLOW, -6, "a size or time is too large to represent")                                   \
+    X(ESYSTEM, -7, "the system refused")
+
+typedef enum cairn_status {
+#define X(name, value, message) CAIRN_##name = value,
+    CAIRN_STATUS_LIST(X)
+#undef X
+} cairn_status;
+
+/* "CAIRN_EINVAL" and "the input is wrong"; never NULL. */
+CAIRN_API const char *cairn_status_name(cairn_status status);
+CAIRN_API const char *cairn_status_message(cairn_status status);
+
+/* What went wrong, in words. Owned by the caller, who may pass NULL where it is not wanted. Filled
+ * only when a function does not return CAIRN_OK. Strings are always terminated; empty or zero means
+ * that the field does not apply. */
+typedef struct cairn_error {
+    cairn_status status;
+    char message[640];        /* one sentence, without the place */
+    char file[256];           /* the input file */
+    uint32_t line, column;    /* of a syntax error, from 1 */
+    char path[128];           /* of a wrong value: ops[17].inputs[0] */
+    char name[128];           /* the op, tensor or vertex at fault */
+    uint64_t smallest_budget; /* with CAIRN_INFEASIBLE: bytes that would do */
+} cairn_error;
+
+/* "file:3:14: message", "file: ops[2].kind: message" or just "message", into `buffer`. Returns
+ * `buffer`. */
+CAIRN_API const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size);
+
+/* Where memory comes from. One function does it all, as in Lua: `old_size` 0 with `block` NULL
+ * allocates, `new_size` 0 frees and returns NULL, else the block is resized (contents kept). It may
+ * return NULL when `new_size` > 0; the old block is then untouched. Results are aligned for any C
+ * type. Must be safe to call from the threads that use the objects made with it. The struct is
+ * copied; `context` must outlive every object made with it. NULL in place of an allocator means the
+ * C library's. */
+typedef struct cairn_allocator {
+    void *(*resize)(void *context, void *block, size_t old_size, size_t new_size);
+    void *context;
+} cairn_allocator;
+
+/* A text made by the library: JSON, a plan, a picture. `data` is terminated by a NUL that `length`
+ * does not count. Release with cairn_text_release(); a zeroed text is empty and may be released. */
+typedef struct cairn_text {
+    char *data;
+    size_t length;
+    size_t capacity;
+    cairn_allocator allocator;
+} cairn_text;
+
+CAIRN_API void cairn_text_release(cairn_text *text);
+
+/* Write to `path` whole or not at all: a temporary file beside it is written, flushed and renamed.
+ * CAIRN_EIO names the path and the system's reason, and leaves what was there. Anything but a
+ * regular file (a pipe, a device) is written to directly. */
+CAIRN_API CAIRN_MUST cairn_status cairn_text_save(const cairn_text *text, const char *path,
+                                                  cairn_error *err);
+
+/* Read a whole file, at most 1 GiB. CAIRN_EUNKNOWN: there is none; CAIRN_EIO: it cannot be read. */
+CAIRN_API CAIRN_MUST cairn_status cairn_text_load(const cairn_allocator *allocator,
+                                                  const char *path, cairn_text *out,
+                                                  cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

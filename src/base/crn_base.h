@@ -1,0 +1,149 @@
+/* crn_base.h: the ground under every folder: failing with a sentence, arenas, growing arrays,
+ * checked arithmetic, texts.
+ *
+ * Memory is held in arenas. An object that a caller gets (a graph, a plan) owns one; an algorithm
+ * works in a scratch arena that its caller frees on every path. So code that allocates holds no
+ * cleanup code: it takes from its arena and returns on failure. */
+#ifndef CRN_BASE_H
+#define CRN_BASE_H
+
+#include "cairn/base.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define CRN_LENGTH(array) (sizeof(array) / sizeof(*(array)))
+#define CRN_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define CRN_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- Errors ---- */
+
+#define CRN_TRY(call)                                                                              \
+    do {                                                                                           \
+        cairn_status crn_try_status = (call);                                                      \
+        if (crn_try_status != CAIRN_OK)                                                            \
+            return crn_try_status;                                                                 \
+    } while (0)
+
+/* Fill `err` (which may be NULL) with a status and a sentence; returns the status. The place fields
+ * (file, path, line, column) are left as they were, so that outer code may set them first. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+cairn_status
+crn_fail(cairn_error *err, cairn_status status, const char *format, ...);
+
+/* The same, naming the op, tensor or vertex at fault as well. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 4, 5)))
+#endif
+cairn_status
+crn_fail_at(cairn_error *err, cairn_status status, const char *name, const char *format, ...);
+
+cairn_status crn_fail_memory(cairn_error *err);
+
+/* Copy a string into a fixed field, cut to fit. */
+void crn_copy_string(char *to, size_t size, const char *from);
+
+/* Start an error afresh: all fields empty. */
+void crn_error_clear(cairn_error *err);
+
+/* ---- Allocation ---- */
+
+cairn_allocator crn_allocator_or_default(const cairn_allocator *allocator);
+void *crn_resize(const cairn_allocator *allocator, void *block, size_t old_size, size_t new_size);
+
+/* An arena gives out zeroed memory and takes it back all at once. */
+typedef struct crn_arena_block crn_arena_block;
+typedef struct crn_arena {
+    cairn_allocator allocator;
+    crn_arena_block *blocks;
+    size_t used, size; /* of the newest block */
+} crn_arena;
+
+void crn_arena_init(crn_arena *arena, const cairn_allocator *allocator);
+void crn_arena_release(crn_arena *arena);
+
+/* Zeroed, aligned for any type; NULL when memory is out or count * size overflows. A count of 0
+ * gives a valid pointer. */
+void *crn_arena_take(crn_arena *arena, size_t count, size_t size);
+char *crn_arena_string(crn_arena *arena, const char *string);
+
+/* Take `count` zeroed elements for the pointer `target`, or return CAIRN_ENOMEM. */
+#define CRN_TAKE(arena, target, count)                                                             \
+    do {                                                                                           \
+        if (((target) = crn_arena_take((arena), (count), sizeof(*(target)))) == NULL)              \
+            return crn_fail_memory(NULL);                                                          \
+    } while (0)
+
+/* A growing array in an arena: struct { T *data; uint32_t length, capacity; }. Growth copies, so
+ * an arena holds at most twice what its arrays need. */
+#define CRN_ARRAY(type)                                                                            \
+    struct {                                                                                       \
+        type *data;                                                                                \
+        uint32_t length, capacity;                                                                 \
+    }
+
+/* Make room for one more element; false when memory is out. */
+bool crn_array_grow(crn_arena *arena, void *data_pointer, uint32_t length, uint32_t *capacity,
+                    size_t element);
+
+/* Append, or return CAIRN_ENOMEM. */
+#define CRN_PUSH(arena, array, value)                                                              \
+    do {                                                                                           \
+        if (!crn_array_grow((arena), &(array).data, (array).length, &(array).capacity,             \
+                            sizeof(*(array).data)))                                                \
+            return crn_fail_memory(NULL);                                                          \
+        (array).data[(array).length++] = (value);                                                  \
+    } while (0)
+
+/* ---- Checked arithmetic: false on overflow, `*out` then untouched. ---- */
+
+static inline bool crn_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    if (a > UINT64_MAX - b)
+        return false;
+    *out = a + b;
+    return true;
+}
+
+static inline bool crn_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    if (b != 0 && a > UINT64_MAX / b)
+        return false;
+    *out = a * b;
+    return true;
+}
+
+/* a * b / c rounded up, exact inside; UINT64_MAX if the result does not fit. c > 0. */
+uint64_t crn_mul_div_up(uint64_t a, uint64_t b, uint64_t c);
+
+/* `bytes` rounded up to a multiple of 64, what a tensor takes in an arena. */
+#define CRN_ALIGNMENT 64u
+static inline uint64_t crn_align(uint64_t bytes) {
+    return (bytes + (CRN_ALIGNMENT - 1)) & ~(uint64_t)(CRN_ALIGNMENT - 1);
+}
+
+/* ---- Texts ---- */
+
+void crn_text_init(cairn_text *text, const cairn_allocator *allocator);
+
+/* Append. When memory is out the text becomes failed: further appends do nothing and
+ * crn_text_finish() says so; so that code that writes need not check each line. */
+void crn_text_put(cairn_text *text, const char *bytes, size_t length);
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void crn_text_printf(cairn_text *text, const char *format, ...);
+
+/* A JSON string with its quotes. */
+void crn_text_json_string(cairn_text *text, const char *string);
+
+/* A real number such that reading it back gives the same bits, in the fewest digits. */
+void crn_text_real(cairn_text *text, double value);
+
+/* Text as XML character data: &, <, > and quotes escaped. */
+void crn_text_xml(cairn_text *text, const char *string);
+
+/* CAIRN_OK, or CAIRN_ENOMEM after releasing a failed text. */
+CAIRN_MUST cairn_status crn_text_finish(cairn_text *text);
+
+#endif

@@ -1,0 +1,86 @@
+/* status.c: names and sentences of status codes; filling and printing errors. */
+#include "base/crn_base.h"
+
+#include <stdio.h>
+
+#define STRING_OF(x) #x
+#define VERSION_OF(major, minor, patch) STRING_OF(major) "." STRING_OF(minor) "." STRING_OF(patch)
+
+const char *cairn_version(void) {
+    return VERSION_OF(CAIRN_VERSION_MAJOR, CAIRN_VERSION_MINOR, CAIRN_VERSION_PATCH);
+}
+
+const char *cairn_status_name(cairn_status status) {
+    switch (status) {
+#define X(name, value, message)                                                                    \
+    case CAIRN_##name:                                                                             \
+        return "CAIRN_" #name;
+        CAIRN_STATUS_LIST(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+const char *cairn_status_message(cairn_status status) {
+    switch (status) {
+#define X(name, value, message)                                                                    \
+    case CAIRN_##name:                                                                             \
+        return message;
+        CAIRN_STATUS_LIST(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size) {
+    if (error->line > 0)
+        snprintf(buffer, size, "%s:%u:%u: %s", error->file[0] ? error->file : "input", error->line,
+                 error->column, error->message);
+    else
+        snprintf(buffer, size, "%s%s%s%s%s", error->file, error->file[0] ? ": " : "", error->path,
+                 error->path[0] ? ": " : "", error->message);
+    return buffer;
+}
+
+void crn_copy_string(char *to, size_t size, const char *from) {
+    size_t length = strlen(from);
+    if (length >= size)
+        length = size - 1;
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+void crn_error_clear(cairn_error *err) {
+    if (err != NULL)
+        memset(err, 0, sizeof *err);
+}
+
+static void fill(cairn_error *err, cairn_status status, const char *name, const char *format,
+                 va_list arguments) {
+    if (err == NULL)
+        return;
+    err->status = status;
+    vsnprintf(err->message, sizeof err->message, format, arguments);
+    crn_copy_string(err->name, sizeof err->name, name);
+}
+
+cairn_status crn_fail(cairn_error *err, cairn_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fill(err, status, "", format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+cairn_status crn_fail_at(cairn_error *err, cairn_status status, const char *name,
+                         const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fill(err, status, name, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+cairn_status crn_fail_memory(cairn_error *err) {
+    return crn_fail(err, CAIRN_ENOMEM, "out of memory");
+}

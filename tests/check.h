@@ -1,0 +1,62 @@
+/* check.h: what a test program needs: checks that print and count, and an exit status. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_failures;
+static long check_count;
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        check_count++;                                                                             \
+        if (!(condition)) {                                                                        \
+            check_failures++;                                                                      \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
+        }                                                                                          \
+    } while (0)
+
+#define CHECK_U64(actual, expected)                                                                \
+    do {                                                                                           \
+        uint64_t check_a = (actual), check_e = (expected);                                         \
+        check_count++;                                                                             \
+        if (check_a != check_e) {                                                                  \
+            check_failures++;                                                                      \
+            fprintf(stderr, "%s:%d: failed: %s is %" PRIu64 ", not %" PRIu64 "\n", __FILE__,       \
+                    __LINE__, #actual, check_a, check_e);                                          \
+        }                                                                                          \
+    } while (0)
+
+#define CHECK_STRING(actual, expected)                                                             \
+    do {                                                                                           \
+        const char *check_a = (actual), *check_e = (expected);                                     \
+        check_count++;                                                                             \
+        if (strcmp(check_a, check_e) != 0) {                                                       \
+            check_failures++;                                                                      \
+            fprintf(stderr, "%s:%d: failed: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__,       \
+                    #actual, check_a, check_e);                                                    \
+        }                                                                                          \
+    } while (0)
+
+/* The call must give CAIRN_OK; says what it gave otherwise and ends the program. */
+#define CHECK_OK(call, err)                                                                        \
+    do {                                                                                           \
+        cairn_status check_s = (call);                                                             \
+        check_count++;                                                                             \
+        if (check_s != CAIRN_OK) {                                                                 \
+            fprintf(stderr, "%s:%d: failed: %s: %s: %s\n", __FILE__, __LINE__, #call,              \
+                    cairn_status_name(check_s), (err)->message);                                   \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* End main with this. A program that checked nothing has failed. */
+static inline int check_result(void) {
+    printf("%ld checks, %d failed\n", check_count, check_failures);
+    return check_failures > 0 || check_count == 0;
+}
+
+#endif
