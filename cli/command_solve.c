@@ -1,0 +1,43 @@
+/* command_solve.c: `cairn solve PROBLEM FILE`, the papers' abstract problems; one file per problem,
+ * listed in problems.def. */
+#include "cli.h"
+
+#include <string.h>
+
+#define X(name) int cli_solve_##name(const cli_args *args);
+#include "problems.def"
+#undef X
+
+static const struct {
+    const char *name;
+    int (*run)(const cli_args *args);
+} problems[] = {
+#define X(name) {#name, cli_solve_##name},
+#include "problems.def"
+#undef X
+    {NULL, NULL},
+};
+
+static int run(const cli_args *args) {
+    const char *name = cli_positional(args, 0);
+    for (size_t i = 0; problems[i].name != NULL; i++)
+        if (strcmp(problems[i].name, name) == 0)
+            return problems[i].run(args);
+    return cli_usage_error(args, "there is no problem \"%s\"", name);
+}
+
+static const cli_option options[] = {
+    {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command cli_command_solve = {
+    .name = "solve",
+    .arguments = "PROBLEM FILE",
+    .least = 2,
+    .most = 2,
+    .summary = "solve one of the papers' abstract problems",
+    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}.",
+    .options = options,
+    .run = run,
+};
