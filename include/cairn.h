@@ -15,5 +15,7 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/graph.h"
+#include "cairn/zoo.h"
 
 #endif

@@ -1,0 +1,258 @@
+/* graph.h: a training step as one flat DAG of tensors and ops.
+ *
+ * Forward ops, backward ops and the accumulation of gradients are all just ops; gradients are just
+ * tensors. Ops stand in canonical order, which is topological. A graph is made by a builder (or read
+ * from a file), checked once, and immutable from then on. It holds structure and plain sizes; what
+ * an op costs on a machine is in a separate object (cost.h).
+ *
+ *     builder --finish--> forward graph --differentiate--> graph of the whole step
+ */
+#ifndef CAIRN_GRAPH_H
+#define CAIRN_GRAPH_H
+
+#include "cairn/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint32_t cairn_id; /* of a tensor or an op: its place in the graph */
+#define CAIRN_NONE UINT32_MAX
+#define CAIRN_MAX_RANK 5
+
+/* What a tensor is for. Parameters and state exist before the step and stay after it. */
+typedef enum cairn_role {
+    CAIRN_INPUT,      /* data; resident from the start of the step until its last reader */
+    CAIRN_LABEL,      /* likewise */
+    CAIRN_PARAMETER,  /* stationary */
+    CAIRN_STATE,      /* stationary and without gradient: running statistics */
+    CAIRN_ACTIVATION, /* made by a forward op */
+    CAIRN_INTERNAL,   /* made by a forward op only for its own backward: pooling indices */
+    CAIRN_GRADIENT,   /* made by a backward op */
+    CAIRN_LOSS        /* the result of the forward pass; stays to the end of the step */
+} cairn_role;
+
+typedef enum cairn_dtype { CAIRN_F32, CAIRN_I32, CAIRN_U8 } cairn_dtype;
+
+typedef enum cairn_phase { CAIRN_FORWARD, CAIRN_BACKWARD, CAIRN_UPDATE } cairn_phase;
+
+typedef enum cairn_op_kind {
+#define X(name, text, il, im, ol, om, pl, pm, attributes, flags) CAIRN_OP_##name,
+#include "cairn/op_kinds.def"
+#undef X
+    CAIRN_OP_KINDS /* how many there are */
+} cairn_op_kind;
+
+/* Names as they stand in files; NULL past the end of the list. */
+CAIRN_API const char *cairn_role_name(cairn_role role);
+CAIRN_API const char *cairn_phase_name(cairn_phase phase);
+CAIRN_API const char *cairn_op_kind_name(cairn_op_kind kind);
+
+typedef struct cairn_tensor {
+    const char *name; /* unique among tensors; no white space */
+    cairn_role role;
+    cairn_dtype dtype;
+    uint32_t rank; /* 0: shape unknown, bytes given */
+    uint32_t shape[CAIRN_MAX_RANK];
+    uint64_t bytes;
+    cairn_id alias_of;    /* shares the whole storage of this tensor, which is no alias itself */
+    cairn_id gradient_of; /* for gradients: of this tensor, whose shape it has */
+    bool stationary;      /* outside what a plan controls: parameters, state, their gradients */
+    cairn_id producer;    /* the op that makes it, or CAIRN_NONE; filled in by the builder */
+} cairn_tensor;
+
+/* Start a tensor from this: no alias, no gradient. */
+#define CAIRN_TENSOR_INIT                                                                          \
+    { .alias_of = CAIRN_NONE, .gradient_of = CAIRN_NONE, .producer = CAIRN_NONE }
+
+/* What an op does exactly; which fields count depends on its kind (op_kinds.def). Spatial pairs are
+ * (vertical, horizontal). */
+typedef struct cairn_attributes {
+    int32_t kernel[2], stride[2];
+    int32_t pad[4]; /* top, left, bottom, right; negative crops */
+    int32_t dilation[2];
+    int32_t groups;
+    int32_t size[2];       /* of adaptive pooling's output */
+    int32_t index;         /* which slice; of a concatenation, its first channel */
+    int32_t count_padding; /* whether an average counts padded zeros */
+    double probability;    /* that dropout drops */
+    double epsilon, momentum;
+} cairn_attributes;
+
+enum {
+    CAIRN_OP_ONCE = 1,       /* has an effect that must happen once a step: running statistics */
+    CAIRN_OP_RANDOM = 2,     /* draws random numbers, a function of seed, step, op and element */
+    CAIRN_OP_NEVER_AGAIN = 4 /* must not be run a second time */
+};
+
+/* Output `output` may take the storage of input `input` if nothing needs that any more. */
+typedef struct cairn_inplace {
+    uint32_t output, input;
+} cairn_inplace;
+
+typedef struct cairn_op {
+    const char *name; /* unique among ops; no white space */
+    cairn_op_kind kind;
+    cairn_phase phase;
+    cairn_id of; /* the forward op it differentiates, or CAIRN_NONE */
+    uint32_t flags;
+    uint32_t input_count, output_count, param_count, inplace_count;
+    const cairn_id *inputs;
+    const cairn_id *outputs; /* CAIRN_NONE: this result is not wanted */
+    const cairn_id *params;  /* parameters and state it reads or updates */
+    const cairn_inplace *inplace;
+    cairn_attributes attributes;
+} cairn_op;
+
+/* ---- Reading a graph ---- */
+
+typedef struct cairn_graph cairn_graph;
+
+CAIRN_API void cairn_graph_destroy(cairn_graph *graph);
+CAIRN_API const char *cairn_graph_name(const cairn_graph *graph);
+CAIRN_API uint32_t cairn_graph_tensor_count(const cairn_graph *graph);
+CAIRN_API uint32_t cairn_graph_op_count(const cairn_graph *graph);
+CAIRN_API const cairn_tensor *cairn_graph_tensor(const cairn_graph *graph, cairn_id tensor);
+CAIRN_API const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op);
+
+/* The ops that read a tensor as an input, in canonical order, each once. */
+CAIRN_API const cairn_id *cairn_graph_readers(const cairn_graph *graph, cairn_id tensor,
+                                              uint32_t *count);
+
+/* By name; CAIRN_NONE if there is none. O(n). */
+CAIRN_API cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name);
+CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name);
+
+/* The tensor that holds the storage: the tensor itself, or what it is an alias of. */
+CAIRN_API cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor);
+
+/* A fingerprint of the structure: ops, order, edges, aliases, permissions, flags; not names, sizes
+ * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
+CAIRN_API uint64_t cairn_graph_hash(const cairn_graph *graph);
+
+/* What a person wants to know of a network. */
+typedef struct cairn_graph_summary {
+    uint64_t parameters;       /* elements of all parameters */
+    uint64_t parameter_bytes;  /* their bytes */
+    uint64_t state_bytes;      /* running statistics */
+    uint64_t gradient_bytes;   /* of the parameters, stationary as they are */
+    uint64_t activation_bytes; /* made by forward ops, aliases and internals not counted */
+    uint32_t forward_ops, backward_ops;
+    cairn_id input, output, loss; /* first input, what the loss reads or the last activation */
+} cairn_graph_summary;
+CAIRN_API void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out);
+
+/* ---- Building ---- */
+
+/* A builder remembers its first error; after it every call does nothing and returns CAIRN_NONE, and
+ * cairn_builder_finish() reports it. So code that builds need not check each call. Names and arrays
+ * are copied. */
+typedef struct cairn_builder cairn_builder;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_builder_create(const cairn_allocator *allocator,
+                                                       const char *name, cairn_builder **out);
+CAIRN_API void cairn_builder_destroy(cairn_builder *builder);
+
+/* Any tensor, any op. `bytes` 0 with a shape: as the shape and dtype say. */
+CAIRN_API cairn_id cairn_builder_tensor(cairn_builder *builder, const cairn_tensor *tensor);
+CAIRN_API cairn_id cairn_builder_op(cairn_builder *builder, const cairn_op *op);
+
+/* The shape of a tensor so far, for code that builds on it; a tensor of rank 0 after an error. */
+CAIRN_API cairn_tensor cairn_builder_peek(const cairn_builder *builder, cairn_id tensor);
+
+/* Make the builder fail with a sentence of the caller's. */
+CAIRN_API void cairn_builder_fail(cairn_builder *builder, const char *sentence);
+
+/* Check everything and freeze. The builder is empty afterwards and can only be destroyed.
+ * CAIRN_EINVAL or CAIRN_EOVERFLOW names the op or tensor at fault. O(n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_builder_finish(cairn_builder *builder, cairn_graph **out,
+                                                       cairn_error *err);
+
+/* ---- Building networks: each adds one forward op with its parameters and returns its output, which
+ *      bears the op's name; a parameter is called NAME.weight and so on, as in PyTorch. ---- */
+
+CAIRN_API cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
+                                     const uint32_t *shape);
+CAIRN_API cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
+                                     const uint32_t *shape);
+/* A parameter by itself, for layers that share one. */
+CAIRN_API cairn_id cairn_build_parameter(cairn_builder *builder, const char *name, uint32_t rank,
+                                         const uint32_t *shape);
+
+typedef struct cairn_conv {
+    uint32_t channels; /* of the output */
+    uint32_t kernel[2], stride[2];
+    int32_t pad[4]; /* top, left, bottom, right */
+    uint32_t dilation[2], groups;
+    bool bias;
+} cairn_conv;
+
+/* x is [N, C, H, W]. Zero strides, dilations and groups mean 1. */
+CAIRN_API cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x,
+                                      const cairn_conv *conv);
+/* Kernel and stride `factor`, with bias: enlarges by the factor. */
+CAIRN_API cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name,
+                                                cairn_id x, uint32_t channels, uint32_t factor);
+CAIRN_API cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x,
+                                      uint32_t features);
+CAIRN_API cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
+                                          double epsilon);
+CAIRN_API cairn_id cairn_build_relu(cairn_builder *builder, const char *name, cairn_id x);
+CAIRN_API cairn_id cairn_build_dropout(cairn_builder *builder, const char *name, cairn_id x,
+                                       double probability);
+CAIRN_API cairn_id cairn_build_max_pool(cairn_builder *builder, const char *name, cairn_id x,
+                                        uint32_t kernel, uint32_t stride, uint32_t pad);
+CAIRN_API cairn_id cairn_build_avg_pool(cairn_builder *builder, const char *name, cairn_id x,
+                                        uint32_t kernel, uint32_t stride, uint32_t pad,
+                                        bool count_padding);
+CAIRN_API cairn_id cairn_build_adaptive_avg_pool(cairn_builder *builder, const char *name,
+                                                 cairn_id x, uint32_t height, uint32_t width);
+CAIRN_API cairn_id cairn_build_add(cairn_builder *builder, const char *name, cairn_id a,
+                                   cairn_id b);
+/* Along the channels. */
+CAIRN_API cairn_id cairn_build_concat(cairn_builder *builder, const char *name,
+                                      const cairn_id *inputs, uint32_t count);
+CAIRN_API cairn_id cairn_build_flatten(cairn_builder *builder, const char *name, cairn_id x);
+/* Slice `index` of the first dimension, copied. */
+CAIRN_API cairn_id cairn_build_select(cairn_builder *builder, const char *name, cairn_id x,
+                                      uint32_t index);
+/* `params` are weight_ih, weight_hh, bias_ih, bias_hh; x is [N, F], state [N, H] for an rnn, and
+ * [2, N, H] holding h and c for an lstm. */
+CAIRN_API cairn_id cairn_build_rnn_cell(cairn_builder *builder, const char *name, cairn_id x,
+                                        cairn_id state, const cairn_id params[4]);
+CAIRN_API cairn_id cairn_build_lstm_cell(cairn_builder *builder, const char *name, cairn_id x,
+                                         cairn_id state, const cairn_id params[4]);
+/* Softmax and the mean negative log likelihood. logits [N, C] or [N, C, H, W]. */
+CAIRN_API cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char *name,
+                                             cairn_id logits, cairn_id labels);
+
+/* ---- Differentiating ---- */
+
+typedef struct cairn_differentiate_options {
+    uint32_t struct_size;
+    bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters */
+} cairn_differentiate_options;
+#define CAIRN_DIFFERENTIATE_OPTIONS_INIT                                                           \
+    { .struct_size = sizeof(cairn_differentiate_options) }
+
+/* A new graph: the forward ops of `forward` followed by their backward ops in reverse order. The
+ * gradient of a tensor with several readers is an explicit chain of accumulate ops, so no plan can
+ * change the order of a sum. `options` may be NULL. CAIRN_EINVAL: there is no loss, several, or an
+ * op that cannot be differentiated (opaque); or backward ops are there already. O(n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_differentiate(
+    const cairn_graph *forward, const cairn_differentiate_options *options, cairn_graph **out,
+    cairn_error *err);
+
+/* ---- Files ---- */
+
+/* The JSON form of docs/graph-format.md; writing what was read gives the same bytes. */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_json(const cairn_graph *graph, cairn_text *out);
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_from_json(const cairn_allocator *allocator,
+                                                        const char *text, size_t length,
+                                                        const char *file, cairn_graph **out,
+                                                        cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* zoo.h: the networks of the papers, exactly, for any batch, input size and number of classes. */
+#ifndef CAIRN_ZOO_H
+#define CAIRN_ZOO_H
+
+#include "cairn/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start from CAIRN_ZOO_OPTIONS_INIT; zero means the network's default. */
+typedef struct cairn_zoo_options {
+    uint32_t struct_size;
+    uint32_t batch;
+    uint32_t input[3]; /* channels, height, width; for recurrent ones features, hidden size, 0 */
+    uint32_t classes;
+    uint32_t steps; /* of a recurrent network */
+} cairn_zoo_options;
+#define CAIRN_ZOO_OPTIONS_INIT                                                                     \
+    { .struct_size = sizeof(cairn_zoo_options) }
+
+typedef struct cairn_zoo_entry {
+    const char *name;
+    const char *summary;
+    cairn_zoo_options defaults;
+} cairn_zoo_entry;
+
+/* Entry `index`, or NULL past the end. */
+CAIRN_API const cairn_zoo_entry *cairn_zoo_list(uint32_t index);
+
+/* The forward graph of a network, loss included: input and label in, mean cross-entropy out.
+ * CAIRN_EUNKNOWN: there is no network of that name; CAIRN_EINVAL: it cannot have that input;
+ * CAIRN_EOVERFLOW: a tensor would be too large. */
+CAIRN_API CAIRN_MUST cairn_status cairn_zoo_build(const cairn_allocator *allocator,
+                                                  const char *name,
+                                                  const cairn_zoo_options *options,
+                                                  cairn_graph **out, cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
