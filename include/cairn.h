@@ -15,6 +15,7 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/cost.h"
 #include "cairn/graph.h"
 #include "cairn/views.h"
 #include "cairn/zoo.h"

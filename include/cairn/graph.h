@@ -110,6 +110,8 @@ typedef struct cairn_graph cairn_graph;
 
 CAIRN_API void cairn_graph_destroy(cairn_graph *graph);
 CAIRN_API const char *cairn_graph_name(const cairn_graph *graph);
+/* What the graph was made with, and what is made from it uses too. */
+CAIRN_API cairn_allocator cairn_graph_allocator(const cairn_graph *graph);
 CAIRN_API uint32_t cairn_graph_tensor_count(const cairn_graph *graph);
 CAIRN_API uint32_t cairn_graph_op_count(const cairn_graph *graph);
 CAIRN_API const cairn_tensor *cairn_graph_tensor(const cairn_graph *graph, cairn_id tensor);

@@ -16,7 +16,7 @@ extern "C" {
  * in place of it without loss (a batch-norm and the ReLU behind it are one vertex). If there is
  * more than one source or target, a free virtual one joins them. */
 typedef struct cairn_dag_view {
-    cairn_dag dag;             /* vertices in canonical order, a virtual source first */
+    cairn_dag dag;             /* vertices in canonical order, virtual ends last */
     const cairn_id *tensors;   /* per vertex: the last tensor in its storage; CAIRN_NONE: virtual */
     const uint32_t *vertex_of; /* per tensor of the graph: its vertex, or CAIRN_NONE */
     void *memory;              /* the view's own */

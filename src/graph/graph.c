@@ -12,6 +12,10 @@ const char *cairn_graph_name(const cairn_graph *graph) {
     return graph->name;
 }
 
+cairn_allocator cairn_graph_allocator(const cairn_graph *graph) {
+    return graph->arena.allocator;
+}
+
 uint32_t cairn_graph_tensor_count(const cairn_graph *graph) {
     return graph->tensors.length;
 }

@@ -1,0 +1,105 @@
+/* cost.h: what a graph's ops and tensors cost: machines, analytic costs, tables of measured ones.
+ *
+ * Costs are an object of their own beside the graph: bytes per tensor as they are stored, and per
+ * op one or more implementations with a time and a workspace, best first. */
+#ifndef CAIRN_COST_H
+#define CAIRN_COST_H
+
+#include "cairn/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Machines ---- */
+
+/* What is attained, not what is advertised. */
+typedef struct cairn_machine {
+    char name[64];
+    char summary[160];
+    uint64_t flops_per_second;
+    uint64_t memory_bytes_per_second;
+    int64_t launch_ns; /* to start an op */
+    uint64_t link_bytes_per_second;
+    int64_t link_latency_ns; /* to start a copy */
+    bool full_duplex;        /* copies out and in at once, or one at a time */
+    uint64_t memory_bytes, host_memory_bytes;
+} cairn_machine;
+
+/* The built-in description `index`, in machines/; false past the end. */
+CAIRN_API bool cairn_machine_list(uint32_t index, cairn_machine *out);
+
+/* A built-in machine by name. CAIRN_EUNKNOWN: there is none. */
+CAIRN_API CAIRN_MUST cairn_status cairn_machine_find(const char *name, cairn_machine *out,
+                                                     cairn_error *err);
+
+/* A description like those in machines/. Rates are at least 1 and at most 10^18. */
+CAIRN_API CAIRN_MUST cairn_status cairn_machine_from_json(const char *text, size_t length,
+                                                          const char *file, cairn_machine *out,
+                                                          cairn_error *err);
+
+/* How long copying `bytes` over the link takes, in ns. */
+CAIRN_API int64_t cairn_machine_copy_ns(const cairn_machine *machine, uint64_t bytes);
+
+/* ---- Costs ---- */
+
+typedef struct cairn_costs cairn_costs;
+
+typedef struct cairn_implementation {
+    const char *name;
+    int64_t time_ns;
+    uint64_t workspace_bytes;
+} cairn_implementation;
+
+/* Times from each op's arithmetic and the bytes it moves: launch + max(flops / rate, bytes /
+ * bandwidth), one implementation called "analytic"; bytes as the graph has them. Aliases are free.
+ */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_analytic(const cairn_graph *graph,
+                                                       const cairn_machine *machine,
+                                                       cairn_costs **out, cairn_error *err);
+
+/* For an engineer with figures of her own: every tensor as the graph has it, every op with one
+ * implementation "given" that takes no time; then set what is known. */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out,
+                                                     cairn_error *err);
+CAIRN_API void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes);
+
+/* Replace the implementations of an op, best first; names are copied. */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op,
+                                                     const cairn_implementation *list,
+                                                     uint32_t count);
+CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
+
+CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
+CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */
+CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,
+                                                     uint32_t *count);
+
+/* The arithmetic and the traffic behind the analytic time of an op. */
+CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *flops,
+                             uint64_t *bytes);
+
+/* ---- Tables of measured costs: docs/cost-format.md ---- */
+
+/* Ops are known by signature: kind, attributes and shapes, so that one measurement serves equal ops
+ * of any network. Opaque ops are known by name. */
+CAIRN_API CAIRN_MUST cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op,
+                                                     cairn_text *out);
+
+/* Put the table's figures over the costs of the ops it knows; `matched` (may be NULL) counts them.
+ */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_json(cairn_costs *costs,
+                                                         const cairn_graph *graph, const char *text,
+                                                         size_t length, const char *file,
+                                                         uint32_t *matched, cairn_error *err);
+
+/* The table of all ops of a graph, each signature once. `source` says where the figures are from.
+ */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_to_json(const cairn_costs *costs,
+                                                      const cairn_graph *graph, const char *source,
+                                                      cairn_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

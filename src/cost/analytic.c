@@ -1,0 +1,95 @@
+/* analytic.c: how much arithmetic an op does and how many bytes it moves.
+ *
+ * A gradient with respect to data or to weights costs what the forward op does: each is a product
+ * of the same three extents. Everything that is not a product is bound by memory; its count of
+ * operations matters little and is kept to a few per element. */
+#include "base/crn_base.h"
+#include "cairn/cost.h"
+
+static uint64_t multiply(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return crn_mul_u64(a, b, &product) ? product : UINT64_MAX;
+}
+
+static uint64_t elements(const cairn_tensor *tensor) {
+    uint64_t count = tensor->rank == 0 ? tensor->bytes / 4 : 1;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        count *= tensor->shape[i]; /* fits: the graph was validated */
+    return count;
+}
+
+static const cairn_tensor *tensor_of(const cairn_graph *graph, cairn_id id) {
+    return cairn_graph_tensor(graph, id);
+}
+
+/* Multiply-adds of a forward op that is a product, else 0. */
+static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
+    const cairn_tensor *weight, *output = tensor_of(graph, op->outputs[0]);
+    switch (op->kind) {
+    case CAIRN_OP_CONV2D: /* every output element sums over a window of the weight */
+    case CAIRN_OP_LINEAR:
+        weight = tensor_of(graph, op->params[0]);
+        return multiply(elements(output), elements(weight) / weight->shape[0]);
+    case CAIRN_OP_CONV_TRANSPOSE2D: /* every input element is spread over one */
+        weight = tensor_of(graph, op->params[0]);
+        return multiply(elements(tensor_of(graph, op->inputs[0])),
+                        elements(weight) / weight->shape[0]);
+    case CAIRN_OP_RNN_CELL:
+    case CAIRN_OP_LSTM_CELL: {
+        uint64_t weights =
+            elements(tensor_of(graph, op->params[0])) + elements(tensor_of(graph, op->params[1]));
+        return multiply(tensor_of(graph, op->inputs[0])->shape[0], weights);
+    }
+    default:
+        return 0;
+    }
+}
+
+/* Operations per element of what is neither a product nor a copy. */
+static uint64_t per_element(const cairn_op *op) {
+    switch (op->kind) {
+    case CAIRN_OP_BATCH_NORM:
+    case CAIRN_OP_BATCH_NORM_BWD:
+    case CAIRN_OP_CROSS_ENTROPY:
+        return 8;
+    case CAIRN_OP_MAX_POOL:
+    case CAIRN_OP_AVG_POOL:
+    case CAIRN_OP_AVG_POOL_BWD:
+        return (uint64_t)op->attributes.kernel[0] * (uint64_t)op->attributes.kernel[1];
+    default:
+        return 1;
+    }
+}
+
+static uint64_t sum_bytes(const cairn_graph *graph, const cairn_id *ids, uint32_t count) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] != CAIRN_NONE)
+            sum += tensor_of(graph, ids[i])->bytes;
+    return sum;
+}
+
+void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_t *bytes) {
+    const cairn_op *op = cairn_graph_op(graph, id);
+    *flops = *bytes = 0;
+    if (op->output_count == 1 && op->outputs[0] != CAIRN_NONE &&
+        tensor_of(graph, op->outputs[0])->alias_of != CAIRN_NONE)
+        return; /* nothing moves */
+    *bytes = sum_bytes(graph, op->inputs, op->input_count) +
+             sum_bytes(graph, op->outputs, op->output_count) +
+             sum_bytes(graph, op->params, op->param_count);
+    if (op->kind == CAIRN_OP_OPAQUE)
+        return;
+    bool backward_product = op->of != CAIRN_NONE && op->kind != CAIRN_OP_ACCUMULATE;
+    const cairn_op *product = backward_product ? cairn_graph_op(graph, op->of) : op;
+    uint64_t count = op->phase == CAIRN_FORWARD || backward_product ? products(graph, product) : 0;
+    if (count > 0) {
+        *flops = multiply(count, 2);
+        return;
+    }
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE)
+            largest = CRN_MAX(largest, elements(tensor_of(graph, op->outputs[i])));
+    *flops = multiply(largest, per_element(op));
+}

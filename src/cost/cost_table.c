@@ -1,0 +1,232 @@
+/* cost_table.c: measured costs in files, docs/cost-format.md. */
+#include "base/json.h"
+#include "base/names.h"
+#include "cairn/cost.h"
+#include "graph/graph_internal.h"
+
+#define FORMAT "cairn-costs"
+#define VERSION 1
+#define MOST_IMPLEMENTATIONS 16
+#define LONGEST_TIME 1000000000000000000
+
+/* ---- Signatures: "conv2d kernel=3,3 stride=1,1 ... [32,64,56,56] [64,64,3,3] -> [32,64,56,56]"
+ * ---- */
+
+static void write_shapes(cairn_text *text, const cairn_graph *graph, const cairn_id *ids,
+                         uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] == CAIRN_NONE) {
+            crn_text_printf(text, " -");
+            continue;
+        }
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, ids[i]);
+        crn_text_printf(text, " %s[",
+                        tensor->dtype == CAIRN_F32 ? "" : crn_dtype_names[tensor->dtype]);
+        for (uint32_t d = 0; d < tensor->rank; d++)
+            crn_text_printf(text, "%s%u", d > 0 ? "," : "", tensor->shape[d]);
+        crn_text_put(text, "]", 1);
+    }
+}
+
+static void write_attributes(cairn_text *text, const cairn_op *op) {
+    for (size_t k = 0; k < crn_attribute_count; k++) {
+        const crn_attribute *a = &crn_attribute_list[k];
+        /* Real attributes do not change what an op costs. */
+        if ((crn_op_kinds[op->kind].attributes & a->bit) == 0 || a->count == 0)
+            continue;
+        int32_t values[4];
+        memcpy(values, (const char *)&op->attributes + a->offset, a->count * sizeof *values);
+        crn_text_printf(text, " %s=", a->name);
+        for (uint32_t i = 0; i < a->count; i++)
+            crn_text_printf(text, "%s%d", i > 0 ? "," : "", values[i]);
+    }
+}
+
+static void write_signature(cairn_text *text, const cairn_graph *graph, cairn_id id) {
+    const cairn_op *op = cairn_graph_op(graph, id);
+    crn_text_printf(text, "%s", cairn_op_kind_name(op->kind));
+    if (op->kind == CAIRN_OP_OPAQUE) {
+        crn_text_printf(text, " %s", op->name);
+        return;
+    }
+    write_attributes(text, op);
+    write_shapes(text, graph, op->inputs, op->input_count);
+    write_shapes(text, graph, op->params, op->param_count);
+    crn_text_printf(text, " ->");
+    write_shapes(text, graph, op->outputs, op->output_count);
+}
+
+cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op, cairn_text *out) {
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_text_init(out, &allocator);
+    write_signature(out, graph, op);
+    return crn_text_finish(out);
+}
+
+/* Call `each` with the signature of every op. */
+static cairn_status for_signatures(const cairn_graph *graph, void *context,
+                                   cairn_status (*each)(void *context, cairn_id op,
+                                                        const char *signature)) {
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_text text;
+    crn_text_init(&text, &allocator);
+    cairn_status status = CAIRN_OK;
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph) && status == CAIRN_OK; o++) {
+        text.length = 0;
+        write_signature(&text, graph, o);
+        status = crn_text_finish(&text);
+        if (status == CAIRN_OK)
+            status = each(context, o, text.data);
+    }
+    cairn_text_release(&text);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+typedef struct table_writer {
+    cairn_text *out;
+    const cairn_costs *costs;
+    crn_arena scratch;
+    crn_names seen;
+    bool any;
+} table_writer;
+
+static cairn_status write_entry(void *context, cairn_id op, const char *signature) {
+    table_writer *w = context;
+    char *copy = crn_arena_string(&w->scratch, signature);
+    if (copy == NULL)
+        return CAIRN_ENOMEM;
+    if (crn_names_add(&w->seen, copy, op) != CRN_NO_NAME)
+        return CAIRN_OK;
+    crn_text_printf(w->out, "%s\n{\"signature\": ", w->any ? "," : "");
+    crn_text_json_string(w->out, signature);
+    crn_text_printf(w->out, ", \"implementations\": [");
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(w->costs, op, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        crn_text_printf(w->out, "%s{\"name\": ", i > 0 ? ", " : "");
+        crn_text_json_string(w->out, list[i].name);
+        crn_text_printf(w->out, ", \"time_ns\": %lld, \"workspace_bytes\": %llu}",
+                        (long long)list[i].time_ns, (unsigned long long)list[i].workspace_bytes);
+    }
+    crn_text_printf(w->out, "]}");
+    w->any = true;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *graph,
+                                 const char *source, cairn_text *out) {
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_text_init(out, &allocator);
+    table_writer w = {.out = out, .costs = costs};
+    crn_arena_init(&w.scratch, &allocator);
+    crn_text_printf(out, "{\"format\": \"" FORMAT "\", \"version\": %d, \"source\": ", VERSION);
+    crn_text_json_string(out, source);
+    crn_text_printf(out, ",\n\"ops\": [");
+    cairn_status status = crn_names_init(&w.seen, &w.scratch, cairn_graph_op_count(graph));
+    if (status == CAIRN_OK)
+        status = for_signatures(graph, &w, write_entry);
+    crn_text_printf(out, "\n]}\n");
+    crn_arena_release(&w.scratch);
+    if (status == CAIRN_OK)
+        return crn_text_finish(out);
+    cairn_text_release(out);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+typedef struct table_entry {
+    cairn_implementation list[MOST_IMPLEMENTATIONS];
+    uint32_t count;
+} table_entry;
+
+typedef struct table_reader {
+    cairn_costs *costs;
+    crn_arena scratch;
+    crn_names signatures;
+    table_entry *entries;
+    uint32_t matched;
+    cairn_error *err;
+} table_reader;
+
+static cairn_status read_implementation(const crn_json *at, cairn_implementation *out,
+                                        cairn_error *err) {
+    static const char *const keys[] = {"name", "time_ns", "workspace_bytes", NULL};
+    CRN_TRY(crn_json_object(at, err));
+    CRN_TRY(crn_json_only(at, keys, err));
+    crn_json name = crn_json_member(at, "name"), time = crn_json_member(at, "time_ns");
+    crn_json workspace = crn_json_member(at, "workspace_bytes");
+    int64_t bytes = 0;
+    CRN_TRY(crn_json_string(&name, &out->name, err));
+    CRN_TRY(crn_json_integer(&time, 0, LONGEST_TIME, &out->time_ns, err));
+    CRN_TRY(crn_json_integer(&workspace, 0, INT64_MAX / 8, &bytes, err));
+    out->workspace_bytes = (uint64_t)bytes;
+    return CAIRN_OK;
+}
+
+static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t index) {
+    static const char *const keys[] = {"signature", "implementations", NULL};
+    CRN_TRY(crn_json_object(at, r->err));
+    CRN_TRY(crn_json_only(at, keys, r->err));
+    crn_json signature = crn_json_member(at, "signature");
+    crn_json list = crn_json_member(at, "implementations");
+    const char *string = "";
+    size_t count = 0;
+    CRN_TRY(crn_json_string(&signature, &string, r->err));
+    if (crn_names_add(&r->signatures, string, index) != CRN_NO_NAME)
+        return crn_json_fail(&signature, r->err, CAIRN_EINVAL, "is in the table twice");
+    CRN_TRY(crn_json_array(&list, &count, r->err));
+    if (count < 1 || count > MOST_IMPLEMENTATIONS)
+        return crn_json_fail(&list, r->err, CAIRN_EINVAL, "must have 1 to %d elements",
+                             MOST_IMPLEMENTATIONS);
+    r->entries[index].count = (uint32_t)count;
+    for (uint32_t i = 0; i < count; i++) {
+        crn_json element = crn_json_element(&list, i);
+        CRN_TRY(read_implementation(&element, &r->entries[index].list[i], r->err));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status merge_op(void *context, cairn_id op, const char *signature) {
+    table_reader *r = context;
+    uint32_t entry = crn_names_find(&r->signatures, signature);
+    if (entry == CRN_NO_NAME)
+        return CAIRN_OK;
+    r->matched++;
+    return cairn_costs_set_op(r->costs, op, r->entries[entry].list, r->entries[entry].count);
+}
+
+static cairn_status merge(table_reader *r, const cairn_graph *graph, const crn_json *root) {
+    static const char *const keys[] = {"format", "version", "source", "ops", NULL};
+    size_t count = 0;
+    CRN_TRY(crn_json_format(root, FORMAT, VERSION, r->err));
+    CRN_TRY(crn_json_only(root, keys, r->err));
+    crn_json ops = crn_json_member(root, "ops");
+    CRN_TRY(crn_json_array(&ops, &count, r->err));
+    CRN_TRY(crn_names_init(&r->signatures, &r->scratch, (uint32_t)CRN_MIN(count, UINT32_MAX)));
+    CRN_TAKE(&r->scratch, r->entries, count);
+    for (uint32_t i = 0; i < count; i++) {
+        crn_json element = crn_json_element(&ops, i);
+        CRN_TRY(read_entry(r, &element, i));
+    }
+    return for_signatures(graph, r, merge_op);
+}
+
+cairn_status cairn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph, const char *text,
+                                    size_t length, const char *file, uint32_t *matched,
+                                    cairn_error *err) {
+    crn_json_document document;
+    CRN_TRY(crn_json_parse(text, length, file, &document, err));
+    crn_json root = crn_json_root(&document);
+    table_reader r = {.costs = costs, .err = err};
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&r.scratch, &allocator);
+    cairn_status status = merge(&r, graph, &root);
+    crn_arena_release(&r.scratch);
+    crn_json_release(&document);
+    if (matched != NULL)
+        *matched = r.matched;
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}

@@ -1,0 +1,109 @@
+/* costs.c: the object that holds bytes and implementations, and the analytic figures in it. */
+#include "base/crn_base.h"
+#include "cairn/cost.h"
+
+typedef struct op_costs {
+    const cairn_implementation *list;
+    uint32_t count;
+} op_costs;
+
+struct cairn_costs {
+    crn_arena arena;
+    uint32_t tensor_count, op_count;
+    uint64_t *bytes;
+    op_costs *ops;
+};
+
+void cairn_costs_destroy(cairn_costs *costs) {
+    if (costs == NULL)
+        return;
+    crn_arena arena = costs->arena; /* the object lies in it */
+    crn_arena_release(&arena);
+}
+
+void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
+    costs->bytes[tensor] = bytes;
+}
+
+cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_implementation *list,
+                                uint32_t count) {
+    cairn_implementation *copy;
+    CRN_TAKE(&costs->arena, copy, count);
+    for (uint32_t i = 0; i < count; i++) {
+        copy[i] = list[i];
+        copy[i].name = crn_arena_string(&costs->arena, list[i].name);
+        if (copy[i].name == NULL)
+            return CAIRN_ENOMEM;
+    }
+    costs->ops[op] = (op_costs){copy, count};
+    return CAIRN_OK;
+}
+
+uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor) {
+    return costs->bytes[tensor];
+}
+
+const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs) {
+    return costs->bytes;
+}
+
+const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op, uint32_t *count) {
+    *count = costs->ops[op].count;
+    return costs->ops[op].list;
+}
+
+/* Fill a new object: the graph's bytes; per op one implementation, timed by the machine if any. */
+static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
+                         const cairn_machine *machine) {
+    costs->tensor_count = cairn_graph_tensor_count(graph);
+    costs->op_count = cairn_graph_op_count(graph);
+    CRN_TAKE(&costs->arena, costs->bytes, costs->tensor_count);
+    CRN_TAKE(&costs->arena, costs->ops, costs->op_count);
+    for (cairn_id t = 0; t < costs->tensor_count; t++)
+        costs->bytes[t] = cairn_graph_tensor(graph, t)->bytes;
+    cairn_implementation *list;
+    CRN_TAKE(&costs->arena, list, costs->op_count);
+    for (cairn_id o = 0; o < costs->op_count; o++) {
+        costs->ops[o] = (op_costs){&list[o], 1};
+        list[o].name = machine == NULL ? "given" : "analytic";
+        uint64_t flops, bytes, limit = (uint64_t)1 << 60;
+        cairn_op_work(graph, o, &flops, &bytes);
+        if (machine == NULL || bytes == 0)
+            continue;
+        uint64_t compute = crn_mul_div_up(flops, 1000000000u, machine->flops_per_second);
+        uint64_t traffic = crn_mul_div_up(bytes, 1000000000u, machine->memory_bytes_per_second);
+        uint64_t time = CRN_MIN(CRN_MAX(compute, traffic), limit);
+        list[o].time_ns = (int64_t)(time + CRN_MIN((uint64_t)machine->launch_ns, limit));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status create(const cairn_graph *graph, const cairn_machine *machine,
+                           cairn_costs **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    crn_arena arena;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&arena, &allocator);
+    cairn_costs *costs = crn_arena_take(&arena, 1, sizeof *costs);
+    if (costs == NULL) {
+        crn_arena_release(&arena);
+        return crn_fail_memory(err);
+    }
+    costs->arena = arena;
+    if (fill(costs, graph, machine) != CAIRN_OK) {
+        cairn_costs_destroy(costs);
+        return crn_fail_memory(err);
+    }
+    *out = costs;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out, cairn_error *err) {
+    return create(graph, NULL, out, err);
+}
+
+cairn_status cairn_costs_analytic(const cairn_graph *graph, const cairn_machine *machine,
+                                  cairn_costs **out, cairn_error *err) {
+    return create(graph, machine, out, err);
+}
