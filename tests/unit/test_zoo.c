@@ -82,6 +82,8 @@ static void test_parameter_counts(void) {
         {"densenet201", 0, 20013928},
         {"inception_v3", 0, 23834568},
         {"unet", 1, 31037633},
+        {"nasnet", 0, 3830950},
+        {"amoebanet", 0, 3145078},
         {"darts", 0, 3349342},
         {"rnn", 0, (128 + 256 + 2) * 256 + 257 * 10},
         {"lstm", 0, (128 + 256 + 2) * 1024 + 257 * 10},
