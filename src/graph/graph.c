@@ -1,0 +1,109 @@
+/* graph.c: reading a finished graph. */
+#include "graph/graph_internal.h"
+
+void cairn_graph_destroy(cairn_graph *graph) {
+    if (graph == NULL)
+        return;
+    crn_arena arena = graph->arena; /* the graph lies in it */
+    crn_arena_release(&arena);
+}
+
+const char *cairn_graph_name(const cairn_graph *graph) {
+    return graph->name;
+}
+
+uint32_t cairn_graph_tensor_count(const cairn_graph *graph) {
+    return graph->tensors.length;
+}
+
+uint32_t cairn_graph_op_count(const cairn_graph *graph) {
+    return graph->ops.length;
+}
+
+const cairn_tensor *cairn_graph_tensor(const cairn_graph *graph, cairn_id tensor) {
+    return &graph->tensors.data[tensor];
+}
+
+const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op) {
+    return &graph->ops.data[op];
+}
+
+const cairn_id *cairn_graph_readers(const cairn_graph *graph, cairn_id tensor, uint32_t *count) {
+    *count = graph->reader_first[tensor + 1] - graph->reader_first[tensor];
+    return graph->readers + graph->reader_first[tensor];
+}
+
+cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name) {
+    return crn_names_find(&graph->tensor_names, name);
+}
+
+cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name) {
+    return crn_names_find(&graph->op_names, name);
+}
+
+cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor) {
+    cairn_id root = graph->tensors.data[tensor].alias_of;
+    return root == CAIRN_NONE ? tensor : root;
+}
+
+uint64_t cairn_graph_hash(const cairn_graph *graph) {
+    return graph->hash;
+}
+
+static uint64_t elements(const cairn_tensor *tensor) {
+    return tensor->bytes / crn_dtype_size(tensor->dtype);
+}
+
+static void summarize_tensor(const cairn_tensor *tensor, cairn_id id, cairn_graph_summary *out) {
+    switch (tensor->role) {
+    case CAIRN_INPUT:
+        if (out->input == CAIRN_NONE)
+            out->input = id;
+        break;
+    case CAIRN_PARAMETER:
+        out->parameters += elements(tensor);
+        out->parameter_bytes += tensor->bytes;
+        break;
+    case CAIRN_STATE:
+        out->state_bytes += tensor->bytes;
+        break;
+    case CAIRN_ACTIVATION:
+        if (tensor->alias_of == CAIRN_NONE)
+            out->activation_bytes += tensor->bytes;
+        break;
+    case CAIRN_LOSS:
+        out->loss = id;
+        break;
+    case CAIRN_LABEL:
+    case CAIRN_INTERNAL:
+    case CAIRN_GRADIENT:
+        break;
+    }
+}
+
+void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
+    *out = (cairn_graph_summary){.input = CAIRN_NONE, .output = CAIRN_NONE, .loss = CAIRN_NONE};
+    for (cairn_id t = 0; t < graph->tensors.length; t++)
+        summarize_tensor(&graph->tensors.data[t], t, out);
+    for (cairn_id o = 0; o < graph->ops.length; o++) {
+        const cairn_op *op = &graph->ops.data[o];
+        out->forward_ops += op->phase == CAIRN_FORWARD;
+        out->backward_ops += op->phase == CAIRN_BACKWARD;
+        if (op->phase == CAIRN_FORWARD && op->output_count > 0 && op->outputs[0] != out->loss)
+            out->output = op->outputs[0];
+    }
+    if (out->loss != CAIRN_NONE) {
+        const cairn_op *last = &graph->ops.data[graph->tensors.data[out->loss].producer];
+        if (last->input_count > 0)
+            out->output = last->inputs[0];
+    }
+    /* A parameter used several times has a chain of stationary sums in one place: count the place.
+     */
+    for (cairn_id t = 0; t < graph->tensors.length; t++) {
+        const cairn_tensor *tensor = &graph->tensors.data[t];
+        uint32_t readers;
+        cairn_graph_readers(graph, t, &readers);
+        if (tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0)
+            out->gradient_bytes += tensor->bytes;
+    }
+}

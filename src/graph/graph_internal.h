@@ -1,0 +1,104 @@
+/* graph_internal.h: what the files of graph/ share. Other folders use cairn/graph.h. */
+#ifndef CRN_GRAPH_INTERNAL_H
+#define CRN_GRAPH_INTERNAL_H
+
+#include "base/crn_base.h"
+#include "base/names.h"
+#include "cairn/graph.h"
+
+/* The graph owns the arena in which it lies itself. */
+struct cairn_graph {
+    crn_arena arena;
+    const char *name;
+    CRN_ARRAY(cairn_tensor) tensors;
+    CRN_ARRAY(cairn_op) ops;
+    crn_names tensor_names, op_names;
+    uint32_t *reader_first; /* readers of t: readers[reader_first[t] .. reader_first[t + 1]) */
+    cairn_id *readers;
+    uint64_t hash;
+};
+
+/* A builder is a graph that still grows, and its first error. */
+struct cairn_builder {
+    cairn_allocator allocator;
+    cairn_graph *graph; /* NULL after finish */
+    cairn_status status;
+    cairn_error err;
+};
+
+/* ---- op_kinds.c: the table of op_kinds.def ---- */
+
+enum {
+    A_KERNEL = 1 << 0,
+    A_STRIDE = 1 << 1,
+    A_PAD = 1 << 2,
+    A_DILATION = 1 << 3,
+    A_GROUPS = 1 << 4,
+    A_SIZE = 1 << 5,
+    A_INDEX = 1 << 6,
+    A_COUNT_PADDING = 1 << 7,
+    A_PROBABILITY = 1 << 8,
+    A_EPSILON = 1 << 9,
+    A_MOMENTUM = 1 << 10
+};
+
+typedef struct crn_op_kind {
+    const char *name;
+    uint32_t least_inputs, most_inputs, least_outputs, most_outputs, least_params, most_params;
+    uint32_t attributes; /* A_* */
+    uint32_t flags;      /* that every op of the kind carries */
+} crn_op_kind;
+extern const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS];
+
+/* One field of cairn_attributes as files know it. */
+typedef struct crn_attribute {
+    uint32_t bit; /* A_* */
+    const char *name;
+    size_t offset;
+    uint32_t count; /* of int32_t; 0: one double */
+} crn_attribute;
+extern const crn_attribute crn_attribute_list[];
+extern const size_t crn_attribute_count;
+
+extern const char *const crn_role_names[CAIRN_LOSS + 1];
+extern const char *const crn_dtype_names[CAIRN_U8 + 1];
+extern const char *const crn_phase_names[CAIRN_UPDATE + 1];
+uint32_t crn_dtype_size(cairn_dtype dtype);
+
+/* ---- builder.c ---- */
+
+cairn_status crn_builder_add_tensor(cairn_builder *builder, const cairn_tensor *tensor,
+                                    cairn_id *out);
+cairn_status crn_builder_add_op(cairn_builder *builder, const cairn_op *op, cairn_id *out);
+
+/* ---- shapes.c ---- */
+
+#define CRN_MAX_FORWARD_OUTPUTS 2
+
+/* What a forward op makes of its inputs and parameters: for each output its role, dtype, shape and
+ * whether it is an alias (alias_of then the storage of input 0). Fails with a sentence that names
+ * the op. Opaque and backward ops are not asked. */
+CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
+                                          cairn_tensor out[CRN_MAX_FORWARD_OUTPUTS],
+                                          cairn_error *err);
+
+/* ---- derivatives.c ---- */
+
+/* The permissions of a forward kind: which output may take which input's storage. */
+uint32_t crn_forward_inplace(cairn_op_kind kind, const cairn_inplace **out);
+
+/* Check a backward op against the rule that it must follow. */
+CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op,
+                                             cairn_error *err);
+
+/* ---- validate.c ---- */
+
+/* Check everything, fill in producers, name tables, readers and hash. */
+CAIRN_MUST cairn_status crn_validate(cairn_graph *graph, cairn_error *err);
+
+static inline bool crn_same_shape(const cairn_tensor *a, const cairn_tensor *b) {
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+#endif

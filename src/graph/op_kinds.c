@@ -1,0 +1,50 @@
+/* op_kinds.c: the tables behind kinds, roles, phases and attributes. */
+#include "graph/graph_internal.h"
+
+#define MANY UINT32_MAX
+#define F_ONCE CAIRN_OP_ONCE
+#define F_RANDOM CAIRN_OP_RANDOM
+
+const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS] = {
+#define X(name, text, il, im, ol, om, pl, pm, attributes, flags)                                   \
+    [CAIRN_OP_##name] = {#text, il, im, ol, om, pl, pm, attributes, flags},
+#include "cairn/op_kinds.def"
+#undef X
+};
+
+#define FIELD(name) offsetof(cairn_attributes, name)
+const crn_attribute crn_attribute_list[] = {
+    {A_KERNEL, "kernel", FIELD(kernel), 2},
+    {A_STRIDE, "stride", FIELD(stride), 2},
+    {A_PAD, "pad", FIELD(pad), 4},
+    {A_DILATION, "dilation", FIELD(dilation), 2},
+    {A_GROUPS, "groups", FIELD(groups), 1},
+    {A_SIZE, "size", FIELD(size), 2},
+    {A_INDEX, "index", FIELD(index), 1},
+    {A_COUNT_PADDING, "count_padding", FIELD(count_padding), 1},
+    {A_PROBABILITY, "probability", FIELD(probability), 0},
+    {A_EPSILON, "epsilon", FIELD(epsilon), 0},
+    {A_MOMENTUM, "momentum", FIELD(momentum), 0},
+};
+const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
+
+const char *const crn_role_names[] = {"input",      "label",    "parameter", "state",
+                                      "activation", "internal", "gradient",  "loss"};
+const char *const crn_dtype_names[] = {"f32", "i32", "u8"};
+const char *const crn_phase_names[] = {"forward", "backward", "update"};
+
+uint32_t crn_dtype_size(cairn_dtype dtype) {
+    return dtype == CAIRN_U8 ? 1 : 4;
+}
+
+const char *cairn_role_name(cairn_role role) {
+    return (unsigned)role <= CAIRN_LOSS ? crn_role_names[role] : NULL;
+}
+
+const char *cairn_phase_name(cairn_phase phase) {
+    return (unsigned)phase <= CAIRN_UPDATE ? crn_phase_names[phase] : NULL;
+}
+
+const char *cairn_op_kind_name(cairn_op_kind kind) {
+    return (unsigned)kind < CAIRN_OP_KINDS ? crn_op_kinds[kind].name : NULL;
+}
