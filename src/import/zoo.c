@@ -158,6 +158,7 @@ cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
                              const cairn_zoo_options *options, cairn_graph **out,
                              cairn_error *err) {
     *out = NULL;
+    crn_error_clear(err);
     uint32_t index = 0;
     CRN_TRY(find(name, &index, err));
     cairn_zoo_options filled = fill_in(&entries[index], options);
