@@ -16,6 +16,7 @@
 
 #include "cairn/base.h"
 #include "cairn/graph.h"
+#include "cairn/views.h"
 #include "cairn/zoo.h"
 
 #endif

@@ -1,9 +1,9 @@
 /* graph.h: a training step as one flat DAG of tensors and ops.
  *
  * Forward ops, backward ops and the accumulation of gradients are all just ops; gradients are just
- * tensors. Ops stand in canonical order, which is topological. A graph is made by a builder (or read
- * from a file), checked once, and immutable from then on. It holds structure and plain sizes; what
- * an op costs on a machine is in a separate object (cost.h).
+ * tensors. Ops stand in canonical order, which is topological. A graph is made by a builder (or
+ * read from a file), checked once, and immutable from then on. It holds structure and plain sizes;
+ * what an op costs on a machine is in a separate object (cost.h).
  *
  *     builder --finish--> forward graph --differentiate--> graph of the whole step
  */
@@ -168,8 +168,8 @@ CAIRN_API void cairn_builder_fail(cairn_builder *builder, const char *sentence);
 CAIRN_API CAIRN_MUST cairn_status cairn_builder_finish(cairn_builder *builder, cairn_graph **out,
                                                        cairn_error *err);
 
-/* ---- Building networks: each adds one forward op with its parameters and returns its output, which
- *      bears the op's name; a parameter is called NAME.weight and so on, as in PyTorch. ---- */
+/* ---- Building networks: each adds one forward op with its parameters and returns its output,
+ * which bears the op's name; a parameter is called NAME.weight and so on, as in PyTorch. ---- */
 
 CAIRN_API cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
                                      const uint32_t *shape);
@@ -230,7 +230,8 @@ CAIRN_API cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char 
 
 typedef struct cairn_differentiate_options {
     uint32_t struct_size;
-    bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters */
+    bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters
+                           */
 } cairn_differentiate_options;
 #define CAIRN_DIFFERENTIATE_OPTIONS_INIT                                                           \
     { .struct_size = sizeof(cairn_differentiate_options) }
@@ -239,9 +240,9 @@ typedef struct cairn_differentiate_options {
  * gradient of a tensor with several readers is an explicit chain of accumulate ops, so no plan can
  * change the order of a sum. `options` may be NULL. CAIRN_EINVAL: there is no loss, several, or an
  * op that cannot be differentiated (opaque); or backward ops are there already. O(n). */
-CAIRN_API CAIRN_MUST cairn_status cairn_graph_differentiate(
-    const cairn_graph *forward, const cairn_differentiate_options *options, cairn_graph **out,
-    cairn_error *err);
+CAIRN_API CAIRN_MUST cairn_status
+cairn_graph_differentiate(const cairn_graph *forward, const cairn_differentiate_options *options,
+                          cairn_graph **out, cairn_error *err);
 
 /* ---- Files ---- */
 

@@ -125,6 +125,13 @@ cairn_status crn_json_integer(const crn_json *at, int64_t low, int64_t high, int
     return CAIRN_OK;
 }
 
+cairn_status crn_json_boolean(const crn_json *at, bool *out, cairn_error *err) {
+    if (!json_is_boolean(at->value))
+        return wrong_kind(at, err, "true or false");
+    *out = json_is_true(at->value);
+    return CAIRN_OK;
+}
+
 cairn_status crn_json_real(const crn_json *at, double *out, cairn_error *err) {
     if (!json_is_number(at->value))
         return wrong_kind(at, err, "a number");
@@ -142,5 +149,22 @@ cairn_status crn_json_only(const crn_json *object, const char *const *keys, cair
         if (!known)
             return crn_json_fail(object, err, CAIRN_EINVAL, "has an unknown member \"%.64s\"", key);
     }
+    return CAIRN_OK;
+}
+
+cairn_status crn_json_format(const crn_json *root, const char *format, int version,
+                             cairn_error *err) {
+    if (!json_is_object(root->value))
+        return crn_json_fail(root, err, CAIRN_EINVAL, "the file must hold an object, a %s", format);
+    crn_json name = crn_json_member(root, "format"), number = crn_json_member(root, "version");
+    const char *string = "";
+    int64_t value = 0;
+    CRN_TRY(crn_json_string(&name, &string, err));
+    if (strcmp(string, format) != 0)
+        return crn_json_fail(&name, err, CAIRN_EINVAL, "is \"%.32s\", not \"%s\"", string, format);
+    CRN_TRY(crn_json_integer(&number, 0, INT64_MAX, &value, err));
+    if (value != version)
+        return crn_json_fail(&number, err, CAIRN_EINVAL, "is %lld; this program reads version %d",
+                             (long long)value, version);
     return CAIRN_OK;
 }

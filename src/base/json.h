@@ -52,10 +52,15 @@ CAIRN_MUST cairn_status crn_json_array(const crn_json *at, size_t *count, cairn_
 CAIRN_MUST cairn_status crn_json_string(const crn_json *at, const char **out, cairn_error *err);
 CAIRN_MUST cairn_status crn_json_integer(const crn_json *at, int64_t low, int64_t high,
                                          int64_t *out, cairn_error *err);
+CAIRN_MUST cairn_status crn_json_boolean(const crn_json *at, bool *out, cairn_error *err);
 CAIRN_MUST cairn_status crn_json_real(const crn_json *at, double *out, cairn_error *err);
 
 /* Fail on any member that is not in the NULL-terminated list: a misspelt key is not ignored. */
 CAIRN_MUST cairn_status crn_json_only(const crn_json *object, const char *const *keys,
                                       cairn_error *err);
+
+/* The root of a file of ours: an object whose "format" and "version" are these. */
+CAIRN_MUST cairn_status crn_json_format(const crn_json *root, const char *format, int version,
+                                        cairn_error *err);
 
 #endif
