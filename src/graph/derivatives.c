@@ -190,9 +190,9 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
                    .inputs = (cairn_id[]){at->gradient[of], part},
                    .output_count = 1,
                    .outputs = &sum};
-    op.inplace_count = stationary ? 1 : crn_forward_inplace(op.kind, &op.inplace);
+    op.inplace_count = crn_forward_inplace(op.kind, &op.inplace);
     if (stationary)
-        op.inplace = &(cairn_inplace){0, 0};
+        op.inplace_count = 1; /* into the sum so far, which is the first */
     at->gradient[of] = sum;
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }

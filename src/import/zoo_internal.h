@@ -1,0 +1,69 @@
+/* zoo_internal.h: what the files of the zoo share.
+ *
+ * A family is a function that adds its ops to a builder, which remembers the first error, so that
+ * the code reads like the network. Ops are named as the modules of the published PyTorch code, so
+ * that parameters bear the names of its checkpoints. */
+#ifndef ZOO_INTERNAL_H
+#define ZOO_INTERNAL_H
+
+#include "base/crn_base.h"
+#include "cairn/zoo.h"
+
+typedef struct crn_zoo {
+    cairn_builder *builder;
+    uint32_t batch, channels, height, width; /* recurrent: channels are features, height hidden */
+    uint32_t classes, steps, depth;
+    size_t scope;   /* length of the prefix that crn_zoo_name() puts before a name */
+    char path[160]; /* the prefix, then the name made last */
+} crn_zoo;
+
+/* The families: crn_zoo_resnet() and so on, declared from the list. */
+#define X(name, family, depth, channels, height, width, classes, steps, summary)                   \
+    void crn_zoo_##family(crn_zoo *net);
+#include "import/networks.def"
+#undef X
+
+/* Go into a module: names from here on begin with its name and a dot. Returns what
+ * crn_zoo_leave() wants to come out again. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+size_t
+crn_zoo_enter(crn_zoo *net, const char *format, ...);
+void crn_zoo_leave(crn_zoo *net, size_t outside);
+
+/* A name in the present module; valid until the next call. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+const char *
+crn_zoo_name(crn_zoo *net, const char *format, ...);
+
+/* Make the builder fail with a sentence. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void
+crn_zoo_fail(crn_zoo *net, const char *format, ...);
+
+/* The images: "input", [batch, channels, height, width]. */
+cairn_id crn_zoo_images(crn_zoo *net);
+
+/* The end of a network that gives one class an image: "label" and "loss". */
+void crn_zoo_loss(crn_zoo *net, cairn_id logits);
+
+/* A square convolution without bias. */
+cairn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad);
+
+#define CRN_ZOO_EPSILON 1e-5 /* of a batch-norm, where a network says nothing else */
+
+/* Convolution, batch-norm, ReLU. The three names are in the present module; no third: no ReLU. */
+typedef struct crn_zoo_names {
+    const char *conv, *norm, *relu;
+} crn_zoo_names;
+cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, cairn_conv conv,
+                                double epsilon);
+
+uint32_t crn_zoo_channels(const crn_zoo *net, cairn_id x);
+
+#endif
