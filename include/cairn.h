@@ -17,6 +17,11 @@
 #include "cairn/base.h"
 #include "cairn/cost.h"
 #include "cairn/graph.h"
+#include "cairn/layout.h"
+#include "cairn/plan.h"
+#include "cairn/report.h"
+#include "cairn/sim.h"
+#include "cairn/solve.h"
 #include "cairn/views.h"
 #include "cairn/zoo.h"
 

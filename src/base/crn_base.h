@@ -113,6 +113,11 @@ static inline bool crn_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
     return true;
 }
 
+/* Times add up to at most INT64_MAX and stay there: no sum of costs can wrap around. */
+static inline int64_t crn_add_time(int64_t a, int64_t b) {
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 /* a * b / c rounded up, exact inside; UINT64_MAX if the result does not fit. c > 0. */
 uint64_t crn_mul_div_up(uint64_t a, uint64_t b, uint64_t c);
 

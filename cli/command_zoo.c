@@ -1,0 +1,139 @@
+/* command_zoo.c: `cairn zoo [NAME]`, the networks that are built in. */
+#include "model.h"
+#include "picture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_shape(const cairn_tensor *tensor, const char *between) {
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        printf("%s%u", i > 0 ? between : "", tensor->shape[i]);
+}
+
+static void print_json(const cli_model *model) {
+    cairn_graph_summary s;
+    cairn_graph_summarize(model->graph, &s);
+    printf("{\"name\": \"%s\", \"parameters\": %llu, \"ops\": %u, \"tensors\": %u, "
+           "\"forward_ops\": %u, \"backward_ops\": %u, \"activation_bytes\": %llu, "
+           "\"parameter_bytes\": %llu, \"input_shape\": [",
+           cairn_graph_name(model->graph), (unsigned long long)s.parameters,
+           cairn_graph_op_count(model->graph), cairn_graph_tensor_count(model->graph),
+           s.forward_ops, s.backward_ops, (unsigned long long)s.activation_bytes,
+           (unsigned long long)s.parameter_bytes);
+    if (s.input != CAIRN_NONE)
+        print_shape(cairn_graph_tensor(model->graph, s.input), ", ");
+    printf("], \"output_shape\": [");
+    if (s.output != CAIRN_NONE)
+        print_shape(cairn_graph_tensor(model->graph, s.output), ", ");
+    printf("]}\n");
+}
+
+static void print_ops(const cairn_graph *graph) {
+    printf("\n%-40s %-18s %-20s %10s\n", "forward op", "kind", "output", "size");
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        if (op->phase != CAIRN_FORWARD || op->output_count == 0)
+            continue;
+        const cairn_tensor *output = cairn_graph_tensor(graph, op->outputs[0]);
+        char shape[64] = "";
+        size_t used = 0;
+        for (uint32_t i = 0; i < output->rank; i++)
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%u", i > 0 ? "x" : "",
+                                     output->shape[i]);
+        printf("%-40s %-18s %-20s %10s\n", op->name, cairn_op_kind_name(op->kind), shape,
+               cli_bytes(output->bytes));
+    }
+}
+
+static void print_text(const cli_model *model) {
+    cairn_graph_summary s;
+    cairn_graph_summarize(model->graph, &s);
+    printf("%s: %llu parameters (%s), %u forward and %u backward ops, %s of activations\n",
+           cairn_graph_name(model->graph), (unsigned long long)s.parameters,
+           cli_bytes(s.parameter_bytes), s.forward_ops, s.backward_ops,
+           cli_bytes(s.activation_bytes));
+    print_ops(model->graph);
+}
+
+static int write_files(const cli_args *args, const cli_model *model) {
+    const char *output = cli_value(args, "output"), *picture = cli_value(args, "picture");
+    cairn_text text;
+    int code = CLI_DONE;
+    if (output != NULL) {
+        cairn_status status = cairn_graph_to_json(model->graph, &text);
+        code = status == CAIRN_OK ? cli_emit(&text, output) : cli_fail(status, NULL);
+    }
+    if (picture != NULL && code == CLI_DONE) {
+        cairn_status status =
+            cairn_graph_to_dot(model->graph, NULL, cli_flag(args, "whole"), &text);
+        code = status == CAIRN_OK ? cli_draw(&text, picture) : cli_fail(status, NULL);
+    }
+    return code;
+}
+
+static int show(const cli_args *args, const char *name) {
+    cli_model model;
+    int code = cli_model_open(args, name, &model);
+    if (code != CLI_DONE)
+        return code;
+    bool to_file = cli_value(args, "output") != NULL || cli_value(args, "picture") != NULL;
+    code = write_files(args, &model);
+    if (code == CLI_DONE && cli_flag(args, "json"))
+        print_json(&model);
+    else if (code == CLI_DONE && !to_file)
+        print_text(&model);
+    cli_model_close(&model);
+    return code;
+}
+
+static int list(const cli_args *args) {
+    const cairn_zoo_entry *entry;
+    if (!cli_flag(args, "json"))
+        printf("%-13s %-13s %8s %6s  %s\n", "network", "input", "classes", "seq", "");
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
+        if (cli_flag(args, "json")) {
+            int code = show(args, entry->name);
+            if (code != CLI_DONE)
+                return code;
+            continue;
+        }
+        char input[48] = "", steps[16] = "";
+        const uint32_t *d = entry->defaults.input;
+        size_t used = 0;
+        for (int k = 0; k < 3 && d[k] != 0; k++)
+            used +=
+                (size_t)snprintf(input + used, sizeof input - used, "%s%u", k > 0 ? "x" : "", d[k]);
+        if (entry->defaults.steps != 0)
+            snprintf(steps, sizeof steps, "%u", entry->defaults.steps);
+        printf("%-13s %-13s %8u %6s  %s\n", entry->name, input, entry->defaults.classes, steps,
+               entry->summary);
+    }
+    return CLI_DONE;
+}
+
+static int run(const cli_args *args) {
+    const char *name = cli_positional(args, 0);
+    return name == NULL ? list(args) : show(args, name);
+}
+
+static const cli_option options[] = {
+    CLI_MODEL_OPTIONS,
+    {"output", 'o', "FILE",
+     "write the graph of a training step (docs/graph-format.md); - prints it"},
+    {"picture", 0, "FILE", "draw the network: FILE.svg through graphviz, or FILE.dot"},
+    {"whole", 0, NULL, "draw the backward pass as well"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command cli_command_zoo = {
+    .name = "zoo",
+    .arguments = "[NAME]",
+    .least = 0,
+    .most = 1,
+    .summary = "list the networks that are built in, or show one",
+    .details =
+        "Without NAME, lists the networks. With NAME (a network or a graph file), shows its\n"
+        "size and forward ops; --json prints one line for programs.",
+    .options = options,
+    .run = run,
+};

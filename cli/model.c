@@ -1,0 +1,198 @@
+/* model.c: from MODEL and its options to a graph with costs. */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cli_model_close(cli_model *model) {
+    cairn_costs_destroy(model->costs);
+    cairn_graph_destroy(model->graph);
+    *model = (cli_model){0};
+}
+
+void cli_model_sign(const cli_model *model, cairn_plan *plan) {
+    cairn_plan_header header = *cairn_plan_get_header(plan);
+    memcpy(header.model, model->header.model, sizeof header.model);
+    memcpy(header.input, model->header.input, sizeof header.input);
+    header.batch = model->header.batch;
+    header.classes = model->header.classes;
+    header.steps = model->header.steps;
+    cairn_plan_set_header(plan, &header);
+}
+
+/* "3x224x224": one to three numbers. */
+static bool parse_input(const cli_args *args, uint32_t out[3]) {
+    const char *text = cli_value(args, "input");
+    if (text == NULL)
+        return true;
+    const char *c = text;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        unsigned long value = strtoul(c, &end, 10);
+        bool good = *c >= '0' && *c <= '9' && value >= 1 && value <= 1000000;
+        if (good && *end == '\0') {
+            out[i] = (uint32_t)value;
+            return true;
+        }
+        if (!good || *end != 'x')
+            break;
+        out[i] = (uint32_t)value;
+        c = end + 1;
+    }
+    cli_usage_error(args, "--input must be a size such as 3x224x224, not \"%s\"", text);
+    return false;
+}
+
+/* Batch 0 and the like are wrong input rather than wrong usage: exit 1. */
+static int read_options(const cli_args *args, cairn_plan_header *h) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } options[] = {
+        {"batch", offsetof(cairn_plan_header, batch)},
+        {"classes", offsetof(cairn_plan_header, classes)},
+        {"seq", offsetof(cairn_plan_header, steps)},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        uint64_t value;
+        const char *text = cli_value(args, options[i].name);
+        if (!cli_number(args, options[i].name, 0, UINT32_MAX, 0, &value))
+            return CLI_USAGE;
+        if (text != NULL && value == 0) {
+            fprintf(stderr, "cairn: --%s must be at least 1\n", options[i].name);
+            return CLI_WRONG_INPUT;
+        }
+        uint32_t narrow = (uint32_t)value;
+        memcpy((char *)h + options[i].offset, &narrow, sizeof narrow);
+    }
+    return parse_input(args, h->input) ? CLI_DONE : CLI_USAGE;
+}
+
+static bool in_zoo(const char *name) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strcmp(entry->name, name) == 0)
+            return true;
+    return false;
+}
+
+static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_graph **out,
+                              cairn_error *err) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    const cairn_zoo_entry *entry = NULL;
+    for (uint32_t i = 0; entry == NULL || strcmp(entry->name, name) != 0; i++)
+        entry = cairn_zoo_list(i);
+    /* The plan's file records what the defaults were. */
+    h->batch = h->batch != 0 ? h->batch : entry->defaults.batch;
+    h->classes = h->classes != 0 ? h->classes : entry->defaults.classes;
+    h->steps = h->steps != 0 ? h->steps : entry->defaults.steps;
+    for (int i = 0; i < 3; i++)
+        h->input[i] = h->input[i] != 0 ? h->input[i] : entry->defaults.input[i];
+    options.batch = h->batch;
+    options.classes = h->classes;
+    options.steps = h->steps;
+    memcpy(options.input, h->input, sizeof options.input);
+    return cairn_zoo_build(NULL, name, &options, out, err);
+}
+
+static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_graph **out,
+                              cairn_error *err) {
+    cairn_text text;
+    cairn_status status = cairn_text_load(NULL, name, &text, err);
+    if (status == CAIRN_EUNKNOWN) {
+        snprintf(err->message, sizeof err->message,
+                 "\"%.200s\" is neither a network of the zoo nor a file; 'cairn zoo' lists the "
+                 "networks",
+                 name);
+    }
+    if (status != CAIRN_OK)
+        return status;
+    status = cairn_graph_from_json(NULL, text.data, text.length, name, out, err);
+    cairn_text_release(&text);
+    h->batch = h->classes = h->steps = 0;
+    memset(h->input, 0, sizeof h->input);
+    return status;
+}
+
+/* A file with only a forward pass is differentiated, as a network of the zoo is. */
+static cairn_status complete(cairn_graph **graph, cairn_error *err) {
+    cairn_graph_summary summary;
+    cairn_graph_summarize(*graph, &summary);
+    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
+        return CAIRN_OK;
+    cairn_graph *joint;
+    cairn_status status = cairn_graph_differentiate(*graph, NULL, &joint, err);
+    if (status == CAIRN_OK) {
+        cairn_graph_destroy(*graph);
+        *graph = joint;
+    }
+    return status;
+}
+
+static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
+    cairn_status status = cairn_machine_find(name == NULL ? "v100" : name, out, err);
+    if (status != CAIRN_EUNKNOWN)
+        return status;
+    cairn_text text;
+    status = cairn_text_load(NULL, name, &text, err);
+    if (status == CAIRN_EUNKNOWN)
+        snprintf(err->message, sizeof err->message,
+                 "\"%.200s\" is neither a machine that is built in (v100, h200, cpu) nor a file",
+                 name);
+    if (status != CAIRN_OK)
+        return status;
+    status = cairn_machine_from_json(text.data, text.length, name, out, err);
+    cairn_text_release(&text);
+    return status;
+}
+
+static cairn_status merge_costs(const char *path, cli_model *model, cairn_error *err) {
+    cairn_text text;
+    cairn_status status = cairn_text_load(NULL, path, &text, err);
+    if (status != CAIRN_OK)
+        return status;
+    uint32_t matched = 0;
+    status = cairn_costs_merge_json(model->costs, model->graph, text.data, text.length, path,
+                                    &matched, err);
+    cairn_text_release(&text);
+    if (status == CAIRN_OK && matched == 0) {
+        err->status = CAIRN_EINVAL;
+        snprintf(err->message, sizeof err->message,
+                 "%.200s has costs for none of the model's ops; was it measured for another batch "
+                 "or input?",
+                 path);
+        return CAIRN_EINVAL;
+    }
+    return status;
+}
+
+static int open_model(const cli_args *args, const char *name, cli_model *out) {
+    cairn_error err = {0};
+    snprintf(out->header.model, sizeof out->header.model, "%s", name);
+    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, &err)
+                                       : read_file(name, &out->header, &out->graph, &err);
+    if (status == CAIRN_OK)
+        status = complete(&out->graph, &err);
+    if (status == CAIRN_OK)
+        status = find_machine(cli_value(args, "machine"), &out->machine, &err);
+    if (status == CAIRN_OK)
+        status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, &err);
+    if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
+        status = merge_costs(cli_value(args, "costs"), out, &err);
+    if (status == CAIRN_OK)
+        return CLI_DONE;
+    cli_model_close(out);
+    return cli_fail(status, &err);
+}
+
+int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+    *out = (cli_model){0};
+    int code = read_options(args, &out->header);
+    return code != CLI_DONE ? code : open_model(args, name, out);
+}
+
+int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {
+    *out = (cli_model){.header = *header};
+    return open_model(args, header->model, out);
+}

@@ -1,0 +1,38 @@
+/* model.h: MODEL on the command line: a network of the zoo or a graph file, with costs. */
+#ifndef CLI_MODEL_H
+#define CLI_MODEL_H
+
+#include "cli.h"
+
+/* Rows for the option tables of commands that take a model. */
+#define CLI_MODEL_OPTIONS                                                                          \
+    {"batch", 'b', "N", "images or sequences a step (default 32)"},                                \
+        {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},                     \
+        {"classes", 0, "N", "number of classes"}, {                                                \
+        "seq", 0, "N", "steps of a recurrent network"                                              \
+    }
+
+#define CLI_COST_OPTIONS                                                                           \
+    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"}, {  \
+        "costs", 0, "FILE", "measured costs, put over the analytic ones"                           \
+    }
+
+typedef struct cli_model {
+    cairn_graph *graph; /* of the whole training step */
+    cairn_costs *costs;
+    cairn_machine machine;
+    cairn_plan_header header; /* model, batch, input: what a plan's file says of it */
+} cli_model;
+
+/* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
+int cli_model_open(const cli_args *args, const char *name, cli_model *out);
+
+/* The model that a plan's header names, where the command line has none. */
+int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out);
+
+void cli_model_close(cli_model *model);
+
+/* Put the model's description into a plan's header. */
+void cli_model_sign(const cli_model *model, cairn_plan *plan);
+
+#endif

@@ -1,0 +1,122 @@
+/* plan_report.c: a plan's figures for people and for programs. */
+#include "plan_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_memory(const cairn_report *r, uint64_t budget) {
+    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    printf("  memory a plan controls\n");
+    printf("    %-26s %12s   %llu bytes", "peak", cli_bytes(s->peak_bytes),
+           (unsigned long long)s->peak_bytes);
+    if (r->none_arena_bytes > 0)
+        printf(", %.1f%% of none", 100.0 * (double)s->peak_bytes / (double)r->none_arena_bytes);
+    printf("\n    %-26s %12s   %.2f%% over the peak", "arena", cli_bytes(r->arena_bytes),
+           100.0 * (double)r->arena_bytes / (double)s->peak_bytes - 100.0);
+    if (budget > 0)
+        printf(", budget %s", cli_bytes(budget));
+    printf("\n  %-28s %12s   parameters, gradients, optimiser\n", "stationary memory",
+           cli_bytes(r->stationary_bytes));
+    printf("  %-28s %12s\n", "together", cli_bytes(r->arena_bytes + r->stationary_bytes));
+    if (s->host_bytes > 0)
+        printf("  %-28s %12s\n", "host memory", cli_bytes(s->host_bytes));
+}
+
+static void print_time(const cairn_report *r, const cli_model *model) {
+    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    printf("  %-28s %12s   on %s", "time of a step", cli_time(s->time_ns), model->machine.name);
+    if (r->none_time_ns > 0)
+        printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
+    printf("\n");
+    if (s->reruns > 0)
+        printf("    %-26s %12s   %u ops\n", "computed again", cli_time(s->rerun_ns), s->reruns);
+    if (s->offloads > 0) {
+        printf("    %-26s %12s   %u tensors\n", "copies out", cli_time(s->copy_out_ns),
+               s->offloads);
+        printf("    %-26s %12s   %u tensors\n", "copies in", cli_time(s->copy_in_ns), s->fetches);
+        printf("    %-26s %12s\n", "waiting for copies", cli_time(s->idle_ns));
+    }
+}
+
+static void print_holders(const cairn_report *r, uint64_t top) {
+    uint32_t count, steps;
+    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
+    const cairn_step *list = cairn_plan_steps(r->plan, &steps);
+    uint32_t at = cairn_sim_result(r->sim)->peak_step;
+    if (steps == 0)
+        return;
+    const char *name = list[at].kind == CAIRN_RUN ? cairn_graph_op(r->graph, list[at].id)->name
+                                                  : cairn_graph_tensor(r->graph, list[at].id)->name;
+    printf("  at the peak (step %u of %u, %s %s) memory is held by\n", at, steps,
+           cairn_step_kind_name((cairn_step_kind)list[at].kind), name);
+    for (uint32_t i = 0; i < count && i < top; i++)
+        printf("    %-40s %12s\n",
+               holders[i].tensor == CAIRN_NONE
+                   ? "(workspace)"
+                   : cairn_graph_tensor(r->graph, holders[i].tensor)->name,
+               cli_bytes(holders[i].bytes));
+    if (count > top)
+        printf("    and %u more\n", (unsigned)(count - top));
+}
+
+static int write_pictures(const cli_args *args, const cairn_report *r) {
+    const char *svg = cli_value(args, "svg"), *trace = cli_value(args, "trace");
+    cairn_text text;
+    if (svg != NULL) {
+        cairn_status status = cairn_report_memory_svg(r, &text);
+        int code = status == CAIRN_OK ? cli_emit(&text, svg) : cli_fail(status, NULL);
+        if (code != CLI_DONE)
+            return code;
+    }
+    if (trace != NULL) {
+        cairn_status status = cairn_report_trace(r, &text);
+        return status == CAIRN_OK ? cli_emit(&text, trace) : cli_fail(status, NULL);
+    }
+    return CLI_DONE;
+}
+
+static void print_text(const cairn_report *r, const cli_model *model, uint64_t budget,
+                       uint64_t top) {
+    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    printf("%s", h->model);
+    if (h->batch > 0)
+        printf(", batch %u", h->batch);
+    printf(", algorithm %s\n", h->algorithm);
+    print_memory(r, budget);
+    print_time(r, model);
+    print_holders(r, top);
+}
+
+int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_plan *plan,
+                    uint32_t slots, uint64_t budget) {
+    uint64_t top;
+    cairn_error err = {0};
+    cairn_report *report;
+    if (!cli_number(args, "top", 0, 1000000, 8, &top))
+        return CLI_USAGE;
+    cairn_status status = cairn_report_create(model->graph, model->costs, plan, &model->machine,
+                                              slots, &report, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = CLI_DONE;
+    if (cli_flag(args, "json")) {
+        cairn_text text;
+        status = cairn_report_to_json(report, &text);
+        code = status == CAIRN_OK ? cli_emit(&text, NULL) : cli_fail(status, NULL);
+    } else {
+        print_text(report, model, budget, top);
+    }
+    if (code == CLI_DONE)
+        code = write_pictures(args, report);
+    cairn_report_destroy(report);
+    return code;
+}
+
+int cli_write_plan(const cli_model *model, const cairn_plan *plan, const char *path) {
+    cairn_text text;
+    size_t length = strlen(path);
+    bool json = length >= 5 && strcmp(path + length - 5, ".json") == 0;
+    cairn_status status = json ? cairn_plan_to_json(plan, model->graph, &text)
+                               : cairn_plan_to_text(plan, model->graph, &text);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}

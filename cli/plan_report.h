@@ -1,0 +1,21 @@
+/* plan_report.h: what the commands that have a plan show and write of it. */
+#ifndef CLI_PLAN_REPORT_H
+#define CLI_PLAN_REPORT_H
+
+#include "model.h"
+
+#define CLI_REPORT_OPTIONS                                                                         \
+    {"svg", 0, "FILE", "draw memory over time"},                                                   \
+        {"trace", 0, "FILE", "write a trace for Perfetto or Chrome"}, {                            \
+        "top", 0, "N", "how many holders of the peak to list (default 8)"                          \
+    }
+
+/* Simulate, print (text, or JSON with --json), draw what was asked for. `budget` of the arena, 0
+ * for none, is only shown. Returns an exit code. */
+int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_plan *plan,
+                    uint32_t slots, uint64_t budget);
+
+/* As text, or as JSON where the path ends in .json. */
+int cli_write_plan(const cli_model *model, const cairn_plan *plan, const char *path);
+
+#endif

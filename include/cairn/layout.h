@@ -1,0 +1,29 @@
+/* layout.h: from lifetimes to addresses in one arena. */
+#ifndef CAIRN_LAYOUT_H
+#define CAIRN_LAYOUT_H
+
+#include "cairn/sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cairn_layout cairn_layout;
+
+/* Give every lifetime an offset, a multiple of 64, such that no two that are live at the same step
+ * overlap. The arena is at least the live peak and usually equal to it. Deterministic; the work is
+ * bounded. */
+CAIRN_API CAIRN_MUST cairn_status cairn_layout_create(const cairn_allocator *allocator,
+                                                      const cairn_lifetime *lifetimes,
+                                                      uint32_t count, cairn_layout **out,
+                                                      cairn_error *err);
+CAIRN_API void cairn_layout_destroy(cairn_layout *layout);
+
+CAIRN_API uint64_t cairn_layout_arena_bytes(const cairn_layout *layout);
+/* Per lifetime, in the order in which they were given. */
+CAIRN_API const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

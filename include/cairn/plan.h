@@ -1,0 +1,107 @@
+/* plan.h: one step list for every algorithm.
+ *
+ * A plan says in which order ops run, when a tensor's memory is given back, and what is copied to
+ * the host and back. Every solver ends in one; the simulator, the layout and the executor know
+ * nothing else. Memory is counted in list order and so never depends on timing.
+ *
+ *     run OP [inplace] [impl K]   first time, or again: then `once` effects do not happen, random
+ *                                 numbers repeat, and an output still resident is rewritten with
+ *                                 equal bits
+ *     free TENSOR                 its value is gone from the device
+ *     offload TENSOR              start copying it to the host; it may be read, not written or
+ * freed fetch TENSOR                start copying it back; not usable until waited for wait TENSOR
+ * until the copy in flight has ended
+ */
+#ifndef CAIRN_PLAN_H
+#define CAIRN_PLAN_H
+
+#include "cairn/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cairn_step_kind {
+    CAIRN_RUN,
+    CAIRN_FREE,
+    CAIRN_OFFLOAD,
+    CAIRN_FETCH,
+    CAIRN_WAIT
+} cairn_step_kind;
+
+CAIRN_API const char *cairn_step_kind_name(cairn_step_kind kind);
+
+typedef struct cairn_step {
+    uint8_t kind;            /* cairn_step_kind */
+    uint8_t inplace;         /* of a run: 0, or 1 + which of the op's permissions is used */
+    uint16_t implementation; /* of a run: which of the op's implementations, from 0 */
+    cairn_id id;             /* the op of a run, else the tensor */
+} cairn_step;
+
+/* What a plan is to achieve. */
+typedef enum cairn_goal {
+    CAIRN_TRAIN, /* loss and every parameter's gradient; running statistics move */
+    CAIRN_INFER  /* the network's output, without labels or loss; running statistics stay */
+} cairn_goal;
+
+/* What a plan's file says of it. Zero and empty fields are left out. */
+typedef struct cairn_plan_header {
+    char model[256]; /* zoo name or graph file */
+    uint32_t batch;
+    uint32_t input[3]; /* as in cairn_zoo_options */
+    uint32_t classes, steps;
+    cairn_goal goal;
+    char algorithm[32];
+    uint64_t predicted_peak_bytes; /* when it was made */
+    uint64_t graph_hash;
+} cairn_plan_header;
+
+typedef struct cairn_plan cairn_plan;
+
+CAIRN_API const cairn_plan_header *cairn_plan_get_header(const cairn_plan *plan);
+CAIRN_API const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count);
+CAIRN_API void cairn_plan_destroy(cairn_plan *plan);
+
+/* ---- Building one by hand ---- */
+
+typedef struct cairn_plan_builder cairn_plan_builder;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_create(const cairn_allocator *allocator,
+                                                            cairn_plan_builder **out);
+CAIRN_API void cairn_plan_builder_destroy(cairn_plan_builder *builder);
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_add(cairn_plan_builder *builder,
+                                                         cairn_step step);
+
+/* The header's hash is taken from `graph`; ids of steps are checked against it. The builder can
+ * only be destroyed afterwards. Whether the plan is legal is the simulator's to say. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder,
+                                                            const cairn_graph *graph,
+                                                            const cairn_plan_header *header,
+                                                            cairn_plan **out, cairn_error *err);
+
+/* The same steps under another header; for who knows more about the model. */
+CAIRN_API void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header);
+
+/* ---- Files: docs/plan-format.md ---- */
+
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_to_text(const cairn_plan *plan,
+                                                     const cairn_graph *graph, cairn_text *out);
+
+/* The header alone, to find the model that a plan is for. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_header_from_text(const char *text, size_t length,
+                                                              const char *file,
+                                                              cairn_plan_header *out,
+                                                              cairn_error *err);
+
+/* CAIRN_ESYNTAX with line and column; CAIRN_EINVAL: made for a graph of another structure. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_from_text(const cairn_graph *graph, const char *text,
+                                                       size_t length, const char *file,
+                                                       cairn_plan **out, cairn_error *err);
+
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_to_json(const cairn_plan *plan,
+                                                     const cairn_graph *graph, cairn_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,55 @@
+/* report.h: what is shown of a plan: figures, pictures, traces. All of it comes from the simulator.
+ */
+#ifndef CAIRN_REPORT_H
+#define CAIRN_REPORT_H
+
+#include "cairn/solve.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A plan simulated and laid out, beside `none` on the same graph. Release with
+ * cairn_report_destroy(). It borrows graph, costs and plan, which must outlive it. */
+typedef struct cairn_report {
+    const cairn_graph *graph;
+    const cairn_costs *costs;
+    const cairn_plan *plan;
+    cairn_sim *sim;
+    cairn_layout *layout;
+    uint64_t arena_bytes, stationary_bytes;
+    uint64_t none_arena_bytes; /* 0 for plans of another goal than training */
+    int64_t none_time_ns;
+} cairn_report;
+
+/* CAIRN_EINVAL: the plan is not legal; `err` has the broken rule. */
+CAIRN_API CAIRN_MUST cairn_status cairn_report_create(
+    const cairn_graph *graph, const cairn_costs *costs, const cairn_plan *plan,
+    const cairn_machine *machine, uint32_t optimizer_slots, cairn_report **out, cairn_error *err);
+CAIRN_API void cairn_report_destroy(cairn_report *report);
+
+/* How much longer than `none`, in parts per million of its time; 0 where there is nothing to
+ * compare. */
+CAIRN_API int64_t cairn_report_overhead_ppm(const cairn_report *report);
+
+/* One line of JSON, with its newline: algorithm, predicted_peak_bytes, arena_bytes,
+ * stationary_bytes, time_ns, overhead, recomputed_ops, holders at the peak, and more. */
+CAIRN_API CAIRN_MUST cairn_status cairn_report_to_json(const cairn_report *report, cairn_text *out);
+
+/* A picture of memory over time with the peak's largest holders. */
+CAIRN_API CAIRN_MUST cairn_status cairn_report_memory_svg(const cairn_report *report,
+                                                          cairn_text *out);
+
+/* A trace that Perfetto and Chrome open: compute, copy-out and copy-in lanes, a memory counter. */
+CAIRN_API CAIRN_MUST cairn_status cairn_report_trace(const cairn_report *report, cairn_text *out);
+
+/* The graph for graphviz: tensors as nodes, ops as edges. `colors` gives per tensor a colour name
+ * or NULL; the array may be NULL. Only the forward phase unless `whole`. */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
+                                                     const char *const *colors, bool whole,
+                                                     cairn_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,125 @@
+/* sim.h: the one judge of a plan: is it legal, what memory does it take, how long does it last.
+ *
+ * Counted is everything in the arena: inputs, labels, activations, internals, gradients of
+ * activations and workspace, each rounded up to 64 bytes; not parameters, their gradients and
+ * state. Exact: whole bytes and nanoseconds, the same on every machine. What a user is shown of a
+ * plan comes from here. */
+#ifndef CAIRN_SIM_H
+#define CAIRN_SIM_H
+
+#include "cairn/cost.h"
+#include "cairn/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The rules, in words that complete "step 12 (run conv1) ...". */
+#define CAIRN_RULE_LIST(X)                                                                         \
+    X(NONE, "is legal")                                                                            \
+    X(INPUT_NEVER_MADE, "reads %s before anything has made it")                                    \
+    X(READ_AFTER_FREE, "reads %s after it was freed")                                              \
+    X(READ_OVERWRITTEN, "reads %s, which was overwritten in place although still needed")          \
+    X(READ_BEFORE_WAIT, "reads %s before its fetch was waited for")                                \
+    X(INPLACE_SHARED, "overwrites %s in place although an alias of it is still needed")            \
+    X(INPLACE_FORBIDDEN, "makes %s in place where the op does not allow it")                       \
+    X(INPLACE_MISSING, "must make %s in place of the sum before it")                               \
+    X(WRITE_IN_FLIGHT, "writes %s while it is being copied")                                       \
+    X(FREE_NEVER_MADE, "frees %s, which is not there yet")                                         \
+    X(FREED_TWICE, "frees %s, which is gone already")                                              \
+    X(FREE_IN_FLIGHT, "frees %s while it is being copied")                                         \
+    X(FREE_STATIONARY, "moves or frees %s, which is stationary")                                   \
+    X(OFFLOAD_ABSENT, "offloads %s, which is not there")                                           \
+    X(OFFLOAD_IN_FLIGHT, "offloads %s while it is being copied")                                   \
+    X(FETCH_WITHOUT_COPY, "fetches %s, which was never offloaded")                                 \
+    X(FETCH_RESIDENT, "fetches %s, which is still there")                                          \
+    X(WAIT_FOR_NOTHING, "waits for %s, which is not being copied")                                 \
+    X(ONCE_TWICE, "repeats the effect of %s, which must happen once")                              \
+    X(NEVER_AGAIN, "runs %s again, which must not be")                                             \
+    X(NO_IMPLEMENTATION, "runs %s by an implementation that it does not have")                     \
+    X(NOT_OF_GOAL, "runs %s, which has no place in a plan for evaluation")                         \
+    X(OVER_BUDGET, "needs more memory than the budget, with %s")                                   \
+    X(HOST_FULL, "offloads %s, for which the host has no memory left")                             \
+    X(NEVER_MADE, "%s, which the step must give, was never made or not kept")                      \
+    X(LEFT_AT_END, "%s is left at the end")
+
+typedef enum cairn_rule {
+#define X(name, words) CAIRN_RULE_##name,
+    CAIRN_RULE_LIST(X)
+#undef X
+} cairn_rule;
+
+CAIRN_API const char *cairn_rule_name(cairn_rule rule); /* "READ_AFTER_FREE" */
+
+typedef struct cairn_sim_options {
+    uint32_t struct_size;
+    uint64_t budget_bytes;        /* 0: none */
+    const cairn_machine *machine; /* for copies; NULL: they take no time and the host is endless */
+} cairn_sim_options;
+#define CAIRN_SIM_OPTIONS_INIT                                                                     \
+    { .struct_size = sizeof(cairn_sim_options) }
+
+typedef struct cairn_sim_summary {
+    cairn_rule rule;      /* the first that is broken, or CAIRN_RULE_NONE */
+    uint32_t broken_step; /* the number of steps, for what is wrong at the end */
+    cairn_id culprit;     /* the tensor, or the op where it is an op's rule */
+
+    uint64_t peak_bytes;             /* the live peak */
+    uint32_t peak_step;              /* the first step that reaches it */
+    uint64_t host_bytes;             /* all host copies; they live to the end of the step */
+    int64_t time_ns;                 /* of the whole step */
+    int64_t compute_ns;              /* the compute lane busy */
+    int64_t idle_ns;                 /* the compute lane waiting for copies */
+    int64_t copy_out_ns, copy_in_ns; /* the copy lanes busy */
+    uint32_t runs, reruns;           /* run steps; those that repeat an op */
+    int64_t rerun_ns;
+    uint32_t offloads, fetches;
+} cairn_sim_summary;
+
+/* What one step did. Copies run on their own lanes: their times are those of the copy. */
+typedef struct cairn_sim_step {
+    uint64_t bytes; /* live during a run, after any other step */
+    int64_t start_ns, end_ns;
+} cairn_sim_step;
+
+/* A tensor, or the workspace of an op, that was in memory at the peak. */
+typedef struct cairn_holder {
+    cairn_id tensor; /* CAIRN_NONE: workspace of the op that runs */
+    uint64_t bytes;
+} cairn_holder;
+
+/* One storage from when it is taken to when it is given back, for the layout: live during steps
+ * first .. last. In-place results continue the storage of their operand. */
+typedef struct cairn_lifetime {
+    uint64_t bytes;
+    uint32_t first, last;
+    cairn_id tensor; /* the first to use it; CAIRN_NONE: workspace */
+} cairn_lifetime;
+
+typedef struct cairn_sim cairn_sim;
+
+/* Walk the plan. CAIRN_OK: it is legal. CAIRN_EINVAL: it is not; `err` says which rule is broken,
+ * where, and by which tensor, and `*out`, if wanted, holds what happened up to there. Either way
+ * `*out` is the caller's; NULL only when memory is out. `out` may be NULL. O(steps). */
+CAIRN_API CAIRN_MUST cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
+                                                 const cairn_plan *plan,
+                                                 const cairn_sim_options *options, cairn_sim **out,
+                                                 cairn_error *err);
+CAIRN_API void cairn_sim_destroy(cairn_sim *sim);
+
+CAIRN_API const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim);
+CAIRN_API const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *count);
+CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *count);
+
+/* Who held memory at the peak, largest first. */
+CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
+
+/* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for
+ * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. */
+CAIRN_API uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
+                                          uint32_t optimizer_slots);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

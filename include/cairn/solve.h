@@ -1,0 +1,45 @@
+/* solve.h: turn a graph with costs and a budget into a plan. */
+#ifndef CAIRN_SOLVE_H
+#define CAIRN_SOLVE_H
+
+#include "cairn/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Start from CAIRN_SOLVE_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_solve_options {
+    uint32_t struct_size;         /* sizeof as the caller compiled it */
+    uint64_t budget_bytes;        /* of the memory a plan controls, see sim.h; 0: none */
+    const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
+    uint64_t seed;                /* of algorithms that draw */
+} cairn_solve_options;
+#define CAIRN_SOLVE_OPTIONS_INIT                                                                   \
+    { .struct_size = sizeof(cairn_solve_options) }
+
+typedef struct cairn_solver {
+    const char *name;
+    const char *summary;
+    cairn_goal goal;
+} cairn_solver;
+
+/* Solver `index` of solvers.def, or NULL past the end. */
+CAIRN_API const cairn_solver *cairn_solver_list(uint32_t index);
+
+/* Solve with the algorithm called `name`.
+ *
+ * On CAIRN_OK `*out` is a new plan that cairn_simulate() accepts within the budget, whose arena
+ * (see layout.h) is within it too, and that keeps no reference to `graph` or `costs`; release it
+ * with cairn_plan_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing fits; `err` then
+ * holds the smallest budget that would, and the op that sets it. CAIRN_EUNKNOWN: there is no such
+ * algorithm; CAIRN_EINVAL: it does not apply to this graph. Safe to call concurrently on one graph.
+ */
+CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs,
+                                              const char *name, const cairn_solve_options *options,
+                                              cairn_plan **out, cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,261 @@
+/* layout.c: offsets for lifetimes in one arena.
+ *
+ *     offset |      ####        first fit: lifetimes are placed one by one, each at the lowest
+ *            |  ########  ##    offset where it overlaps none that is live with it
+ *            |##############
+ *            +--------------- step
+ *
+ * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
+ * first gives a stack without a gap in most plans; where it does not, other orders are tried, and
+ * then what sticks out above the live peak is placed earlier, round by round. The number of rounds
+ * depends on the number of lifetimes only, so the result is the same everywhere.
+ * O(rounds * n^2), with a small constant: the test of two lifetimes is two comparisons. */
+#include "base/crn_base.h"
+#include "cairn/layout.h"
+
+#include <stdlib.h>
+
+#define WORK_LIMIT 200000000u /* pairs tested in all rounds */
+
+struct cairn_layout {
+    crn_arena arena;
+    uint64_t arena_bytes;
+    uint64_t *offsets;
+    uint32_t count;
+};
+
+typedef struct span {
+    uint64_t from, to;
+} span;
+
+typedef struct placing {
+    const cairn_lifetime *lifetimes;
+    uint32_t count;
+    uint64_t peak;
+    uint32_t *order;        /* lifetimes in the order of placing */
+    uint32_t *first, *last; /* of the placed ones, in that order, for a fast scan */
+    span *blocked;          /* what is live with the one at hand */
+    uint64_t *offsets;      /* per lifetime, of this round */
+    uint64_t *best_offsets;
+    uint64_t best;
+    uint64_t *keys; /* of the order being made */
+} placing;
+
+/* ---- The live peak: a lower bound for every layout ---- */
+
+typedef struct event {
+    uint32_t step; /* memory changes before this step */
+    bool take;
+    uint64_t bytes;
+} event;
+
+static int compare_events(const void *a, const void *b) {
+    const event *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return (int)x->take - (int)y->take; /* what goes, goes first */
+}
+
+static cairn_status find_peak(placing *p, crn_arena *scratch) {
+    event *events;
+    uint32_t n = 0;
+    CRN_TAKE(scratch, events, 2 * (size_t)p->count);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const cairn_lifetime *life = &p->lifetimes[i];
+        events[n++] = (event){life->first, true, life->bytes};
+        if (life->last != UINT32_MAX)
+            events[n++] = (event){life->last + 1, false, life->bytes};
+    }
+    if (n > 0)
+        qsort(events, n, sizeof *events, compare_events);
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        live = events[i].take ? live + events[i].bytes : live - events[i].bytes;
+        p->peak = CRN_MAX(p->peak, live);
+    }
+    return CAIRN_OK;
+}
+
+/* ---- Orders ---- */
+
+typedef struct keyed {
+    uint64_t key;
+    uint32_t index;
+} keyed;
+
+/* Descending by key, then by index. */
+static int compare_keyed(const void *a, const void *b) {
+    const keyed *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key > y->key ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static void sort_by_keys(placing *p, keyed *work) {
+    for (uint32_t i = 0; i < p->count; i++)
+        work[i] = (keyed){p->keys[i], i};
+    if (p->count > 0)
+        qsort(work, p->count, sizeof *work, compare_keyed);
+    for (uint32_t i = 0; i < p->count; i++)
+        p->order[i] = work[i].index;
+}
+
+enum { BY_DURATION, BY_BYTES, BY_AREA, BY_START, ORDERS };
+
+static uint64_t key_of(const cairn_lifetime *life, int order) {
+    uint64_t duration = (uint64_t)life->last - life->first + 1, area;
+    switch (order) {
+    case BY_DURATION:
+        return duration;
+    case BY_BYTES:
+        return life->bytes;
+    case BY_AREA:
+        return crn_mul_u64(duration, life->bytes, &area) ? area : UINT64_MAX;
+    default:
+        return UINT32_MAX - life->first;
+    }
+}
+
+/* ---- Placing ---- */
+
+static int compare_spans(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* Sorting a handful of spans is most of the work that is left: insertion beats qsort there. */
+static void sort_spans(span *spans, uint32_t count) {
+    if (count > 32) {
+        qsort(spans, count, sizeof *spans, compare_spans);
+        return;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        span moved = spans[i];
+        uint32_t j = i;
+        for (; j > 0 && spans[j - 1].from > moved.from; j--)
+            spans[j] = spans[j - 1];
+        spans[j] = moved;
+    }
+}
+
+static uint64_t lowest_offset(placing *p, uint32_t placed, const cairn_lifetime *life) {
+    uint32_t blocked = 0;
+    for (uint32_t k = 0; k < placed; k++) {
+        if (p->first[k] > life->last || p->last[k] < life->first)
+            continue;
+        uint32_t other = p->order[k];
+        uint64_t from = p->offsets[other];
+        p->blocked[blocked++] = (span){from, from + p->lifetimes[other].bytes};
+    }
+    sort_spans(p->blocked, blocked);
+    uint64_t offset = 0;
+    for (uint32_t k = 0; k < blocked; k++) {
+        if (p->blocked[k].from >= offset && p->blocked[k].from - offset >= life->bytes)
+            break;
+        offset = CRN_MAX(offset, p->blocked[k].to);
+    }
+    return offset;
+}
+
+/* Place all in the present order; keep the result if it is the best so far. */
+static void place_all(placing *p) {
+    uint64_t arena = 0;
+    for (uint32_t k = 0; k < p->count; k++) {
+        const cairn_lifetime *life = &p->lifetimes[p->order[k]];
+        uint64_t offset = lowest_offset(p, k, life);
+        p->offsets[p->order[k]] = offset;
+        p->first[k] = life->first;
+        p->last[k] = life->last;
+        arena = CRN_MAX(arena, offset + life->bytes);
+    }
+    if (arena < p->best) {
+        p->best = arena;
+        memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
+    }
+}
+
+/* Move to the front what the last round left above the live peak. */
+static void raise_overhang(placing *p, uint32_t round) {
+    for (uint32_t i = 0; i < p->count; i++)
+        p->keys[i] = UINT32_MAX;
+    for (uint32_t k = 0; k < p->count; k++) {
+        uint32_t i = p->order[k];
+        bool out = p->offsets[i] + p->lifetimes[i].bytes > p->peak;
+        p->keys[i] = (uint64_t)(p->count - k) + (out ? (uint64_t)p->count * (1 + round) : 0);
+    }
+}
+
+static cairn_status place(placing *p, crn_arena *scratch) {
+    keyed *work;
+    CRN_TAKE(scratch, work, p->count);
+    CRN_TAKE(scratch, p->order, p->count);
+    CRN_TAKE(scratch, p->first, p->count);
+    CRN_TAKE(scratch, p->last, p->count);
+    CRN_TAKE(scratch, p->blocked, p->count);
+    CRN_TAKE(scratch, p->offsets, p->count);
+    CRN_TAKE(scratch, p->keys, p->count);
+    uint64_t pairs = (uint64_t)p->count * CRN_MAX(p->count, 1000);
+    uint32_t rounds = (uint32_t)CRN_MAX(WORK_LIMIT / CRN_MAX(pairs, 1), 2);
+    for (uint32_t round = 0; round < rounds && p->best > p->peak; round++) {
+        for (uint32_t i = 0; i < p->count && round < ORDERS; i++)
+            p->keys[i] = key_of(&p->lifetimes[i], (int)round);
+        if (round >= ORDERS)
+            raise_overhang(p, round);
+        sort_by_keys(p, work);
+        place_all(p);
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes) {
+    crn_arena scratch;
+    crn_arena_init(&scratch, &layout->arena.allocator);
+    placing p = {.lifetimes = lifetimes, .count = layout->count, .best = UINT64_MAX};
+    CRN_TAKE(&layout->arena, layout->offsets, layout->count);
+    p.best_offsets = layout->offsets;
+    cairn_status status = find_peak(&p, &scratch);
+    if (status == CAIRN_OK)
+        status = place(&p, &scratch);
+    layout->arena_bytes = layout->count > 0 ? p.best : 0;
+    crn_arena_release(&scratch);
+    return status;
+}
+
+cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
+                                 uint32_t count, cairn_layout **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    crn_arena arena;
+    crn_arena_init(&arena, allocator);
+    cairn_layout *layout = crn_arena_take(&arena, 1, sizeof *layout);
+    if (layout == NULL) {
+        crn_arena_release(&arena);
+        return crn_fail_memory(err);
+    }
+    layout->arena = arena;
+    layout->count = count;
+    if (fill(layout, lifetimes) != CAIRN_OK) {
+        cairn_layout_destroy(layout);
+        return crn_fail_memory(err);
+    }
+    *out = layout;
+    return CAIRN_OK;
+}
+
+void cairn_layout_destroy(cairn_layout *layout) {
+    if (layout == NULL)
+        return;
+    crn_arena arena = layout->arena;
+    crn_arena_release(&arena);
+}
+
+uint64_t cairn_layout_arena_bytes(const cairn_layout *layout) {
+    return layout->arena_bytes;
+}
+
+const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count) {
+    *count = layout->count;
+    return layout->offsets;
+}

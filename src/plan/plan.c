@@ -1,0 +1,93 @@
+/* plan.c: the step list in memory, eight bytes a step, and its builder. */
+#include "plan/plan_internal.h"
+
+const char *cairn_step_kind_name(cairn_step_kind kind) {
+    static const char *const names[] = {"run", "free", "offload", "fetch", "wait"};
+    return (unsigned)kind < CRN_LENGTH(names) ? names[kind] : NULL;
+}
+
+const cairn_plan_header *cairn_plan_get_header(const cairn_plan *plan) {
+    return &plan->header;
+}
+
+const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count) {
+    *count = plan->steps.length;
+    return plan->steps.data;
+}
+
+void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header) {
+    uint64_t hash = plan->header.graph_hash;
+    plan->header = *header;
+    plan->header.graph_hash = hash;
+}
+
+/* A plan lies in its own arena; the builder is a plan that still grows. */
+void cairn_plan_destroy(cairn_plan *plan) {
+    if (plan == NULL)
+        return;
+    crn_arena arena = plan->arena;
+    crn_arena_release(&arena);
+}
+
+cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_plan_builder **out) {
+    *out = NULL;
+    crn_arena arena;
+    crn_arena_init(&arena, allocator);
+    cairn_allocator from = arena.allocator;
+    cairn_plan *plan = crn_arena_take(&arena, 1, sizeof *plan);
+    cairn_plan_builder *builder = crn_resize(&from, NULL, 0, sizeof *builder);
+    if (plan == NULL || builder == NULL) {
+        crn_arena_release(&arena);
+        if (builder != NULL)
+            crn_resize(&from, builder, sizeof *builder, 0);
+        return CAIRN_ENOMEM;
+    }
+    plan->arena = arena;
+    *builder = (cairn_plan_builder){.allocator = from, .plan = plan};
+    *out = builder;
+    return CAIRN_OK;
+}
+
+void cairn_plan_builder_destroy(cairn_plan_builder *builder) {
+    if (builder == NULL)
+        return;
+    cairn_plan_destroy(builder->plan);
+    cairn_allocator from = builder->allocator;
+    crn_resize(&from, builder, sizeof *builder, 0);
+}
+
+cairn_status cairn_plan_builder_add(cairn_plan_builder *builder, cairn_step step) {
+    CRN_PUSH(&builder->plan->arena, builder->plan->steps, step);
+    return CAIRN_OK;
+}
+
+static cairn_status check_step(const cairn_graph *graph, const cairn_step *step, uint32_t number,
+                               cairn_error *err) {
+    bool is_run = step->kind == CAIRN_RUN;
+    uint32_t limit = is_run ? cairn_graph_op_count(graph) : cairn_graph_tensor_count(graph);
+    if (step->kind > CAIRN_WAIT || step->id >= limit)
+        return crn_fail(err, CAIRN_EINVAL, "step %u names an op or tensor that does not exist",
+                        number);
+    if (is_run && step->inplace > cairn_graph_op(graph, step->id)->inplace_count)
+        return crn_fail_at(err, CAIRN_EINVAL, cairn_graph_op(graph, step->id)->name,
+                           "step %u runs op \"%s\" in place in a way that the op does not have",
+                           number, cairn_graph_op(graph, step->id)->name);
+    return CAIRN_OK;
+}
+
+cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_graph *graph,
+                                       const cairn_plan_header *header, cairn_plan **out,
+                                       cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    cairn_plan *plan = builder->plan;
+    if (plan == NULL)
+        return crn_fail(err, CAIRN_EINVAL, "the plan builder has been finished already");
+    for (uint32_t i = 0; i < plan->steps.length; i++)
+        CRN_TRY(check_step(graph, &plan->steps.data[i], i, err));
+    plan->header = *header;
+    plan->header.graph_hash = cairn_graph_hash(graph);
+    builder->plan = NULL;
+    *out = plan;
+    return CAIRN_OK;
+}

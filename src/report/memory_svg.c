@@ -1,0 +1,173 @@
+/* memory_svg.c: memory over the simulated time of a step, as a picture that needs nothing but a
+ * browser: the curve filled, the live peak marked, its largest holders listed beside it. */
+#include "base/crn_base.h"
+#include "cairn/report.h"
+
+#define WIDTH 960
+#define HEIGHT 420
+#define LEFT 80
+#define TOP 50
+#define PLOT_WIDTH 600
+#define PLOT_HEIGHT 310
+#define LISTED 14
+#define FONT "font-family=\"Helvetica, Arial, sans-serif\""
+
+typedef struct axes {
+    int64_t time;   /* at the right edge */
+    uint64_t bytes; /* at the upper edge */
+} axes;
+
+/* Positions in tenths of a pixel, in whole numbers: the same file on every machine. */
+static uint64_t x_of(const axes *a, int64_t time) {
+    return 10u * LEFT + crn_mul_div_up((uint64_t)time, 10u * PLOT_WIDTH, (uint64_t)a->time);
+}
+
+static uint64_t y_of(const axes *a, uint64_t bytes) {
+    return 10u * (TOP + PLOT_HEIGHT) - crn_mul_div_up(bytes, 10u * PLOT_HEIGHT, a->bytes);
+}
+
+static void write_tenths(cairn_text *text, uint64_t value) {
+    crn_text_printf(text, "%llu.%llu", (unsigned long long)(value / 10),
+                    (unsigned long long)(value % 10));
+}
+
+static void write_bytes(cairn_text *text, uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    uint32_t unit = 0;
+    uint64_t tenths = bytes > UINT64_MAX / 10 ? UINT64_MAX : bytes * 10;
+    while (tenths >= 10240 && unit + 1 < CRN_LENGTH(units)) {
+        tenths /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        crn_text_printf(text, "%llu B", (unsigned long long)bytes);
+    else
+        crn_text_printf(text, "%llu.%llu %s", (unsigned long long)(tenths / 10),
+                        (unsigned long long)(tenths % 10), units[unit]);
+}
+
+/* The smallest of 1, 2, 5 times a power that gives at most six ticks. */
+static uint64_t tick_of(uint64_t whole, uint64_t base) {
+    static const uint64_t steps[] = {1, 2, 5};
+    for (uint64_t power = 1;; power *= base) {
+        for (size_t i = 0; i < CRN_LENGTH(steps); i++) {
+            uint64_t top = base == 2 ? 1 : steps[i];
+            if (whole / (power * top) <= 6)
+                return power * top;
+        }
+        if (power > UINT64_MAX / (base * 5))
+            return power;
+    }
+}
+
+static void write_grid(cairn_text *out, const axes *a) {
+    uint64_t tick = tick_of(a->bytes, 2);
+    for (uint64_t bytes = 0; bytes <= a->bytes; bytes += tick) {
+        crn_text_printf(out, "<line x1=\"%d\" x2=\"%d\" y1=\"", LEFT, LEFT + PLOT_WIDTH);
+        write_tenths(out, y_of(a, bytes));
+        crn_text_printf(out, "\" y2=\"");
+        write_tenths(out, y_of(a, bytes));
+        crn_text_printf(out, "\" stroke=\"#ddd\"/><text x=\"%d\" y=\"", LEFT - 8);
+        write_tenths(out, y_of(a, bytes) + 40);
+        crn_text_printf(out, "\" text-anchor=\"end\" font-size=\"11\" fill=\"#555\" " FONT ">");
+        write_bytes(out, bytes);
+        crn_text_printf(out, "</text>\n");
+    }
+    uint64_t step = tick_of((uint64_t)a->time, 10);
+    for (uint64_t time = 0; time <= (uint64_t)a->time; time += step) {
+        crn_text_printf(out, "<text x=\"");
+        write_tenths(out, x_of(a, (int64_t)time));
+        crn_text_printf(out,
+                        "\" y=\"%d\" text-anchor=\"middle\" font-size=\"11\" fill=\"#555\" " FONT
+                        ">%llu.%03llu ms</text>\n",
+                        TOP + PLOT_HEIGHT + 18, (unsigned long long)(time / 1000000),
+                        (unsigned long long)(time / 1000 % 1000));
+    }
+}
+
+/* The curve as a filled path of steps: memory holds from a step's start to the next one's. */
+static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
+    const cairn_sim_step *records = cairn_sim_steps(r->sim, &count);
+    crn_text_printf(out, "<path fill=\"#9ecae1\" stroke=\"#3182bd\" stroke-width=\"1\" d=\"M");
+    write_tenths(out, x_of(a, 0));
+    crn_text_printf(out, " ");
+    write_tenths(out, y_of(a, 0));
+    uint64_t last_y = y_of(a, 0);
+    int64_t now = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool copies = steps[i].kind == CAIRN_OFFLOAD || steps[i].kind == CAIRN_FETCH;
+        uint64_t y = y_of(a, records[i].bytes);
+        int64_t at = copies ? now : records[i].start_ns;
+        if (y != last_y) {
+            crn_text_printf(out, "H");
+            write_tenths(out, x_of(a, at));
+            crn_text_printf(out, "V");
+            write_tenths(out, y);
+            last_y = y;
+        }
+        now = copies ? now : records[i].end_ns;
+    }
+    crn_text_printf(out, "H");
+    write_tenths(out, x_of(a, now));
+    crn_text_printf(out, "V");
+    write_tenths(out, y_of(a, 0));
+    crn_text_printf(out, "Z\"/>\n");
+}
+
+static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
+    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    uint32_t count;
+    const cairn_sim_step *records = cairn_sim_steps(r->sim, &count);
+    uint64_t x = x_of(a, count > 0 ? records[s->peak_step].start_ns : 0),
+             y = y_of(a, s->peak_bytes);
+    crn_text_printf(out, "<circle r=\"4\" fill=\"#d62728\" cx=\"");
+    write_tenths(out, x);
+    crn_text_printf(out, "\" cy=\"");
+    write_tenths(out, y);
+    crn_text_printf(out,
+                    "\"/>\n<text font-size=\"12\" fill=\"#d62728\" " FONT " x=\"%d\" y=\"%d\">"
+                    "peak ",
+                    LEFT + PLOT_WIDTH + 20, TOP + 4);
+    write_bytes(out, s->peak_bytes);
+    crn_text_printf(out, ", held by</text>\n");
+    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
+    for (uint32_t i = 0; i < count && i <= LISTED; i++) {
+        crn_text_printf(out, "<text font-size=\"11\" fill=\"#333\" " FONT " x=\"%d\" y=\"%d\">",
+                        LEFT + PLOT_WIDTH + 20, TOP + 24 + 19 * (int)i);
+        if (i == LISTED && count > LISTED + 1) {
+            crn_text_printf(out, "and %u more</text>\n", count - LISTED);
+            break;
+        }
+        write_bytes(out, holders[i].bytes);
+        crn_text_printf(out, "  ");
+        crn_text_xml(out, holders[i].tensor == CAIRN_NONE
+                              ? "(workspace)"
+                              : cairn_graph_tensor(r->graph, holders[i].tensor)->name);
+        crn_text_printf(out, "</text>\n");
+    }
+}
+
+cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
+    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
+    a.bytes += a.bytes / 20;
+    crn_text_init(out, &allocator);
+    crn_text_printf(out,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                    "viewBox=\"0 0 %d %d\">\n<rect width=\"100%%\" height=\"100%%\" "
+                    "fill=\"white\"/>\n<text x=\"%d\" y=\"28\" font-size=\"15\" " FONT ">",
+                    WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
+    crn_text_xml(out, h->model);
+    crn_text_printf(out, ", ");
+    crn_text_xml(out, h->algorithm);
+    crn_text_printf(out, ": memory over one training step</text>\n");
+    write_grid(out, &a);
+    write_curve(out, r, &a);
+    write_peak(out, r, &a);
+    crn_text_printf(out, "</svg>\n");
+    return crn_text_finish(out);
+}

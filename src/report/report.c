@@ -1,0 +1,150 @@
+/* report.c: the figures of a plan, gathered once for every way of showing them. */
+#include "base/crn_base.h"
+#include "cairn/report.h"
+
+void cairn_report_destroy(cairn_report *report) {
+    if (report == NULL)
+        return;
+    cairn_allocator allocator = cairn_graph_allocator(report->graph);
+    cairn_layout_destroy(report->layout);
+    cairn_sim_destroy(report->sim);
+    crn_resize(&allocator, report, sizeof *report, 0);
+}
+
+static cairn_status judge(const cairn_report *r, const cairn_plan *plan,
+                          const cairn_machine *machine, cairn_sim **sim, cairn_layout **layout,
+                          cairn_error *err) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = machine;
+    CRN_TRY(cairn_simulate(r->graph, r->costs, plan, &options, sim, err));
+    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    uint32_t count;
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(*sim, &count);
+    return cairn_layout_create(&allocator, lifetimes, count, layout, err);
+}
+
+/* What `none` needs on the same graph, to compare with. */
+static cairn_status compare(cairn_report *r, cairn_error *err) {
+    cairn_plan *none = NULL;
+    cairn_sim *sim = NULL;
+    cairn_layout *layout = NULL;
+    cairn_status status = cairn_solve(r->graph, r->costs, "none", NULL, &none, err);
+    if (status == CAIRN_OK)
+        status = judge(r, none, NULL, &sim, &layout, err);
+    if (status == CAIRN_OK) {
+        r->none_arena_bytes = cairn_layout_arena_bytes(layout);
+        r->none_time_ns = cairn_sim_result(sim)->time_ns;
+    }
+    cairn_layout_destroy(layout);
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(none);
+    return status;
+}
+
+cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *costs,
+                                 const cairn_plan *plan, const cairn_machine *machine,
+                                 uint32_t optimizer_slots, cairn_report **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_report *r = crn_resize(&allocator, NULL, 0, sizeof *r);
+    if (r == NULL)
+        return crn_fail_memory(err);
+    *r = (cairn_report){.graph = graph, .costs = costs, .plan = plan};
+    r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots);
+    cairn_status status = judge(r, plan, machine, &r->sim, &r->layout, err);
+    if (status == CAIRN_OK) {
+        r->arena_bytes = cairn_layout_arena_bytes(r->layout);
+        if (cairn_plan_get_header(plan)->goal == CAIRN_TRAIN)
+            status = compare(r, err);
+    }
+    if (status != CAIRN_OK) {
+        cairn_report_destroy(r);
+        return status;
+    }
+    *out = r;
+    return CAIRN_OK;
+}
+
+int64_t cairn_report_overhead_ppm(const cairn_report *report) {
+    int64_t time = cairn_sim_result(report->sim)->time_ns, none = report->none_time_ns;
+    if (none <= 0)
+        return 0;
+    int64_t more = time - none;
+    uint64_t size = crn_mul_div_up((uint64_t)(more < 0 ? -more : more), 1000000, (uint64_t)none);
+    size = CRN_MIN(size, (uint64_t)INT64_MAX);
+    return more < 0 ? -(int64_t)size : (int64_t)size;
+}
+
+static void write_ppm(cairn_text *text, int64_t ppm) {
+    uint64_t size = (uint64_t)(ppm < 0 ? -ppm : ppm);
+    crn_text_printf(text, "%s%llu.%06llu", ppm < 0 ? "-" : "", (unsigned long long)(size / 1000000),
+                    (unsigned long long)(size % 1000000));
+}
+
+static void write_holders(cairn_text *text, const cairn_report *r) {
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
+    crn_text_printf(text, "\"holders\": [");
+    for (uint32_t i = 0; i < count; i++) {
+        crn_text_printf(text, "%s{\"tensor\": ", i > 0 ? ", " : "");
+        crn_text_json_string(text, holders[i].tensor == CAIRN_NONE
+                                       ? "(workspace)"
+                                       : cairn_graph_tensor(r->graph, holders[i].tensor)->name);
+        crn_text_printf(text, ", \"bytes\": %llu}", (unsigned long long)holders[i].bytes);
+    }
+    crn_text_printf(text, "]");
+}
+
+/* What happens at the peak: the op that runs then. */
+static const char *peak_op(const cairn_report *r) {
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
+    uint32_t step = cairn_sim_result(r->sim)->peak_step;
+    if (step >= count)
+        return "";
+    return steps[step].kind == CAIRN_RUN ? cairn_graph_op(r->graph, steps[step].id)->name
+                                         : cairn_graph_tensor(r->graph, steps[step].id)->name;
+}
+
+cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
+    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    crn_text_init(out, &allocator);
+    crn_text_printf(out, "{\"model\": ");
+    crn_text_json_string(out, h->model);
+    crn_text_printf(out, ", \"algorithm\": ");
+    crn_text_json_string(out, h->algorithm);
+#define NUMBER(key, value) crn_text_printf(out, ", \"" key "\": %lld", (long long)(value))
+    NUMBER("predicted_peak_bytes", s->peak_bytes);
+    NUMBER("arena_bytes", r->arena_bytes);
+    NUMBER("stationary_bytes", r->stationary_bytes);
+    NUMBER("total_bytes", r->arena_bytes + r->stationary_bytes);
+    NUMBER("none_arena_bytes", r->none_arena_bytes);
+    NUMBER("time_ns", s->time_ns);
+    NUMBER("none_time_ns", r->none_time_ns);
+    crn_text_printf(out, ", \"overhead\": ");
+    write_ppm(out, cairn_report_overhead_ppm(r));
+    NUMBER("compute_ns", s->compute_ns);
+    NUMBER("idle_ns", s->idle_ns);
+    NUMBER("copy_out_ns", s->copy_out_ns);
+    NUMBER("copy_in_ns", s->copy_in_ns);
+    uint32_t steps;
+    cairn_plan_steps(r->plan, &steps);
+    NUMBER("steps", steps);
+    NUMBER("runs", s->runs);
+    NUMBER("recomputed_ops", s->reruns);
+    NUMBER("recomputed_ns", s->rerun_ns);
+    NUMBER("offloads", s->offloads);
+    NUMBER("fetches", s->fetches);
+    NUMBER("host_bytes", s->host_bytes);
+    NUMBER("peak_step", s->peak_step);
+#undef NUMBER
+    crn_text_printf(out, ", \"peak_op\": ");
+    crn_text_json_string(out, peak_op(r));
+    crn_text_printf(out, ", ");
+    write_holders(out, r);
+    crn_text_printf(out, "}\n");
+    return crn_text_finish(out);
+}

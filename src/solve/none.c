@@ -1,0 +1,10 @@
+/* none.c: plans without a decision: train keeping what a backward op reads, or only infer. */
+#include "solve/solver.h"
+
+cairn_status crn_solve_none(const crn_problem *problem, crn_schedule *schedule) {
+    return crn_schedule_all(schedule, problem->scratch, problem->graph);
+}
+
+cairn_status crn_solve_infer(const crn_problem *problem, crn_schedule *schedule) {
+    return crn_schedule_infer(schedule, problem->scratch, problem->graph);
+}

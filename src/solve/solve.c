@@ -1,0 +1,142 @@
+/* solve.c: finds the algorithm, and holds what it makes to its promise.
+ *
+ *     algorithm -> schedule -> lower -> simulate -> layout -> within the budget?
+ *         ^                                                        | no: take the excess off
+ *         +--------------------------------------------------------+
+ *
+ * A solver's own claim is never believed: the peak in a plan's header is the simulator's. */
+#include "solve/solver.h"
+
+#define MOST_ROUNDS 8
+
+static const cairn_solver solvers[] = {
+#define X(identifier, name, goal, summary) {name, summary, goal},
+#include "solve/solvers.def"
+#undef X
+};
+
+static cairn_status (*const functions[])(const crn_problem *problem, crn_schedule *schedule) = {
+#define X(identifier, name, goal, summary) crn_solve_##identifier,
+#include "solve/solvers.def"
+#undef X
+};
+
+const cairn_solver *cairn_solver_list(uint32_t index) {
+    return index < CRN_LENGTH(solvers) ? &solvers[index] : NULL;
+}
+
+/* One plan, judged: its live peak and its arena. */
+typedef struct judged {
+    cairn_plan *plan;
+    uint64_t peak, arena;
+    uint32_t peak_step;
+} judged;
+
+static cairn_status judge(const crn_problem *problem, judged *out) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = problem->machine;
+    cairn_sim *sim = NULL;
+    cairn_layout *layout = NULL;
+    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    cairn_status status =
+        cairn_simulate(problem->graph, problem->costs, out->plan, &options, &sim, problem->err);
+    uint32_t count = 0;
+    const cairn_lifetime *lifetimes = NULL;
+    if (status == CAIRN_OK) {
+        lifetimes = cairn_sim_lifetimes(sim, &count);
+        status = cairn_layout_create(&allocator, lifetimes, count, &layout, problem->err);
+    }
+    if (status == CAIRN_OK) {
+        out->peak = cairn_sim_result(sim)->peak_bytes;
+        out->peak_step = cairn_sim_result(sim)->peak_step;
+        out->arena = cairn_layout_arena_bytes(layout);
+    }
+    cairn_layout_destroy(layout);
+    cairn_sim_destroy(sim);
+    return status;
+}
+
+static cairn_status solve_once(const crn_problem *problem, uint32_t which, judged *out) {
+    crn_schedule schedule = {0};
+    CRN_TRY(functions[which](problem, &schedule));
+    uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
+    CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget,
+                      &out->plan, problem->err));
+    return judge(problem, out);
+}
+
+static cairn_status refuse(const crn_problem *problem, const judged *best, const char *name,
+                           uint64_t budget) {
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(best->plan, &count);
+    /* The peak is a run's, or the moment before the first. */
+    const cairn_step *step = &steps[best->peak_step];
+    const char *op = step->kind == CAIRN_RUN ? cairn_graph_op(problem->graph, step->id)->name
+                                             : cairn_graph_tensor(problem->graph, step->id)->name;
+    cairn_status status = crn_fail_at(
+        problem->err, CAIRN_INFEASIBLE, op,
+        "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest budget that would do is "
+        "%llu bytes, set by op \"%s\"",
+        name, cairn_graph_name(problem->graph), (unsigned long long)budget,
+        (unsigned long long)best->arena, op);
+    if (problem->err != NULL)
+        problem->err->smallest_budget = best->arena;
+    return status;
+}
+
+/* Ask again with less while the arena overshoots the budget. */
+static cairn_status solve_within(crn_problem *problem, uint32_t which, judged *out) {
+    uint64_t budget = problem->budget;
+    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+        cairn_plan_destroy(out->plan);
+        *out = (judged){0};
+        CRN_TRY(solve_once(problem, which, out));
+        if (out->arena <= budget)
+            return CAIRN_OK;
+        if (out->peak > problem->budget || out->arena - budget >= problem->budget)
+            break; /* less will not help: this algorithm does not look at budgets, or is at its end
+                    */
+        problem->budget -= out->arena - budget;
+    }
+    return refuse(problem, out, solvers[which].name, budget);
+}
+
+static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *err) {
+    for (uint32_t i = 0; i < CRN_LENGTH(solvers); i++)
+        if (strcmp(solvers[i].name, name) == 0) {
+            *out = i;
+            return CAIRN_OK;
+        }
+    return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no algorithm \"%s\"", name);
+}
+
+cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
+                         const cairn_solve_options *options, cairn_plan **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    uint32_t which = 0;
+    CRN_TRY(find_solver(name, &which, err));
+    crn_arena scratch;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&scratch, &allocator);
+    crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
+    problem.budget =
+        options == NULL || options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes;
+    if (options != NULL) {
+        problem.machine = options->machine;
+        problem.seed = options->seed;
+    }
+    judged best = {0};
+    cairn_status status = solve_within(&problem, which, &best);
+    crn_arena_release(&scratch);
+    if (status != CAIRN_OK) {
+        cairn_plan_destroy(best.plan);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    }
+    cairn_plan_header header = *cairn_plan_get_header(best.plan);
+    crn_copy_string(header.algorithm, sizeof header.algorithm, name);
+    header.predicted_peak_bytes = best.peak;
+    cairn_plan_set_header(best.plan, &header);
+    *out = best.plan;
+    return CAIRN_OK;
+}
