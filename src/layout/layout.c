@@ -7,15 +7,18 @@
  *
  * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
  * first gives a stack without a gap in most plans; where it does not, other orders are tried, and
- * then what sticks out above the live peak is placed earlier, round by round. The number of rounds
- * depends on the number of lifetimes only, so the result is the same everywhere.
- * O(rounds * n^2), with a small constant: the test of two lifetimes is two comparisons. */
+ * then orders near the best one, in which what sticks out above the live peak is placed earlier.
+ * The number of rounds depends on the number of lifetimes only, so the result is the same
+ * everywhere. O(rounds * n^2), with a small constant: the test of two lifetimes is two comparisons.
+ */
 #include "base/crn_base.h"
+#include "base/rng.h"
 #include "cairn/layout.h"
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 200000000u /* pairs tested in all rounds */
+#define WORK_LIMIT 50000000u /* pairs tested in the search */
+#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
 
 struct cairn_layout {
     crn_arena arena;
@@ -32,7 +35,8 @@ typedef struct placing {
     const cairn_lifetime *lifetimes;
     uint32_t count;
     uint64_t peak;
-    uint32_t *order;        /* lifetimes in the order of placing */
+    uint32_t *order; /* lifetimes in the order of placing */
+    uint32_t *best_order;
     uint32_t *first, *last; /* of the placed ones, in that order, for a fast scan */
     span *blocked;          /* what is live with the one at hand */
     uint64_t *offsets;      /* per lifetime, of this round */
@@ -170,40 +174,56 @@ static void place_all(placing *p) {
         p->last[k] = life->last;
         arena = CRN_MAX(arena, offset + life->bytes);
     }
-    if (arena < p->best) {
+    if (arena <= p->best) {
         p->best = arena;
+        memcpy(p->best_order, p->order, p->count * sizeof *p->order);
         memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
     }
 }
 
-/* Move to the front what the last round left above the live peak. */
-static void raise_overhang(placing *p, uint32_t round) {
-    for (uint32_t i = 0; i < p->count; i++)
-        p->keys[i] = UINT32_MAX;
-    for (uint32_t k = 0; k < p->count; k++) {
-        uint32_t i = p->order[k];
-        bool out = p->offsets[i] + p->lifetimes[i].bytes > p->peak;
-        p->keys[i] = (uint64_t)(p->count - k) + (out ? (uint64_t)p->count * (1 + round) : 0);
+/* A neighbour of the best order: something that sticks out above the live peak, or anything, moves
+ * to an earlier place. */
+static void perturb(placing *p, crn_rng *rng) {
+    memcpy(p->order, p->best_order, p->count * sizeof *p->order);
+    uint32_t from = (uint32_t)crn_rng_below(rng, p->count);
+    for (uint32_t tries = 0; tries < p->count && crn_rng_below(rng, 4) > 0; tries++) {
+        uint32_t i = p->order[from];
+        if (p->best_offsets[i] + p->lifetimes[i].bytes > p->peak)
+            break;
+        from = (from + 1) % p->count;
     }
+    uint32_t to = (uint32_t)crn_rng_below(rng, (uint64_t)from + 1), moved = p->order[from];
+    memmove(p->order + to + 1, p->order + to, (from - to) * sizeof *p->order);
+    p->order[to] = moved;
+}
+
+/* Close enough to stop searching: within a thousandth of the live peak. */
+static bool good_enough(const placing *p) {
+    return p->best - p->peak <= p->peak / 1000;
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
     keyed *work;
+    crn_rng rng = {0};
     CRN_TAKE(scratch, work, p->count);
     CRN_TAKE(scratch, p->order, p->count);
+    CRN_TAKE(scratch, p->best_order, p->count);
     CRN_TAKE(scratch, p->first, p->count);
     CRN_TAKE(scratch, p->last, p->count);
     CRN_TAKE(scratch, p->blocked, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
-    uint64_t pairs = (uint64_t)p->count * CRN_MAX(p->count, 1000);
-    uint32_t rounds = (uint32_t)CRN_MAX(WORK_LIMIT / CRN_MAX(pairs, 1), 2);
-    for (uint32_t round = 0; round < rounds && p->best > p->peak; round++) {
-        for (uint32_t i = 0; i < p->count && round < ORDERS; i++)
-            p->keys[i] = key_of(&p->lifetimes[i], (int)round);
-        if (round >= ORDERS)
-            raise_overhang(p, round);
+    for (int order = 0; order < ORDERS && p->best > p->peak; order++) {
+        for (uint32_t i = 0; i < p->count; i++)
+            p->keys[i] = key_of(&p->lifetimes[i], order);
         sort_by_keys(p, work);
+        place_all(p);
+        if (p->count > FEW && good_enough(p))
+            break;
+    }
+    uint64_t rounds = WORK_LIMIT / ((uint64_t)p->count * CRN_MAX(p->count, 100) + 1);
+    for (uint64_t round = 0; round < rounds && !good_enough(p); round++) {
+        perturb(p, &rng);
         place_all(p);
     }
     return CAIRN_OK;
