@@ -15,5 +15,7 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/dag.h"
+#include "cairn/acg.h"
 
 #endif
