@@ -24,4 +24,11 @@ typedef struct crn_pieces_value {
 crn_pieces_value crn_pieces_evaluate(const crn_acg *problem, const uint8_t *chosen,
                                      crn_pieces_room *room);
 
+/* Graphs of up to this many vertices are solved exactly. */
+#define CRN_PIECES_SMALL 18
+
+/* The best set whose value is below `bound`; `chosen` is left alone if there is none. */
+CAIRN_MUST cairn_status crn_pieces_small(const crn_acg *problem, crn_arena *arena, uint64_t bound,
+                                         uint8_t *chosen);
+
 #endif
