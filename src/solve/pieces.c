@@ -3,27 +3,29 @@
  * Small graphs are solved exactly (pieces_small.c). On others the answer of `feng` is the start,
  * since a set of independent segments has the same value here; what follows can only lower it.
  *
- * Under a limit on the cost of a piece, what is kept is made small by annealing. Which limit?
+ *     1. Stages: cuts through two topological orders (pieces_stages.c).
+ *     2. Scouting: what is kept under a limit on the pieces, by short annealing
+ *        (pieces_anneal.c), for limits from 3/4 of feng's value downwards, each 9/10 of the last.
+ *        The value jumps with the limit, as whole blocks of a network fit into a piece or do not,
+ *        so many limits are tried.
+ *     3. Rounds: longer annealing with limits close to the largest pieces of the best few so far.
+ *     4. Descent: single vertices, as long as the value itself falls.
  *
- *     1. Scouting: short searches with limits from 3/4 of feng's value downwards, each 4/5 of the
- *        one before.
- *     2. Rounds: long searches with limits close to the largest piece of the best set so far.
- *     3. Descent: single vertices, as long as the value itself falls.
- *
- * A long search takes 400 steps per vertex; all together at most a fixed number of steps, so that
- * large graphs take seconds as well. They are then searched from the best set so far and with
- * little heat, for want of steps to start afresh. Deterministic: work is limited, not time. */
+ * Annealing takes a number of steps per vertex, but all together at most a fixed number, so that
+ * large graphs take seconds as well; these start from the best set so far and with little heat, for
+ * want of steps to start afresh. Deterministic: work is limited, not time. */
 #include "solve/pieces.h"
 #include "solve/pieces_anneal.h"
 
 enum {
-    SCOUTS = 12,
-    ROUNDS = 14,            /* unless `effort` says otherwise */
-    STEPS_PER_VERTEX = 400, /* of a long search */
-    LEAST_STEPS = 50000,    /* of a long search on a small graph */
-    MOST_STEPS = 8000000,   /* of all together, unless `effort` is raised */
-    HOT = 64,
-    COOL = 8 /* in 1/64 of the mean cost */
+    SCOUTS = 16,
+    ROUNDS = 12,            /* unless `effort` says otherwise */
+    LEADERS = 4,            /* limits that rounds take turns with */
+    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a quarter */
+    LEAST_STEPS = 50000,    /* of a round, on a small graph */
+    MOST_STEPS = 500000,    /* of a round, on a large one */
+    HOT = 64,               /* see pieces_anneal.h */
+    COOL = 8
 };
 
 typedef struct search {
@@ -32,15 +34,38 @@ typedef struct search {
     crn_pieces_room room;
     crn_rng rng;
     uint8_t *all, *found;
-    uint8_t *best;          /* set; the answer */
-    crn_pieces_value value; /* of best */
-    uint64_t steps;         /* of a long search */
-    bool afresh;            /* are there enough steps to start from nothing? */
+    uint8_t *best;                     /* the answer */
+    crn_pieces_value value;            /* of best */
+    crn_pieces_value leaders[LEADERS]; /* best sets by different largest pieces, best first */
+    uint64_t steps;                    /* of a round */
+    bool afresh;                       /* are there enough steps to start from nothing? */
 } search;
+
+static uint64_t sum(crn_pieces_value value) {
+    return value.kept + value.largest;
+}
+
+/* Put a value among the leaders; one for each largest piece. */
+static void lead(search *s, crn_pieces_value value) {
+    int at = LEADERS - 1;
+    for (int i = 0; i < LEADERS; i++) {
+        if (s->leaders[i].largest != value.largest)
+            continue;
+        if (sum(s->leaders[i]) <= sum(value))
+            return;
+        at = i;
+    }
+    if (sum(s->leaders[at]) <= sum(value))
+        return;
+    for (; at > 0 && sum(s->leaders[at - 1]) > sum(value); at--)
+        s->leaders[at] = s->leaders[at - 1];
+    s->leaders[at] = value;
+}
 
 static void consider(search *s, const uint8_t *set) {
     crn_pieces_value value = crn_pieces_evaluate(s->problem, set, &s->room);
-    if (value.kept + value.largest >= s->value.kept + s->value.largest)
+    lead(s, value);
+    if (sum(value) >= sum(s->value))
         return;
     s->value = value;
     memcpy(s->best, set, s->problem->dag->vertex_count);
@@ -49,36 +74,42 @@ static void consider(search *s, const uint8_t *set) {
 static void anneal(search *s, uint64_t limit, uint64_t steps) {
     bool afresh = s->afresh || limit < s->value.largest;
     crn_pieces_order_set(&s->order, afresh ? s->all : s->best);
-    crn_pieces_anneal(&s->order, limit, steps, 32 * steps, afresh ? HOT : COOL, &s->rng, s->found);
+    crn_pieces_anneal(&s->order, limit, steps, 64 * steps, afresh ? HOT : COOL, &s->rng, s->found);
     consider(s, s->found);
 }
 
-static void scout(search *s) {
-    uint64_t limit = crn_mul_div_up(s->value.kept + s->value.largest, 3, 4);
-    for (int i = 0; i < SCOUTS; i++) {
-        anneal(s, limit, s->steps / 4);
-        limit = crn_mul_div_up(limit, 4, 5);
+static cairn_status try_stages(search *s, crn_arena *arena, uint64_t largest) {
+    for (int depth_first = 0; depth_first < 2; depth_first++) {
+        CRN_TRY(crn_pieces_stages(s->problem, arena, depth_first, largest, s->found));
+        consider(s, s->found);
+    }
+    return CAIRN_OK;
+}
+
+static void scout(search *s, uint64_t limit) {
+    for (int i = 0; i < SCOUTS; i++, limit = crn_mul_div_up(limit, 11, 12))
+        anneal(s, limit, s->steps / 3);
+}
+
+static void search_rounds(search *s, uint64_t rounds) {
+    static const uint64_t percent[] = {101, 98, 104};
+    for (uint64_t i = 0; i < rounds; i++) {
+        uint64_t largest = s->leaders[i % LEADERS].largest;
+        anneal(s, crn_mul_div_up(largest, percent[i / LEADERS % CRN_LENGTH(percent)], 100),
+               s->steps);
     }
 }
 
-/* Limits around the best so far, in percent. */
-static void search_rounds(search *s, uint64_t rounds) {
-    static const uint64_t percent[] = {100, 106, 97, 103, 94, 110, 100};
-    for (uint64_t i = 0; i < rounds; i++)
-        anneal(s, crn_mul_div_up(s->value.largest, percent[i % CRN_LENGTH(percent)], 100),
-               s->steps);
-}
-
-/* Flip single vertices of the best set while its value falls. */
+/* Stop keeping single vertices of the best set while its value falls. */
 static void descend(search *s) {
     const crn_acg *p = s->problem;
     uint32_t n = p->dag->vertex_count, since = 0;
-    uint64_t best = s->value.kept + s->value.largest;
+    uint64_t best = sum(s->value);
     crn_pieces_order_set(&s->order, s->best);
-    for (uint32_t i = 1; since < n && s->order.work < UINT64_MAX; i = i + 2 < n ? i + 1 : 1) {
+    for (uint32_t i = 1; since < n; i = i + 2 < n ? i + 1 : 1) {
         uint32_t v = p->order[i];
         since++;
-        if (!s->order.chosen[v] ||
+        if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) > best - s->order.kept ||
             !crn_pieces_order_flip(&s->order, v, UINT32_MAX, best - s->order.kept))
             continue;
         uint64_t value = s->order.kept + crn_pieces_order_largest(&s->order);
@@ -102,8 +133,10 @@ static cairn_status prepare(const crn_acg *problem, const cairn_acg_options *opt
     CRN_TRY(crn_pieces_room_take(arena, problem, &s->room));
     CRN_TRY(crn_pieces_order_take(arena, problem, s->all, &s->order));
     s->value = crn_pieces_evaluate(problem, chosen, &s->room);
+    for (int i = 0; i < LEADERS; i++)
+        s->leaders[i] = s->value;
     uint64_t wanted = CRN_MAX(LEAST_STEPS, STEPS_PER_VERTEX * (uint64_t)n);
-    s->steps = CRN_MIN(wanted, MOST_STEPS / (ROUNDS + SCOUTS / 4));
+    s->steps = CRN_MIN(wanted, MOST_STEPS);
     s->afresh = s->steps >= wanted / 4;
     return CAIRN_OK;
 }
@@ -115,9 +148,11 @@ cairn_status crn_acg_run_pieces(const crn_acg *problem, const cairn_acg_options 
     if (problem->dag->vertex_count <= 2)
         return CAIRN_OK;
     CRN_TRY(prepare(problem, options, arena, chosen, &s));
+    uint64_t start = sum(s.value);
     if (problem->dag->vertex_count <= CRN_PIECES_SMALL)
-        return crn_pieces_small(problem, arena, s.value.kept + s.value.largest, chosen);
-    scout(&s);
+        return crn_pieces_small(problem, arena, start, chosen);
+    CRN_TRY(try_stages(&s, arena, start));
+    scout(&s, crn_mul_div_up(start, 1, 2));
     search_rounds(&s, options->effort > 0 ? options->effort : ROUNDS);
     descend(&s);
     return CAIRN_OK;

@@ -31,4 +31,8 @@ crn_pieces_value crn_pieces_evaluate(const crn_acg *problem, const uint8_t *chos
 CAIRN_MUST cairn_status crn_pieces_small(const crn_acg *problem, crn_arena *arena, uint64_t bound,
                                          uint8_t *chosen);
 
+/* The best set got by cutting one topological order into stages, with limits up to `largest`. */
+CAIRN_MUST cairn_status crn_pieces_stages(const crn_acg *problem, crn_arena *arena,
+                                          bool depth_first, uint64_t largest, uint8_t *chosen);
+
 #endif

@@ -11,7 +11,7 @@ __extension__ typedef unsigned __int128 wide;
 
 enum {
     STAGES = 64,      /* the temperature is constant during a stage ... */
-    COOLING = 241,    /* ... and then falls to 241/256: by 50 in all */
+    COOLING = 236,    /* ... and then falls to 236/256: by 180 in all */
     LONGEST_WALK = 8, /* each further step is half as likely */
     FRACTION = 1024   /* temperatures and logarithms have ten bits after the point */
 };
@@ -69,11 +69,19 @@ static bool step(crn_pieces_order *o, uint64_t limit, wide temperature, crn_rng 
     return crn_pieces_order_flip(o, x, y, limit);
 }
 
+/* The mean of the costs, each weighted by itself: what dear vertices cost. */
+static wide typical_cost(const crn_acg *problem) {
+    wide squares = 0; /* at most the square of the sum, which fits */
+    for (uint32_t v = 0; v < problem->dag->vertex_count; v++)
+        squares += (wide)problem->dag->costs[v] * problem->dag->costs[v];
+    return squares / CRN_MAX(problem->total, 1);
+}
+
 void crn_pieces_anneal(crn_pieces_order *order, uint64_t limit, uint64_t steps, uint64_t work,
                        uint32_t heat, crn_rng *rng, uint8_t *best) {
     uint32_t n = order->problem->dag->vertex_count;
     uint64_t least = order->kept, start = order->work;
-    wide temperature = (wide)order->problem->total * FRACTION * heat / 64 / n;
+    wide temperature = typical_cost(order->problem) * FRACTION * heat / 64;
     memcpy(best, order->chosen, n);
     for (int stage = 0; stage < STAGES; stage++) {
         for (uint64_t i = 0; i < steps / STAGES && order->work - start < work; i++) {
