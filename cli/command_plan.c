@@ -1,5 +1,6 @@
 /* command_plan.c: `cairn plan MODEL`, from a budget to a plan and what it costs. */
 #include "model.h"
+#include "picture.h"
 #include "plan_report.h"
 
 #include <stdio.h>
@@ -107,11 +108,8 @@ static int solve_best(const cli_model *model, const limits *limit, uint64_t seed
 }
 
 static int make_plan(const cli_args *args, const cli_model *model, const limits *limit,
-                     cairn_plan **out) {
-    uint64_t seed;
+                     uint64_t seed, cairn_plan **out) {
     *out = NULL;
-    if (!cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
-        return CLI_USAGE;
     const char *algorithm = cli_value(args, "algorithm");
     if (algorithm == NULL && limit->arena > 0)
         return solve_best(model, limit, seed, out);
@@ -131,8 +129,9 @@ static int make_plan(const cli_args *args, const cli_model *model, const limits 
 
 static int run(const cli_args *args) {
     cli_model model;
-    uint64_t slots;
-    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots))
+    uint64_t slots, seed;
+    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots) ||
+        !cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
         return CLI_USAGE;
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
@@ -141,13 +140,16 @@ static int run(const cli_args *args) {
     cairn_plan *plan = NULL;
     code = read_limits(args, &model, (uint32_t)slots, &limit);
     if (code == CLI_DONE)
-        code = make_plan(args, &model, &limit, &plan);
+        code = make_plan(args, &model, &limit, seed, &plan);
     if (code == CLI_DONE) {
         cli_model_sign(&model, plan);
         code = cli_report_plan(args, &model, plan, (uint32_t)slots, limit.arena);
     }
     if (code == CLI_DONE && cli_value(args, "output") != NULL)
         code = cli_write_plan(&model, plan, cli_value(args, "output"));
+    if (code == CLI_DONE && cli_value(args, "picture") != NULL)
+        code = cli_draw_checkpoints(&model, cairn_plan_get_header(plan)->algorithm, seed,
+                                    cli_value(args, "picture"));
     cairn_plan_destroy(plan);
     cli_model_close(&model);
     return code;
@@ -163,6 +165,7 @@ static const cli_option options[] = {
     {"seed", 0, "N", "of algorithms that draw random numbers"},
     {"output", 'o', "FILE", "write the plan: as text, or as JSON where FILE ends in .json"},
     CLI_REPORT_OPTIONS,
+    {"picture", 0, "FILE", "draw the network, checkpoints in green, Chen's in red: .svg or .dot"},
     {NULL, 0, NULL, NULL},
 };
 
