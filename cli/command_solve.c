@@ -28,6 +28,9 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
+    {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},
+    {"curve", 0, NULL, "chain: also print the cost for every budget"},
+    {"schedule", 0, NULL, "chain: also print the steps"},
     {NULL, 0, NULL, NULL},
 };
 
