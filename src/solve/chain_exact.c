@@ -23,7 +23,7 @@
  */
 #include "solve/chain_states.h"
 
-#define DEFAULT_MAX_STATES 6000000u
+#define DEFAULT_MAX_STATES 3000000u
 #define KNAPSACK_POINTS 4096u
 
 typedef struct search {
