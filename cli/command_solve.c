@@ -30,6 +30,9 @@ static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
     {"tree", 0, NULL, "acg: print the division tree"},
     {"svg", 0, "FILE", "acg: draw the division tree"},
+    {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},
+    {"curve", 0, NULL, "chain: also print the cost for every budget"},
+    {"schedule", 0, NULL, "chain: also print the steps"},
     {NULL, 0, NULL, NULL},
 };
 
