@@ -18,8 +18,9 @@ typedef struct instance {
     uint32_t made;     /* the decision that makes it; TO_THE_END: there from the start */
     uint32_t last_use; /* the last decision that reads it; `made` if none does */
     uint32_t source;   /* of a fetched one: the instance that was offloaded */
-    bool wanted;
-    bool offloaded; /* a wanted fetch brings it back */
+    bool wanted;       /* by a run, a fetch or the end */
+    bool stays;        /* to the end */
+    bool offloaded;    /* a wanted fetch brings it back */
     /* while writing: */
     bool resident, going, coming;
     uint32_t storage;
@@ -121,9 +122,9 @@ static void want(lowering *l, uint32_t read, uint32_t d) {
     if (read == NO_INSTANCE)
         return; /* read before it is made: the simulator will say so */
     instance *i = &l->instances.data[read];
-    i->wanted = true;
-    if (i->last_use == i->made || i->last_use < d)
+    if (!i->stays && (i->last_use == i->made || i->last_use < d))
         i->last_use = d;
+    i->wanted = true;
 }
 
 static bool makes_something_wanted(const lowering *l, uint32_t d) {
@@ -139,7 +140,7 @@ static void want_kept(lowering *l) {
         uint32_t last = l->current[l->kept[k]];
         if (last == NO_INSTANCE)
             continue;
-        l->instances.data[last].wanted = true;
+        l->instances.data[last].wanted = l->instances.data[last].stays = true;
         l->instances.data[last].last_use = TO_THE_END;
     }
 }
@@ -360,7 +361,7 @@ static cairn_status index_deaths(lowering *l) {
         l->dying[d] = NO_INSTANCE;
     for (uint32_t i = l->instances.length; i-- > 0;) {
         uint32_t last = l->instances.data[i].last_use;
-        if (last == TO_THE_END && l->instances.data[i].wanted)
+        if (l->instances.data[i].stays)
             continue;
         uint32_t slot =
             last == TO_THE_END ? l->count : last; /* slot `count`: dead from the start */
