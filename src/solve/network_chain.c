@@ -277,6 +277,11 @@ static cairn_status measure_discard(measuring *m, uint32_t piece, crn_piece *out
 
 /* ---- Ways of keeping ---- */
 
+/* The cut that a piece ends in, or CAIRN_NONE. */
+static cairn_id output_cut(const measuring *m, uint32_t piece) {
+    return piece + 1 < m->view->piece_count ? m->view->cuts[piece + 1] : CAIRN_NONE;
+}
+
 static int64_t time_of(const measuring *m, const crn_backward *back) {
     int64_t time = 0;
     for (uint32_t d = 0; d < back->count; d++) {
@@ -305,21 +310,25 @@ static int compare_readings(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* What the backward of a piece reads, in the order in which it pays to give it up. */
+/* What the backward of a piece reads, in the order in which it pays to give it up; not its output,
+ * which is there anyway. */
 static cairn_status rank_readings(measuring *m, uint32_t piece, const crn_backward *all,
-                                  reading **out) {
+                                  reading **out, uint32_t *count) {
     CRN_TAKE(m->arena, *out, all->kept_count);
     int64_t plain = time_of(m, all);
+    *count = 0;
     for (uint32_t i = 0; i < all->kept_count; i++) {
         cairn_id t = all->kept[i];
+        if (t == output_cut(m, piece))
+            continue;
         crn_backward without;
         m->keepable[t] = false;
         CRN_TRY(make_backward(m, piece, &without));
         m->keepable[t] = true;
-        (*out)[i] = (reading){t, bytes_of(m, t), time_of(m, &without) - plain};
+        (*out)[(*count)++] = (reading){t, bytes_of(m, t), time_of(m, &without) - plain};
     }
-    if (all->kept_count > 0)
-        qsort(*out, all->kept_count, sizeof **out, compare_readings);
+    if (*count > 0)
+        qsort(*out, *count, sizeof **out, compare_readings);
     return CAIRN_OK;
 }
 
@@ -332,13 +341,17 @@ static cairn_status add_way(measuring *m, uint32_t piece, crn_backward *backs, c
     return CAIRN_OK;
 }
 
-/* Mark every forward result of the piece that `only_products` allows. */
-static void mark_keepable(measuring *m, uint32_t piece, bool keep, bool only_products) {
+/* Mark the forward results of the piece that may be kept: all, products with their internals, or
+ * none. The output is among the first two. */
+typedef enum marking { MARK_NONE, MARK_ALL, MARK_PRODUCTS } marking;
+
+static void mark_keepable(measuring *m, uint32_t piece, marking what) {
     for (cairn_id o = m->view->first_op[piece]; o < m->view->first_op[piece + 1]; o++) {
         const cairn_op *op = cairn_graph_op(m->graph, o);
-        for (uint32_t i = 0; i < op->output_count; i++)
-            m->keepable[op->outputs[i]] =
-                keep && (!only_products || i > 0 || is_product(op)); /* output 1: an internal */
+        for (uint32_t i = 0; i < op->output_count; i++) {
+            bool slow = i > 0 || is_product(op) || op->outputs[i] == output_cut(m, piece);
+            m->keepable[op->outputs[i]] = what == MARK_ALL || (what == MARK_PRODUCTS && slow);
+        }
     }
 }
 
@@ -348,22 +361,24 @@ static cairn_status find_ways(measuring *m, crn_network_chain *network, uint32_t
     crn_backward *backs;
     crn_piece_way *ways;
     reading *readings;
-    uint32_t count = 0, given_up = 0;
+    uint32_t count = 0, given_up = 0, total = 0;
     CRN_TAKE(m->arena, backs, MOST_WAYS + 2);
     CRN_TAKE(m->arena, ways, MOST_WAYS + 2);
-    mark_keepable(m, piece, true, false);
+    mark_keepable(m, piece, MARK_ALL);
     CRN_TRY(add_way(m, piece, backs, ways, &count));
-    uint32_t total = backs[0].kept_count;
-    CRN_TRY(rank_readings(m, piece, &backs[0], &readings));
+    mark_keepable(m, piece, MARK_NONE);
+    for (uint32_t i = 0; i < backs[0].kept_count; i++)
+        m->keepable[backs[0].kept[i]] = true;
+    CRN_TRY(rank_readings(m, piece, &backs[0], &readings, &total));
     for (uint32_t k = 1; k <= MOST_WAYS && given_up < total; k++) {
         uint32_t target = total <= MOST_WAYS ? k : (uint32_t)((uint64_t)total * k / MOST_WAYS);
         for (; given_up < target; given_up++)
             m->keepable[readings[given_up].tensor] = false;
         CRN_TRY(add_way(m, piece, backs, ways, &count));
     }
-    mark_keepable(m, piece, true, true);
+    mark_keepable(m, piece, MARK_PRODUCTS);
     CRN_TRY(add_way(m, piece, backs, ways, &count));
-    mark_keepable(m, piece, false, false);
+    mark_keepable(m, piece, MARK_NONE);
     network->ways[piece] = backs;
     out->ways = ways;
     out->way_count = count;
