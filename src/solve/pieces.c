@@ -5,7 +5,7 @@
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
  *     2. Scouting: what is kept under a limit on the pieces, by short annealing
- *        (pieces_anneal.c), for limits from 3/4 of feng's value downwards, each 9/10 of the last.
+ *        (pieces_anneal.c), for limits from 1/2 of feng's value downwards, each 11/12 of the last.
  *        The value jumps with the limit, as whole blocks of a network fit into a piece or do not,
  *        so many limits are tried.
  *     3. Rounds: longer annealing with limits close to the largest pieces of the best few so far.
@@ -21,8 +21,8 @@ enum {
     SCOUTS = 16,
     ROUNDS = 12,            /* unless `effort` says otherwise */
     LEADERS = 4,            /* limits that rounds take turns with */
-    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a quarter */
-    LEAST_STEPS = 50000,    /* of a round, on a small graph */
+    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a third */
+    LEAST_STEPS = 30000,    /* of a round, on a small graph */
     MOST_STEPS = 500000,    /* of a round, on a large one */
     HOT = 64,               /* see pieces_anneal.h */
     COOL = 8
@@ -74,7 +74,7 @@ static void consider(search *s, const uint8_t *set) {
 static void anneal(search *s, uint64_t limit, uint64_t steps) {
     bool afresh = s->afresh || limit < s->value.largest;
     crn_pieces_order_set(&s->order, afresh ? s->all : s->best);
-    crn_pieces_anneal(&s->order, limit, steps, 64 * steps, afresh ? HOT : COOL, &s->rng, s->found);
+    crn_pieces_anneal(&s->order, limit, steps, 24 * steps, afresh ? HOT : COOL, &s->rng, s->found);
     consider(s, s->found);
 }
 
