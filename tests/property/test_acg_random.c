@@ -38,8 +38,8 @@ static void check_small(uint64_t seed) {
     crn_rng rng = {seed};
     int family = (int)(seed % TEST_FAMILIES);
     uint32_t most = seed % 11 == 0 ? 12 : 9;
-    test_make(&g, &rng, family, 2 + (uint32_t)crn_rng_below(&rng, most - 1),
-              random_cost_bound(&rng));
+    uint32_t n = 2 + (uint32_t)crn_rng_below(&rng, most - 1);
+    test_make(&g, &rng, family, n, random_cost_bound(&rng));
     int failed = check_failures;
     uint64_t segments = test_optimum(&g.dag, CAIRN_ACG_SEGMENTS);
     uint64_t pieces = test_optimum(&g.dag, CAIRN_ACG_PIECES);
@@ -167,8 +167,8 @@ static void check_tree(uint64_t seed) {
     crn_acg problem;
     crn_division tree;
     cairn_error err;
-    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), 3 + (uint32_t)crn_rng_below(&rng, 13),
-              random_cost_bound(&rng));
+    uint32_t n = 3 + (uint32_t)crn_rng_below(&rng, 13);
+    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), n, random_cost_bound(&rng));
     crn_arena_init(&arena, NULL);
     CHECK_OK(crn_acg_prepare(&arena, &g.dag, NULL, &problem, &err), &err);
     CHECK_OK(crn_division_build(&arena, &problem, &tree), &err);
@@ -190,8 +190,8 @@ static void check_tree(uint64_t seed) {
 static void check_renumbered(uint64_t seed) {
     test_graph g;
     crn_rng rng = {seed};
-    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), 3 + (uint32_t)crn_rng_below(&rng, 40),
-              random_cost_bound(&rng));
+    uint32_t n = 3 + (uint32_t)crn_rng_below(&rng, 40);
+    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), n, random_cost_bound(&rng));
     test_graph h = g;
     for (uint32_t v = 0; v < g.n; v++)
         h.costs[g.n - 1 - v] = g.costs[v];
@@ -217,8 +217,8 @@ static void check_renumbered(uint64_t seed) {
 static void check_large(uint64_t seed) {
     test_graph g;
     crn_rng rng = {seed};
-    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), 13 + (uint32_t)crn_rng_below(&rng, 50),
-              random_cost_bound(&rng));
+    uint32_t n = 13 + (uint32_t)crn_rng_below(&rng, 50);
+    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), n, random_cost_bound(&rng));
     uint64_t segments = solve(&g.dag, "feng", CAIRN_ACG_SEGMENTS);
     CHECK(solve(&g.dag, "pieces", CAIRN_ACG_PIECES) <= segments);
     CHECK(solve(&g.dag, "random", CAIRN_ACG_SEGMENTS) >= segments);
