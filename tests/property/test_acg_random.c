@@ -3,6 +3,8 @@
 #include "acg_graphs.h"
 #include "check.h"
 #include "solve/division.h"
+#include "solve/pieces.h"
+#include "solve/pieces_order.h"
 
 static uint64_t solve(const cairn_dag *dag, const char *name, cairn_acg_objective objective) {
     cairn_acg_result result;
@@ -212,6 +214,38 @@ static void check_renumbered(uint64_t seed) {
     cairn_text_release(&two);
 }
 
+/* ---- Pieces kept up to date locally, against searching the whole graph ---- */
+
+static void check_order(uint64_t seed) {
+    test_graph g;
+    crn_rng rng = {seed};
+    crn_arena arena;
+    crn_acg problem;
+    crn_pieces_room room;
+    crn_pieces_order order;
+    cairn_error err;
+    uint8_t all[MOST_VERTICES];
+    uint32_t n = 3 + (uint32_t)crn_rng_below(&rng, MOST_VERTICES - 3);
+    test_make(&g, &rng, (int)(seed % TEST_FAMILIES), n, random_cost_bound(&rng));
+    memset(all, 1, sizeof all);
+    crn_arena_init(&arena, NULL);
+    CHECK_OK(crn_acg_prepare(&arena, &g.dag, NULL, &problem, &err), &err);
+    CHECK_OK(crn_pieces_room_take(&arena, &problem, &room), &err);
+    CHECK_OK(crn_pieces_order_take(&arena, &problem, all, &order), &err);
+    for (int i = 0; i < 60; i++) {
+        uint32_t x = problem.order[1 + crn_rng_below(&rng, n - 2)];
+        uint32_t y = problem.order[1 + crn_rng_below(&rng, n - 2)];
+        uint64_t limit = crn_rng_below(&rng, problem.total + 1);
+        crn_pieces_value before = crn_pieces_evaluate(&problem, order.chosen, &room);
+        bool done = crn_pieces_order_flip(&order, x, x == y ? UINT32_MAX : y, limit);
+        crn_pieces_value after = crn_pieces_evaluate(&problem, order.chosen, &room);
+        CHECK_U64(order.kept, after.kept);
+        CHECK_U64(crn_pieces_order_largest(&order), after.largest);
+        CHECK(done ? after.largest <= CRN_MAX(limit, before.largest) : after.kept == before.kept);
+    }
+    crn_arena_release(&arena);
+}
+
 /* ---- Larger graphs ---- */
 
 static void check_large(uint64_t seed) {
@@ -232,6 +266,7 @@ int main(void) {
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         check_tree(seed);
         check_renumbered(seed);
+        check_order(seed);
     }
     for (uint64_t seed = 1; seed <= 42; seed++)
         check_large(seed);
