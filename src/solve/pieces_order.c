@@ -204,6 +204,10 @@ uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex)
     return sum;
 }
 
+uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex) {
+    return order->row[order->row[order->visits[vertex].place].first].cost;
+}
+
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order) {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < order->problem->dag->vertex_count; i = order->row[i].last + 1)

@@ -44,6 +44,9 @@ bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint
 /* What the piece of `vertex` would cost at least if it were not kept. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex);
 
+/* The cost of the piece that `vertex` is in. */
+uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex);
+
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order);
 
 #endif
