@@ -1,7 +1,8 @@
 /* pieces.c: the wider objective: pieces with any number of boundary tensors.
  *
- * Small graphs are solved exactly (pieces_small.c). On others the answer of `feng` is the start,
- * since a set of independent segments has the same value here; what follows can only lower it.
+ * Small graphs are solved exactly (pieces_small.c), and so are chains, where pieces are independent
+ * segments. On others the answer of `feng` is the start, since a set of independent segments has
+ * the same value here; what follows can only lower it.
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
  *     2. Scouting: what is kept under a limit on the pieces, by short annealing
@@ -143,7 +144,7 @@ cairn_status crn_acg_run_pieces(const crn_acg *problem, const cairn_acg_options 
                                 crn_arena *arena, uint8_t *chosen, cairn_error *err) {
     search s;
     CRN_TRY(crn_acg_run_feng(problem, options, arena, chosen, err));
-    if (problem->dag->vertex_count <= 2)
+    if (problem->dag->vertex_count <= 2 || crn_acg_is_chain(problem))
         return CAIRN_OK;
     CRN_TRY(prepare(problem, options, arena, chosen, &s));
     uint64_t start = sum(s.value);
