@@ -28,6 +28,7 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
+    {"seed", 0, "N", "of algorithms that draw random numbers; 1 when absent"},
     {"tree", 0, NULL, "acg: print the division tree"},
     {"svg", 0, "FILE", "acg: draw the division tree"},
     {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},

@@ -11,6 +11,7 @@ typedef struct acg_run {
     const char *algorithm;
     bool json, tree;
     const char *svg; /* file, or NULL */
+    uint64_t seed;
 } acg_run;
 
 static int64_t now(void) {
@@ -54,7 +55,7 @@ static void print_checkpoints(const cairn_acg_result *result, const uint32_t *na
 }
 
 static int draw_trees(const acg_run *run, const cairn_dag *dag, const uint32_t *names) {
-    cairn_error err;
+    cairn_error err = {0};
     cairn_text text = {0};
     int code = CLI_DONE;
     if (run->tree) {
@@ -73,8 +74,9 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     const uint32_t *names = cairn_acg_case_names(cases, index);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     cairn_acg_result result;
-    cairn_error err;
+    cairn_error err = {0};
     options.names = names;
+    options.seed = run->seed;
     int64_t start = now();
     cairn_status status = cairn_acg_solve(NULL, dag, run->algorithm, &options, &result, &err);
     int64_t ns = now() - start;
@@ -87,6 +89,8 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     if (run->json) {
         print_json(index, &result, names, ns);
     } else {
+        if (index == 0)
+            print_heading();
         print_row(index, dag, &result, ns);
         print_checkpoints(&result, names);
     }
@@ -95,7 +99,7 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
 }
 
 static int solve_file(const acg_run *run, const char *path) {
-    cairn_error err;
+    cairn_error err = {0};
     cairn_text text = {0};
     cairn_acg_cases *cases = NULL;
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
@@ -108,8 +112,6 @@ static int solve_file(const acg_run *run, const char *path) {
     if (run->svg != NULL && cairn_acg_case_count(cases) > 1)
         code = cli_usage_error(run->args, "--svg draws one case, and %s holds %" PRIu32, path,
                                cairn_acg_case_count(cases));
-    else if (!run->json)
-        print_heading();
     for (uint32_t i = 0; code == CLI_DONE && i < cairn_acg_case_count(cases); i++)
         code = solve_case(run, cases, i);
     cairn_acg_cases_destroy(cases);
@@ -142,10 +144,18 @@ int cli_solve_acg(const cli_args *args);
 
 int cli_solve_acg(const cli_args *args) {
     char names[256];
-    acg_run run = {args, cli_value(args, "algorithm"), cli_flag(args, "json"),
-                   cli_flag(args, "tree"), cli_value(args, "svg")};
+    acg_run run = {args,
+                   cli_value(args, "algorithm"),
+                   cli_flag(args, "json"),
+                   cli_flag(args, "tree"),
+                   cli_value(args, "svg"),
+                   1};
     if (run.algorithm != NULL && !is_known(run.algorithm))
         return cli_usage_error(args, "acg has no algorithm \"%s\"; it has %s", run.algorithm,
                                known_names(names, sizeof names));
+    if (run.json && run.tree)
+        return cli_usage_error(args, "--tree prints text, so it does not go with --json");
+    if (!cli_number(args, "seed", 0, UINT64_MAX, 1, &run.seed))
+        return CLI_USAGE;
     return solve_file(&run, cli_positional(args, 1));
 }

@@ -53,7 +53,7 @@ CAIRN_API const cairn_acg_algorithm *cairn_acg_algorithms(size_t *count);
 typedef struct cairn_acg_options {
     uint32_t struct_size;  /* sizeof as the caller compiled it */
     uint64_t seed;         /* of the algorithms that draw random numbers */
-    uint64_t effort;       /* of `pieces`: rounds of its search, 0: the default; more never hurts */
+    uint64_t effort;       /* of `pieces`: rounds of its search, 0: the default */
     const uint32_t *names; /* per vertex, what errors and pictures call it; NULL: its number */
 } cairn_acg_options;
 

@@ -34,10 +34,11 @@ typedef struct drawing {
     uint32_t deepest;
 } drawing;
 
-static void describe(const drawing *d, uint32_t id, cairn_text *text) {
+static void describe(const drawing *d, uint32_t id, const char *arrow, cairn_text *text) {
     const crn_division_node *node = &d->tree.nodes[id];
-    crn_text_printf(text, "%s %u -> %u", kind_names[node->kind],
-                    crn_acg_name(&d->problem, node->from), crn_acg_name(&d->problem, node->to));
+    crn_text_printf(text, "%s %u %s %u", kind_names[node->kind],
+                    crn_acg_name(&d->problem, node->from), arrow,
+                    crn_acg_name(&d->problem, node->to));
     if (node->kind == CRN_DIVISION_EDGE)
         return;
     crn_text_printf(text, ", cost %llu", (unsigned long long)node->cost);
@@ -55,7 +56,7 @@ static cairn_status write_text(const drawing *d, crn_arena *arena, cairn_text *t
         uint32_t id = stack[--height];
         const crn_division_node *node = &d->tree.nodes[id];
         crn_text_printf(text, "%*s", 2 * (int)CRN_MIN(d->depth[id], DEEPEST_INDENT), "");
-        describe(d, id, text);
+        describe(d, id, "->", text);
         crn_text_put(text, "\n", 1);
         for (uint32_t i = node->child_count; i-- > 0;)
             stack[height++] = node->first_child + i;
@@ -79,7 +80,7 @@ static void write_box(const drawing *d, uint32_t id, cairn_text *text) {
     uint32_t from = crn_acg_name(&d->problem, node->from);
     uint32_t to = crn_acg_name(&d->problem, node->to);
     crn_text_printf(text, "<g><title>");
-    describe(d, id, text);
+    describe(d, id, "-&gt;", text);
     crn_text_printf(text,
                     "</title><rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%d\" fill=\"%s\"/>", x,
                     y, width, (int)ROW_HEIGHT, kind_colours[node->kind]);

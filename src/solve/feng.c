@@ -117,7 +117,7 @@ cairn_status crn_acg_run_feng(const crn_acg *problem, const cairn_acg_options *o
     feng f = {0};
     uint64_t limit;
     CRN_TRY(prepare(problem, arena, &f));
-    CRN_TRY(crn_max_term_search(arena, solve_limit, &f, f.costs[0], &limit));
+    CRN_TRY(crn_max_term_search(arena, solve_limit, &f, f.costs[0], 0, &limit));
     solve_limit(&f, limit);
     mark(&f, limit, chosen);
     return CAIRN_OK;

@@ -92,7 +92,7 @@ cairn_status crn_acg_run_feng_linear(const crn_acg *problem, const cairn_acg_opt
     chain c;
     uint64_t limit;
     CRN_TRY(take_chain(problem, arena, &c));
-    CRN_TRY(crn_max_term_search(arena, solve_chain, &c, problem->total, &limit));
+    CRN_TRY(crn_max_term_search(arena, solve_chain, &c, problem->total, 0, &limit));
     solve_chain(&c, limit);
     for (uint32_t i = c.line.count; i > 0; i = c.room.previous[i])
         chosen[problem->order[i]] = 1;

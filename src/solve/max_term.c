@@ -66,13 +66,13 @@ static void consider(search *s, const crn_max_term *step) {
 }
 
 cairn_status crn_max_term_search(crn_arena *arena, crn_max_term_solve *solve, void *context,
-                                 uint64_t largest, uint64_t *best) {
+                                 uint64_t largest, uint64_t most, uint64_t *best) {
     search s = {.arena = arena, .best_value = UINT64_MAX};
     crn_max_term left = solve(context, 0), right = solve(context, largest);
     consider(&s, &left);
     consider(&s, &right);
     CRN_TRY(push_gap(&s, left.beyond, right.least, right.sum));
-    while (s.heap.length > 0) {
+    for (uint64_t solved = 2; s.heap.length > 0 && (most == 0 || solved < most); solved++) {
         gap g = pop_gap(&s);
         if (g.bound >= s.best_value)
             break;

@@ -16,8 +16,9 @@ typedef struct crn_max_term {
 typedef crn_max_term crn_max_term_solve(void *context, uint64_t limit);
 
 /* Find the limit from 0 to `largest` with the smallest sum + limit. Deterministic; solves for as
- * few limits as the bounds allow. */
+ * few limits as the bounds allow, and stops after `most` of them unless that is 0. */
 CAIRN_MUST cairn_status crn_max_term_search(crn_arena *arena, crn_max_term_solve *solve,
-                                            void *context, uint64_t largest, uint64_t *best);
+                                            void *context, uint64_t largest, uint64_t most,
+                                            uint64_t *best);
 
 #endif

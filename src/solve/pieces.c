@@ -1,11 +1,12 @@
 /* pieces.c: the wider objective: pieces with any number of boundary tensors.
  *
- * Small graphs are solved exactly (pieces_small.c). On others the answer of `feng` is the start,
- * since a set of independent segments has the same value here; what follows can only lower it.
+ * Small graphs are solved exactly (pieces_small.c), and so are chains, where pieces are independent
+ * segments. On others the answer of `feng` is the start, since a set of independent segments has
+ * the same value here; what follows can only lower it.
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
  *     2. Scouting: what is kept under a limit on the pieces, by short annealing
- *        (pieces_anneal.c), for limits from 3/4 of feng's value downwards, each 9/10 of the last.
+ *        (pieces_anneal.c), for limits from 1/2 of feng's value downwards, each 11/12 of the last.
  *        The value jumps with the limit, as whole blocks of a network fit into a piece or do not,
  *        so many limits are tried.
  *     3. Rounds: longer annealing with limits close to the largest pieces of the best few so far.
@@ -21,8 +22,8 @@ enum {
     SCOUTS = 16,
     ROUNDS = 12,            /* unless `effort` says otherwise */
     LEADERS = 4,            /* limits that rounds take turns with */
-    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a quarter */
-    LEAST_STEPS = 50000,    /* of a round, on a small graph */
+    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a third */
+    LEAST_STEPS = 30000,    /* of a round, on a small graph */
     MOST_STEPS = 500000,    /* of a round, on a large one */
     HOT = 64,               /* see pieces_anneal.h */
     COOL = 8
@@ -34,6 +35,7 @@ typedef struct search {
     crn_pieces_room room;
     crn_rng rng;
     uint8_t *all, *found;
+    uint32_t *journal;
     uint8_t *best;                     /* the answer */
     crn_pieces_value value;            /* of best */
     crn_pieces_value leaders[LEADERS]; /* best sets by different largest pieces, best first */
@@ -74,7 +76,8 @@ static void consider(search *s, const uint8_t *set) {
 static void anneal(search *s, uint64_t limit, uint64_t steps) {
     bool afresh = s->afresh || limit < s->value.largest;
     crn_pieces_order_set(&s->order, afresh ? s->all : s->best);
-    crn_pieces_anneal(&s->order, limit, steps, 64 * steps, afresh ? HOT : COOL, &s->rng, s->found);
+    crn_pieces_anneal(&s->order, limit, steps, 24 * steps, afresh ? HOT : COOL, &s->rng, s->journal,
+                      s->found);
     consider(s, s->found);
 }
 
@@ -100,25 +103,20 @@ static void search_rounds(search *s, uint64_t rounds) {
     }
 }
 
-/* Stop keeping single vertices of the best set while its value falls. */
+/* Stop keeping single vertices of the best set while its value falls. Pieces only grow. */
 static void descend(search *s) {
     const crn_acg *p = s->problem;
     uint32_t n = p->dag->vertex_count, since = 0;
-    uint64_t best = sum(s->value);
+    uint64_t largest = s->value.largest;
     crn_pieces_order_set(&s->order, s->best);
-    for (uint32_t i = 1; since < n; i = i + 2 < n ? i + 1 : 1) {
+    for (uint32_t i = 1; since < n; i = i + 2 < n ? i + 1 : 1, since++) {
         uint32_t v = p->order[i];
-        since++;
-        if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) > best - s->order.kept ||
-            !crn_pieces_order_flip(&s->order, v, UINT32_MAX, best - s->order.kept))
+        uint64_t cost = p->dag->costs[v], limit = largest + cost; /* to gain, stay below it */
+        if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) >= limit ||
+            !crn_pieces_order_flip(&s->order, v, UINT32_MAX, limit - 1))
             continue;
-        uint64_t value = s->order.kept + crn_pieces_order_largest(&s->order);
-        if (value < best) {
-            best = value;
-            since = 0;
-        } else {
-            (void)crn_pieces_order_flip(&s->order, v, UINT32_MAX, UINT64_MAX);
-        }
+        largest = CRN_MAX(largest, crn_pieces_order_piece(&s->order, v));
+        since = 0;
     }
     consider(s, s->order.chosen);
 }
@@ -129,6 +127,7 @@ static cairn_status prepare(const crn_acg *problem, const cairn_acg_options *opt
     *s = (search){.problem = problem, .rng = {options->seed}, .best = chosen};
     CRN_TAKE(arena, s->all, n);
     CRN_TAKE(arena, s->found, n);
+    CRN_TAKE(arena, s->journal, n);
     memset(s->all, 1, n);
     CRN_TRY(crn_pieces_room_take(arena, problem, &s->room));
     CRN_TRY(crn_pieces_order_take(arena, problem, s->all, &s->order));
@@ -145,7 +144,7 @@ cairn_status crn_acg_run_pieces(const crn_acg *problem, const cairn_acg_options 
                                 crn_arena *arena, uint8_t *chosen, cairn_error *err) {
     search s;
     CRN_TRY(crn_acg_run_feng(problem, options, arena, chosen, err));
-    if (problem->dag->vertex_count <= 2)
+    if (problem->dag->vertex_count <= 2 || crn_acg_is_chain(problem))
         return CAIRN_OK;
     CRN_TRY(prepare(problem, options, arena, chosen, &s));
     uint64_t start = sum(s.value);

@@ -53,20 +53,52 @@ static uint32_t walk(const crn_pieces_order *o, uint32_t x, crn_rng *rng) {
     return at;
 }
 
-/* True if something changed. */
-static bool step(crn_pieces_order *o, uint64_t limit, wide temperature, crn_rng *rng) {
+/* The best set, as what changed since: it need not be copied whenever there is a better one. */
+typedef struct memory {
+    const crn_pieces_order *order;
+    uint64_t least;    /* kept by the best */
+    uint32_t *journal; /* vertices flipped since */
+    uint32_t length;
+    bool saved; /* the best has been written out */
+    uint8_t *best;
+} memory;
+
+static void save(memory *m) {
+    memcpy(m->best, m->order->chosen, m->order->problem->dag->vertex_count);
+    for (uint32_t i = 0; i < m->length; i++)
+        m->best[m->journal[i]] ^= 1;
+    m->saved = true;
+}
+
+/* x, and y unless it is UINT32_MAX, were flipped. */
+static void note(memory *m, uint32_t x, uint32_t y) {
+    if (m->order->kept < m->least) {
+        m->least = m->order->kept;
+        m->length = 0;
+        m->saved = false;
+    } else if (!m->saved) {
+        m->journal[m->length++] = x;
+        if (y != UINT32_MAX)
+            m->journal[m->length++] = y;
+        if (m->length + 2 > m->order->problem->dag->vertex_count)
+            save(m);
+    }
+}
+
+static void step(crn_pieces_order *o, uint64_t limit, wide temperature, crn_rng *rng, memory *m) {
     const uint64_t *costs = o->problem->dag->costs;
     uint32_t n = o->problem->dag->vertex_count;
     uint32_t x = o->problem->order[1 + crn_rng_below(rng, n - 2)], y = UINT32_MAX;
     if (!o->chosen[x]) {
         if (!accepts(temperature, costs[x], rng))
-            return false;
+            return;
     } else if (crn_pieces_order_merged(o, x) > limit) {
         y = walk(o, x, rng);
         if (y == x || (costs[y] > costs[x] && !accepts(temperature, costs[y] - costs[x], rng)))
-            return false;
+            return;
     }
-    return crn_pieces_order_flip(o, x, y, limit);
+    if (crn_pieces_order_flip(o, x, y, limit))
+        note(m, x, y);
 }
 
 /* The mean of the costs, each weighted by itself: what dear vertices cost. */
@@ -78,18 +110,15 @@ static wide typical_cost(const crn_acg *problem) {
 }
 
 void crn_pieces_anneal(crn_pieces_order *order, uint64_t limit, uint64_t steps, uint64_t work,
-                       uint32_t heat, crn_rng *rng, uint8_t *best) {
-    uint32_t n = order->problem->dag->vertex_count;
-    uint64_t least = order->kept, start = order->work;
+                       uint32_t heat, crn_rng *rng, uint32_t *journal, uint8_t *best) {
+    uint64_t start = order->work;
     wide temperature = typical_cost(order->problem) * FRACTION * heat / 64;
-    memcpy(best, order->chosen, n);
+    memory m = {order, order->kept, journal, 0, false, best};
     for (int stage = 0; stage < STAGES; stage++) {
-        for (uint64_t i = 0; i < steps / STAGES && order->work - start < work; i++) {
-            if (step(order, limit, temperature, rng) && order->kept < least) {
-                least = order->kept;
-                memcpy(best, order->chosen, n);
-            }
-        }
+        for (uint64_t i = 0; i < steps / STAGES && order->work - start < work; i++)
+            step(order, limit, temperature, rng, &m);
         temperature = temperature * COOLING / 256;
     }
+    if (!m.saved)
+        save(&m);
 }

@@ -17,20 +17,10 @@ cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *problem, con
     *out = (crn_pieces_order){.problem = problem};
     CRN_TAKE(arena, out->chosen, n);
     CRN_TAKE(arena, out->row, n);
-    CRN_TAKE(arena, out->place, n);
-    CRN_TAKE(arena, out->first, n);
-    CRN_TAKE(arena, out->last, n);
-    CRN_TAKE(arena, out->cost, n);
-    CRN_TAKE(arena, out->index, n);
-    CRN_TAKE(arena, out->low, n);
+    CRN_TAKE(arena, out->new_row, n);
+    CRN_TAKE(arena, out->visits, n);
     CRN_TAKE(arena, out->stack, n);
     CRN_TAKE(arena, out->path, n);
-    CRN_TAKE(arena, out->at, n);
-    CRN_TAKE(arena, out->mark, n);
-    CRN_TAKE(arena, out->new_row, n);
-    CRN_TAKE(arena, out->new_first, n);
-    CRN_TAKE(arena, out->new_last, n);
-    CRN_TAKE(arena, out->new_cost, n);
     crn_pieces_order_set(out, chosen);
     return CAIRN_OK;
 }
@@ -48,11 +38,12 @@ typedef struct search {
 
 static void enter(search *s, uint32_t v) {
     crn_pieces_order *o = s->o;
-    o->mark[v] = o->turn;
-    o->index[v] = o->low[v] = ++s->count;
+    crn_pieces_visit *visit = &o->visits[v];
+    visit->turn = o->turn;
+    visit->index = visit->low = ++s->count;
+    visit->at = o->problem->next.start[v];
     o->stack[s->height++] = v;
     o->path[s->depth++] = v;
-    o->at[v] = o->problem->next.start[v];
 }
 
 /* The component of v is complete: it goes to the left of those that it leads to. */
@@ -62,25 +53,26 @@ static void emit(search *s, uint32_t v) {
     uint64_t cost = 0;
     do {
         w = o->stack[--s->height];
-        o->index[w] = UINT32_MAX;
-        o->new_row[--s->write] = w;
+        o->visits[w].index = UINT32_MAX; /* done: never lowers anything */
+        o->new_row[--s->write].vertex = w;
         cost += o->chosen[w] ? 0 : o->problem->dag->costs[w];
     } while (w != v);
     for (uint32_t i = s->write; i < end; i++)
-        o->new_first[i] = s->write;
-    o->new_last[s->write] = end - 1;
-    o->new_cost[s->write] = cost;
+        o->new_row[i].first = s->write;
+    o->new_row[s->write].last = end - 1;
+    o->new_row[s->write].cost = cost;
     s->fits &= cost <= s->limit;
 }
 
 static void look_at(search *s, uint32_t v, uint32_t w) {
     crn_pieces_order *o = s->o;
-    if (o->place[w] < s->from || o->place[w] > s->to)
+    const crn_pieces_visit *to = &o->visits[w];
+    if (to->place < s->from || to->place > s->to)
         return;
-    if (o->mark[w] != o->turn)
+    if (to->turn != o->turn)
         enter(s, w);
     else
-        o->low[v] = CRN_MIN(o->low[v], o->index[w]);
+        o->visits[v].low = CRN_MIN(o->visits[v].low, to->index);
 }
 
 /* One more neighbour of v: successors first, then, if v is not kept, predecessors not kept. The
@@ -88,7 +80,7 @@ static void look_at(search *s, uint32_t v, uint32_t w) {
 static bool step(search *s, uint32_t v) {
     crn_pieces_order *o = s->o;
     const crn_neighbours *next = &o->problem->next, *previous = &o->problem->previous;
-    uint32_t end = next->start[v + 1], at = o->at[v]++;
+    uint32_t end = next->start[v + 1], at = o->visits[v].at++;
     if (at < end) {
         look_at(s, v, next->items[at]);
         return true;
@@ -108,11 +100,12 @@ static void explore(search *s, uint32_t root) {
         uint32_t v = o->path[s->depth - 1];
         if (step(s, v))
             continue;
+        const crn_pieces_visit *visit = &o->visits[v];
         if (--s->depth > 0) {
-            uint32_t father = o->path[s->depth - 1];
-            o->low[father] = CRN_MIN(o->low[father], o->low[v]);
+            crn_pieces_visit *father = &o->visits[o->path[s->depth - 1]];
+            father->low = CRN_MIN(father->low, visit->low);
         }
-        if (o->low[v] == o->index[v])
+        if (visit->low == visit->index)
             emit(s, v);
     }
 }
@@ -123,17 +116,13 @@ static bool search_range(crn_pieces_order *o, uint32_t from, uint32_t to, uint64
     o->turn++;
     o->work += to - from + 1;
     for (uint32_t i = to + 1; i-- > from && s.fits;)
-        if (o->mark[o->row[i]] != o->turn)
-            explore(&s, o->row[i]);
+        if (o->visits[o->row[i].vertex].turn != o->turn)
+            explore(&s, o->row[i].vertex);
     if (!s.fits)
         return false;
-    for (uint32_t i = from; i <= to; i++) {
-        o->row[i] = o->new_row[i];
-        o->place[o->row[i]] = i;
-        o->first[i] = o->new_first[i];
-        o->last[i] = o->new_last[i];
-        o->cost[i] = o->new_cost[i];
-    }
+    memcpy(o->row + from, o->new_row + from, (to - from + 1) * sizeof *o->row);
+    for (uint32_t i = from; i <= to; i++)
+        o->visits[o->row[i].vertex].place = i;
     return true;
 }
 
@@ -143,8 +132,8 @@ void crn_pieces_order_set(crn_pieces_order *order, const uint8_t *chosen) {
     order->kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t v = order->problem->order[i];
-        order->row[i] = v;
-        order->place[v] = i;
+        order->row[i].vertex = v;
+        order->visits[v].place = i;
         order->kept += chosen[v] ? order->problem->dag->costs[v] : 0;
     }
     search_range(order, 0, n - 1, UINT64_MAX);
@@ -153,9 +142,9 @@ void crn_pieces_order_set(crn_pieces_order *order, const uint8_t *chosen) {
 /* ---- Changing ---- */
 
 static void widen(const crn_pieces_order *o, uint32_t v, uint32_t *from, uint32_t *to) {
-    uint32_t first = o->first[o->place[v]];
+    uint32_t first = o->row[o->visits[v].place].first;
     *from = CRN_MIN(*from, first);
-    *to = CRN_MAX(*to, o->last[first]);
+    *to = CRN_MAX(*to, o->row[first].last);
 }
 
 /* The range that a change of v concerns. */
@@ -203,21 +192,25 @@ uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex)
             uint32_t w = lists[side]->items[i], k = 0;
             if (order->chosen[w])
                 continue;
-            uint32_t first = order->first[order->place[w]];
+            uint32_t first = order->row[order->visits[w].place].first;
             while (k < count && seen[k] != first)
                 k++;
             if (k < count)
                 continue;
             seen[count++] = first;
-            sum += order->cost[first];
+            sum += order->row[first].cost;
         }
     }
     return sum;
 }
 
+uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex) {
+    return order->row[order->row[order->visits[vertex].place].first].cost;
+}
+
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order) {
     uint64_t largest = 0;
-    for (uint32_t i = 0; i < order->problem->dag->vertex_count; i = order->last[i] + 1)
-        largest = CRN_MAX(largest, order->cost[i]);
+    for (uint32_t i = 0; i < order->problem->dag->vertex_count; i = order->row[i].last + 1)
+        largest = CRN_MAX(largest, order->row[i].cost);
     return largest;
 }

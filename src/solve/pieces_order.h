@@ -4,22 +4,31 @@
 
 #include "solve/acg_internal.h"
 
+/* A place of the row. */
+typedef struct crn_pieces_slot {
+    uint64_t cost; /* where a component starts: of what is not chosen in it */
+    uint32_t vertex;
+    uint32_t first; /* where its component starts */
+    uint32_t last;  /* where a component starts: where it ends */
+} crn_pieces_slot;
+
+/* What the search knows of a vertex; `turn` tells the vertices of this search from others. */
+typedef struct crn_pieces_visit {
+    uint32_t place; /* in the row */
+    uint32_t turn, index, low, at;
+} crn_pieces_visit;
+
 /* All vertices in a row, such that each strongly connected component (see pieces_value.c) is a
  * range of the row, and edges between components lead to the right. */
 typedef struct crn_pieces_order {
     const crn_acg *problem;
     uint8_t *chosen;
-    uint64_t kept;   /* sum of the chosen */
-    uint64_t work;   /* lengths of all ranges searched so far */
-    uint32_t *row;   /* vertex by place */
-    uint32_t *place; /* its inverse */
-    uint32_t *first; /* per place: where its component starts */
-    uint32_t *last;  /* per place where a component starts: where it ends */
-    uint64_t *cost;  /* per place where a component starts: of what is not chosen in it */
-    /* scratch of the search; `mark` tells the vertices of this search from others */
-    uint32_t *index, *low, *stack, *path, *at, *mark, turn;
-    uint32_t *new_row, *new_first, *new_last;
-    uint64_t *new_cost;
+    uint64_t kept; /* sum of the chosen */
+    uint64_t work; /* lengths of all ranges searched so far */
+    crn_pieces_slot *row, *new_row;
+    crn_pieces_visit *visits; /* per vertex */
+    uint32_t *stack, *path;
+    uint32_t turn;
 } crn_pieces_order;
 
 /* Start with the set `chosen`, which is copied. O(n + m). */
@@ -34,6 +43,9 @@ bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint
 
 /* What the piece of `vertex` would cost at least if it were not kept. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex);
+
+/* The cost of the piece that `vertex` is in. */
+uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex);
 
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order);
 

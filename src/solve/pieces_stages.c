@@ -8,12 +8,13 @@
  * least sum of what is kept is a shortest path over places; limits are searched by max_term.c. The
  * rest is counted as if it were one piece, so the true value may be lower still.
  *
- * Time for one limit: places times length of a stage, which is bounded by MOST_WORK / n. The best
+ * Time for one limit: places times length of a stage, which is bounded by MOST_WORK / n; a bounded
+ * number of limits. The best
  * set depends on the order; two are tried: first come first served, and depth first. */
 #include "solve/pieces.h"
 #include "solve/max_term.h"
 
-enum { MOST_WORK = 16000000, LEAST_LENGTH = 16 };
+enum { MOST_WORK = 16000000, LEAST_LENGTH = 16, MOST_LIMITS = 50 };
 
 typedef struct stages {
     uint32_t n, longest;
@@ -109,7 +110,7 @@ cairn_status crn_pieces_stages(const crn_acg *problem, crn_arena *arena, bool de
         CRN_TRY(depth_first_order(problem, arena, order));
     }
     CRN_TRY(prepare(problem, order, arena, &s));
-    CRN_TRY(crn_max_term_search(arena, solve_limit, &s, largest, &limit));
+    CRN_TRY(crn_max_term_search(arena, solve_limit, &s, largest, MOST_LIMITS, &limit));
     solve_limit(&s, limit);
     mark(&s, chosen);
     return CAIRN_OK;
