@@ -28,6 +28,8 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
+    {"release", 0, "HOW", "offload: memory of a moved tensor counts whole (default) or fractional"},
+    {"slots", 0, "N|exact", "offload-dynprog: memory is counted in N slots, or exactly"},
     {NULL, 0, NULL, NULL},
 };
 

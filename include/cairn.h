@@ -15,5 +15,6 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/offload.h"
 
 #endif
