@@ -93,6 +93,13 @@ int64_t crn_offload_ordered_length(crn_offload_ordered *room, const uint8_t *mov
 /* Evaluate the set as an ordered schedule and keep it in `best` if it is shorter. */
 void crn_offload_try(crn_offload_job *job, const uint8_t *moved, crn_offload_schedule *best);
 
+/* Shorten the ordered schedule of a set by dropping, adding and exchanging activations until none
+ * of that helps, `goal` is reached or `*work` is used up. Returns its length, -1 when the set does
+ * not fit. offload_polish.c. */
+int64_t crn_offload_polish(crn_offload_ordered *room, const crn_offload_chain *chain,
+                           cairn_offload_release release, int64_t goal, uint64_t *work,
+                           uint8_t *moved);
+
 /* Optimum when any part of an activation may be moved: theorem 2 of the paper. */
 CAIRN_MUST cairn_status crn_offload_fractional(crn_arena *arena, const crn_offload_chain *chain,
                                                int64_t *out);

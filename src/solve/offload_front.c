@@ -32,12 +32,15 @@
 
 #include <stdlib.h>
 
-enum { KEYS = 5 };
+enum { KEYS = 5, RANGES = 128 };
+
+#define POLISH_WORK 2000000
 
 typedef struct state {
     int64_t key[KEYS]; /* kept, idle, idle + out, idle + back, idle + out + back */
     int64_t bound;     /* on idle at the end */
     uint32_t trace;    /* how it came about */
+    uint32_t rank;     /* among states that keep about as much; see thin_out */
 } state;
 
 typedef CRN_ARRAY(state) state_array;
@@ -139,7 +142,7 @@ static int64_t bound_of(const programme *p, const state *s, uint32_t i) {
 /* ---- One layer ---- */
 
 static state make_state(int64_t kept, int64_t idle, int64_t out, int64_t back, uint32_t trace) {
-    return (state){{kept, idle, idle + out, idle + back, idle + out + back}, 0, trace};
+    return (state){{kept, idle, idle + out, idle + back, idle + out + back}, 0, trace, 0};
 }
 
 /* Layer i decided on top of `s`; `trace` is the state's place among all. */
@@ -188,6 +191,13 @@ static int compare_bounds(const void *a, const void *b) {
     return compare_keys(a, b);
 }
 
+static int compare_ranks(const void *a, const void *b) {
+    const state *s = a, *t = b;
+    if (s->rank != t->rank)
+        return s->rank < t->rank ? -1 : 1;
+    return compare_bounds(a, b);
+}
+
 static bool beats(const state *a, const state *b) {
     return (a->key[0] <= b->key[0]) & (a->key[1] <= b->key[1]) & (a->key[2] <= b->key[2]) &
            (a->key[3] <= b->key[3]) & (a->key[4] <= b->key[4]);
@@ -207,6 +217,25 @@ static void filter(state_array *next) {
     next->length = kept;
 }
 
+/* Keep `width` states: the best by bound of every range of `kept`, then the second best, and so on.
+ * By bound alone the survivors would all have kept about the same, and most of them too much. */
+static void thin_out(programme *p, uint32_t width) {
+    state *states = p->next.data;
+    uint32_t count = p->next.length, seen[RANGES] = {0};
+    int64_t low = INT64_MAX, high = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        low = CRN_MIN(low, kept_of(&states[k]));
+        high = CRN_MAX(high, kept_of(&states[k]));
+    }
+    int64_t step = (high - low) / RANGES + 1;
+    qsort(states, count, sizeof *states, compare_bounds);
+    for (uint32_t k = 0; k < count; k++)
+        states[k].rank = seen[(kept_of(&states[k]) - low) / step]++;
+    qsort(states, count, sizeof *states, compare_ranks);
+    p->next.length = width;
+    p->complete = false;
+}
+
 /* Give every state of the front a place in the trace, by which its children refer to it. */
 static cairn_status record(programme *p, state_array *front) {
     for (uint32_t k = 0; k < front->length; k++) {
@@ -224,18 +253,9 @@ static cairn_status run_layer(programme *p, uint32_t i, uint32_t width) {
         if (p->chain->size[i] > 0)
             CRN_TRY(extend(p, &p->front.data[k], i, true));
     }
-    if (p->next.length > 4 * width) {
-        /* Too many even to compare: the best by bound first. */
-        qsort(p->next.data, p->next.length, sizeof *p->next.data, compare_bounds);
-        p->next.length = 4 * width;
-        p->complete = false;
-    }
     filter(&p->next);
-    if (p->next.length > width) {
-        qsort(p->next.data, p->next.length, sizeof *p->next.data, compare_bounds);
-        p->next.length = width;
-        p->complete = false;
-    }
+    if (p->next.length > width)
+        thin_out(p, width);
     CRN_TRY(record(p, &p->next));
     state_array swap = p->front;
     p->front = p->next;
@@ -288,11 +308,14 @@ static void trace_back(const programme *p, const state *s, uint8_t *moved) {
 static cairn_status start_from_greedy(programme *p, uint8_t *moved, bool *done) {
     crn_offload_ordered *room;
     int64_t fractional, compute;
+    uint64_t work = POLISH_WORK;
     CRN_TRY(crn_offload_ordered_make(p->arena, p->chain, &room));
     CRN_TRY(crn_offload_fractional(p->arena, p->chain, &fractional));
     crn_offload_eager_set(p->chain, moved);
     compute = p->forward[p->chain->count] + p->backward[p->chain->count];
-    p->limit = crn_offload_ordered_length(room, moved, CAIRN_OFFLOAD_FRACTIONAL) - compute;
+    p->limit =
+        crn_offload_polish(room, p->chain, CAIRN_OFFLOAD_FRACTIONAL, fractional, &work, moved) -
+        compute;
     *done = p->limit + compute == fractional;
     return CAIRN_OK;
 }
