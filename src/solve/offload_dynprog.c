@@ -23,7 +23,7 @@
 __extension__ typedef __int128 wide;
 
 #define DEFAULT_SLOTS 500
-#define QUICK_WIDTH 1024 /* largest front for "exact where that is quick" */
+#define QUICK_WIDTH 768 /* largest front for "exact where that is quick" */
 #define EXACT_WIDTH (1 << 18)
 #define SLOT_WIDTH 1024
 #define MOST_ROUNDS 24
