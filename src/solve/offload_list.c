@@ -31,6 +31,7 @@ cairn_status crn_offload_lister_make(crn_arena *arena, const crn_offload_chain *
     CRN_TAKE(arena, rest, 2 * (size_t)n + 1);
     CRN_TAKE(arena, to_go, 2 * (size_t)n + 1);
     CRN_TAKE(arena, out->fetched, n);
+    CRN_TAKE(arena, out->made, (size_t)n + 1);
     CRN_TAKE(arena, out->pending_end, n);
     CRN_TAKE(arena, out->pending, n);
     CRN_TAKE(arena, out->sorted, 4 * (size_t)n);
@@ -120,6 +121,8 @@ static bool run_op(run *r, uint32_t op) {
     }
     r->now = start;
     r->op_end = start + l->duration[op];
+    if (op < n)
+        l->made[op + 1] = r->op_end;
     r->next++;
     return true;
 }
@@ -128,8 +131,7 @@ static bool run_offload(run *r, uint32_t i) {
     crn_offload_lister *l = r->lister;
     if (i > r->next || l->fetched[i] != NOT_MOVED || r->next > l->ops - 1 - i)
         return false;
-    /* Op i-1, which makes x_i, may be the one that runs. */
-    int64_t start = i == r->next ? CRN_MAX(r->link_free, r->op_end) : r->link_free;
+    int64_t start = CRN_MAX(r->link_free, l->made[i]);
     r->link_free = start + l->chain->size[i];
     l->pending_end[r->last] = r->link_free;
     l->pending[r->last++] = i;

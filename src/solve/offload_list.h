@@ -37,6 +37,7 @@ typedef struct crn_offload_lister {
     const int64_t *rest;     /* between op k-1 and op k; 2n + 1 of them */
     const int64_t *to_go;    /* durations of ops k, k+1, ..; 2n + 1 of them */
     int64_t *fetched;        /* end of the fetch of x_i; see offload_list.c */
+    int64_t *made;           /* when x_i was made; x_0 at 0 */
     int64_t *pending_end;    /* offloads by link order */
     uint32_t *pending;
     crn_offload_event *sorted; /* of crn_offload_list_from */
