@@ -206,7 +206,8 @@ static bool beats(const state *a, const state *b) {
 /* Keep the states of `next` that no other beats. */
 static void filter(state_array *next) {
     uint32_t kept = 0;
-    qsort(next->data, next->length, sizeof *next->data, compare_keys);
+    if (next->length > 1)
+        qsort(next->data, next->length, sizeof *next->data, compare_keys);
     for (uint32_t k = 0; k < next->length; k++) {
         uint32_t other = 0;
         while (other < kept && !beats(&next->data[other], &next->data[k]))
