@@ -83,23 +83,22 @@ static void print_header(const char *algorithm, cairn_offload_release release) {
            "makespan", "lower bound", "above", "offloaded");
 }
 
-/* How far above the bound, which no schedule can go below: the fractional optimum. */
+/* How far above what no schedule with that release can go below. */
 static void print_row(const char *id, uint32_t index, const cairn_offload_problem *problem,
-                      const cairn_offload_bounds *bounds, const cairn_offload_solution *solution) {
+                      uint64_t bound, const cairn_offload_bounds *bounds,
+                      const cairn_offload_solution *solution) {
     char name[16];
     snprintf(name, sizeof name, id[0] != '\0' ? "%.12s" : "%.0s%" PRIu32, id, index);
     printf("%-12s %6" PRIu32 " %14" PRIu64 " %14" PRIu64 " ", name, problem->layers,
            problem->memory, bounds->min_memory);
     if (solution == NULL) {
-        printf("%16s %16" PRIu64 " %9s  %s sets the least memory\n", "does not fit",
-               bounds->lower_bound_x_beta, "", bounds->min_memory_op);
+        printf("%16s %16s %9s  %s sets the least memory\n", "does not fit", "", "",
+               bounds->min_memory_op);
         return;
     }
-    double above = bounds->fractional_x_beta > 0
-                       ? (double)solution->makespan_x_beta / (double)bounds->fractional_x_beta - 1
-                       : 0;
-    printf("%16" PRIu64 " %16" PRIu64 " %8.2f%%%s ", solution->makespan_x_beta,
-           bounds->fractional_x_beta, 100 * above, solution->optimal ? "*" : " ");
+    double above = bound > 0 ? (double)solution->makespan_x_beta / (double)bound - 1 : 0;
+    printf("%16" PRIu64 " %16" PRIu64 " %8.2f%%%s ", solution->makespan_x_beta, bound, 100 * above,
+           solution->optimal ? "*" : " ");
     print_set(solution, " ");
     printf("\n");
 }
@@ -129,7 +128,10 @@ static bool solve_case(const settings *s, const cairn_offload_cases *cases, uint
         if (s->json)
             print_json(index, &bounds, solution, solve_ns);
         else
-            print_row(cairn_offload_cases_id(cases, index), index, problem, &bounds, solution);
+            print_row(cairn_offload_cases_id(cases, index), index, problem,
+                      s->options.release == CAIRN_OFFLOAD_WHOLE ? bounds.whole_x_beta
+                                                                : bounds.fractional_x_beta,
+                      &bounds, solution);
     }
     cairn_offload_solution_destroy(solution);
     if (status == CAIRN_OK)
@@ -157,7 +159,7 @@ static int solve_all(const settings *s, const cairn_offload_cases *cases) {
         if (!solve_case(s, cases, i, &fitting, &code))
             return code;
     if (!s->json)
-        printf("\nabove: over the lower bound, the optimum if activations could be cut; "
+        printf("\nabove: over the lower bound, which no schedule can reach below; "
                "*: proved optimal\n");
     return fitting > 0 ? CLI_DONE : say_nothing_fits(cases);
 }

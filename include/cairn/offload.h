@@ -72,9 +72,12 @@ typedef struct cairn_offload_bounds {
     bool feasible;               /* memory >= min_memory */
     uint64_t fractional_x_beta;  /* optimum when any part of an activation may be moved, a bound on
                                     every schedule; 0 when not feasible */
+    uint64_t whole_x_beta;       /* a bound on every schedule with whole release, at least the
+                                    former; 0 when not feasible */
 } cairn_offload_bounds;
 
-/* Check a problem (CAIRN_EINVAL, CAIRN_EOVERFLOW: one sentence) and bound it. O(layers). */
+/* Check a problem (CAIRN_EINVAL, CAIRN_EOVERFLOW: one sentence) and bound it. O(layers log layers),
+ * apart from a fixed amount of work for the last bound. */
 CAIRN_API CAIRN_MUST cairn_status cairn_offload_bound(const cairn_allocator *allocator,
                                                       const cairn_offload_problem *problem,
                                                       cairn_offload_bounds *out, cairn_error *err);

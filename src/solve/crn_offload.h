@@ -50,6 +50,7 @@ typedef struct crn_offload_job {
     const crn_offload_chain *chain;
     cairn_offload_bounds bounds;
     cairn_offload_release release;
+    int64_t goal; /* bound on every schedule with that release */
     uint32_t slots;
     uint64_t max_work; /* 0: each algorithm's own */
     crn_offload_ordered *ordered;
@@ -103,6 +104,14 @@ int64_t crn_offload_polish(crn_offload_ordered *room, const crn_offload_chain *c
 /* Optimum when any part of an activation may be moved: theorem 2 of the paper. */
 CAIRN_MUST cairn_status crn_offload_fractional(crn_arena *arena, const crn_offload_chain *chain,
                                                int64_t *out);
+
+/* The same chain for whole release, needs rounded up to sums of activations. offload_tighten.c. */
+CAIRN_MUST cairn_status crn_offload_tighten(crn_arena *arena, const crn_offload_chain *chain,
+                                            crn_offload_chain *out);
+
+/* Both bounds on makespans, for a case that fits. */
+CAIRN_MUST cairn_status crn_offload_time_bounds(crn_arena *arena, const crn_offload_chain *chain,
+                                                cairn_offload_bounds *out);
 
 /* ---- algorithms ---- */
 

@@ -11,7 +11,7 @@
  *        otherwise: local search over lists (offload_anneal.c)
  *
  * Every list is a schedule with whole release, and that is one with fractional release too, so both
- * are served. Stops at the fractional optimum, which bounds every schedule. */
+ * are served. Stops at a bound on every schedule. */
 #include "solve/offload_list.h"
 
 #define EXACT_STATES 200000
@@ -22,13 +22,12 @@
 typedef cairn_status solve_function(crn_offload_job *job, crn_offload_schedule *best);
 
 static bool done(const crn_offload_job *job, const crn_offload_schedule *best) {
-    return best->found && (uint64_t)best->makespan <= job->bounds.fractional_x_beta;
+    return best->found && best->makespan <= job->goal;
 }
 
 static void polish(crn_offload_job *job, uint8_t *moved, uint64_t *work,
                    crn_offload_schedule *best) {
-    crn_offload_polish(job->ordered, job->chain, job->release,
-                       (int64_t)job->bounds.fractional_x_beta, work, moved);
+    crn_offload_polish(job->ordered, job->chain, job->release, job->goal, work, moved);
     crn_offload_try(job, moved, best);
 }
 
@@ -62,16 +61,17 @@ static cairn_status run_others(crn_offload_job *job, crn_offload_schedule *best)
 
 cairn_status crn_offload_solve_best(crn_offload_job *job, crn_offload_schedule *best) {
     crn_offload_lister lister;
+    crn_offload_chain tight;
     bool complete = false;
-    int64_t goal = (int64_t)job->bounds.fractional_x_beta;
     uint64_t work = job->max_work != 0 ? job->max_work : ANNEAL_WORK;
     CRN_TRY(run_others(job, best));
     if (done(job, best))
         return CAIRN_OK;
-    CRN_TRY(crn_offload_lister_make(job->arena, job->chain, &lister));
+    CRN_TRY(crn_offload_tighten(job->arena, job->chain, &tight));
+    CRN_TRY(crn_offload_lister_make(job->arena, &tight, &lister));
     CRN_TRY(crn_offload_exact(job->arena, &lister, SMALL_STATES, &job->trial, best, &complete));
     if (!complete)
-        CRN_TRY(crn_offload_anneal(job->arena, &lister, goal, work, &job->trial, best));
+        CRN_TRY(crn_offload_anneal(job->arena, &lister, job->goal, work, &job->trial, best));
     if (!complete && !done(job, best))
         CRN_TRY(crn_offload_exact(job->arena, &lister, EXACT_STATES, &job->trial, best, &complete));
     best->optimal = complete && job->release == CAIRN_OFFLOAD_WHOLE;

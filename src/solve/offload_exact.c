@@ -35,9 +35,7 @@ typedef struct memory_entry {
 typedef struct search {
     crn_offload_lister *lister;
     uint32_t n;
-    int64_t limit;        /* only shorter is of interest */
-    int64_t *back_before; /* durations of B_i .. B_0 */
-    int64_t *need_from;   /* largest need of ops k, k+1, .. */
+    int64_t limit; /* only shorter is of interest */
     memory_entry *entries;
     uint32_t count, most, bucket_mask;
     uint32_t *buckets;
@@ -90,18 +88,35 @@ static void settle(const search *s, node *v) {
 
 /* ---- Bounds ---- */
 
+/* Whether no schedule from here on can be short enough:
+ *
+ *     ops that are left, one after the other
+ *     all that is away with index j and above comes back before B_j
+ *     op k has its need away from its start to its end: it starts when what is missing has left,
+ * and after its end all of it comes back, before B_0 at the latest */
 static bool hopeless(const search *s, const node *v) {
     const crn_offload_lister *l = s->lister;
+    int64_t returning = v->link_free;
     if (v->op_end + l->to_go[v->next] >= s->limit)
         return true;
-    int64_t more = CRN_MAX(0, s->need_from[v->next] - v->away);
-    if (v->away + more == 0)
-        return false;
-    /* All that is away comes back, and whatever comes last, B_0 .. of the first follow it. */
-    uint32_t first = 0;
-    while (more == 0 && v->place[first] != AWAY)
-        first++;
-    return v->link_free + v->away + 2 * more + s->back_before[first] >= s->limit;
+    for (uint32_t i = s->n; i-- > 0;) {
+        if (v->place[i] != AWAY)
+            continue;
+        returning += l->chain->size[i];
+        if (returning + l->to_go[l->ops - 1 - i] >= s->limit)
+            return true;
+    }
+    for (uint32_t k = v->next; k < l->ops; k++) {
+        if (l->need[k] <= 0)
+            continue;
+        int64_t start = v->op_end + l->to_go[v->next] - l->to_go[k];
+        if (l->need[k] > v->away)
+            start = CRN_MAX(start, v->link_free + l->need[k] - v->away);
+        int64_t rest = CRN_MAX(l->to_go[k + 1], l->need[k] + l->to_go[l->ops - 1]);
+        if (start + l->duration[k] + rest >= s->limit)
+            return true;
+    }
+    return false;
 }
 
 /* ---- Events ---- */
@@ -220,21 +235,14 @@ static void explore(search *s, const node *v) {
 }
 
 static cairn_status prepare(crn_arena *arena, search *s) {
-    const crn_offload_lister *l = s->lister;
     uint32_t buckets = 64;
     while (buckets < s->most)
         buckets *= 2;
     s->bucket_mask = buckets - 1;
     CRN_TAKE(arena, s->buckets, buckets);
     CRN_TAKE(arena, s->entries, s->most);
-    CRN_TAKE(arena, s->back_before, s->n);
-    CRN_TAKE(arena, s->need_from, l->ops + 1);
     CRN_TRY(crn_offload_list_make(arena, s->n, &s->path));
     CRN_TRY(crn_offload_list_make(arena, s->n, &s->best));
-    for (uint32_t i = 0; i < s->n; i++)
-        s->back_before[i] = l->to_go[l->ops - 1 - i];
-    for (uint32_t k = l->ops; k-- > 0;)
-        s->need_from[k] = CRN_MAX(s->need_from[k + 1], l->need[k]);
     return CAIRN_OK;
 }
 

@@ -131,14 +131,23 @@ bool crn_offload_set_fits(const crn_offload_chain *chain, const uint8_t *moved) 
 
 /* ---- Public bounds ---- */
 
+cairn_status crn_offload_time_bounds(crn_arena *arena, const crn_offload_chain *chain,
+                                     cairn_offload_bounds *out) {
+    crn_offload_chain tight;
+    int64_t fractional, whole;
+    CRN_TRY(crn_offload_fractional(arena, chain, &fractional));
+    CRN_TRY(crn_offload_tighten(arena, chain, &tight));
+    CRN_TRY(crn_offload_fractional(arena, &tight, &whole));
+    out->fractional_x_beta = (uint64_t)fractional;
+    out->whole_x_beta = (uint64_t)whole;
+    return CAIRN_OK;
+}
+
 static cairn_status bound_in(crn_arena *arena, const cairn_offload_problem *problem,
                              cairn_offload_bounds *out) {
     crn_offload_chain chain;
-    int64_t fractional = 0;
     CRN_TRY(crn_offload_chain_make(arena, problem, &chain));
-    CRN_TRY(crn_offload_fractional(arena, &chain, &fractional));
-    out->fractional_x_beta = (uint64_t)fractional;
-    return CAIRN_OK;
+    return crn_offload_time_bounds(arena, &chain, out);
 }
 
 cairn_status cairn_offload_bound(const cairn_allocator *allocator,

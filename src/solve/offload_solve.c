@@ -65,7 +65,7 @@ static cairn_status fill_solution(crn_arena *arena, const crn_offload_job *job,
     }
     to->makespan_x_beta = (uint64_t)from->makespan;
     to->bounds = job->bounds;
-    to->optimal = from->optimal || to->makespan_x_beta == job->bounds.fractional_x_beta;
+    to->optimal = from->optimal || from->makespan == job->goal;
     to->layers = n;
     to->forward_start_x_beta = forward;
     to->backward_start_x_beta = backward;
@@ -132,11 +132,11 @@ static cairn_status evaluate_set(crn_offload_job *job, const request *ask,
 
 static cairn_status run_job(crn_offload_job *job, const request *ask, crn_offload_chain *chain,
                             crn_offload_schedule *best, cairn_error *err) {
-    int64_t fractional;
     job->chain = chain;
     CRN_TRY(crn_offload_chain_make(job->arena, job->problem, chain));
-    CRN_TRY(crn_offload_fractional(job->arena, chain, &fractional));
-    job->bounds.fractional_x_beta = (uint64_t)fractional;
+    CRN_TRY(crn_offload_time_bounds(job->arena, chain, &job->bounds));
+    job->goal = (int64_t)(job->release == CAIRN_OFFLOAD_WHOLE ? job->bounds.whole_x_beta
+                                                              : job->bounds.fractional_x_beta);
     CRN_TRY(crn_offload_ordered_make(job->arena, chain, &job->ordered));
     CRN_TRY(crn_offload_schedule_make(job->arena, chain->count, &job->trial));
     CRN_TRY(crn_offload_schedule_make(job->arena, chain->count, best));

@@ -362,7 +362,8 @@ static void check_optima(const cairn_offload_problem *p, const uint64_t *whole,
     const cairn_offload_bounds *b = &best.bounds;
     CHECK(b->lower_bound_x_beta <= b->fractional_x_beta);
     CHECK(b->fractional_x_beta <= parts_best && parts_best <= whole_best);
-    CHECK(b->fractional_x_beta <= truth && truth <= whole_best);
+    CHECK(b->fractional_x_beta <= b->whole_x_beta);
+    CHECK(b->whole_x_beta <= truth && truth <= whole_best);
     answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_WHOLE, 0);
     CHECK_U64(greedy.makespan, whole[greedy.set]);
     answer vdnn = solve(p, "vdnn", CAIRN_OFFLOAD_FRACTIONAL, 0);
@@ -411,6 +412,7 @@ static void check_all_algorithms(const cairn_offload_problem *p, cairn_offload_r
             continue;
         }
         CHECK(one.makespan != NONE && one.makespan >= one.bounds.fractional_x_beta);
+        CHECK(release != CAIRN_OFFLOAD_WHOLE || one.makespan >= one.bounds.whole_x_beta);
         answer again = solve(p, algorithms[k], release, 0);
         CHECK(again.makespan == one.makespan && again.set == one.set);
     }
