@@ -10,12 +10,12 @@
  *
  * Late acceptance (Burke and Bykov, 2008): a step is taken if the list is no longer than it was
  * some steps ago; one parameter, no temperature and no reals. Ends when the goal (a lower bound) is
- * reached or the work is used up; events run are what is counted. The random numbers have a fixed
- * seed: the same answer everywhere. */
+ * reached, the work is used up, or a quarter of it brought nothing; events run are what is counted.
+ * The random numbers have a fixed seed: the same answer everywhere. */
 #include "base/rng.h"
 #include "solve/offload_list.h"
 
-enum { MEMORY = 64 };
+enum { MEMORY = 512 };
 
 typedef struct walk {
     crn_offload_lister *lister;
@@ -216,9 +216,14 @@ cairn_status crn_offload_anneal(crn_arena *arena, crn_offload_lister *lister, in
     mark_moved(&w);
     for (uint32_t k = 0; k < MEMORY; k++)
         w.history[k] = w.length;
-    for (uint64_t step = 0; w.best_length > goal && work > w.now.length; step++) {
+    uint64_t patience = work / 4, left = patience;
+    for (uint64_t step = 0; w.best_length > goal && CRN_MIN(work, left) > w.now.length; step++) {
+        int64_t before = w.best_length;
         work -= w.now.length;
+        left -= w.now.length;
         take_step(&w, step);
+        if (w.best_length < before)
+            left = patience;
     }
     crn_offload_list_keep(lister, &w.best, trial, best);
     return CAIRN_OK;

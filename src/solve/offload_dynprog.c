@@ -10,23 +10,25 @@
  *                     negative stays so, so a case that fits never stops fitting by rounding
  *     activations     partial sums rounded up, which is optimistic for some; while the set found
  *                     does not fit in truth, the activations whose rounding is below but closest to
- *                     the truth get one slot more (1, 1, 2, 4, .. of them in turn, the paper one
- * each time)
+ *                     the truth get one slot more: 1, 1, 2, 4, .. of them in turn, where the
+ *                     paper raises one each time
  *
- * The set is judged in true units, beside GREEDY's, by its makespan under fractional release; what
- * is then returned is its schedule under the release that was asked for. */
+ * The set is polished in true units, which mends what rounding spoilt, and judged there, beside
+ * GREEDY's, by its makespan under fractional release. What is returned is its schedule under the
+ * release that was asked for. */
 #include "solve/crn_offload.h"
 #include "solve/offload_front.h"
-
-#include <stdlib.h>
 
 __extension__ typedef __int128 wide;
 
 #define DEFAULT_SLOTS 500
-#define QUICK_WIDTH 768 /* largest front for "exact where that is quick" */
+#define QUICK_WIDTH 1024 /* largest front for "exact where that is quick" */
 #define EXACT_WIDTH (1 << 18)
+#define EXACT_WORK 2000000000u /* comparisons of states */
+#define SLOT_WORK 400000000u
 #define SLOT_WIDTH 1024
 #define MOST_ROUNDS 24
+#define POLISH_WORK 2000000
 
 /* ---- Counting in slots ---- */
 
@@ -48,7 +50,9 @@ static int64_t slots_up(const rounding *r, int64_t value) {
 
 static cairn_status rounding_make(crn_offload_job *job, uint32_t slots, rounding *r) {
     uint32_t n = job->chain->count;
-    *r = (rounding){.chain = job->chain, .memory = (int64_t)job->problem->memory, .slots = slots};
+    *r = (rounding){.chain = job->chain, .slots = slots};
+    uint64_t memory = CRN_MIN(job->problem->memory, (uint64_t)CRN_OFFLOAD_LARGEST);
+    r->memory = CRN_MAX((int64_t)memory, 1);
     CRN_TAKE(job->arena, r->size, n);
     CRN_TAKE(job->arena, r->forward, n);
     CRN_TAKE(job->arena, r->backward, n);
@@ -116,11 +120,15 @@ static cairn_status solve_slotted(crn_offload_job *job, uint32_t slots, uint8_t 
                                   candidate *best) {
     rounding r;
     bool complete;
+    crn_offload_limits limits = {SLOT_WIDTH, job->max_work != 0 ? job->max_work : SLOT_WORK};
     CRN_TRY(rounding_make(job, slots, &r));
     for (uint32_t round = 0, raise = 1; round < MOST_ROUNDS; round++) {
         round_needs(&r);
-        CRN_TRY(crn_offload_front(job->arena, &r.slotted, SLOT_WIDTH, moved, &complete));
+        CRN_TRY(crn_offload_front(job->arena, &r.slotted, limits, moved, &complete));
         if (crn_offload_set_fits(job->chain, moved)) {
+            uint64_t work = POLISH_WORK;
+            crn_offload_polish(job->ordered, job->chain, CAIRN_OFFLOAD_FRACTIONAL,
+                               (int64_t)job->bounds.fractional_x_beta, &work, moved);
             consider(job, moved, best);
             return CAIRN_OK;
         }
@@ -145,8 +153,11 @@ cairn_status crn_offload_solve_dynprog(crn_offload_job *job, crn_offload_schedul
     crn_offload_eager_set(job->chain, moved);
     consider(job, moved, &chosen);
     if (exact || job->slots == 0 || job->problem->memory <= slots) {
-        uint32_t width = job->slots == 0 ? QUICK_WIDTH : EXACT_WIDTH;
-        CRN_TRY(crn_offload_front(job->arena, job->chain, width, moved, &complete));
+        crn_offload_limits limits = {job->slots == 0 ? QUICK_WIDTH : EXACT_WIDTH,
+                                     job->slots == 0 ? SLOT_WORK : EXACT_WORK};
+        if (job->max_work != 0)
+            limits.work = job->max_work;
+        CRN_TRY(crn_offload_front(job->arena, job->chain, limits, moved, &complete));
         consider(job, moved, &chosen);
     }
     if (!complete && !exact)

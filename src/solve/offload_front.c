@@ -26,13 +26,13 @@
  * gap in the middle holds the needs of each side against the transfers of the other (see
  * close_gap).
  *
- * A front wider than `width` keeps its states of least bound, and the result is then a heuristic.
- * O(n * width^2) at worst; in practice most states fall to the first few they meet. */
+ * A front that grows too wide is thinned out, and the result is then a heuristic. O(n * width^2) at
+ * worst; in practice most states fall to the first few they meet. */
 #include "solve/offload_front.h"
 
 #include <stdlib.h>
 
-enum { KEYS = 5, RANGES = 128 };
+enum { KEYS = 5, RANGES = 128, NARROW = 256 };
 
 #define POLISH_WORK 2000000
 
@@ -56,6 +56,7 @@ typedef struct programme {
     int64_t *need, *forward_from, *backward_from, *forward_to_end, *backward_to_end;
     state_array front, next;
     CRN_ARRAY(uint32_t) trace; /* 2 * parent + moved */
+    uint64_t work;             /* comparisons left */
     bool complete;
 } programme;
 
@@ -174,7 +175,8 @@ static cairn_status extend(programme *p, const state *s, uint32_t i, bool moved)
     return CAIRN_OK;
 }
 
-/* Idle first, then the sums, then kept; one that beats another comes before it. */
+/* Any order of keys does: one that beats another comes before it. This one puts the strong ones
+ * first. */
 static int compare_keys(const void *a, const void *b) {
     static const int order[KEYS] = {4, 1, 0, 2, 3};
     const state *s = a, *t = b;
@@ -199,12 +201,13 @@ static int compare_ranks(const void *a, const void *b) {
 }
 
 static bool beats(const state *a, const state *b) {
-    return (a->key[0] <= b->key[0]) & (a->key[1] <= b->key[1]) & (a->key[2] <= b->key[2]) &
-           (a->key[3] <= b->key[3]) & (a->key[4] <= b->key[4]);
+    return (a->key[0] <= b->key[0]) && (a->key[1] <= b->key[1]) && (a->key[2] <= b->key[2]) &&
+           (a->key[3] <= b->key[3]) && (a->key[4] <= b->key[4]);
 }
 
 /* Keep the states of `next` that no other beats. */
-static void filter(state_array *next) {
+static void filter(programme *p) {
+    state_array *next = &p->next;
     uint32_t kept = 0;
     if (next->length > 1)
         qsort(next->data, next->length, sizeof *next->data, compare_keys);
@@ -214,6 +217,7 @@ static void filter(state_array *next) {
             other++;
         if (other == kept)
             next->data[kept++] = next->data[k];
+        p->work -= CRN_MIN(p->work, other);
     }
     next->length = kept;
 }
@@ -247,14 +251,15 @@ static cairn_status record(programme *p, state_array *front) {
     return CAIRN_OK;
 }
 
-static cairn_status run_layer(programme *p, uint32_t i, uint32_t width) {
+static cairn_status run_layer(programme *p, uint32_t i, uint32_t widest) {
+    uint32_t width = p->work > 0 ? widest : CRN_MIN(widest, NARROW);
     p->next.length = 0;
     for (uint32_t k = 0; k < p->front.length; k++) {
         CRN_TRY(extend(p, &p->front.data[k], i, false));
         if (p->chain->size[i] > 0)
             CRN_TRY(extend(p, &p->front.data[k], i, true));
     }
-    filter(&p->next);
+    filter(p);
     if (p->next.length > width)
         thin_out(p, width);
     CRN_TRY(record(p, &p->next));
@@ -321,9 +326,9 @@ static cairn_status start_from_greedy(programme *p, uint8_t *moved, bool *done) 
     return CAIRN_OK;
 }
 
-cairn_status crn_offload_front(crn_arena *arena, const crn_offload_chain *chain, uint32_t width,
-                               uint8_t *moved, bool *complete) {
-    programme p = {.arena = arena, .chain = chain, .complete = true};
+cairn_status crn_offload_front(crn_arena *arena, const crn_offload_chain *chain,
+                               crn_offload_limits limits, uint8_t *moved, bool *complete) {
+    programme p = {.arena = arena, .chain = chain, .work = limits.work, .complete = true};
     bool done;
     CRN_TRY(take_tables(&p));
     fill_tables(&p);
@@ -334,7 +339,7 @@ cairn_status crn_offload_front(crn_arena *arena, const crn_offload_chain *chain,
     CRN_PUSH(arena, p.front, make_state(0, 0, 0, 0, 0));
     CRN_TRY(record(&p, &p.front));
     for (uint32_t i = 0; i < chain->count && p.front.length > 0; i++)
-        CRN_TRY(run_layer(&p, i, width));
+        CRN_TRY(run_layer(&p, i, limits.width));
     *complete = p.complete;
     const state *best = best_of(&p);
     if (best != NULL)
