@@ -73,13 +73,19 @@ typedef struct moment {
 
 typedef enum style { ANY_ORDER, ORDERED_WHOLE, ORDERED_FRACTIONAL } style;
 
+/* All states of one moment, each once. */
+typedef struct moment_set {
+    moment *data;
+    uint32_t *table; /* place in data + 1, by hash; as long again as data has room */
+    uint32_t count, capacity;
+} moment_set;
+
 typedef struct simulation {
     const cairn_offload_problem *p;
     style style;
     uint32_t set;
     uint64_t total; /* bytes of the set */
-    moment *now, *then;
-    uint32_t now_count, then_count, capacity;
+    moment_set now, then;
     bool finished;
 } simulation;
 
@@ -139,16 +145,51 @@ static bool fits(const simulation *s, const moment *m) {
     return memory_of(s, m) <= s->p->memory;
 }
 
-static void add_moment(simulation *s, moment **list, uint32_t *count, const moment *m) {
-    for (uint32_t k = 0; k < *count; k++)
-        if (memcmp(&(*list)[k], m, sizeof *m) == 0)
-            return;
-    if (*count == s->capacity) {
-        s->capacity *= 2;
-        s->now = realloc(s->now, s->capacity * sizeof *s->now);
-        s->then = realloc(s->then, s->capacity * sizeof *s->then);
-    }
-    (*list)[(*count)++] = *m;
+static uint32_t hash_moment(const moment *m) {
+    const uint8_t fields[] = {m->next,    m->running, m->left, m->link, m->link_left,
+                              m->out_set, m->away,    m->back, m->out,  m->in};
+    uint32_t hash = 2166136261u;
+    for (size_t k = 0; k < sizeof fields; k++)
+        hash = (hash ^ fields[k]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+static bool equal_moments(const moment *a, const moment *b) {
+    return a->next == b->next && a->running == b->running && a->left == b->left &&
+           a->link == b->link && a->link_left == b->link_left && a->out_set == b->out_set &&
+           a->away == b->away && a->back == b->back && a->out == b->out && a->in == b->in;
+}
+
+/* Where the moment is in the table, or where it would go. */
+static uint32_t *find_moment(const moment_set *set, const moment *m) {
+    uint32_t mask = 2 * set->capacity - 1, at = hash_moment(m) & mask;
+    while (set->table[at] != 0 && !equal_moments(&set->data[set->table[at] - 1], m))
+        at = (at + 1) & mask;
+    return &set->table[at];
+}
+
+static void clear_moments(moment_set *set) {
+    set->count = 0;
+    memset(set->table, 0, 2 * set->capacity * sizeof *set->table);
+}
+
+static void resize_moments(moment_set *set, uint32_t capacity) {
+    uint32_t count = set->count;
+    set->capacity = capacity;
+    set->data = realloc(set->data, capacity * sizeof *set->data);
+    set->table = realloc(set->table, 2 * capacity * sizeof *set->table);
+    for (clear_moments(set); set->count < count; set->count++)
+        *find_moment(set, &set->data[set->count]) = set->count + 1;
+}
+
+static void add_moment(moment_set *set, const moment *m) {
+    uint32_t *place = find_moment(set, m);
+    if (*place != 0)
+        return;
+    set->data[set->count++] = *m;
+    *place = set->count;
+    if (set->count == set->capacity)
+        resize_moments(set, 2 * set->capacity);
 }
 
 /* Is x_i here for B_i? */
@@ -184,8 +225,8 @@ static bool may_return(const simulation *s, const moment *m, uint32_t i) {
 /* Everything that can start at this moment, from every state of it, including what becomes possible
  * by that. */
 static void start_things(simulation *s) {
-    for (uint32_t k = 0; k < s->now_count; k++) {
-        moment m = s->now[k];
+    for (uint32_t k = 0; k < s->now.count; k++) {
+        moment m = s->now.data[k];
         if (!m.running && m.next < ops(s)) {
             moment v = m;
             uint64_t time = duration(s, m.next);
@@ -195,7 +236,7 @@ static void start_things(simulation *s) {
             v.left = (uint8_t)time;
             if (ready && fits(s, &v)) {
                 v.running = time > 0;
-                add_moment(s, &s->now, &s->now_count, &v);
+                add_moment(&s->now, &v);
                 s->finished |= v.next == ops(s) && !v.running;
             }
         }
@@ -206,12 +247,12 @@ static void start_things(simulation *s) {
             if (may_leave(s, &m, i)) {
                 v.link = (uint8_t)(1 + i);
                 v.out_set |= (uint8_t)(1u << i);
-                add_moment(s, &s->now, &s->now_count, &v);
+                add_moment(&s->now, &v);
             } else if (may_return(s, &m, i)) {
                 v.link = (uint8_t)(33 + i);
                 v.away &= (uint8_t) ~(1u << i);
                 if (fits(s, &v))
-                    add_moment(s, &s->now, &s->now_count, &v);
+                    add_moment(&s->now, &v);
             }
         }
     }
@@ -228,7 +269,7 @@ static void end_unit(simulation *s, moment v) {
     if (v.running && --v.left == 0)
         v.running = 0;
     s->finished |= v.next == ops(s) && !v.running;
-    add_moment(s, &s->then, &s->then_count, &v);
+    add_moment(&s->then, &v);
 }
 
 /* The byte that would leave next is made. */
@@ -243,9 +284,9 @@ static bool byte_is_made(const simulation *s, const moment *m) {
 }
 
 static void pass_unit(simulation *s) {
-    s->then_count = 0;
-    for (uint32_t k = 0; k < s->now_count; k++) {
-        moment m = s->now[k];
+    clear_moments(&s->then);
+    for (uint32_t k = 0; k < s->now.count; k++) {
+        moment m = s->now.data[k];
         end_unit(s, m);
         if (s->style != ORDERED_FRACTIONAL)
             continue;
@@ -258,32 +299,33 @@ static void pass_unit(simulation *s) {
         if (m.out == s->total && m.in < s->total && fits(s, &v))
             end_unit(s, v);
     }
-    moment *swap = s->now;
+    moment_set swap = s->now;
     s->now = s->then;
     s->then = swap;
-    s->now_count = s->then_count;
 }
 
 /* The shortest schedule, NONE when there is none shorter than `give_up`. */
 static uint64_t simulate(const cairn_offload_problem *p, style how, uint32_t set,
                          uint64_t give_up) {
-    simulation s = {.p = p, .style = how, .set = set, .capacity = 1024};
-    s.now = malloc(s.capacity * sizeof *s.now);
-    s.then = malloc(s.capacity * sizeof *s.then);
+    simulation s = {.p = p, .style = how, .set = set};
+    resize_moments(&s.now, 64);
+    resize_moments(&s.then, 64);
     for (uint32_t i = 0; i < p->layers; i++) {
         s.total += set >> i & 1 ? p->activations[i] : 0;
         if (p->activations[i] == 0 && how == ORDERED_WHOLE)
             s.set &= ~(1u << i);
     }
-    s.now[s.now_count++] = (moment){0};
+    add_moment(&s.now, &(moment){0});
     uint64_t time = 0;
     for (start_things(&s); !s.finished && time <= give_up; time++) {
         pass_unit(&s);
         if (!s.finished)
             start_things(&s);
     }
-    free(s.now);
-    free(s.then);
+    free(s.now.data);
+    free(s.now.table);
+    free(s.then.data);
+    free(s.then.table);
     return s.finished ? time : NONE;
 }
 
@@ -373,7 +415,7 @@ static void check_optima(const cairn_offload_problem *p, const uint64_t *whole,
 
 static void check_small(crn_rng *rng, uint32_t layers) {
     chain c;
-    uint64_t whole[16], parts[16];
+    uint64_t whole[32], parts[32];
     make_chain(&c, rng, layers, 5, 3);
     const cairn_offload_problem *p = &c.p;
     answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_WHOLE, 0);
@@ -442,8 +484,8 @@ int main(int argc, char **argv) {
     crn_rng rng = {argc > 1 ? strtoull(argv[1], NULL, 10) : 20200221};
     for (int round = 0; round < 1500; round++)
         check_small(&rng, 1 + (uint32_t)round % 3);
-    for (int round = 0; round < 120; round++)
-        check_small(&rng, 4);
+    for (int round = 0; round < 200; round++)
+        check_small(&rng, round % 20 == 0 ? 5 : 4);
     for (int round = 0; round < 60; round++)
         check_medium(&rng, 5 + (uint32_t)round % 5);
     for (int round = 0; round < 12; round++) {
