@@ -34,6 +34,8 @@ static const cli_option options[] = {
     {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},
     {"curve", 0, NULL, "chain: also print the cost for every budget"},
     {"schedule", 0, NULL, "chain: also print the steps"},
+    {"release", 0, "HOW", "offload: memory of a moved tensor counts whole (default) or fractional"},
+    {"slots", 0, "N|exact", "offload-dynprog: memory is counted in N slots, or exactly"},
     {NULL, 0, NULL, NULL},
 };
 

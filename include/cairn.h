@@ -21,6 +21,7 @@
 #include "cairn/dag.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
+#include "cairn/offload.h"
 #include "cairn/plan.h"
 #include "cairn/report.h"
 #include "cairn/sim.h"
