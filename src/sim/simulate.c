@@ -460,9 +460,12 @@ static int compare_holders(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* Walk again to the peak and note who is there; sums of the first walk are kept. */
+/* Walk again to the peak and note who is there; sums of the first walk are kept. The second starts
+ * from nothing: host memory that is counted twice would seem full. */
 static cairn_status find_holders(walker *w) {
     cairn_sim_summary kept = w->sim->summary;
+    w->sim->summary =
+        (cairn_sim_summary){.peak_bytes = kept.peak_bytes, .peak_step = kept.peak_step};
     w->find_holders = true;
     cairn_status status = walk(w);
     w->sim->summary = kept;

@@ -1,0 +1,35 @@
+/* test_sim_regressions.c: what once was wrong in the simulator and in lowering, each named after
+ * what went wrong. */
+#include "hand.h"
+
+/* The host has room for one copy of x; who holds the peak was looked for with the copy counted
+ * twice, and nobody was found. */
+static void test_holders_when_host_nearly_full(void) {
+    hand h = hand_begin("host");
+    hand_tensor(&h, "x", CAIRN_INPUT, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    cairn_machine machine = {.link_bytes_per_second = 1, .host_memory_bytes = 3 * UNIT};
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = &machine;
+    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "offload x,run A,wait x,free x");
+    cairn_error err = {0};
+    cairn_sim *sim;
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    CHECK_U64(count, 2);
+    CHECK(count == 2 && holders[0].bytes == 3 * UNIT && holders[1].bytes == UNIT);
+    CHECK_U64(cairn_sim_result(sim)->host_bytes, 3 * UNIT);
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+int main(void) {
+    test_holders_when_host_nearly_full();
+    return check_result();
+}
