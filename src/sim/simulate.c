@@ -30,7 +30,6 @@ typedef struct storage {
     uint64_t bytes;
     uint32_t users;    /* tensors resident in it; 0: the slot is free */
     uint32_t lifetime; /* its record */
-    cairn_id tensor;   /* the latest to use it */
 } storage;
 
 struct cairn_sim {
@@ -73,12 +72,19 @@ static cairn_status break_rule(walker *w, cairn_rule rule, cairn_id culprit) {
 
 /* ---- Memory ---- */
 
+/* A storage is named after the first tensor that is in it; the one it was taken for may have been
+ * freed while an alias stays. */
 static cairn_status capture_holders(walker *w, uint64_t workspace) {
     cairn_sim *sim = w->sim;
-    for (uint32_t s = 0; s < w->storages.length; s++) {
-        cairn_holder holder = {w->storages.data[s].tensor, w->storages.data[s].bytes};
-        if (w->storages.data[s].users > 0)
-            CRN_PUSH(&sim->arena, sim->holders, holder);
+    bool *named;
+    CRN_TAKE(&w->scratch, named, w->storages.length);
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {
+        uint32_t s = w->places[t].storage;
+        if (s == NO_STORAGE || named[s])
+            continue;
+        named[s] = true;
+        cairn_holder holder = {t, w->storages.data[s].bytes};
+        CRN_PUSH(&sim->arena, sim->holders, holder);
     }
     cairn_holder holder = {CAIRN_NONE, workspace};
     if (workspace > 0)
@@ -121,7 +127,6 @@ static cairn_status take_storage(walker *w, cairn_id tensor) {
     if (cairn_graph_tensor(w->graph, tensor)->stationary)
         return CAIRN_OK;
     storage fresh = {.bytes = crn_align(cairn_costs_bytes(w->costs, tensor)), .users = 1};
-    fresh.tensor = tensor;
     CRN_TRY(record_lifetime(w, tensor, fresh.bytes, UINT32_MAX, &fresh.lifetime));
     if (w->free_slots.length > 0) {
         p->storage = w->free_slots.data[--w->free_slots.length];
@@ -241,8 +246,6 @@ static void take_over(walker *w, const cairn_op *op, cairn_inplace pair) {
     from->resident = false;
     from->absence = OVERWRITTEN;
     from->storage = NO_STORAGE;
-    if (to->storage != NO_STORAGE)
-        w->storages.data[to->storage].tensor = op->outputs[pair.output];
 }
 
 static cairn_status run(walker *w, const cairn_step *step) {

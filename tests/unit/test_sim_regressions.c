@@ -29,7 +29,36 @@ static void test_holders_when_host_nearly_full(void) {
     cairn_graph_destroy(g);
 }
 
+/* The storage that only an alias keeps is the alias's. */
+static void test_holder_that_was_freed(void) {
+    hand h = hand_begin("holder");
+    hand_tensor(&h, "x", CAIRN_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_alias(&h, "flat", "a");
+    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "run A,free x,run Flat,free a,run Loss,free flat");
+    cairn_error err = {0};
+    cairn_sim *sim;
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    CHECK_U64(count, 2);
+    CHECK_STRING(cairn_graph_tensor(g, holders[0].tensor)->name, "flat");
+    CHECK_STRING(cairn_graph_tensor(g, holders[1].tensor)->name, "loss");
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
+    test_holder_that_was_freed();
     return check_result();
 }
