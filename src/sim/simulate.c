@@ -29,6 +29,7 @@ typedef struct place {
 typedef struct storage {
     uint64_t bytes;
     uint32_t users;    /* tensors resident in it; 0: the slot is free */
+    uint32_t copied;   /* those of them that are being copied */
     uint32_t lifetime; /* its record */
 } storage;
 
@@ -199,11 +200,16 @@ static bool is_alias(const walker *w, cairn_id tensor) {
     return cairn_graph_tensor(w->graph, tensor)->alias_of != CAIRN_NONE;
 }
 
-/* Make one output that is not made in place. */
+/* Make one output that is not made in place. One that is resident is rewritten with equal bits, and
+ * with it its aliases; making an alias writes nothing. */
 static cairn_status make_output(walker *w, const cairn_op *op, cairn_id output) {
     place *p = &w->places[output];
-    if (p->resident) /* rewritten with equal bits */
-        return p->flight == AT_REST ? CAIRN_OK : break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, output);
+    if (p->resident) {
+        bool copied = p->flight != AT_REST;
+        if (p->storage != NO_STORAGE && !is_alias(w, output))
+            copied = w->storages.data[p->storage].copied > 0;
+        return copied ? break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, output) : CAIRN_OK;
+    }
     if (!is_alias(w, output))
         return take_storage(w, output);
     p->resident = true;
@@ -331,6 +337,7 @@ static cairn_status offload(walker *w, cairn_id tensor) {
         return break_rule(w, CAIRN_RULE_HOST_FULL, tensor);
     p->on_host = true;
     p->flight = GOING_OUT;
+    w->storages.data[p->storage].copied++;
     p->copy_end = copy(w, tensor, true);
     w->sim->summary.offloads++;
     return count(w, 0, tensor);
@@ -344,6 +351,7 @@ static cairn_status fetch(walker *w, cairn_id tensor) {
         return break_rule(w, CAIRN_RULE_FETCH_WITHOUT_COPY, tensor);
     CRN_TRY(take_storage(w, tensor));
     p->flight = COMING_IN;
+    w->storages.data[p->storage].copied++;
     p->copy_end = copy(w, tensor, false);
     w->sim->summary.fetches++;
     return count(w, 0, tensor);
@@ -358,6 +366,7 @@ static cairn_status wait_for(walker *w, cairn_id tensor) {
         w->now = p->copy_end;
     }
     p->flight = AT_REST;
+    w->storages.data[p->storage].copied--;
     return count(w, 0, tensor);
 }
 

@@ -57,8 +57,30 @@ static void test_holder_that_was_freed(void) {
     cairn_graph_destroy(g);
 }
 
+/* Running A again would write what the copy of flat reads. */
+static void test_alias_in_flight_written(void) {
+    hand h = hand_begin("flight");
+    hand_tensor(&h, "x", CAIRN_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_alias(&h, "flat", "a");
+    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload flat,run A", WRITE_IN_FLIGHT, 3, "a");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload a,run A", WRITE_IN_FLIGHT, 3, "a");
+    /* Making an alias again writes nothing, and after the wait all is well. */
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN,
+                "run A,run Flat,offload a,run Flat,wait a,run A,free x,free a,run Loss,free flat");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
+    test_alias_in_flight_written();
     return check_result();
 }
