@@ -234,6 +234,15 @@ static cairn_status make_room(lowering *l, uint64_t need, uint32_t d) {
     return CAIRN_OK;
 }
 
+/* Whether the op makes an alias of what it reads as `input`. */
+static bool makes_alias(const lowering *l, const cairn_op *op, uint32_t input) {
+    cairn_id root = cairn_graph_storage(l->graph, op->inputs[input]);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(l->graph, op->outputs[i]) == root)
+            return true;
+    return false;
+}
+
 /* The permission that a run can use: its operand dies here, alone in its storage. 0: none. */
 static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
     for (uint32_t k = 0; k < op->inplace_count; k++) {
@@ -245,7 +254,8 @@ static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
         bool alone = operand->storage == NO_INSTANCE
                          ? is_stationary(l, operand->tensor)
                          : l->storages.data[operand->storage].users == 1;
-        if (operand->last_use == d && alone && !operand->going && !operand->offloaded)
+        if (operand->last_use == d && alone && !operand->going && !operand->offloaded &&
+            !makes_alias(l, op, pair.input))
             return (uint8_t)(k + 1);
     }
     return 0;

@@ -240,6 +240,10 @@ static cairn_status check_inplace(walker *w, const cairn_op *op, uint8_t inplace
     uint32_t s = w->places[input].storage;
     if (s != NO_STORAGE && w->storages.data[s].users > 1)
         return break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
+    cairn_id root = cairn_graph_storage(w->graph, input);
+    for (uint32_t i = 0; i < op->output_count; i++) /* an alias that the op itself makes */
+        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(w->graph, op->outputs[i]) == root)
+            return break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     return CAIRN_OK;
 }
 

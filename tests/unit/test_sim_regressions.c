@@ -1,6 +1,42 @@
 /* test_sim_regressions.c: what once was wrong in the simulator and in lowering, each named after
  * what went wrong. */
 #include "hand.h"
+#include "plan/lower.h"
+
+/* What the decisions, "run A, offload x, evict x, fetch x", are lowered to, as steps; the plan must
+ * be legal. */
+static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_goal goal,
+                          uint64_t budget, const char *decisions, const char *expected) {
+    static const char *const verbs[] = {"run", "offload", "evict", "fetch"};
+    cairn_error err = {0};
+    crn_arena arena;
+    crn_schedule schedule = {0};
+    crn_arena_init(&arena, NULL);
+    char verb[16], name[32];
+    int length;
+    for (; sscanf(decisions, "%15s %31[^,]%n", verb, name, &length) == 2; decisions += length) {
+        uint32_t kind = 0;
+        while (strcmp(verbs[kind], verb) != 0)
+            kind++;
+        cairn_id id =
+            kind == CRN_RUN ? cairn_graph_find_op(g, name) : cairn_graph_find_tensor(g, name);
+        CHECK_OK(crn_schedule_add(&schedule, &arena, (crn_decision_kind)kind, id), &err);
+        length += decisions[length] == ',';
+    }
+    cairn_plan *plan, *wanted = hand_plan(g, goal, expected);
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    CHECK_OK(crn_lower(g, costs, &schedule, goal, budget, &plan, &err), &err);
+    cairn_text made = {0}, expected_text = {0};
+    CHECK_OK(cairn_plan_to_text(plan, g, &made), &err);
+    CHECK_OK(cairn_plan_to_text(wanted, g, &expected_text), &err);
+    CHECK_STRING(strstr(made.data, "steps"), strstr(expected_text.data, "steps"));
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, NULL, &err), &err);
+    cairn_text_release(&made);
+    cairn_text_release(&expected_text);
+    cairn_plan_destroy(plan);
+    cairn_plan_destroy(wanted);
+    crn_arena_release(&arena);
+}
 
 /* The host has room for one copy of x; who holds the peak was looked for with the copy counted
  * twice, and nobody was found. */
@@ -78,9 +114,29 @@ static void test_alias_in_flight_written(void) {
     cairn_graph_destroy(g);
 }
 
+/* An op that makes an alias of x cannot make y in place of x as well. */
+static void test_alias_of_what_is_overwritten(void) {
+    hand h = hand_begin("both");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_alias(&h, "view", "x");
+    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_permit(&h, 1, 0);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "view y");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "view y", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_SHARED, 0, "x");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss",
+                  "run A,free x,run Loss,free view,free y");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
     test_alias_in_flight_written();
+    test_alias_of_what_is_overwritten();
     return check_result();
 }
