@@ -243,7 +243,8 @@ static bool makes_alias(const lowering *l, const cairn_op *op, uint32_t input) {
     return false;
 }
 
-/* The permission that a run can use: its operand dies here, alone in its storage. 0: none. */
+/* The permission that a run can use: its operand dies here, alone in its storage, which is large
+ * enough. 0: none. */
 static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
     for (uint32_t k = 0; k < op->inplace_count; k++) {
         cairn_inplace pair = op->inplace[k];
@@ -251,10 +252,13 @@ static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
         if (read == NO_INSTANCE)
             continue;
         const instance *operand = &l->instances.data[read];
-        bool alone = operand->storage == NO_INSTANCE
-                         ? is_stationary(l, operand->tensor)
-                         : l->storages.data[operand->storage].users == 1;
-        if (operand->last_use == d && alone && !operand->going && !operand->offloaded &&
+        bool fits = is_stationary(l, operand->tensor);
+        if (operand->storage != NO_INSTANCE) {
+            const storage *s = &l->storages.data[operand->storage];
+            uint64_t bytes = crn_align(cairn_costs_bytes(l->costs, op->outputs[pair.output]));
+            fits = s->users == 1 && bytes <= s->bytes;
+        }
+        if (operand->last_use == d && fits && !operand->going && !operand->offloaded &&
             !makes_alias(l, op, pair.input))
             return (uint8_t)(k + 1);
     }

@@ -233,11 +233,13 @@ static cairn_status check_inplace(walker *w, const cairn_op *op, uint8_t inplace
         return CAIRN_OK;
     cairn_inplace pair = op->inplace[inplace - 1];
     cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
-    if (w->places[output].resident)
+    uint32_t s = w->places[input].storage; /* as stored, one may be larger than the other */
+    bool fits = s == NO_STORAGE ||
+                crn_align(cairn_costs_bytes(w->costs, output)) <= w->storages.data[s].bytes;
+    if (w->places[output].resident || !fits)
         return break_rule(w, CAIRN_RULE_INPLACE_FORBIDDEN, output);
     if (w->places[input].flight != AT_REST)
         return break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, input);
-    uint32_t s = w->places[input].storage;
     if (s != NO_STORAGE && w->storages.data[s].users > 1)
         return break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     cairn_id root = cairn_graph_storage(w->graph, input);

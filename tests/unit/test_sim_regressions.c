@@ -133,10 +133,32 @@ static void test_alias_of_what_is_overwritten(void) {
     cairn_graph_destroy(g);
 }
 
+/* Equal in the graph, but as stored y is larger than x. */
+static void test_inplace_of_smaller_storage(void) {
+    hand h = hand_begin("padding");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_permit(&h, 0, 0);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "y");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "y", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run A inplace,run Loss,free y");
+    cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), 2 * UNIT + 1);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_FORBIDDEN, 0, "y");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A,free x,run Loss,free y");
+    cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), UNIT);
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A inplace,run Loss,free y");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
     test_alias_in_flight_written();
     test_alias_of_what_is_overwritten();
+    test_inplace_of_smaller_storage();
     return check_result();
 }
