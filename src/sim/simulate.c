@@ -433,12 +433,9 @@ static cairn_status end(walker *w) {
     for (cairn_id t = 0; t < tensors; t++)
         if (is_result(w, t, summary.output) && !w->places[t].resident)
             return break_rule(w, CAIRN_RULE_NEVER_MADE, t);
-    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++) {
-        const cairn_op *op = cairn_graph_op(w->graph, o);
-        if ((op->flags & CAIRN_OP_ONCE) && !w->has_run[o])
-            return break_rule(w, CAIRN_RULE_NEVER_MADE,
-                              op->output_count > 0 ? op->outputs[0] : CAIRN_NONE);
-    }
+    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++)
+        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && !w->has_run[o])
+            return break_rule(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < tensors; t++)
         if (w->places[t].resident && !cairn_graph_tensor(w->graph, t)->stationary &&
             !is_result(w, t, summary.output))
@@ -513,7 +510,8 @@ static cairn_status describe(const walker *w, cairn_error *err) {
     };
     const cairn_sim_summary *s = &w->sim->summary;
     bool is_op = s->rule == CAIRN_RULE_ONCE_TWICE || s->rule == CAIRN_RULE_NEVER_AGAIN ||
-                 s->rule == CAIRN_RULE_NO_IMPLEMENTATION || s->rule == CAIRN_RULE_NOT_OF_GOAL;
+                 s->rule == CAIRN_RULE_NO_IMPLEMENTATION || s->rule == CAIRN_RULE_NOT_OF_GOAL ||
+                 s->rule == CAIRN_RULE_EFFECT_MISSING;
     const char *name = "nothing";
     if (s->culprit != CAIRN_NONE)
         name = is_op ? cairn_graph_op(w->graph, s->culprit)->name

@@ -154,11 +154,29 @@ static void test_inplace_of_smaller_storage(void) {
     cairn_graph_destroy(g);
 }
 
+/* An op with nothing but an effect has no tensor to be named by. */
+static void test_missing_effect_without_name(void) {
+    hand h = hand_begin("effect");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "Loss", CAIRN_FORWARD, "x", "loss");
+    hand_flag(&h, CAIRN_OP_ONCE);
+    hand_op(&h, "Count", CAIRN_FORWARD, "x", "");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,free x", EFFECT_MISSING, 2, "Count");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,run Count,run Count", ONCE_TWICE, 2, "Count");
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run Loss,run Count,free x");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
     test_alias_in_flight_written();
     test_alias_of_what_is_overwritten();
     test_inplace_of_smaller_storage();
+    test_missing_effect_without_name();
     return check_result();
 }
