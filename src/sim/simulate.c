@@ -420,10 +420,14 @@ static bool is_result(const walker *w, cairn_id t, cairn_id output) {
     const cairn_tensor *tensor = cairn_graph_tensor(w->graph, t);
     if (w->goal == CAIRN_INFER)
         return t == output;
-    uint32_t readers;
-    cairn_graph_readers(w->graph, t, &readers);
-    return tensor->role == CAIRN_LOSS ||
-           (tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0);
+    return tensor->role == CAIRN_LOSS || (tensor->role == CAIRN_GRADIENT && tensor->stationary);
+}
+
+/* A gradient that was overwritten in place is in the sum that did so. */
+static bool is_kept(const walker *w, cairn_id t) {
+    const place *p = &w->places[t];
+    return p->resident ||
+           (cairn_graph_tensor(w->graph, t)->stationary && p->absence == OVERWRITTEN);
 }
 
 static cairn_status end(walker *w) {
@@ -431,7 +435,7 @@ static cairn_status end(walker *w) {
     cairn_graph_summarize(w->graph, &summary);
     uint32_t tensors = cairn_graph_tensor_count(w->graph);
     for (cairn_id t = 0; t < tensors; t++)
-        if (is_result(w, t, summary.output) && !w->places[t].resident)
+        if (is_result(w, t, summary.output) && !is_kept(w, t))
             return break_rule(w, CAIRN_RULE_NEVER_MADE, t);
     for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++)
         if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && !w->has_run[o])
@@ -611,19 +615,30 @@ const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
     return sim->holders.data;
 }
 
+/* Whether a sum is made in place of a stationary tensor: they share one place. */
+static bool is_summed(const cairn_graph *graph, cairn_id tensor) {
+    uint32_t readers;
+    const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
+    for (uint32_t r = 0; r < readers; r++) {
+        const cairn_op *op = cairn_graph_op(graph, list[r]);
+        for (uint32_t i = 0; i < op->inplace_count; i++)
+            if (op->inputs[op->inplace[i].input] == tensor)
+                return true;
+    }
+    return false;
+}
+
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
     uint64_t sum = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
-        uint32_t readers;
-        cairn_graph_readers(graph, t, &readers);
         if (tensor->role == CAIRN_PARAMETER)
             sum += bytes * (1 + (uint64_t)optimizer_slots);
         else if (tensor->role == CAIRN_STATE)
             sum += bytes;
-        else if (tensor->stationary && readers == 0) /* sums of one parameter share a place */
+        else if (tensor->stationary && !is_summed(graph, t))
             sum += bytes;
     }
     return sum;

@@ -171,6 +171,29 @@ static void test_missing_effect_without_name(void) {
     cairn_graph_destroy(g);
 }
 
+/* An update that reads the gradient does not make it less of a result, nor free of charge. */
+static void test_gradient_with_a_reader(void) {
+    hand h = hand_begin("update");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "w", CAIRN_PARAMETER, 9);
+    hand_stationary(&h, "g", "w");
+    hand_tensor(&h, "part", CAIRN_GRADIENT, 9);
+    hand_stationary(&h, "sum", "w");
+    hand_op(&h, "G", CAIRN_BACKWARD, "x", "g");
+    hand_op(&h, "Part", CAIRN_BACKWARD, "x", "part");
+    hand_permit(&h, 0, 0);
+    hand_op(&h, "Sum", CAIRN_BACKWARD, "g part", "sum");
+    hand_op(&h, "Log", CAIRN_UPDATE, "sum", "");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,free x", NEVER_MADE, 2, "sum");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Part,free x,free part", NEVER_MADE, 3, "g");
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run G,run Part,free x,run Sum inplace,free part");
+    CHECK_U64(cairn_stationary_bytes(g, costs, 0), (9 + 9) * UNIT);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
@@ -178,5 +201,6 @@ int main(void) {
     test_alias_of_what_is_overwritten();
     test_inplace_of_smaller_storage();
     test_missing_effect_without_name();
+    test_gradient_with_a_reader();
     return check_result();
 }
