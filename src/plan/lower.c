@@ -18,8 +18,9 @@ typedef struct instance {
     uint32_t made;     /* the decision that makes it; TO_THE_END: there from the start */
     uint32_t last_use; /* the last decision that reads it; `made` if none does */
     uint32_t source;   /* of a fetched one: the instance that was offloaded */
-    bool wanted;
-    bool offloaded; /* a wanted fetch brings it back */
+    uint32_t previous; /* the instance of the same tensor before this */
+    bool wanted, read; /* a result is wanted without being read */
+    bool offloaded;    /* a wanted fetch brings it back */
     /* while writing: */
     bool resident, going, coming;
     uint32_t storage;
@@ -59,6 +60,7 @@ typedef struct lowering {
 static cairn_status add_instance(lowering *l, cairn_id tensor, uint32_t made) {
     instance fresh = {.tensor = tensor, .made = made, .last_use = made, .source = NO_INSTANCE};
     fresh.storage = NO_INSTANCE;
+    fresh.previous = l->current[tensor];
     l->current[tensor] = l->instances.length;
     CRN_PUSH(l->scratch, l->instances, fresh);
     return CAIRN_OK;
@@ -122,7 +124,7 @@ static void want(lowering *l, uint32_t read, uint32_t d) {
     if (read == NO_INSTANCE)
         return; /* read before it is made: the simulator will say so */
     instance *i = &l->instances.data[read];
-    i->wanted = true;
+    i->wanted = i->read = true;
     if (i->last_use == i->made || i->last_use < d)
         i->last_use = d;
 }
@@ -145,6 +147,24 @@ static void want_results(lowering *l) {
     }
 }
 
+/* A re-run that is wanted for a result only, which nothing reads any more: the result of the run
+ * before it will do. */
+static bool keep_earlier_result(lowering *l, uint32_t d) {
+    uint32_t result = NO_INSTANCE;
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++) {
+        if (l->instances.data[i].read)
+            return false;
+        if (l->instances.data[i].wanted)
+            result = i;
+    }
+    if (result == NO_INSTANCE)
+        return false;
+    instance *earlier = &l->instances.data[l->instances.data[result].previous];
+    earlier->wanted = true;
+    earlier->last_use = TO_THE_END;
+    return true;
+}
+
 /* What a decision reads first: for one that moves a tensor, that tensor. */
 static uint32_t moved(const lowering *l, uint32_t d) {
     return l->decisions[d].kind == CRN_RUN ? NO_INSTANCE : l->reads.data[l->first_read[d]];
@@ -156,14 +176,17 @@ static void sweep(lowering *l) {
         uint32_t read = moved(l, d);
         switch (l->decisions[d].kind) {
         case CRN_RUN:
-            l->dropped[d] = !l->first_run[d] && !makes_something_wanted(l, d);
+            l->dropped[d] =
+                !l->first_run[d] && (!makes_something_wanted(l, d) || keep_earlier_result(l, d));
             for (uint32_t r = l->first_read[d]; r < l->first_read[d + 1] && !l->dropped[d]; r++)
                 want(l, l->reads.data[r], d);
             break;
         case CRN_FETCH: /* wants its source, not as a reader but through the copy out */
             l->dropped[d] = !makes_something_wanted(l, d) || read == NO_INSTANCE;
-            if (!l->dropped[d])
-                l->instances.data[read].offloaded = l->instances.data[read].wanted = true;
+            if (!l->dropped[d]) {
+                instance *source = &l->instances.data[read];
+                source->offloaded = source->wanted = source->read = true;
+            }
             break;
         default: /* OFFLOAD and EVICT follow the instance */
             l->dropped[d] = read == NO_INSTANCE || !l->instances.data[read].offloaded;

@@ -194,6 +194,30 @@ static void test_gradient_with_a_reader(void) {
     cairn_graph_destroy(g);
 }
 
+/* The loss is there from the first run; running its op again at the end gives nothing. Where
+ * something reads what the second run makes, the result is the second's. */
+static void test_rerun_for_a_result_only(void) {
+    hand h = hand_begin("again");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_tensor(&h, "p", CAIRN_INTERNAL, 3);
+    hand_tensor(&h, "g", CAIRN_GRADIENT, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "a", "loss p");
+    hand_op(&h, "Back", CAIRN_BACKWARD, "p", "g");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run Back,run A,run Loss",
+                  "run A,free x,run Loss,free a,run Back,free p,free g");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run A,run Loss,run Back",
+                  "run A,run Loss,free a,free loss,free p,run A,free x,run Loss,free a,"
+                  "run Back,free p,free g");
+    check_lowered(g, costs, CAIRN_INFER, 0, "run A,run A", "run A,free x");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
@@ -202,5 +226,6 @@ int main(void) {
     test_inplace_of_smaller_storage();
     test_missing_effect_without_name();
     test_gradient_with_a_reader();
+    test_rerun_for_a_result_only();
     return check_result();
 }
