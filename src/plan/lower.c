@@ -46,6 +46,7 @@ typedef struct lowering {
     uint32_t *first_read;      /* per decision, and the end */
     uint32_t *first_made;      /* per decision: its first instance, and the end */
     uint32_t *current;         /* per tensor: its latest instance */
+    bool *on_host;             /* per tensor: it was copied out before */
     bool *first_run, *dropped; /* per decision */
     uint32_t *dying;           /* instances by last use, a list per decision: its head */
     uint32_t *next_dying;      /* per instance */
@@ -98,6 +99,7 @@ static cairn_status bind(lowering *l) {
     uint32_t tensors = cairn_graph_tensor_count(l->graph);
     CRN_TAKE(l->scratch, has_run, cairn_graph_op_count(l->graph));
     CRN_TAKE(l->scratch, l->current, tensors);
+    CRN_TAKE(l->scratch, l->on_host, tensors);
     CRN_TAKE(l->scratch, l->first_read, l->count + 1);
     CRN_TAKE(l->scratch, l->first_made, l->count + 1);
     CRN_TAKE(l->scratch, l->first_run, l->count);
@@ -358,6 +360,7 @@ static cairn_status write_fetch(lowering *l, uint32_t d) {
         i->resident = true;
         i->storage = source->storage;
         i->going = source->going;
+        i->coming = source->coming;
         source->resident = false;
         return CAIRN_OK;
     }
@@ -378,9 +381,12 @@ static cairn_status write_decision(lowering *l, uint32_t d) {
     case CRN_OFFLOAD:
         if (!l->instances.data[read].resident)
             return CAIRN_OK;
+        CRN_PUSH(l->scratch, l->leaving, read);
+        if (l->on_host[l->decisions[d].id])
+            return CAIRN_OK; /* from an earlier round trip, with equal bits */
+        l->on_host[l->decisions[d].id] = true;
         CRN_TRY(emit(l, CAIRN_OFFLOAD, l->decisions[d].id, 0));
         l->instances.data[read].going = true;
-        CRN_PUSH(l->scratch, l->leaving, read);
         return CAIRN_OK;
     default:
         return release(l, read);

@@ -218,6 +218,31 @@ static void test_rerun_for_a_result_only(void) {
     cairn_graph_destroy(g);
 }
 
+/* x goes out twice. Its host copy lasts, so one copy out will do; and a second trip that finds it
+ * still coming in waits for that. */
+static void test_second_round_trip(void) {
+    hand h = hand_begin("trips");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "x a", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    check_lowered(g, costs, CAIRN_TRAIN, 0,
+                  "offload x,evict x,fetch x,run A,offload x,evict x,fetch x,run Loss",
+                  "offload x,wait x,free x,fetch x,wait x,run A,free x,fetch x,wait x,run Loss,"
+                  "free a,free x");
+    /* Not evicted, and memory is not asked for: it stays, and is copied once. */
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "offload x,fetch x,run A,offload x,fetch x,run Loss",
+                  "offload x,run A,run Loss,free a,wait x,free x");
+    check_lowered(g, costs, CAIRN_TRAIN, 0,
+                  "offload x,evict x,fetch x,offload x,fetch x,run A,run Loss",
+                  "offload x,wait x,free x,fetch x,wait x,run A,run Loss,free x,free a");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
 int main(void) {
     test_holders_when_host_nearly_full();
     test_holder_that_was_freed();
@@ -227,5 +252,6 @@ int main(void) {
     test_missing_effect_without_name();
     test_gradient_with_a_reader();
     test_rerun_for_a_result_only();
+    test_second_round_trip();
     return check_result();
 }
