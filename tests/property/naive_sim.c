@@ -64,31 +64,27 @@ static bool is_stationary(const world *w, cairn_id t) {
 
 /* ---- Storage ---- */
 
+static uint64_t bytes_of(const world *w, cairn_id t) {
+    return rounded_up(cairn_costs_bytes(w->costs, t));
+}
+
 static uint32_t new_storage(world *w, cairn_id t) {
-    w->storages[w->storage_count] = rounded_up(cairn_costs_bytes(w->costs, t));
+    w->storages[w->storage_count] = bytes_of(w, t);
     return w->storage_count++;
 }
 
-/* What shares its storage with `t` by the graph: any tensor with the same root that is there. */
-static cairn_id there_with_same_root(const world *w, cairn_id t) {
-    for (cairn_id other = 0; other < w->tensors; other++)
-        if (is_there(w, other) && other != t &&
-            cairn_graph_storage(w->graph, other) == cairn_graph_storage(w->graph, t))
-            return other;
-    return CAIRN_NONE;
-}
-
-/* `t` comes to be there, in a storage of its root if there is one. */
+/* `t` comes to be there, in a storage of its own. */
 static void appear(world *w, cairn_id t) {
-    tensor_state *s = &w->state[t];
     if (is_there(w, t))
         return;
-    cairn_id other = there_with_same_root(w, t);
-    s->presence = THERE;
-    s->storage = NO_STORAGE;
-    if (is_stationary(w, t))
-        return;
-    s->storage = other == CAIRN_NONE ? new_storage(w, t) : w->state[other].storage;
+    w->state[t].presence = THERE;
+    w->state[t].storage = is_stationary(w, t) ? NO_STORAGE : new_storage(w, t);
+}
+
+/* Whether two tensors that are there lie in one storage. */
+static bool share(const world *w, cairn_id a, cairn_id b) {
+    return is_there(w, a) && is_there(w, b) && w->state[a].storage != NO_STORAGE &&
+           w->state[a].storage == w->state[b].storage;
 }
 
 /* All storages in which some tensor is, and the workspace of the op that runs. */
@@ -145,16 +141,13 @@ static uint64_t count_memory(world *w, uint32_t step, uint64_t workspace, cairn_
 /* ---- Start and end ---- */
 
 static void start(world *w) {
-    cairn_id last = CAIRN_NONE;
     for (cairn_id t = 0; t < w->tensors; t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
         if (role == CAIRN_INPUT || role == CAIRN_PARAMETER || role == CAIRN_STATE ||
-            (role == CAIRN_LABEL && w->goal == CAIRN_TRAIN)) {
+            (role == CAIRN_LABEL && w->goal == CAIRN_TRAIN))
             appear(w, t);
-            last = t;
-        }
     }
-    w->out->start_bytes = count_memory(w, 0, 0, last);
+    w->out->start_bytes = count_memory(w, 0, 0, CAIRN_NONE);
 }
 
 static bool is_result(const world *w, cairn_id t) {
@@ -175,7 +168,7 @@ static void check_end(world *w) {
     }
     for (cairn_id o = 0; o < w->ops && w->goal == CAIRN_TRAIN; o++)
         if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && w->times_run[o] == 0)
-            broken(w, CAIRN_RULE_NEVER_MADE, o);
+            broken(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < w->tensors; t++)
         if (is_there(w, t) && !is_stationary(w, t) && !is_result(w, t))
             broken(w, CAIRN_RULE_LEFT_AT_END, t);
@@ -183,33 +176,14 @@ static void check_end(world *w) {
 
 /* ---- Run ---- */
 
-static bool has_outputs(const cairn_op *op) {
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE)
-            return true;
-    return false;
-}
-
-static bool makes_loss(const world *w, const cairn_op *op) {
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE &&
-            cairn_graph_tensor(w->graph, op->outputs[i])->role == CAIRN_LOSS)
-            return true;
-    return false;
-}
-
-static void check_op(world *w, cairn_id o, uint32_t implementation) {
+static void check_op(world *w, cairn_id o) {
     const cairn_op *op = cairn_graph_op(w->graph, o);
-    uint32_t implementations;
-    cairn_costs_op(w->costs, o, &implementations);
-    if (w->goal == CAIRN_INFER && (op->phase != CAIRN_FORWARD || makes_loss(w, op)))
+    if (w->goal == CAIRN_INFER && op->phase != CAIRN_FORWARD)
         broken(w, CAIRN_RULE_NOT_OF_GOAL, o);
-    if (implementation >= implementations)
-        broken(w, CAIRN_RULE_NO_IMPLEMENTATION, o);
     if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_NEVER_AGAIN))
         broken(w, CAIRN_RULE_NEVER_AGAIN, o);
     if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_ONCE) &&
-        (!has_outputs(op) || op->phase == CAIRN_UPDATE))
+        (op->output_count == 0 || op->phase == CAIRN_UPDATE))
         broken(w, CAIRN_RULE_ONCE_TWICE, o);
 }
 
@@ -253,20 +227,21 @@ static void check_inplace(world *w, const cairn_op *op, uint32_t inplace) {
     }
     cairn_id output = op->outputs[op->inplace[inplace - 1].output];
     cairn_id operand = op->inputs[op->inplace[inplace - 1].input];
-    if (is_there(w, output))
+    uint32_t storage = w->state[operand].storage;
+    bool fits = storage == NO_STORAGE || bytes_of(w, output) <= w->storages[storage];
+    if (is_there(w, output) || !fits)
         broken(w, CAIRN_RULE_INPLACE_FORBIDDEN, output);
-    bool shared = makes_alias_of(w, op, operand);
-    for (cairn_id t = 0; t < w->tensors; t++)
-        shared = shared || (t != operand && is_there(w, t) && is_there(w, operand) &&
-                            w->state[operand].storage != NO_STORAGE &&
-                            w->state[t].storage == w->state[operand].storage);
-    if (shared)
-        broken(w, CAIRN_RULE_INPLACE_SHARED, operand);
     if (w->state[operand].flight != RESTING)
         broken(w, CAIRN_RULE_WRITE_IN_FLIGHT, operand);
+    bool shared = makes_alias_of(w, op, operand);
+    for (cairn_id t = 0; t < w->tensors; t++)
+        shared = shared || (t != operand && share(w, t, operand));
+    if (shared)
+        broken(w, CAIRN_RULE_INPLACE_SHARED, operand);
 }
 
-/* An output that is there already is written again, and with it all that shares its storage. */
+/* An output that is there already is written again, and with it all that shares its storage; to
+ * make an alias writes nothing. */
 static void check_writes(world *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->output_count; i++) {
         cairn_id made = op->outputs[i];
@@ -275,11 +250,17 @@ static void check_writes(world *w, const cairn_op *op) {
         bool copied = is_there(w, made) && w->state[made].flight != RESTING;
         for (cairn_id t = 0; t < w->tensors; t++)
             copied = copied || (cairn_graph_tensor(w->graph, made)->alias_of == CAIRN_NONE &&
-                                is_there(w, t) && w->state[t].flight != RESTING &&
-                                cairn_graph_storage(w->graph, t) == made);
+                                share(w, t, made) && w->state[t].flight != RESTING);
         if (copied)
             broken(w, CAIRN_RULE_WRITE_IN_FLIGHT, made);
     }
+}
+
+static void check_implementation(world *w, cairn_id o, uint32_t implementation) {
+    uint32_t implementations;
+    cairn_costs_op(w->costs, o, &implementations);
+    if (implementation >= implementations)
+        broken(w, CAIRN_RULE_NO_IMPLEMENTATION, o);
 }
 
 /* The storage that an alias joins: that of what the op reads of it. */
@@ -295,20 +276,21 @@ static void appear_as_alias(world *w, const cairn_op *op, cairn_id t) {
 static void run(world *w, uint32_t number, cairn_step step) {
     naive_sim *out = w->out;
     const cairn_op *op = cairn_graph_op(w->graph, step.id);
-    check_op(w, step.id, step.implementation);
+    check_op(w, step.id);
     check_reads(w, op);
     check_inplace(w, op, step.inplace);
     check_writes(w, op);
+    check_implementation(w, step.id, step.implementation);
     if (out->broken_count > 0)
         return;
     uint32_t unused;
     cairn_implementation how = cairn_costs_op(w->costs, step.id, &unused)[step.implementation];
-    cairn_id gone = CAIRN_NONE;
     if (step.inplace > 0) {
         cairn_id output = op->outputs[op->inplace[step.inplace - 1].output];
-        gone = op->inputs[op->inplace[step.inplace - 1].input];
+        cairn_id operand = op->inputs[op->inplace[step.inplace - 1].input];
         w->state[output].presence = THERE;
-        w->state[output].storage = w->state[gone].storage;
+        w->state[output].storage = w->state[operand].storage;
+        w->state[operand].presence = OVERWRITTEN;
     }
     for (uint32_t i = 0; i < op->output_count; i++) {
         cairn_id made = op->outputs[i];
@@ -317,9 +299,8 @@ static void run(world *w, uint32_t number, cairn_step step) {
         else if (made != CAIRN_NONE)
             appear(w, made);
     }
-    uint64_t bytes = count_memory(w, number, rounded_up(how.workspace_bytes), step.id);
-    if (gone != CAIRN_NONE)
-        w->state[gone].presence = OVERWRITTEN;
+    cairn_id first_made = op->output_count > 0 ? op->outputs[0] : CAIRN_NONE;
+    uint64_t bytes = count_memory(w, number, rounded_up(how.workspace_bytes), first_made);
     out->steps[number] = (cairn_sim_step){bytes, w->compute_ns, w->compute_ns + how.time_ns};
     w->compute_ns += how.time_ns;
     out->compute_ns += how.time_ns;
@@ -384,7 +365,7 @@ static uint64_t host_bytes(const world *w) {
     uint64_t sum = 0;
     for (cairn_id t = 0; t < w->tensors; t++)
         if (w->state[t].on_host)
-            sum += rounded_up(cairn_costs_bytes(w->costs, t));
+            sum += bytes_of(w, t);
     return sum;
 }
 
