@@ -354,6 +354,8 @@ static cairn_status read_steps(cursor *c, const cairn_graph *graph, cairn_plan_b
     CRN_TRY(expect(c, '\n', "the end of the line"));
     for (uint64_t i = 0; i < count; i++) {
         cairn_step step;
+        if (c->at == c->end)
+            return fail_here(c, c->at, "the file ends here, before the number of steps is reached");
         CRN_TRY(read_step(c, graph, &step));
         CRN_TRY(cairn_plan_builder_add(builder, step));
     }
