@@ -19,25 +19,20 @@ static bool is_drawn(const cairn_tensor *tensor, bool whole) {
     return false;
 }
 
+/* Graphviz strings escape quotes and backslashes. */
+static void write_escaped(cairn_text *text, const char *string) {
+    for (const char *c = string; *c != '\0'; c++)
+        crn_text_printf(text, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+}
+
 static void write_node(cairn_text *text, const cairn_graph *graph, cairn_id t, const char *color) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    crn_text_printf(text, "  t%u [label=", t);
-    cairn_text label;
-    crn_text_init(&label, &text->allocator);
-    crn_text_printf(&label, "%s\n", tensor->name);
+    crn_text_printf(text, "  t%u [label=\"", t);
+    write_escaped(text, tensor->name);
+    crn_text_printf(text, "\\n");
     for (uint32_t i = 0; i < tensor->rank; i++)
-        crn_text_printf(&label, "%s%u", i > 0 ? "x" : "", tensor->shape[i]);
-    if (crn_text_finish(&label) == CAIRN_OK) {
-        /* Graphviz strings escape quotes and backslashes as JSON does, and read \n as a new line.
-         */
-        crn_text_put(text, "\"", 1);
-        for (const char *c = label.data; *c != '\0'; c++)
-            crn_text_printf(text, *c == '\n' ? "\\n" : *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-        crn_text_put(text, "\"", 1);
-        cairn_text_release(&label);
-    } else {
-        crn_text_put(text, "\"\"", 2);
-    }
+        crn_text_printf(text, "%s%u", i > 0 ? "x" : "", tensor->shape[i]);
+    crn_text_put(text, "\"", 1);
     if (color != NULL)
         crn_text_printf(text, ", style=filled, fillcolor=%s", color);
     crn_text_printf(text, "];\n");
