@@ -56,8 +56,7 @@ typedef struct cairn_sim_options {
     uint64_t budget_bytes;        /* 0: none */
     const cairn_machine *machine; /* for copies; NULL: they take no time and the host is endless */
 } cairn_sim_options;
-#define CAIRN_SIM_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(cairn_sim_options) }
+#define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 
 typedef struct cairn_sim_summary {
     cairn_rule rule;      /* the first that is broken, or CAIRN_RULE_NONE */
