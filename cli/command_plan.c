@@ -1,5 +1,6 @@
 /* command_plan.c: `cairn plan MODEL`, from a budget to a plan and what it costs. */
 #include "model.h"
+#include "picture.h"
 #include "plan_report.h"
 
 #include <stdio.h>
@@ -120,11 +121,8 @@ static int solve_best(const cli_model *model, const limits *limit, uint64_t seed
 }
 
 static int make_plan(const cli_args *args, const cli_model *model, const limits *limit,
-                     cairn_plan **out) {
-    uint64_t seed;
+                     uint64_t seed, cairn_plan **out) {
     *out = NULL;
-    if (!cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
-        return CLI_USAGE;
     const char *algorithm = cli_value(args, "algorithm");
     if (algorithm == NULL && limit->arena > 0)
         return solve_best(model, limit, seed, out);
@@ -146,8 +144,9 @@ static int make_plan(const cli_args *args, const cli_model *model, const limits 
 
 static int run(const cli_args *args) {
     cli_model model;
-    uint64_t slots;
-    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots))
+    uint64_t slots, seed;
+    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots) ||
+        !cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
         return CLI_USAGE;
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
@@ -156,7 +155,7 @@ static int run(const cli_args *args) {
     cairn_plan *plan = NULL;
     code = read_limits(args, &model, (uint32_t)slots, &limit);
     if (code == CLI_DONE)
-        code = make_plan(args, &model, &limit, &plan);
+        code = make_plan(args, &model, &limit, seed, &plan);
     const char *output = cli_value(args, "output");
     bool to_stdout = output != NULL && strcmp(output, "-") == 0; /* then nothing else goes there */
     if (code == CLI_DONE)
@@ -165,6 +164,9 @@ static int run(const cli_args *args) {
         code = cli_report_plan(args, &model, plan, (uint32_t)slots, limit.arena);
     if (code == CLI_DONE && output != NULL)
         code = cli_write_plan(&model, plan, output);
+    if (code == CLI_DONE && cli_value(args, "picture") != NULL)
+        code = cli_draw_checkpoints(&model, cairn_plan_get_header(plan)->algorithm, seed,
+                                    cli_value(args, "picture"));
     cairn_plan_destroy(plan);
     cli_model_close(&model);
     return code;
@@ -188,6 +190,7 @@ static const cli_option options[] = {
     {"output", 'o', "FILE",
      "write the plan: as text, or as JSON where FILE ends in .json; - prints it"},
     CLI_REPORT_OPTIONS,
+    {"picture", 0, "FILE", "draw the network, checkpoints in green, Chen's in red: .svg or .dot"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -15,7 +15,10 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/acg.h"
+#include "cairn/chain.h"
 #include "cairn/cost.h"
+#include "cairn/dag.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
 #include "cairn/plan.h"

@@ -10,13 +10,11 @@ root=${1:-$(dirname "$0")/..}
 cd "$root"
 
 includes() { # one line for each quoted include: FILE:LINE:NAME
-    find "$@" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | sort | while read -r file; do
-        awk -v file="$file" '
-            /^[ \t]*#[ \t]*include[ \t]*"/ {
-                split($0, parts, "\"")
-                print file ":" FNR ":" parts[2]
-            }' "$file"
-    done
+    find "$@" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | sort | xargs awk '
+        /^[ \t]*#[ \t]*include[ \t]*"/ {
+            split($0, parts, "\"")
+            print FILENAME ":" FNR ":" parts[2]
+        }'
 }
 
 check_folders() {
@@ -66,12 +64,16 @@ check_names() {
 }
 
 check_listed() {
-    find src cli -type f -name '*.c' | sort | while read -r file; do
-        awk -v file="$file" '
-            { sub(/#.*/, ""); for (i = 1; i <= NF; i++) if ($i == file || $i == file ")") found = 1 }
-            END { exit !found }' CMakeLists.txt ||
-            echo "$file: is not listed in CMakeLists.txt"
-    done
+    find src cli -type f -name '*.c' | sort | awk '
+        BEGIN {
+            while ((getline line < "CMakeLists.txt") > 0) {
+                sub(/#.*/, "", line)
+                count = split(line, words, /[ \t()]+/)
+                for (i = 1; i <= count; i++)
+                    listed[words[i]] = 1
+            }
+        }
+        !($0 in listed) { print $0 ": is not listed in CMakeLists.txt" }'
 }
 
 violations=$(check_folders; check_public_only; check_names; check_listed)

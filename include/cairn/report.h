@@ -3,7 +3,9 @@
 #ifndef CAIRN_REPORT_H
 #define CAIRN_REPORT_H
 
+#include "cairn/acg.h"
 #include "cairn/solve.h"
+#include "cairn/views.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +50,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_report_trace(const cairn_report *report,
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
                                                      const char *const *colors, bool whole,
                                                      cairn_text *out);
+
+/* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
+ * which may be NULL: one in green, one in red, what is in both in both. */
+CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
+                                                           const cairn_dag_view *view,
+                                                           const cairn_acg_result *green,
+                                                           const cairn_acg_result *red,
+                                                           cairn_text *out);
 
 #ifdef __cplusplus
 }
