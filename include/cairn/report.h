@@ -59,6 +59,20 @@ CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *gr
                                                            const cairn_acg_result *red,
                                                            cairn_text *out);
 
+/* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at
+ * 0. A curve with `joined` false is drawn as marks only. */
+typedef struct cairn_curve {
+    const char *name;
+    const double *x, *y;
+    uint32_t count;
+    bool joined;
+} cairn_curve;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_plot_svg(const cairn_allocator *allocator,
+                                                 const char *title, const char *x_label,
+                                                 const char *y_label, const cairn_curve *curves,
+                                                 uint32_t count, cairn_text *out);
+
 #ifdef __cplusplus
 }
 #endif

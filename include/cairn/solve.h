@@ -21,6 +21,7 @@ typedef struct cairn_solver {
     const char *name;
     const char *summary;
     cairn_goal goal;
+    bool budgeted; /* it looks at the budget: more memory may give a faster plan */
 } cairn_solver;
 
 /* Solver `index` of solvers.def, or NULL past the end. */
