@@ -153,9 +153,12 @@ static values values_of(const cli_command *command, const cli_option *option) {
     return strstr(option->argument, "FILE") != NULL ? VALUES_FILE : VALUES_FREE;
 }
 
+/* A command whose options describe a model takes one. */
 static values values_of_arguments(const cli_command *command) {
-    bool model = strstr(command->arguments, "MODEL") != NULL;
-    return model || strstr(command->arguments, "NAME") != NULL ? VALUES_MODEL : VALUES_FILE;
+    for (const cli_option *option = command->options; option->name != NULL; option++)
+        if (strcmp(option->name, "batch") == 0)
+            return VALUES_MODEL;
+    return VALUES_FILE;
 }
 
 /* The words themselves, separated by spaces. */
