@@ -72,8 +72,8 @@ static void check_network(const char *name, const crn_backend *backend) {
     cairn_error err = {0};
     const cairn_solver *solver;
     cairn_plan *none;
-    s.graph = strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16)
-                                       : small_network(NULL, zoo_entry(name));
+    s.graph =
+        strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16) : small_network(NULL, zoo_entry(name));
     CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
     CHECK_OK(cairn_machine_find("cpu", &s.machine, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &none, &err), &err);
