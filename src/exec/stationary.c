@@ -147,8 +147,9 @@ static void update_one(void *context, uint32_t index) {
 }
 
 void cairn_exec_update(cairn_exec *exec) {
-    crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count, update_one,
-                 exec);
+    if (exec->training)
+        crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count,
+                     update_one, exec);
 }
 
 /* ---- Reading ---- */
