@@ -40,7 +40,9 @@ const cli_command cli_command_solve = {
     .least = 2,
     .most = 2,
     .summary = "solve one of the papers' abstract problems",
-    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}.",
+    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is "
+               "3 if no\n"
+               "case at all has a solution within its budget.",
     .options = options,
     .run = run,
 };

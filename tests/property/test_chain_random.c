@@ -22,7 +22,12 @@ typedef struct sample {
     cairn_chain_problem problem;
 } sample;
 
-static void make_sample(sample *s, uint32_t layers, uint64_t most_cost, uint64_t most_size) {
+/* Up to so many layers, costs and sizes; drawn one after the other, so that every compiler makes
+ * the same samples. */
+static void make_sample(sample *s, uint64_t least_layers, uint64_t most_layers, uint64_t cost_range,
+                        uint64_t size_range) {
+    uint32_t layers = (uint32_t)(least_layers + below(most_layers - least_layers + 1));
+    uint64_t most_cost = 1 + below(cost_range), most_size = 1 + below(size_range);
     uint64_t least = below(2);
     for (uint32_t l = 0; l <= layers + 1; l++) {
         s->alpha_b[l] = (int64_t)(least + below(most_cost));
@@ -221,20 +226,20 @@ static uint64_t random_budget(const sample *s) {
 int main(void) {
     static sample s;
     for (int round = 0; round < 400; round++) {
-        make_sample(&s, (uint32_t)below(11), 1 + below(12), 1 + below(12));
+        make_sample(&s, 0, 10, 12, 12);
         check_precise(&s);
     }
     for (int round = 0; round < 100; round++) {
-        make_sample(&s, (uint32_t)below(8), 1 + below(9), 1 + below(12));
+        make_sample(&s, 0, 7, 9, 12);
         check_exact(&s);
     }
     for (int round = 0; round < 300; round++) {
-        make_sample(&s, (uint32_t)below(15), 1 + below(1000), 1 + below(round % 2 ? 12 : 100000));
+        make_sample(&s, 0, 14, 1000, round % 2 ? 12 : 100000);
         check_all(&s, random_budget(&s));
         check_cut_search(&s, random_budget(&s));
     }
     for (int round = 0; round < 100; round++) {
-        make_sample(&s, 20 + (uint32_t)below(41), 1 + below(1000), 1 + below(1000000));
+        make_sample(&s, 20, MOST, 1000, 1000000);
         check_brackets(&s, random_budget(&s));
     }
     return check_result();
