@@ -4,10 +4,16 @@ set -eu
 cairn=$1
 
 cat <<'WORDS'
-A training step of ResNet-50 with 32 images, planned without changing anything: every tensor that
-the backward pass reads is kept until it has been read, and freed at once. The peak is what the
-activations need at the worst moment; the arena is one block in which every one of them has its
-address; the list at the end names who holds the memory at that moment.
+A training step of ResNet-50 with 32 images. First as usual: what the backward pass reads is kept
+until it has been read. The peak is what the activations need at the worst moment; the arena is one
+block of memory in which each of them has its address; the list names who holds the memory then.
 
 WORDS
-"$cairn" plan resnet50 --batch 32
+"$cairn" plan resnet50 --batch 32 --top 3
+cat <<'WORDS'
+
+Now with half of the memory. Some results are dropped and computed again when the backward pass
+comes to them; the gradients stay the same, and the step takes a little longer:
+
+WORDS
+"$cairn" plan resnet50 --batch 32 --budget 50% --top 3
