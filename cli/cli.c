@@ -272,4 +272,9 @@ void cli_print_help(const cli_command *command) {
                  option->argument != NULL ? option->argument : "");
         printf("  %-30s %s\n", left, option->help);
     }
+    cli_named named;
+    if (command->list != NULL)
+        printf("\n%s:\n", command->list_title);
+    for (uint32_t i = 0; command->list != NULL && command->list(i, &named); i++)
+        printf("  %-16s %s\n", named.name, named.summary);
 }

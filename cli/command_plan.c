@@ -1,16 +1,36 @@
 /* command_plan.c: `cairn plan MODEL`, from a budget to a plan and what it costs. */
 #include "model.h"
+#include "picture.h"
 #include "plan_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Which limit was asked for, in bytes of the arena; 0: none. */
+/* Which limit was asked for. */
 typedef struct limits {
-    uint64_t arena;
-    const char *words; /* what limits it, for a person */
+    uint64_t arena;      /* of the memory a plan controls; 0: none */
+    uint64_t given;      /* what the option said, in bytes */
+    uint64_t stationary; /* the part of it that is spent already; 0 for --activation-budget */
 } limits;
+
+/* That nothing fits, in the terms of the option that was given. */
+static int no_fit(const limits *limit, const char *algorithm, const cairn_error *err) {
+    if (err->smallest_budget == 0)
+        return cli_fail(CAIRN_INFEASIBLE, err);
+    char by[64] = "";
+    if (algorithm != NULL)
+        snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
+    fprintf(stderr,
+            "cairn: no plan%s fits a budget of %s; the smallest that would do is %llu bytes", by,
+            cli_bytes(limit->given),
+            (unsigned long long)(err->smallest_budget + limit->stationary));
+    if (limit->stationary > 0)
+        fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
+                cli_bytes(limit->stationary), cli_bytes(err->smallest_budget));
+    fprintf(stderr, ", set by op \"%s\"\n", err->name);
+    return CLI_NO_FIT;
+}
 
 static cairn_status solve(const cli_model *model, const char *algorithm, uint64_t budget,
                           uint64_t seed, cairn_plan **out, cairn_error *err) {
@@ -42,7 +62,7 @@ static uint64_t share(uint64_t whole, uint64_t ppm) {
 
 static int read_limits(const cli_args *args, const cli_model *model, uint32_t slots, limits *out) {
     cli_size total, activation;
-    *out = (limits){0, ""};
+    *out = (limits){0};
     if (!cli_size_value(args, "budget", &total) ||
         !cli_size_value(args, "activation-budget", &activation))
         return CLI_USAGE;
@@ -58,18 +78,10 @@ static int read_limits(const cli_args *args, const cli_model *model, uint32_t sl
             return code;
         given->bytes = share(total.given ? none + stationary : none, given->bytes);
     }
-    if (total.given && total.bytes <= stationary) {
-        fprintf(stderr,
-                "cairn: the budget of %s is used up by parameters, gradients and optimiser state, "
-                "which take %s\n",
-                cli_bytes(total.bytes), cli_bytes(stationary));
-        return CLI_NO_FIT;
-    }
-    out->arena = total.given ? total.bytes - stationary : activation.bytes;
-    if (out->arena == 0) {
-        fprintf(stderr, "cairn: a budget of 0 bytes fits nothing\n");
-        return CLI_NO_FIT;
-    }
+    out->given = given->bytes;
+    out->stationary = total.given ? stationary : 0;
+    /* Where nothing is left, one byte is: then the algorithms say how much would do. */
+    out->arena = out->given > out->stationary ? out->given - out->stationary : 1;
     return CLI_DONE;
 }
 
@@ -88,8 +100,10 @@ static int solve_best(const cli_model *model, const limits *limit, uint64_t seed
         if (status == CAIRN_OK)
             status = cairn_report_create(model->graph, model->costs, plan, &model->machine, 0,
                                          &report, &err);
-        if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM)
+        if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM) {
+            cairn_plan_destroy(plan);
             return cli_fail(status, &err);
+        }
         if (status == CAIRN_INFEASIBLE &&
             (first.smallest_budget == 0 || err.smallest_budget < first.smallest_budget))
             first = err;
@@ -103,15 +117,12 @@ static int solve_best(const cli_model *model, const limits *limit, uint64_t seed
         }
         cairn_plan_destroy(plan);
     }
-    return *out != NULL ? CLI_DONE : cli_fail(CAIRN_INFEASIBLE, &first);
+    return *out != NULL ? CLI_DONE : no_fit(limit, NULL, &first);
 }
 
 static int make_plan(const cli_args *args, const cli_model *model, const limits *limit,
-                     cairn_plan **out) {
-    uint64_t seed;
+                     uint64_t seed, cairn_plan **out) {
     *out = NULL;
-    if (!cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
-        return CLI_USAGE;
     const char *algorithm = cli_value(args, "algorithm");
     if (algorithm == NULL && limit->arena > 0)
         return solve_best(model, limit, seed, out);
@@ -119,20 +130,23 @@ static int make_plan(const cli_args *args, const cli_model *model, const limits 
     cairn_status status =
         solve(model, algorithm == NULL ? "none" : algorithm, limit->arena, seed, out, &err);
     if (status == CAIRN_EUNKNOWN) {
-        fprintf(stderr, "cairn: %s; there are", err.message);
+        fprintf(stderr, "cairn: %s; the algorithms are", err.message);
         const cairn_solver *solver;
         for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
             fprintf(stderr, "%s %s", i > 0 ? "," : "", solver->name);
         fprintf(stderr, "\n");
         return CLI_WRONG_INPUT;
     }
+    if (status == CAIRN_INFEASIBLE)
+        return no_fit(limit, algorithm, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
 static int run(const cli_args *args) {
     cli_model model;
-    uint64_t slots;
-    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots))
+    uint64_t slots, seed;
+    if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots) ||
+        !cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
         return CLI_USAGE;
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
@@ -141,16 +155,28 @@ static int run(const cli_args *args) {
     cairn_plan *plan = NULL;
     code = read_limits(args, &model, (uint32_t)slots, &limit);
     if (code == CLI_DONE)
-        code = make_plan(args, &model, &limit, &plan);
-    if (code == CLI_DONE) {
+        code = make_plan(args, &model, &limit, seed, &plan);
+    const char *output = cli_value(args, "output");
+    bool to_stdout = output != NULL && strcmp(output, "-") == 0; /* then nothing else goes there */
+    if (code == CLI_DONE)
         cli_model_sign(&model, plan);
+    if (code == CLI_DONE && !to_stdout)
         code = cli_report_plan(args, &model, plan, (uint32_t)slots, limit.arena);
-    }
-    if (code == CLI_DONE && cli_value(args, "output") != NULL)
-        code = cli_write_plan(&model, plan, cli_value(args, "output"));
+    if (code == CLI_DONE && output != NULL)
+        code = cli_write_plan(&model, plan, output);
+    if (code == CLI_DONE && cli_value(args, "picture") != NULL)
+        code = cli_draw_checkpoints(&model, cairn_plan_get_header(plan)->algorithm, seed,
+                                    cli_value(args, "picture"));
     cairn_plan_destroy(plan);
     cli_model_close(&model);
     return code;
+}
+
+static bool list_algorithms(uint32_t index, cli_named *out) {
+    const cairn_solver *solver = cairn_solver_list(index);
+    if (solver != NULL)
+        *out = (cli_named){solver->name, solver->summary};
+    return solver != NULL;
 }
 
 static const cli_option options[] = {
@@ -161,8 +187,10 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
     {"seed", 0, "N", "of algorithms that draw random numbers"},
-    {"output", 'o', "FILE", "write the plan: as text, or as JSON where FILE ends in .json"},
+    {"output", 'o', "FILE",
+     "write the plan: as text, or as JSON where FILE ends in .json; - prints it"},
     CLI_REPORT_OPTIONS,
+    {"picture", 0, "FILE", "draw the network, checkpoints in green, Chen's in red: .svg or .dot"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -176,5 +204,7 @@ const cli_command cli_command_plan = {
         "MODEL is a network of 'cairn zoo' or a graph file. Prints the predicted peak, the time\n"
         "and its overhead over plain training, and what holds the memory at the peak.",
     .options = options,
+    .list_title = "Algorithms",
+    .list = list_algorithms,
     .run = run,
 };

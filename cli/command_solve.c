@@ -28,6 +28,14 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
+    {"seed", 0, "N", "of algorithms that draw random numbers; 1 when absent"},
+    {"tree", 0, NULL, "acg: print the division tree"},
+    {"svg", 0, "FILE", "acg: draw the division tree"},
+    {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},
+    {"curve", 0, NULL, "chain: also print the cost for every budget"},
+    {"schedule", 0, NULL, "chain: also print the steps"},
+    {"release", 0, "HOW", "offload: memory of a moved tensor counts whole (default) or fractional"},
+    {"slots", 0, "N|exact", "offload-dynprog: memory is counted in N slots, or exactly"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -37,7 +45,10 @@ const cli_command cli_command_solve = {
     .least = 2,
     .most = 2,
     .summary = "solve one of the papers' abstract problems",
-    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}.",
+    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}.\n\n"
+               "PROBLEM is one of:\n"
+               "  acg   which tensors of a computation graph to keep (Feng and Huang); algorithms\n"
+               "        feng, pieces, feng-linear, chen and random",
     .options = options,
     .run = run,
 };

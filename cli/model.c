@@ -40,7 +40,9 @@ static bool parse_input(const cli_args *args, uint32_t out[3]) {
         out[i] = (uint32_t)value;
         c = end + 1;
     }
-    cli_usage_error(args, "--input must be a size such as 3x224x224, not \"%s\"", text);
+    cli_usage_error(
+        args, "--input must be a size such as 3x224x224, each number at most 1000000, not \"%s\"",
+        text);
     return false;
 }
 
@@ -57,12 +59,12 @@ static int read_options(const cli_args *args, cairn_plan_header *h) {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         uint64_t value;
         const char *text = cli_value(args, options[i].name);
-        if (!cli_number(args, options[i].name, 0, UINT32_MAX, 0, &value))
-            return CLI_USAGE;
-        if (text != NULL && value == 0) {
+        if (text != NULL && text[0] == '0' && text[strspn(text, "0")] == '\0') {
             fprintf(stderr, "cairn: --%s must be at least 1\n", options[i].name);
             return CLI_WRONG_INPUT;
         }
+        if (!cli_number(args, options[i].name, 1, UINT32_MAX, 0, &value))
+            return CLI_USAGE;
         uint32_t narrow = (uint32_t)value;
         memcpy((char *)h + options[i].offset, &narrow, sizeof narrow);
     }

@@ -15,9 +15,13 @@
 #define CAIRN_H
 
 #include "cairn/base.h"
+#include "cairn/acg.h"
+#include "cairn/chain.h"
 #include "cairn/cost.h"
+#include "cairn/dag.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
+#include "cairn/offload.h"
 #include "cairn/plan.h"
 #include "cairn/report.h"
 #include "cairn/sim.h"

@@ -3,7 +3,9 @@
 #ifndef CAIRN_REPORT_H
 #define CAIRN_REPORT_H
 
+#include "cairn/acg.h"
 #include "cairn/solve.h"
+#include "cairn/views.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +50,28 @@ CAIRN_API CAIRN_MUST cairn_status cairn_report_trace(const cairn_report *report,
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
                                                      const char *const *colors, bool whole,
                                                      cairn_text *out);
+
+/* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
+ * which may be NULL: one in green, one in red, what is in both in both. */
+CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
+                                                           const cairn_dag_view *view,
+                                                           const cairn_acg_result *green,
+                                                           const cairn_acg_result *red,
+                                                           cairn_text *out);
+
+/* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at
+ * 0. A curve with `joined` false is drawn as marks only. */
+typedef struct cairn_curve {
+    const char *name;
+    const double *x, *y;
+    uint32_t count;
+    bool joined;
+} cairn_curve;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_plot_svg(const cairn_allocator *allocator,
+                                                 const char *title, const char *x_label,
+                                                 const char *y_label, const cairn_curve *curves,
+                                                 uint32_t count, cairn_text *out);
 
 #ifdef __cplusplus
 }

@@ -15,13 +15,13 @@ typedef struct cairn_solve_options {
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
     uint64_t seed;                /* of algorithms that draw */
 } cairn_solve_options;
-#define CAIRN_SOLVE_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(cairn_solve_options) }
+#define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
 typedef struct cairn_solver {
     const char *name;
     const char *summary;
     cairn_goal goal;
+    bool budgeted; /* it looks at the budget: more memory may give a faster plan */
 } cairn_solver;
 
 /* Solver `index` of solvers.def, or NULL past the end. */

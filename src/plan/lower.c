@@ -20,6 +20,7 @@ typedef struct instance {
     uint32_t source;   /* of a fetched one: the instance that was offloaded */
     uint32_t previous; /* the instance of the same tensor before this */
     bool wanted, read; /* a result is wanted without being read */
+    bool stays;        /* to the end */
     bool offloaded;    /* a wanted fetch brings it back */
     /* while writing: */
     bool resident, going, coming;
@@ -36,10 +37,11 @@ typedef struct lowering {
     const cairn_costs *costs;
     const crn_decision *decisions;
     uint32_t count;
-    cairn_goal goal;
+    const cairn_id *given, *kept; /* tensors there at the start, and wanted at the end */
+    uint32_t given_count, kept_count;
     uint64_t budget;
     crn_arena *scratch;
-    cairn_plan_builder *builder;
+    cairn_plan_builder *builder; /* NULL: nothing is written, only measured */
 
     CRN_ARRAY(instance) instances;
     CRN_ARRAY(uint32_t) reads; /* instances read, decision by decision */
@@ -53,7 +55,7 @@ typedef struct lowering {
     CRN_ARRAY(storage) storages;
     CRN_ARRAY(uint32_t) leaving; /* offloaded instances still resident, oldest first */
     uint32_t first_leaving;
-    uint64_t live;
+    uint64_t live, peak;
 } lowering;
 
 /* ---- First pass: bind ---- */
@@ -104,12 +106,10 @@ static cairn_status bind(lowering *l) {
     CRN_TAKE(l->scratch, l->first_made, l->count + 1);
     CRN_TAKE(l->scratch, l->first_run, l->count);
     CRN_TAKE(l->scratch, l->dropped, l->count);
-    for (cairn_id t = 0; t < tensors; t++) {
-        cairn_role role = cairn_graph_tensor(l->graph, t)->role;
+    for (cairn_id t = 0; t < tensors; t++)
         l->current[t] = NO_INSTANCE;
-        if (role == CAIRN_INPUT || (role == CAIRN_LABEL && l->goal == CAIRN_TRAIN))
-            CRN_TRY(add_instance(l, t, TO_THE_END));
-    }
+    for (uint32_t i = 0; i < l->given_count; i++)
+        CRN_TRY(add_instance(l, l->given[i], TO_THE_END));
     for (uint32_t d = 0; d < l->count; d++) {
         l->first_read[d] = l->reads.length;
         l->first_made[d] = l->instances.length;
@@ -127,7 +127,7 @@ static void want(lowering *l, uint32_t read, uint32_t d) {
         return; /* read before it is made: the simulator will say so */
     instance *i = &l->instances.data[read];
     i->wanted = i->read = true;
-    if (i->last_use == i->made || i->last_use < d)
+    if (!i->stays && (i->last_use == i->made || i->last_use < d))
         i->last_use = d;
 }
 
@@ -138,14 +138,14 @@ static bool makes_something_wanted(const lowering *l, uint32_t d) {
     return false;
 }
 
-/* Results stay: the loss and the output. */
-static void want_results(lowering *l) {
-    cairn_graph_summary summary;
-    cairn_graph_summarize(l->graph, &summary);
-    cairn_id result = l->goal == CAIRN_TRAIN ? summary.loss : summary.output;
-    if (result != CAIRN_NONE && l->current[result] != NO_INSTANCE) {
-        l->instances.data[l->current[result]].wanted = true;
-        l->instances.data[l->current[result]].last_use = TO_THE_END;
+/* What is wanted at the end stays. */
+static void want_kept(lowering *l) {
+    for (uint32_t k = 0; k < l->kept_count; k++) {
+        uint32_t last = l->current[l->kept[k]];
+        if (last == NO_INSTANCE)
+            continue;
+        l->instances.data[last].wanted = l->instances.data[last].stays = true;
+        l->instances.data[last].last_use = TO_THE_END;
     }
 }
 
@@ -162,7 +162,7 @@ static bool keep_earlier_result(lowering *l, uint32_t d) {
     if (result == NO_INSTANCE)
         return false;
     instance *earlier = &l->instances.data[l->instances.data[result].previous];
-    earlier->wanted = true;
+    earlier->wanted = earlier->stays = true;
     earlier->last_use = TO_THE_END;
     return true;
 }
@@ -173,7 +173,7 @@ static uint32_t moved(const lowering *l, uint32_t d) {
 }
 
 static void sweep(lowering *l) {
-    want_results(l);
+    want_kept(l);
     for (uint32_t d = l->count; d-- > 0;) {
         uint32_t read = moved(l, d);
         switch (l->decisions[d].kind) {
@@ -201,6 +201,8 @@ static void sweep(lowering *l) {
 
 static cairn_status emit(lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
+    if (l->builder == NULL)
+        return CAIRN_OK;
     return cairn_plan_builder_add(l->builder, step);
 }
 
@@ -334,6 +336,7 @@ static cairn_status write_run(lowering *l, uint32_t d) {
             need -= crn_align(cairn_costs_bytes(l->costs, op->outputs[pair.output]));
     }
     CRN_TRY(make_room(l, need, d));
+    l->peak = CRN_MAX(l->peak, l->live + need);
     CRN_TRY(emit(l, CAIRN_RUN, id, inplace));
     uint32_t made = l->first_made[d];
     for (uint32_t i = 0; i < op->output_count; i++) {
@@ -401,7 +404,7 @@ static cairn_status index_deaths(lowering *l) {
         l->dying[d] = NO_INSTANCE;
     for (uint32_t i = l->instances.length; i-- > 0;) {
         uint32_t last = l->instances.data[i].last_use;
-        if (last == TO_THE_END && l->instances.data[i].wanted)
+        if (l->instances.data[i].stays)
             continue;
         uint32_t slot =
             last == TO_THE_END ? l->count : last; /* slot `count`: dead from the start */
@@ -421,6 +424,7 @@ static cairn_status bury(lowering *l, uint32_t slot) {
 static cairn_status write_steps(lowering *l) {
     for (uint32_t i = 0; i < l->first_made[0]; i++)
         CRN_TRY(settle(l, i, NO_INSTANCE));
+    l->peak = l->live;
     CRN_TRY(bury(l, l->count));
     for (uint32_t d = 0; d < l->count; d++) {
         if (l->dropped[d])
@@ -440,6 +444,26 @@ static cairn_status lower(lowering *l) {
     return write_steps(l);
 }
 
+/* What a whole plan starts and ends with. */
+static cairn_status find_ends(lowering *l, cairn_goal goal) {
+    cairn_graph_summary summary;
+    cairn_graph_summarize(l->graph, &summary);
+    uint32_t tensors = cairn_graph_tensor_count(l->graph);
+    cairn_id *given, *kept;
+    CRN_TAKE(l->scratch, given, tensors);
+    CRN_TAKE(l->scratch, kept, 1);
+    for (cairn_id t = 0; t < tensors; t++) {
+        cairn_role role = cairn_graph_tensor(l->graph, t)->role;
+        if (role == CAIRN_INPUT || (role == CAIRN_LABEL && goal == CAIRN_TRAIN))
+            given[l->given_count++] = t;
+    }
+    kept[0] = goal == CAIRN_TRAIN ? summary.loss : summary.output;
+    l->given = given;
+    l->kept = kept;
+    l->kept_count = kept[0] != CAIRN_NONE;
+    return CAIRN_OK;
+}
+
 cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
                        const crn_schedule *schedule, cairn_goal goal, uint64_t budget,
                        cairn_plan **out, cairn_error *err) {
@@ -447,11 +471,12 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena scratch;
     crn_arena_init(&scratch, &allocator);
-    lowering l = {.graph = graph, .costs = costs, .goal = goal, .budget = budget};
+    lowering l = {.graph = graph, .costs = costs, .budget = budget, .scratch = &scratch};
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
-    l.scratch = &scratch;
     cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
+    if (status == CAIRN_OK)
+        status = find_ends(&l, goal);
     if (status == CAIRN_OK)
         status = lower(&l);
     if (status == CAIRN_OK) {
@@ -462,4 +487,25 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     cairn_plan_builder_destroy(l.builder);
     crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs,
+                              const crn_part *part, crn_arena *scratch, crn_part_cost *out) {
+    lowering l = {.graph = graph, .costs = costs, .scratch = scratch};
+    l.decisions = part->decisions;
+    l.count = part->count;
+    l.given = part->given;
+    l.given_count = part->given_count;
+    l.kept = part->wanted;
+    l.kept_count = part->wanted_count;
+    CRN_TRY(lower(&l));
+    *out = (crn_part_cost){.peak = l.peak, .left = l.live};
+    for (uint32_t d = 0; d < part->count; d++) {
+        uint32_t implementations;
+        const cairn_implementation *list =
+            cairn_costs_op(costs, part->decisions[d].id, &implementations);
+        if (!l.dropped[d] && implementations > 0)
+            out->time = crn_add_time(out->time, list[0].time_ns);
+    }
+    return CAIRN_OK;
 }

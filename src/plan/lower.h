@@ -52,4 +52,24 @@ CAIRN_MUST cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *c
                                   const crn_schedule *schedule, cairn_goal goal, uint64_t budget,
                                   cairn_plan **out, cairn_error *err);
 
+/* A part of a schedule by itself, with `given` tensors there at its start and `wanted` ones at its
+ * end: the most memory it takes, what is left at its end (both with the given and wanted counted),
+ * and the time of its runs. What it says is what crn_lower() makes of the part, or more. */
+typedef struct crn_part {
+    const crn_decision *decisions;
+    uint32_t count;
+    const cairn_id *given, *wanted;
+    uint32_t given_count, wanted_count;
+} crn_part;
+
+typedef struct crn_part_cost {
+    uint64_t peak, left;
+    int64_t time;
+} crn_part_cost;
+
+/* `scratch` is used and not given back. O(decisions + reads + tensors). */
+CAIRN_MUST cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs,
+                                         const crn_part *part, crn_arena *scratch,
+                                         crn_part_cost *out);
+
 #endif

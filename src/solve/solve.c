@@ -10,13 +10,13 @@
 #define MOST_ROUNDS 8
 
 static const cairn_solver solvers[] = {
-#define X(identifier, name, goal, summary) {name, summary, goal},
+#define X(identifier, name, goal, budgeted, summary) {name, summary, goal, budgeted},
 #include "solve/solvers.def"
 #undef X
 };
 
 static cairn_status (*const functions[])(const crn_problem *problem, crn_schedule *schedule) = {
-#define X(identifier, name, goal, summary) crn_solve_##identifier,
+#define X(identifier, name, goal, budgeted, summary) crn_solve_##identifier,
 #include "solve/solvers.def"
 #undef X
 };

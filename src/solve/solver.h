@@ -19,7 +19,7 @@ typedef struct crn_problem {
     cairn_error *err;
 } crn_problem;
 
-#define X(identifier, name, goal, summary)                                                         \
+#define X(identifier, name, goal, budgeted, summary)                                               \
     CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
                                                    crn_schedule *schedule);
 #include "solve/solvers.def"

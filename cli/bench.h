@@ -1,0 +1,29 @@
+/* bench.h: what the benches share. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli.h"
+
+/* The benches; each returns an exit code. */
+#define X(identifier, name, summary) int cli_bench_##identifier(const cli_args *args);
+#include "benches.def"
+#undef X
+
+/* Begin a JSON line: {"bench": NAME, "commit": ..., "machine": ..., and no end; the bench goes on
+ * with ", ...}" itself. */
+void cli_bench_line(const char *name);
+
+/* Nanoseconds of a clock that only goes forward. */
+int64_t cli_clock(void);
+
+/* A network of paper 000 with what its table 2 says of it, in MB; 0: not applicable there. */
+typedef struct cli_paper_row {
+    const char *network;
+    uint32_t batch, size; /* of the input, square */
+    uint32_t regular, random, chen, feng;
+} cli_paper_row;
+
+/* Row `index`, or NULL past the end. */
+const cli_paper_row *cli_paper_table2(uint32_t index);
+
+#endif

@@ -1,0 +1,128 @@
+/* bench_table2.c: table 2 of paper 000, from the simulator: memory of a training step beyond the
+ * stationary part, for regular training and for each checkpoint search, beside the paper's own
+ * columns. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const algorithms[] = {"none", "random", "chen", "feng", "pieces"};
+#define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
+
+typedef struct network {
+    cairn_graph *graph;
+    cairn_costs *costs;
+} network;
+
+static cairn_status open_network(const cli_paper_row *row, network *out, cairn_error *err) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    options.batch = row->batch;
+    options.input[0] = 3;
+    options.input[1] = options.input[2] = row->size;
+    cairn_machine machine;
+    cairn_graph *forward = NULL;
+    *out = (network){NULL, NULL};
+    cairn_status status = cairn_zoo_build(NULL, row->network, &options, &forward, err);
+    if (status == CAIRN_OK)
+        status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
+    if (status == CAIRN_OK)
+        status = cairn_machine_find("v100", &machine, err);
+    if (status == CAIRN_OK)
+        status = cairn_costs_analytic(out->graph, &machine, &out->costs, err);
+    cairn_graph_destroy(forward);
+    return status;
+}
+
+/* The simulated peak and time of one algorithm; a peak of 0: it does not apply. */
+static cairn_status measure(const network *net, const char *algorithm, uint64_t *peak,
+                            int64_t *time, cairn_error *err) {
+    cairn_plan *plan = NULL;
+    cairn_sim *sim = NULL;
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.seed = 1;
+    *peak = 0;
+    *time = 0;
+    cairn_status status = cairn_solve(net->graph, net->costs, algorithm, &options, &plan, err);
+    if (status == CAIRN_EINVAL)
+        return CAIRN_OK;
+    if (status == CAIRN_OK)
+        status = cairn_simulate(net->graph, net->costs, plan, NULL, &sim, err);
+    if (status == CAIRN_OK) {
+        *peak = cairn_sim_result(sim)->peak_bytes;
+        *time = cairn_sim_result(sim)->time_ns;
+    }
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    return status;
+}
+
+static void print_mib(uint64_t bytes) {
+    if (bytes == 0)
+        printf("      -");
+    else
+        printf(" %6llu", (unsigned long long)((bytes + (1u << 19)) >> 20));
+}
+
+static void print_mb(uint32_t mb) {
+    if (mb == 0)
+        printf("     -");
+    else
+        printf(" %5u", mb);
+}
+
+static void print_row(const cli_paper_row *row, const uint64_t *peaks, const int64_t *times) {
+    printf("%-13s %5u |", row->network, row->batch);
+    for (size_t i = 0; i < ALGORITHMS; i++)
+        print_mib(peaks[i]);
+    printf(" %4.0f%% %4.0f%% %5.0f%% |", 100.0 - 100.0 * (double)peaks[3] / (double)peaks[0],
+           100.0 - 100.0 * (double)peaks[4] / (double)peaks[0],
+           100.0 * (double)times[3] / (double)times[0] - 100.0);
+    print_mb(row->regular);
+    print_mb(row->random);
+    print_mb(row->chen);
+    print_mb(row->feng);
+    printf(" %4.0f%%\n", 100.0 - 100.0 * row->feng / row->regular);
+}
+
+static void print_json(const cli_paper_row *row, const uint64_t *peaks, const int64_t *times) {
+    cli_bench_line("table2");
+    printf(", \"network\": \"%s\", \"batch\": %u", row->network, row->batch);
+    for (size_t i = 0; i < ALGORITHMS; i++) {
+        if (peaks[i] == 0)
+            printf(", \"%s_bytes\": null, \"%s_ns\": null", algorithms[i], algorithms[i]);
+        else
+            printf(", \"%s_bytes\": %llu, \"%s_ns\": %lld", algorithms[i],
+                   (unsigned long long)peaks[i], algorithms[i], (long long)times[i]);
+    }
+    printf(", \"paper_regular_mb\": %u, \"paper_random_mb\": %u, \"paper_chen_mb\": %u, "
+           "\"paper_feng_mb\": %u}\n",
+           row->regular, row->random, row->chen, row->feng);
+}
+
+int cli_bench_table2(const cli_args *args) {
+    const cli_paper_row *row;
+    bool json = cli_flag(args, "json");
+    if (!json)
+        printf("%-20s| simulated, MiB: peak of what a plan controls            | paper, MB\n"
+               "%-13s %5s |%7s%7s%7s%7s%7s%6s%6s%7s |%6s%6s%6s%6s%6s\n",
+               "", "network", "batch", "none", "random", "chen", "feng", "pieces", "cut", "cut",
+               "time", "reg.", "rand.", "chen", "ours", "cut");
+    for (uint32_t i = 0; (row = cli_paper_table2(i)) != NULL; i++) {
+        network net;
+        cairn_error err = {0};
+        uint64_t peaks[ALGORITHMS];
+        int64_t times[ALGORITHMS];
+        cairn_status status = open_network(row, &net, &err);
+        for (size_t a = 0; a < ALGORITHMS && status == CAIRN_OK; a++)
+            status = measure(&net, algorithms[a], &peaks[a], &times[a], &err);
+        cairn_costs_destroy(net.costs);
+        cairn_graph_destroy(net.graph);
+        if (status != CAIRN_OK)
+            return cli_fail(status, &err);
+        if (json)
+            print_json(row, peaks, times);
+        else
+            print_row(row, peaks, times);
+    }
+    return CLI_DONE;
+}

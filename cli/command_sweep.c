@@ -1,0 +1,249 @@
+/* command_sweep.c: `cairn sweep MODEL`: memory against time for every algorithm, as table, CSV and
+ * picture. Algorithms that look at a budget get a row of them; the others give one point each. */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_POINTS 64
+#define MOST_CURVES 32
+
+typedef struct point {
+    uint64_t budget; /* 0: none was given */
+    uint64_t peak, arena;
+    int64_t time;
+} point;
+
+typedef struct curve {
+    const cairn_solver *solver;
+    point points[MOST_POINTS];
+    uint32_t count;
+    uint64_t floor; /* the smallest budget that would do, where one did not; else 0 */
+    char floor_op[128];
+} curve;
+
+typedef struct sweep {
+    const cli_args *args;
+    const cli_model *model;
+    uint64_t none_arena;
+    int64_t none_time;
+    curve *curves;
+    uint32_t count;
+} sweep;
+
+static void show_progress(const sweep *s, const char *algorithm, uint32_t percent) {
+    if (isatty(STDERR_FILENO) && !cli_flag(s->args, "json"))
+        fprintf(stderr, "\r%-20s %3u%%  ", algorithm, percent);
+}
+
+static void clear_progress(const sweep *s) {
+    if (isatty(STDERR_FILENO) && !cli_flag(s->args, "json"))
+        fprintf(stderr, "\r%30s\r", "");
+}
+
+/* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
+static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_plan *plan = NULL;
+    cairn_report *report = NULL;
+    options.budget_bytes = budget;
+    options.machine = &s->model->machine;
+    options.seed = 1;
+    cairn_status status =
+        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &plan, err);
+    if (status == CAIRN_OK)
+        status = cairn_report_create(s->model->graph, s->model->costs, plan, &s->model->machine, 0,
+                                     &report, err);
+    if (status == CAIRN_OK && c->count < MOST_POINTS) {
+        const cairn_sim_summary *result = cairn_sim_result(report->sim);
+        c->points[c->count++] =
+            (point){budget, result->peak_bytes, report->arena_bytes, result->time_ns};
+    }
+    if (status == CAIRN_INFEASIBLE) {
+        c->floor = err->smallest_budget;
+        snprintf(c->floor_op, sizeof c->floor_op, "%s", err->name);
+    }
+    cairn_report_destroy(report);
+    cairn_plan_destroy(plan);
+    return status;
+}
+
+/* From all that none needs downwards, and the floor itself where a budget is below it. */
+static cairn_status sweep_budgets(const sweep *s, curve *c, uint32_t step, cairn_error *err) {
+    for (uint32_t percent = 100; percent >= step; percent -= step) {
+        show_progress(s, c->solver->name, 100 - percent);
+        cairn_status status = try_budget(s, c, s->none_arena / 100 * percent, err);
+        if (status == CAIRN_INFEASIBLE) {
+            status = try_budget(s, c, c->floor, err);
+            return status == CAIRN_INFEASIBLE ? CAIRN_OK : status;
+        }
+        if (status != CAIRN_OK)
+            return status;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < MOST_CURVES; i++) {
+        if (solver->goal != CAIRN_TRAIN)
+            continue;
+        curve *c = &s->curves[s->count];
+        *c = (curve){.solver = solver};
+        show_progress(s, solver->name, 0);
+        cairn_status status =
+            solver->budgeted ? sweep_budgets(s, c, step, err) : try_budget(s, c, 0, err);
+        if (status != CAIRN_OK && status != CAIRN_EINVAL && status != CAIRN_INFEASIBLE)
+            return status;
+        s->count += c->count > 0;
+        if (strcmp(solver->name, "none") == 0 && c->count > 0) {
+            s->none_arena = c->points[0].arena;
+            s->none_time = c->points[0].time;
+        }
+    }
+    return CAIRN_OK;
+}
+
+static double percent_of(double part, double whole) {
+    return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+static void print_table(const sweep *s) {
+    printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
+           cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
+    printf("%-16s %8s %12s %8s %12s %9s\n", "algorithm", "budget", "memory", "of none", "time",
+           "overhead");
+    for (uint32_t k = 0; k < s->count; k++) {
+        const curve *c = &s->curves[k];
+        for (uint32_t i = 0; i < c->count; i++) {
+            char budget[16] = "";
+            if (c->points[i].budget > 0)
+                snprintf(budget, sizeof budget, "%.0f%%",
+                         percent_of((double)c->points[i].budget, (double)s->none_arena));
+            printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%%\n", c->solver->name, budget,
+                   cli_bytes(c->points[i].arena),
+                   percent_of((double)c->points[i].arena, (double)s->none_arena),
+                   cli_time(c->points[i].time),
+                   percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time));
+        }
+        if (c->floor > 0)
+            printf("%-16s cannot do with less than %s (%.1f%%), set by op %s\n", c->solver->name,
+                   cli_bytes(c->floor), percent_of((double)c->floor, (double)s->none_arena),
+                   c->floor_op);
+    }
+}
+
+static void print_json(const sweep *s) {
+    for (uint32_t k = 0; k < s->count; k++) {
+        const curve *c = &s->curves[k];
+        for (uint32_t i = 0; i < c->count; i++)
+            printf("{\"model\": \"%s\", \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
+                   "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, \"time_ns\": %lld}\n",
+                   cairn_graph_name(s->model->graph), c->solver->name,
+                   (unsigned long long)c->points[i].budget, (unsigned long long)c->points[i].peak,
+                   (unsigned long long)c->points[i].arena, (long long)c->points[i].time);
+    }
+}
+
+static int write_csv(const sweep *s, const char *path) {
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        fprintf(stderr, "cairn: cannot write %s\n", path);
+        return CLI_SYSTEM;
+    }
+    fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,time_ns\n");
+    for (uint32_t k = 0; k < s->count; k++)
+        for (uint32_t i = 0; i < s->curves[k].count; i++) {
+            const point *p = &s->curves[k].points[i];
+            fprintf(file, "%s,%llu,%llu,%llu,%lld\n", s->curves[k].solver->name,
+                    (unsigned long long)p->budget, (unsigned long long)p->peak,
+                    (unsigned long long)p->arena, (long long)p->time);
+        }
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed) {
+        fprintf(stderr, "cairn: cannot write %s\n", path);
+        remove(path);
+        return CLI_SYSTEM;
+    }
+    return CLI_DONE;
+}
+
+static int write_svg(const sweep *s, const char *path) {
+    static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
+    cairn_curve curves[MOST_CURVES];
+    for (uint32_t k = 0; k < s->count; k++) {
+        const curve *c = &s->curves[k];
+        for (uint32_t i = 0; i < c->count; i++) {
+            x[k][i] = percent_of((double)c->points[i].arena, (double)s->none_arena);
+            y[k][i] = percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time);
+        }
+        curves[k] = (cairn_curve){c->solver->name, x[k], y[k], c->count, c->solver->budgeted};
+    }
+    char title[320];
+    int used = snprintf(title, sizeof title, "%.60s: memory against time",
+                        cairn_graph_name(s->model->graph));
+    for (uint32_t k = 0; k < s->count && used > 0 && (size_t)used < sizeof title; k++)
+        if (s->curves[k].floor > 0)
+            used += snprintf(title + used, sizeof title - (size_t)used,
+                             "; %s needs %.1f%% for %.80s", s->curves[k].solver->name,
+                             percent_of((double)s->curves[k].floor, (double)s->none_arena),
+                             s->curves[k].floor_op);
+    cairn_text text;
+    cairn_status status = cairn_plot_svg(NULL, title, "memory, % of plain training",
+                                         "overhead in time, %", curves, s->count, &text);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}
+
+static int show(const sweep *s) {
+    int code = CLI_DONE;
+    if (cli_flag(s->args, "json"))
+        print_json(s);
+    else
+        print_table(s);
+    if (cli_value(s->args, "csv") != NULL)
+        code = write_csv(s, cli_value(s->args, "csv"));
+    if (code == CLI_DONE && cli_value(s->args, "svg") != NULL)
+        code = write_svg(s, cli_value(s->args, "svg"));
+    return code;
+}
+
+static int run(const cli_args *args) {
+    cli_model model;
+    uint64_t step;
+    if (!cli_number(args, "step", 2, 50, 10, &step))
+        return CLI_USAGE;
+    int code = cli_model_open(args, cli_positional(args, 0), &model);
+    if (code != CLI_DONE)
+        return code;
+    cairn_error err = {0};
+    sweep s = {.args = args, .model = &model, .curves = calloc(MOST_CURVES, sizeof(curve))};
+    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : sweep_all(&s, (uint32_t)step, &err);
+    clear_progress(&s);
+    code = status == CAIRN_OK ? show(&s) : cli_fail(status, &err);
+    free(s.curves);
+    cli_model_close(&model);
+    return code;
+}
+
+static const cli_option options[] = {
+    CLI_MODEL_OPTIONS,
+    CLI_COST_OPTIONS,
+    {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
+    {"csv", 0, "FILE", "write the points"},
+    {"svg", 0, "FILE", "draw memory against time"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command cli_command_sweep = {
+    .name = "sweep",
+    .arguments = "MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "memory against time, for every algorithm",
+    .details =
+        "Shows what half of the memory costs, what a third costs, and which op sets the floor.",
+    .options = options,
+    .run = run,
+};

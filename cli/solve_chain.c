@@ -1,0 +1,170 @@
+/* solve_chain.c: `cairn solve chain FILE`, recomputation on a chain under a budget. */
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct request {
+    const char *algorithm;
+    bool json, schedule;
+    cli_size budget;
+    cairn_chain_options options;
+} request;
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void print_step(cairn_chain_step step, const char *quote) {
+    static const char *const marks[] = {"F", "B", "-f"};
+    printf("%s%s%" PRIu32 "%s", quote, marks[step.kind], step.layer, quote);
+}
+
+static void print_json(const request *r, uint32_t index, const cairn_chain_solution *s,
+                       int64_t spent) {
+    printf("{\"case\":%" PRIu32, index);
+    if (s->feasible)
+        printf(",\"cost\":%" PRId64 ",\"peak\":%" PRIu64, s->cost, s->peak);
+    else
+        printf(",\"cost\":null,\"peak\":null");
+    printf(",\"min_budget\":%" PRIu64 ",\"solve_ns\":%" PRId64, s->min_budget, spent);
+    if (s->feasible && s->bracketed)
+        printf(",\"lower_bound\":%" PRId64, s->lower_bound);
+    if (r->schedule) {
+        printf(",\"schedule\":%s", s->feasible ? "[" : "null");
+        for (size_t i = 0; i < s->step_count; i++) {
+            fputs(i > 0 ? "," : "", stdout);
+            print_step(s->steps[i], "\"");
+        }
+        fputs(s->feasible ? "]" : "", stdout);
+    }
+    if (r->options.curve) {
+        printf(",\"curve\":[");
+        for (size_t i = 0; i < s->curve_count; i++)
+            printf("%s[%" PRIu64 ",%" PRId64 "]", i > 0 ? "," : "", s->curve[i].budget,
+                   s->curve[i].cost);
+        putchar(']');
+    }
+    printf("}\n");
+}
+
+static void print_row(uint32_t index, const cairn_chain_problem *p, const cairn_chain_solution *s,
+                      int64_t spent) {
+    char cost[32] = "-", peak[32] = "-", bound[48] = "";
+    if (s->feasible) {
+        snprintf(cost, sizeof cost, "%" PRId64, s->cost);
+        snprintf(peak, sizeof peak, "%" PRIu64, s->peak);
+    }
+    if (s->feasible && s->bracketed)
+        snprintf(bound, sizeof bound, "  at least %" PRId64, s->lower_bound);
+    printf("%5" PRIu32 " %6" PRIu32 " %14" PRIu64 " %14s %14s %14" PRIu64 " %10s%s\n", index,
+           p->layers, p->budget, cost, peak, s->min_budget, cli_time(spent), bound);
+}
+
+static void print_details(const request *r, const cairn_chain_solution *s) {
+    if (r->schedule && s->feasible) {
+        printf("  schedule:");
+        for (size_t i = 0; i < s->step_count; i++) {
+            putchar(' ');
+            print_step(s->steps[i], "");
+        }
+        putchar('\n');
+    }
+    if (r->options.curve)
+        printf("  %14s %14s\n", "from budget", "cost");
+    for (size_t i = 0; r->options.curve && i < s->curve_count; i++)
+        printf("  %14" PRIu64 " %14" PRId64 "\n", s->curve[i].budget, s->curve[i].cost);
+}
+
+static int solve_case(const request *r, const cairn_chain_problem *given, uint32_t index,
+                      bool *fits, uint64_t *min_budget) {
+    cairn_chain_problem problem = *given;
+    if (r->budget.given)
+        problem.budget = r->budget.bytes;
+    const cairn_chain_solution *solution;
+    cairn_error err = {0};
+    int64_t start = now_ns();
+    cairn_status status =
+        cairn_chain_solve(NULL, &problem, r->algorithm, &r->options, &solution, &err);
+    int64_t spent = now_ns() - start;
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    if (r->json) {
+        print_json(r, index, solution, spent);
+    } else {
+        print_row(index, &problem, solution, spent);
+        print_details(r, solution);
+    }
+    *fits = solution->feasible;
+    *min_budget = solution->min_budget;
+    cairn_chain_solution_destroy(solution);
+    return CLI_DONE;
+}
+
+/* Exit status 3 where no case at all has a schedule within its budget. */
+static int solve_all(const request *r, const cairn_chain_cases *cases) {
+    uint32_t count = cairn_chain_cases_count(cases);
+    bool any = false;
+    uint64_t min_budget = 0;
+    if (!r->json)
+        printf("%5s %6s %14s %14s %14s %14s %10s\n", "case", "layers", "budget", "cost", "peak",
+               "min budget", "time");
+    for (uint32_t i = 0; i < count; i++) {
+        bool fits = false;
+        int code = solve_case(r, cairn_chain_cases_at(cases, i), i, &fits, &min_budget);
+        if (code != CLI_DONE)
+            return code;
+        any = any || fits;
+    }
+    if (any)
+        return CLI_DONE;
+    cairn_error err = {.status = CAIRN_INFEASIBLE, .smallest_budget = min_budget};
+    if (count == 1)
+        snprintf(err.message, sizeof err.message,
+                 "nothing fits the budget; the smallest one that would do is %" PRIu64, min_budget);
+    else
+        snprintf(err.message, sizeof err.message, "nothing fits the budget in any of the %u cases",
+                 (unsigned)count);
+    return cli_fail(CAIRN_INFEASIBLE, &err);
+}
+
+static bool known_algorithm(const char *name) {
+    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++)
+        if (strcmp(a->name, name) == 0)
+            return true;
+    return false;
+}
+
+int cli_solve_chain(const cli_args *args);
+
+int cli_solve_chain(const cli_args *args) {
+    request r = {.algorithm = cli_value(args, "algorithm"),
+                 .json = cli_flag(args, "json"),
+                 .schedule = cli_flag(args, "schedule"),
+                 .options = CAIRN_CHAIN_OPTIONS_INIT};
+    r.options.curve = cli_flag(args, "curve");
+    if (!cli_size_value(args, "budget", &r.budget))
+        return CLI_USAGE;
+    if (r.budget.percent)
+        return cli_usage_error(args, "--budget of a chain is a number, not a percentage");
+    if (r.algorithm != NULL && !known_algorithm(r.algorithm))
+        return cli_usage_error(args, "there is no algorithm \"%s\" for chains", r.algorithm);
+    const char *path = cli_positional(args, 1);
+    cairn_error err = {0};
+    cairn_text text;
+    cairn_status status = cairn_text_load(NULL, path, &text, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    cairn_chain_cases *cases;
+    status = cairn_chain_cases_read(NULL, text.data, text.length, path, &cases, &err);
+    cairn_text_release(&text);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = solve_all(&r, cases);
+    cairn_chain_cases_destroy(cases);
+    return code;
+}

@@ -1,0 +1,109 @@
+/* chain_precise.c: least cost among nested schedules (Butt, "precise"), exact, for every budget.
+ *
+ * C(i,j,m): f_i is resident and not counted in m, b_j is there and counted; obtain b_i.
+ *
+ *     C(i,i+1,m) = B_i                       if b_i + b_{i+1} fits in m
+ *     C(i,j,m)   = min over i < k < j of     F_{i+1} + .. + F_k + C(k,j,m - f_k) + C(i,k,m)
+ *                                            if b_j and the sweep F_{i+1} .. F_k fit in m
+ *
+ *      i          k            j
+ *      f_i ~~~~~> f_k          b_j
+ *                 [---C(k,j)---]        first, f_k being kept,
+ *      [--C(i,k)--]                     then with all the memory again
+ *
+ * This is the chain of pieces of piece_chain.h with no way of keeping: piece a is F_{a+1} and B_a,
+ * its leaf runs nothing again, and "checkpoint j" is k. No buckets: the cost is a step function of
+ * m. Long chains have it thinned; a second table thinned downwards then gives a lower bound.
+ *
+ * O(N^3 p) time for step functions of p points. */
+#include "solve/chain_solve.h"
+
+static crn_piece piece_of(const cairn_chain_problem *problem, uint32_t a) {
+    const uint64_t *f = problem->forward_sizes, *b = problem->backward_sizes;
+    crn_piece piece = {.input_bytes = f[a], .gradient_bytes = b[a]};
+    piece.again.backward_peak = b[a] + b[a + 1];
+    piece.again.backward_time = problem->backward_costs[a];
+    if (a < problem->layers) {
+        piece.forward_time = problem->forward_costs[a + 1];
+        piece.discard_peak = f[a + 1];
+        piece.pass_peak = f[a] + f[a + 1];
+    }
+    return piece;
+}
+
+/* Exact up to about 120 layers; the number of sums is about N^3 / 6. */
+uint32_t crn_chain_nested_points(uint32_t layers) {
+    uint64_t cube = (uint64_t)layers * layers * layers / 6 + 1;
+    uint64_t points = (uint64_t)2000000000 / cube;
+    return layers <= 120 ? 0 : (uint32_t)CRN_MAX(points, 8);
+}
+
+cairn_status crn_chain_nested_solve(crn_chain_job *job, uint64_t budget, uint32_t max_points,
+                                    bool downwards, crn_chain_nested *out) {
+    const cairn_chain_problem *problem = job->problem;
+    if (problem->layers + 1 > CRN_PIECE_MOST)
+        return crn_fail(job->err, CAIRN_EINVAL,
+                        "the chain has %u layers; this algorithm takes at most %u", problem->layers,
+                        CRN_PIECE_MOST - 1);
+    uint64_t input = problem->forward_sizes[0];
+    crn_piece *pieces;
+    CRN_TAKE(job->arena, pieces, problem->layers + 1);
+    for (uint32_t a = 0; a <= problem->layers; a++)
+        pieces[a] = piece_of(problem, a);
+    out->chain = (crn_piece_chain){pieces, problem->layers + 1,
+                                   problem->backward_sizes[problem->layers + 1]};
+    CRN_TRY(crn_piece_check(&out->chain, job->err));
+    crn_piece_options options = {.max_points = max_points, .downwards = downwards};
+    options.memory = budget == UINT64_MAX ? budget : budget > input ? budget - input : 0;
+    CRN_TRY(crn_piece_solve(&out->chain, &options, job->arena, &out->table));
+    out->floor = input + crn_piece_least_memory(out->table);
+    return CAIRN_OK;
+}
+
+cairn_status crn_chain_nested_steps(const crn_chain_nested *nested, uint32_t first, uint32_t last,
+                                    uint64_t memory, crn_arena *arena, crn_chain_steps *out) {
+    crn_piece_nodes nodes = {0};
+    CRN_TRY(crn_piece_schedule(nested->table, first, last, memory, arena, &nodes));
+    for (uint32_t i = 0; i < nodes.length; i++) {
+        crn_piece_node node = nodes.data[i];
+        if (node.kind == CRN_PIECE_LEAF)
+            CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_BACKWARD, node.first));
+        else
+            CRN_TRY(crn_chain_sweep(arena, out, node.first, node.choice));
+    }
+    return CAIRN_OK;
+}
+
+/* The cost that no nested schedule within the budget can beat. */
+static cairn_status find_lower_bound(crn_chain_job *job, uint32_t max_points, uint64_t memory,
+                                     int64_t *out) {
+    crn_chain_nested lower;
+    CRN_TRY(crn_chain_nested_solve(job, job->budget, max_points, true, &lower));
+    *out = crn_curve_at(crn_piece_curve(lower.table), memory);
+    return CAIRN_OK;
+}
+
+cairn_status crn_chain_precise(crn_chain_job *job, crn_chain_answer *answer) {
+    uint32_t max_points = job->options.max_points;
+    if (max_points == 0)
+        max_points = crn_chain_nested_points(job->problem->layers);
+    crn_chain_nested nested;
+    uint64_t budget = job->options.curve ? UINT64_MAX : job->budget;
+    CRN_TRY(crn_chain_nested_solve(job, budget, max_points, false, &nested));
+    uint64_t input = job->problem->forward_sizes[0];
+    answer->min_budget = nested.floor;
+    answer->feasible = nested.floor <= job->budget;
+    answer->has_curve = true;
+    crn_curve curve = crn_piece_curve(nested.table);
+    for (uint32_t i = 0; job->options.curve && i < curve.count; i++)
+        CRN_PUSH(job->arena, answer->curve,
+                 ((cairn_chain_point){input + curve.points[i].memory, curve.points[i].cost}));
+    if (!answer->feasible)
+        return CAIRN_OK;
+    uint64_t memory = job->budget - input;
+    answer->bracketed = crn_piece_thinned(nested.table);
+    if (answer->bracketed)
+        CRN_TRY(find_lower_bound(job, max_points, memory, &answer->lower_bound));
+    return crn_chain_nested_steps(&nested, 0, job->problem->layers, memory, job->arena,
+                                  &answer->steps);
+}

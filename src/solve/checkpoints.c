@@ -1,0 +1,113 @@
+/* checkpoints.c: the checkpoint searches on a network: what a search keeps becomes a schedule.
+ *
+ *     graph -> vertex-weighted DAG -> checkpoints -> segments of forward ops -> schedule
+ *
+ * Take the checkpoints away: what is still connected is a segment, and is run again as one just
+ * before its backward. What the search's objective does not know, the schedule and the lowering
+ * mend: the segment that the backward pass starts with is not run again, a checkpoint that nothing
+ * reads is not kept, an op whose result is a checkpoint keeps its internals (pooling indices,
+ * statistics) with it. */
+#include "cairn/acg.h"
+#include "cairn/views.h"
+#include "solve/solver.h"
+
+static uint32_t find_root(uint32_t *parent, uint32_t v) {
+    while (parent[v] != v) {
+        parent[v] = parent[parent[v]];
+        v = parent[v];
+    }
+    return v;
+}
+
+/* Per vertex its segment, named by one of its vertices; CAIRN_NONE for checkpoints. */
+static cairn_status find_segments(crn_arena *scratch, const cairn_dag *dag,
+                                  const cairn_acg_result *kept, uint32_t **out) {
+    uint32_t *parent;
+    bool *chosen;
+    CRN_TAKE(scratch, parent, dag->vertex_count);
+    CRN_TAKE(scratch, chosen, dag->vertex_count);
+    for (uint32_t v = 0; v < dag->vertex_count; v++)
+        parent[v] = v;
+    for (uint32_t i = 0; i < kept->checkpoint_count; i++)
+        chosen[kept->checkpoints[i]] = true;
+    for (uint32_t e = 0; e < dag->edge_count; e++) {
+        uint32_t from = dag->edges[e].from, to = dag->edges[e].to;
+        if (!chosen[from] && !chosen[to])
+            parent[find_root(parent, to)] = find_root(parent, from);
+    }
+    CRN_TAKE(scratch, *out, dag->vertex_count);
+    for (uint32_t v = 0; v < dag->vertex_count; v++)
+        (*out)[v] = chosen[v] ? CAIRN_NONE : find_root(parent, v);
+    return CAIRN_OK;
+}
+
+/* Per op the segment of what it makes. */
+static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_view *view,
+                                    const uint32_t *segment_of, uint32_t **out) {
+    uint32_t ops = cairn_graph_op_count(problem->graph);
+    CRN_TAKE(problem->scratch, *out, ops);
+    for (cairn_id o = 0; o < ops; o++) {
+        const cairn_op *op = cairn_graph_op(problem->graph, o);
+        uint32_t vertex = CAIRN_NONE;
+        if (op->phase == CAIRN_FORWARD && op->output_count > 0)
+            vertex = view->vertex_of[op->outputs[0]];
+        (*out)[o] = vertex == CAIRN_NONE ? CAIRN_NONE : segment_of[vertex];
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view *view,
+                               const char *name, cairn_acg_result *kept) {
+    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
+    options.seed = problem->seed;
+    cairn_status status =
+        cairn_acg_solve(&allocator, &view->dag, name, &options, kept, problem->err);
+    if (status == CAIRN_EINVAL)
+        return crn_fail(problem->err, status,
+                        "\"%s\" does not apply to \"%s\", which is not a chain of single tensors; "
+                        "try feng or pieces",
+                        name, cairn_graph_name(problem->graph));
+    return status;
+}
+
+static cairn_status make_schedule(const crn_problem *problem, const cairn_dag_view *view,
+                                  const cairn_acg_result *kept, crn_schedule *schedule) {
+    uint32_t *segment_of, *segment;
+    CRN_TRY(find_segments(problem->scratch, &view->dag, kept, &segment_of));
+    CRN_TRY(segments_of_ops(problem, view, segment_of, &segment));
+    return crn_schedule_segments(schedule, problem->scratch, problem->graph, segment);
+}
+
+static cairn_status search(const crn_problem *problem, const char *name, crn_schedule *schedule) {
+    cairn_dag_view *view;
+    CRN_TRY(cairn_dag_view_create(problem->graph, cairn_costs_all_bytes(problem->costs), &view,
+                                  problem->err));
+    cairn_acg_result kept = {0};
+    cairn_status status = solve_view(problem, view, name, &kept);
+    if (status == CAIRN_OK)
+        status = make_schedule(problem, view, &kept, schedule);
+    cairn_acg_result_release(&kept);
+    cairn_dag_view_destroy(view);
+    return status;
+}
+
+cairn_status crn_solve_feng(const crn_problem *problem, crn_schedule *schedule) {
+    return search(problem, "feng", schedule);
+}
+
+cairn_status crn_solve_feng_linear(const crn_problem *problem, crn_schedule *schedule) {
+    return search(problem, "feng-linear", schedule);
+}
+
+cairn_status crn_solve_pieces(const crn_problem *problem, crn_schedule *schedule) {
+    return search(problem, "pieces", schedule);
+}
+
+cairn_status crn_solve_chen(const crn_problem *problem, crn_schedule *schedule) {
+    return search(problem, "chen", schedule);
+}
+
+cairn_status crn_solve_random(const crn_problem *problem, crn_schedule *schedule) {
+    return search(problem, "random", schedule);
+}

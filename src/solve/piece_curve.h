@@ -1,0 +1,58 @@
+/* piece_curve.h: the least cost as a function of memory, a falling step function.
+ *
+ *     cost
+ *      |  o-----.
+ *      |        o---.          points: memory rises, cost strictly falls;
+ *      |            o-------   left of the first point nothing is feasible
+ *      +------------------------ memory
+ */
+#ifndef CRN_PIECE_CURVE_H
+#define CRN_PIECE_CURVE_H
+
+#include "base/crn_base.h"
+
+#define CRN_CURVE_NEVER INT64_MAX /* the cost left of the first point */
+
+typedef struct crn_curve_point {
+    uint64_t memory;
+    int64_t cost;
+} crn_curve_point;
+
+typedef struct crn_curve {
+    const crn_curve_point *points;
+    uint32_t count;
+} crn_curve;
+
+/* The cost at `memory`, or CRN_CURVE_NEVER. O(log points). */
+int64_t crn_curve_at(crn_curve curve, uint64_t memory);
+
+/* A curve that is being built: the least of all that was put into it. */
+typedef struct crn_envelope {
+    crn_arena *arena;
+    crn_curve_point *points, *spare;
+    uint32_t count, capacity;
+    uint64_t cap; /* points beyond this memory are not wanted */
+} crn_envelope;
+
+void crn_envelope_init(crn_envelope *envelope, crn_arena *arena);
+
+/* Put in the single step (memory, cost). */
+CAIRN_MUST cairn_status crn_envelope_add_point(crn_envelope *envelope, uint64_t memory,
+                                               int64_t cost);
+
+/* Put in the function  base + low(m - shift) + high(m)  for m >= from. `high` may be NULL: then it
+ * is 0. O(points of both and of the envelope), less where it cannot improve. */
+CAIRN_MUST cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
+                                             const crn_curve *high, int64_t base, uint64_t from);
+
+/* Reduce to `limit` points (at least 2). Upwards, a subset of the points stays, the first and the
+ * last among them, so that each is still attained. Downwards, neighbours are replaced by a point
+ * that is as good as any of them, so that the result is nowhere above the true function. Either
+ * way the points are chosen so that the largest relative error is about the least possible.
+ * Returns whether anything was lost. */
+bool crn_envelope_thin(crn_envelope *envelope, uint32_t limit, bool downwards);
+
+/* The result, copied into `arena`; the envelope is empty again. */
+CAIRN_MUST cairn_status crn_envelope_take(crn_envelope *envelope, crn_arena *arena, crn_curve *out);
+
+#endif
