@@ -16,6 +16,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.budget_bytes = arena;
     options.machine = &model->machine;
     options.seed = seed;
+    options.cost_model = model->believed;
     return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
 }
 
