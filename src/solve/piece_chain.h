@@ -24,7 +24,11 @@
  *
  * Gradients of later cuts are not counted in the forward peaks; the recurrence adds them. The last
  * piece is never run twice: where it has ways they are used for it and `again` is not. A chain
- * whose pieces have no ways at all is the abstract chain of the thesis. */
+ * whose pieces have no ways at all is the abstract chain of the thesis.
+ *
+ * To plan for a budget: crn_piece_check(), then crn_piece_solve() with max_total, 1500000 say; if
+ * it gave up, crn_piece_grid_solve() (piece_grid.h) in its place. Then a schedule of the memory
+ * that is left. A real network's own simulator has the last word on what that schedule needs. */
 #ifndef CRN_PIECE_CHAIN_H
 #define CRN_PIECE_CHAIN_H
 

@@ -446,6 +446,59 @@ static void test_equal_pieces(void) {
     crn_arena_release(&arena);
 }
 
+/* ---- Allocation failure ---- */
+
+typedef struct counter {
+    long until_failure, live;
+} counter;
+
+static void *counted(void *context, void *block, size_t old_size, size_t new_size) {
+    counter *c = context;
+    (void)old_size;
+    if (new_size == 0) {
+        c->live -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    if (c->until_failure-- <= 0)
+        return NULL;
+    c->live += block == NULL;
+    return realloc(block, new_size);
+}
+
+static cairn_status solve_both_ways(const crn_piece_chain *chain, crn_arena *arena) {
+    crn_piece_options options = {.memory = UINT64_MAX};
+    crn_piece_table *table;
+    crn_piece_grid *grid;
+    crn_piece_nodes nodes = {0};
+    int64_t time;
+    bool found;
+    CRN_TRY(crn_piece_solve(chain, &options, arena, &table));
+    CRN_TRY(crn_piece_schedule(table, 0, chain->count - 1, crn_piece_least_memory(table), arena,
+                               &nodes));
+    CRN_TRY(crn_piece_grid_solve(chain, UINT64_MAX, 500, false, arena, &grid));
+    return crn_piece_grid_schedule(grid, UINT64_MAX / 2, arena, &nodes, &time, &found);
+}
+
+static void test_out_of_memory(void) {
+    enum { COUNT = 30 };
+    static crn_piece pieces[COUNT];
+    static crn_piece_way ways[COUNT];
+    crn_piece_chain chain = {pieces, COUNT, 0};
+    cairn_status status = CAIRN_ENOMEM;
+    make_long(pieces, ways, COUNT, false);
+    for (long k = 0; status == CAIRN_ENOMEM && k < 10000; k++) {
+        counter c = {k, 0};
+        cairn_allocator allocator = {counted, &c};
+        crn_arena arena;
+        crn_arena_init(&arena, &allocator);
+        status = solve_both_ways(&chain, &arena);
+        crn_arena_release(&arena);
+        CHECK(c.live == 0);
+    }
+    CHECK(status == CAIRN_OK);
+}
+
 static void test_bad_chains(void) {
     crn_piece pieces[2] = {{.input_bytes = 5}, {.input_bytes = 5}};
     crn_piece_way way = {9, 4, 9, 1, 1};
@@ -472,5 +525,6 @@ int main(void) {
     test_thinning();
     test_equal_pieces();
     test_bad_chains();
+    test_out_of_memory();
     return check_result();
 }
