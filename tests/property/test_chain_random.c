@@ -4,7 +4,7 @@
 #include "cairn/chain.h"
 #include "check.h"
 
-#define MOST 160   /* layers */
+#define MOST 140   /* layers */
 #define BUDGETS 90 /* budgets 0 .. BUDGETS-1 are tried on small chains */
 #define NEVER (INT64_MAX / 4)
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
@@ -224,7 +224,7 @@ static void check_long(sample *s) {
         s->beta_f[l] = 1 + below(50000000);
     }
     const cairn_chain_solution *least = solve(s, "precise", 0, NULL);
-    for (uint64_t percent = 100; percent <= 900; percent += 400) {
+    for (uint64_t percent = 100; percent <= 600; percent += 500) {
         const cairn_chain_solution *one =
             solve(s, "precise", least->min_budget * percent / 100, NULL);
         CHECK(one->feasible && one->min_budget == least->min_budget);
