@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const cli_option cli_common_options[] = {
     {"json", 0, NULL, "print JSON, one object a line, for programs"},
@@ -239,6 +240,12 @@ const char *cli_time(int64_t nanoseconds) {
     else
         snprintf(buffer, 32, "%.3f s", value / 1e9);
     return buffer;
+}
+
+int64_t cli_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 int cli_emit(cairn_text *text, const char *path) {

@@ -66,6 +66,9 @@ int cli_usage_error(const cli_args *args, const char *format, ...);
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t nanoseconds);
 
+/* Nanoseconds of a clock that only goes forward. */
+int64_t cli_clock(void);
+
 /* Write a text to `path`, or to standard output where it is NULL or "-"; releases the text. Returns
  * an exit code. */
 int cli_emit(cairn_text *text, const char *path);

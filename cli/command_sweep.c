@@ -177,15 +177,22 @@ static int write_svg(const sweep *s, const char *path) {
         const curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++) {
             x[k][i] = percent_of((double)c->points[i].arena, (double)s->none_arena);
-            y[k][i] = percent_of((double)c->points[i].time, (double)s->none_time);
+            y[k][i] = percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time);
         }
         curves[k] = (cairn_curve){c->solver->name, x[k], y[k], c->count, c->solver->budgeted};
     }
-    char title[128];
-    snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
+    char title[320];
+    int used = snprintf(title, sizeof title, "%.60s: memory against time",
+                        cairn_graph_name(s->model->graph));
+    for (uint32_t k = 0; k < s->count && used > 0 && (size_t)used < sizeof title; k++)
+        if (s->curves[k].floor > 0)
+            used += snprintf(title + used, sizeof title - (size_t)used,
+                             "; %s needs %.1f%% for %.80s", s->curves[k].solver->name,
+                             percent_of((double)s->curves[k].floor, (double)s->none_arena),
+                             s->curves[k].floor_op);
     cairn_text text;
     cairn_status status = cairn_plot_svg(NULL, title, "memory, % of plain training",
-                                         "time, % of plain training", curves, s->count, &text);
+                                         "overhead in time, %", curves, s->count, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 

@@ -41,7 +41,8 @@ extern "C" {
     X(OVER_BUDGET, "needs more memory than the budget, with %s")                                   \
     X(HOST_FULL, "offloads %s, for which the host has no memory left")                             \
     X(NEVER_MADE, "%s, which the step must give, was never made or not kept")                      \
-    X(LEFT_AT_END, "%s is still there and was to be freed")
+    X(LEFT_AT_END, "%s is still there and was to be freed")                                        \
+    X(EFFECT_MISSING, "%s, whose effect must happen once, was not run")
 
 typedef enum cairn_rule {
 #define X(name, words) CAIRN_RULE_##name,
