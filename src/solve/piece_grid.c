@@ -59,7 +59,11 @@ LOOPS(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAVE_WIDE 1
 LOOPS(wide256, __attribute__((target("avx2"))))
+#ifdef __clang__ /* knows no width to prefer */
+LOOPS(wide512, __attribute__((target("avx512f"))))
+#else
 LOOPS(wide512, __attribute__((target("avx512f,prefer-vector-width=512"))))
+#endif
 #endif
 
 typedef struct loops {
