@@ -62,25 +62,24 @@ static void test_order(void) {
 /* Lanes do not wait for each other, and an event is of its lane. */
 static void test_lanes(void) {
     static char out[2][4096], in[2][4096];
-    crn_device *device = open_device(100000); /* 41 ms a copy */
+    crn_device *device = open_device(20480); /* 0.2 s a copy */
     memset(out[0], 'o', sizeof out[0]);
     memset(in[0], 'i', sizeof in[0]);
     double start = seconds();
-    crn_event going_out[3], coming_in[3];
-    for (int i = 0; i < 3; i++) {
+    crn_event going_out[2], coming_in[2];
+    for (int i = 0; i < 2; i++) {
         going_out[i] = ref->copy(device, CRN_LANE_OUT, out[1], out[0], sizeof out[0]);
         coming_in[i] = ref->copy(device, CRN_LANE_IN, in[1], in[0], sizeof in[0]);
     }
-    CHECK(seconds() - start < 0.0409);
+    CHECK(seconds() - start < 0.2); /* asking does not wait */
     ref->wait(device, coming_in[0]);
-    double first = seconds() - start;
-    CHECK(first >= 0.0409);
-    ref->wait(device, going_out[2]);
-    ref->wait(device, coming_in[2]);
+    CHECK(seconds() - start >= 0.2);
+    ref->wait(device, going_out[1]);
+    ref->wait(device, coming_in[1]);
     double both = seconds() - start;
-    CHECK(both >= 0.1228 && out[1][7] == 'o' && in[1][4095] == 'i');
-    CHECK(both < 0.2457);            /* side by side, not one after the other */
-    ref->wait(device, going_out[1]); /* long over */
+    CHECK(both >= 0.4 && out[1][7] == 'o' && in[1][4095] == 'i');
+    CHECK(both < 0.8);               /* side by side, not one after the other */
+    ref->wait(device, going_out[0]); /* long over */
     ref->close(device);
 }
 
