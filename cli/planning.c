@@ -162,11 +162,15 @@ static int name_algorithms(const cairn_error *err) {
 
 /* Which algorithm was taken, and by how much it is ahead. */
 static void print_choice(const cairn_plan *plan, const cli_choice *choice) {
+    double behind = 0;
+    if (choice->second != NULL)
+        behind = 100.0 * (double)choice->second_time / (double)choice->time - 100.0;
     printf("%s gives the fastest of %u plans that fit", cairn_plan_get_header(plan)->algorithm,
            choice->fitting);
-    if (choice->second != NULL)
-        printf("; %s would take %.1f%% longer", choice->second,
-               100.0 * (double)choice->second_time / (double)choice->time - 100.0);
+    if (behind >= 0.05)
+        printf("; %s would take %.1f%% longer", choice->second, behind);
+    else if (choice->second != NULL)
+        printf("; %s is as fast", choice->second);
     printf("\n");
 }
 

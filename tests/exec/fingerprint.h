@@ -29,8 +29,8 @@ static inline fingerprint fingerprint_of(const crn_backend *backend, const cairn
         cairn_exec_run(exec, (uint64_t)step, &f.result);
         cairn_exec_update(exec);
         f.losses[step] = f.result.loss;
-        cairn_exec_sha256(
-            exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE | CAIRN_EXEC_GRADIENTS, f.hashes[step]);
+        cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE | CAIRN_EXEC_GRADIENTS,
+                          f.hashes[step]);
         CHECK_U64(f.result.measured_peak_bytes, f.figures.predicted_peak_bytes);
     }
     CHECK(f.figures.arena_bytes >= f.figures.predicted_peak_bytes);

@@ -179,9 +179,9 @@ static crn_event copy_early(crn_device *device, crn_lane lane, void *to, const v
     return event;
 }
 
-const crn_backend mixing_backend_late = {"mixing", "late copies", open_device, close_device,
-                                         threads,  reserve,       release,     copy_late,
+const crn_backend mixing_backend_late = {"mixing",   "late copies", open_device, close_device,
+                                         threads,    reserve,       release,     copy_late,
                                          wait_event, kernels};
-const crn_backend mixing_backend_early = {"mixing", "early copies", open_device, close_device,
-                                          threads,  reserve,        release,     copy_early,
+const crn_backend mixing_backend_early = {"mixing",   "early copies", open_device, close_device,
+                                          threads,    reserve,        release,     copy_early,
                                           wait_event, kernels};
