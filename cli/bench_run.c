@@ -145,12 +145,12 @@ static cairn_status run_budget(trial *t, uint32_t percent, bool *least, cairn_er
     cairn_plan *plan;
     uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
     snprintf(words, sizeof words, "%u%%", percent);
-    cairn_status status = cli_solve_best(&t->model, budget, 1, &plan, err);
+    cairn_status status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
     if (status == CAIRN_INFEASIBLE) {
         *least = true;
         budget = err->smallest_budget;
         snprintf(words, sizeof words, "least");
-        status = cli_solve_best(&t->model, budget, 1, &plan, err);
+        status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
     }
     if (status == CAIRN_OK)
         status = run_plan(t, plan, words, budget, err);

@@ -57,6 +57,7 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"data", 0, "DIR", "the graphs that a bench reads (default tests/data/feng)"},
     {"repeat", 0, "N", "repetitions of what is timed; the median is printed (default 5)"},
+    {"svg", 0, "FILE", "draw the figure, where the bench is one"},
     {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
     {"only", 0, "NAME", "table2 --run: this network alone"},
     {NULL, 0, NULL, NULL},

@@ -169,6 +169,19 @@ static cairn_status merge_costs(const char *path, cli_model *model, cairn_error 
     return status;
 }
 
+static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
+    static const char *const names[] = {"precise", "uniform-time", "uniform-memory", "uniform"};
+    const char *given = cli_value(args, "cost-model");
+    for (int i = 0; i < 4 && given != NULL; i++)
+        if (strcmp(names[i], given) == 0) {
+            *out = (cairn_cost_model)i;
+            return CLI_DONE;
+        }
+    return given == NULL ? CLI_DONE
+                         : cli_usage_error(args, "--cost-model is precise, uniform-time, "
+                                                 "uniform-memory or uniform");
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
@@ -191,6 +204,8 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
     *out = (cli_model){0};
     int code = read_options(args, &out->header);
+    if (code == CLI_DONE)
+        code = read_cost_model(args, &out->believed);
     return code != CLI_DONE ? code : open_model(args, name, out);
 }
 

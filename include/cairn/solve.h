@@ -8,12 +8,23 @@
 extern "C" {
 #endif
 
+/* What `precise` believes while it solves; the plan is judged by the real costs all the same.
+ * Averages are over the pieces of the chain: the comparison of precise with uniform costs of paper
+ * 003. */
+typedef enum cairn_cost_model {
+    CAIRN_COSTS_PRECISE,
+    CAIRN_COSTS_UNIFORM_TIME,
+    CAIRN_COSTS_UNIFORM_MEMORY,
+    CAIRN_COSTS_UNIFORM
+} cairn_cost_model;
+
 /* Start from CAIRN_SOLVE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_solve_options {
     uint32_t struct_size;         /* sizeof as the caller compiled it */
     uint64_t budget_bytes;        /* of the memory a plan controls, see sim.h; 0: none */
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
     uint64_t seed;                /* of algorithms that draw */
+    cairn_cost_model cost_model;  /* of `precise` */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
@@ -38,6 +49,33 @@ CAIRN_API const cairn_solver *cairn_solver_list(uint32_t index);
 CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs,
                                               const char *name, const cairn_solve_options *options,
                                               cairn_plan **out, cairn_error *err);
+
+/* ---- Every budget at once ---- */
+
+/* The least time of `precise` as a falling step function of the budget. Budgets include all that a
+ * plan controls. With `exact` every value is the optimum of the recurrence; otherwise step
+ * functions were thinned: every point is still a plan that can be had, and `bounds` says below what
+ * time no plan of the recurrence gets with the point's budget. */
+typedef struct cairn_budget_point {
+    uint64_t budget_bytes;
+    int64_t time_ns;
+} cairn_budget_point;
+
+typedef struct cairn_budget_curve {
+    uint32_t piece_count, count;
+    const cairn_budget_point *points; /* by rising budget */
+    const int64_t *bounds;            /* per point; equal to its time where exact */
+    bool exact;
+    void *memory; /* the curve's own */
+} cairn_budget_curve;
+
+/* `most_points` of one step function; 0: no limit, always exact. With `bounded` a second table
+ * gives the bounds, in about the same time again. */
+CAIRN_API CAIRN_MUST cairn_status cairn_precise_curve(const cairn_graph *graph,
+                                                      const cairn_costs *costs,
+                                                      uint32_t most_points, bool bounded,
+                                                      cairn_budget_curve **out, cairn_error *err);
+CAIRN_API void cairn_budget_curve_destroy(cairn_budget_curve *curve);
 
 #ifdef __cplusplus
 }

@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 50000000u /* pairs tested in the search */
-#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
+#define WORK_LIMIT 100000000u /* pairs tested in the search */
+#define FEW 2000u             /* up to so many lifetimes every order is tried for an exact fit */
 
 struct cairn_layout {
     crn_arena arena;
@@ -149,7 +149,8 @@ static void put(placed *stack, uint32_t count, placed fresh) {
     stack[low] = fresh;
 }
 
-/* Place all in the present order; keep the result if it is the best so far. */
+/* Place all in the present order; keep the result if it is the best so far. Ends early when it
+ * cannot be. */
 static void place_all(placing *p) {
     uint64_t arena = 0;
     for (uint32_t k = 0; k < p->count; k++) {
@@ -158,12 +159,12 @@ static void place_all(placing *p) {
         p->offsets[p->order[k]] = offset;
         put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
         arena = CRN_MAX(arena, offset + life->bytes);
+        if (arena > p->best)
+            return;
     }
-    if (arena <= p->best) {
-        p->best = arena;
-        memcpy(p->best_order, p->order, p->count * sizeof *p->order);
-        memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
-    }
+    p->best = arena;
+    memcpy(p->best_order, p->order, p->count * sizeof *p->order);
+    memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
 }
 
 /* A neighbour of the best order: something that sticks out above the live peak, or anything, moves

@@ -157,7 +157,8 @@ static void release(crn_device *device, crn_pool_kind pool, void *region, uint64
 
 static void finish_one(crn_device *device, uint64_t lane) {
     const pending *p = &device->lanes[lane][device->ended[lane]++ % MOST_PENDING];
-    memcpy(p->to, p->from, p->bytes);
+    if (p->bytes > 0)
+        memcpy(p->to, p->from, p->bytes);
 }
 
 static crn_event copy_late(crn_device *device, crn_lane lane, void *to, const void *from,

@@ -157,7 +157,8 @@ static cairn_plan *lower(subject *s, uint64_t budget) {
     const cairn_step *steps = cairn_plan_steps(plan, &s->step_count);
     if (s->step_count > LONGEST)
         exit(1);
-    memcpy(s->steps, steps, s->step_count * sizeof *steps);
+    for (uint32_t i = 0; i < s->step_count; i++) /* there may be none */
+        s->steps[i] = steps[i];
     return plan;
 }
 
