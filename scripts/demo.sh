@@ -23,8 +23,8 @@ show() {
 }
 
 cat <<'WORDS'
-ResNet-18 is trained for two steps on two small images at a time, by plain C code, first with all the memory
-it wants: every tensor that the backward pass reads is kept until it has been read.
+ResNet-18 is trained for two steps on two small images, by plain C code, first with all the memory it
+wants: every tensor that the backward pass reads is kept until it has been read.
 
 WORDS
 # shellcheck disable=SC2086

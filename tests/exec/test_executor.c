@@ -107,6 +107,20 @@ static void test_resident(void) {
     CHECK(resident[1] < resident[0]);
 }
 
+/* What is counted is the union: were all storages at one address, the peak would be less than
+ * predicted. */
+static void test_overlap_is_seen(void) {
+    subject s = open_subject(&mixing_backend_late, "none", 16, false);
+    for (uint32_t i = 0; i < s.exec->program.count; i++) {
+        const crn_action *action = &s.exec->program.actions[i];
+        for (uint32_t k = 0; k < action->take_count; k++)
+            ((crn_range *)(uintptr_t)action->takes)[k].offset = 0;
+    }
+    cairn_exec_result result = train_step(s.exec, 0);
+    CHECK(result.measured_peak_bytes < cairn_exec_get_figures(s.exec).predicted_peak_bytes);
+    close_subject(&s);
+}
+
 /* ---- Check mode ---- */
 
 static cairn_exec *watched;
@@ -340,6 +354,7 @@ static void test_evaluation(void) {
 int main(void) {
     test_no_allocation();
     test_resident();
+    test_overlap_is_seen();
     test_dead_memory();
     test_closed_pages();
     test_read_after_free();
