@@ -48,13 +48,13 @@ static void scatter_row(float *large, const float *small, float weight, int64_t 
             large[i * stride] += weight * small[i];
 }
 
-static float dot_row(const float *small, const float *large, int64_t count, int64_t stride) {
+static void dot_row(float lane[CRN_REF_LANES], const float *small, const float *large,
+                    int64_t count, int64_t stride) {
     if (stride == 1)
-        return crn_ref_dot(small, large, (size_t)count);
-    float sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += small[i] * large[i * stride];
-    return sum;
+        crn_ref_dot_lanes(lane, small, large, (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++)
+            lane[i % CRN_REF_LANES] += small[i] * large[i * stride];
 }
 
 /* ---- Which pixels meet ---- */
@@ -150,15 +150,15 @@ static void scatter_plane(void *context, uint32_t index) {
 static float weigh_tap(const window *at, const meeting *m, int64_t o, int64_t c) {
     int64_t large_plane = at->height * at->width;
     int64_t small_plane = at->small_height * at->small_width;
-    float sum = 0;
+    float lane[CRN_REF_LANES] = {0};
     for (int64_t n = 0; n < at->batch; n++) {
         const float *large = at->from + (n * at->channels + c) * large_plane + m->large;
         const float *small = at->other + (n * at->filters + o) * small_plane + m->small;
         for (int64_t row = 0; row < m->rows; row++)
-            sum += dot_row(small + row * m->small_step, large + row * m->large_step, m->count,
-                           at->stride[1]);
+            dot_row(lane, small + row * m->small_step, large + row * m->large_step, m->count,
+                    at->stride[1]);
     }
-    return sum;
+    return CRN_REF_LANE_TOTAL(lane);
 }
 
 /* The weights of one filter, [C/groups, KH, KW]. */
