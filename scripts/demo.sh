@@ -1,19 +1,58 @@
 #!/bin/sh
-# demo.sh CAIRN: plan the training of a network and say in words what is shown.
+# demo.sh CAIRN: train a network twice, with all the memory it wants and with half of it, and say in
+# words what is shown.
 set -eu
 cairn=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+model="resnet18 --batch 2 --input 3x64x64 --classes 10 --steps 2 --seed 1"
+
+# figure FILE NAME: of the last step; of the last line for the hash.
+figure() {
+    sed -n "s/.*\"$2\": \"\{0,1\}\([0-9a-z.]*\).*/\1/p" "$1" | tail -n 1
+}
+
+# show FILE: what one training took.
+show() {
+    awk -v predicted="$(figure "$1" predicted_peak_bytes)" \
+        -v measured="$(figure "$1" measured_peak_bytes)" -v ms="$(figure "$1" step_ms)" \
+        -v loss="$(figure "$1" loss)" 'BEGIN {
+            printf "    predicted peak  %10d bytes\n    measured peak   %10d bytes\n", predicted, measured
+            printf "    time of a step  %10.0f ms\n    loss            %10.6f\n", ms, loss }'
+    echo "    parameters      $(figure "$1" parameters_sha256)"
+}
 
 cat <<'WORDS'
-A training step of ResNet-50 with 32 images. First as usual: what the backward pass reads is kept
-until it has been read. The peak is what the activations need at the worst moment; the arena is one
-block of memory in which each of them has its address; the list names who holds the memory then.
+ResNet-18 is trained for two steps on two small images at a time, by plain C code, first with all the memory
+it wants: every tensor that the backward pass reads is kept until it has been read.
 
 WORDS
-"$cairn" plan resnet50 --batch 32 --top 3
+# shellcheck disable=SC2086
+"$cairn" train $model --algorithm none --json >"$folder/free"
+show "$folder/free"
+
 cat <<'WORDS'
 
-Now with half of the memory. Some results are dropped and computed again when the backward pass
-comes to them; the gradients stay the same, and the step takes a little longer:
+Now the same with half of that memory: some tensors are thrown away and computed again when the
+backward pass asks for them.
 
 WORDS
-"$cairn" plan resnet50 --batch 32 --budget 50% --top 3
+# shellcheck disable=SC2086
+"$cairn" train $model --activation-budget 50% --json >"$folder/half"
+show "$folder/half"
+echo
+
+for run in free half; do
+    if [ "$(figure "$folder/$run" predicted_peak_bytes)" != "$(figure "$folder/$run" measured_peak_bytes)" ]; then
+        echo "The measured peak is not the predicted one; that is a bug."
+        exit 1
+    fi
+done
+if [ "$(figure "$folder/free" parameters_sha256)" != "$(figure "$folder/half" parameters_sha256)" ]; then
+    echo "The two trainings gave different parameters; that is a bug."
+    exit 1
+fi
+awk -v free="$(figure "$folder/free" measured_peak_bytes)" -v half="$(figure "$folder/half" measured_peak_bytes)" \
+    -v fast="$(figure "$folder/free" step_ms)" -v slow="$(figure "$folder/half" step_ms)" 'BEGIN {
+    printf "The second training took %.0f%% of the memory and %.0f%% of the time of the first. ", 100 * half / free, 100 * slow / fast
+    printf "Both took\nexactly the memory that was predicted, and both ended with the same parameters, bit for bit.\n" }'

@@ -98,7 +98,7 @@ typedef struct cairn_exec_result {
 CAIRN_API void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out);
 
 /* Stochastic gradient descent with momentum: v = m v + g, p = p - rate v, for every parameter that
- * has a gradient. Allocates nothing. */
+ * has a gradient; nothing after evaluation. Allocates nothing. */
 CAIRN_API void cairn_exec_update(cairn_exec *exec);
 
 /* ---- Reading and writing what stays ---- */

@@ -21,8 +21,8 @@ cairn_status crn_find_backend(const char *name, const crn_backend **out, cairn_e
         size_t length = strlen(known);
         snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "", backend->name);
     }
-    return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no backend \"%.64s\"; there are %s",
-                       name, known);
+    return crn_fail_at(err, CAIRN_EUNKNOWN, name,
+                       "there is no backend \"%.64s\"; the backends are %s", name, known);
 }
 
 /* As the thread pool counts: 0 is one per processor. */

@@ -65,9 +65,8 @@ static cairn_status take_arrays(cairn_exec *exec) {
 /* The last of a parameter's sums holds its gradient. */
 static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    uint32_t readers;
-    cairn_graph_readers(graph, t, &readers);
-    return tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0;
+    return tensor->role == CAIRN_GRADIENT && tensor->stationary &&
+           !cairn_graph_is_summed(graph, t);
 }
 
 typedef struct named {
@@ -147,8 +146,9 @@ static void update_one(void *context, uint32_t index) {
 }
 
 void cairn_exec_update(cairn_exec *exec) {
-    crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count, update_one,
-                 exec);
+    if (exec->training)
+        crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count,
+                     update_one, exec);
 }
 
 /* ---- Reading ---- */

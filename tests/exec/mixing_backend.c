@@ -80,13 +80,11 @@ static uint64_t digest_operands(const crn_call *call, uint64_t h) {
     return h;
 }
 
-static void run(const crn_call *call) {
+static void mix_operands(const crn_call *call) {
     const cairn_op *op = call->op;
-    uint64_t h = call->op_id, workspace = wanted_workspace(call->graph, op, 1);
+    uint64_t h = call->op_id;
     if (op->flags & CAIRN_OP_RANDOM)
         h = mix(h ^ mix(call->seed + mix(call->step)));
-    if (workspace > 0)
-        memset(call->workspace, 0xff, workspace);
     h = digest_operands(call, h);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (call->outputs[i] == NULL)
@@ -100,12 +98,30 @@ static void run(const crn_call *call) {
         update_state(call, h);
 }
 
-static const crn_kernel kernel = {"mixing", NULL, wanted_workspace, run};
+/* Two implementations that differ in their workspace, all of which they write to. */
+static void run(const crn_call *call) {
+    uint64_t workspace = wanted_workspace(call->graph, call->op, 1);
+    if (workspace > 0)
+        memset(call->workspace, 0xff, workspace);
+    mix_operands(call);
+}
+
+static uint64_t other_workspace(const cairn_graph *graph, const cairn_op *op, uint32_t threads) {
+    return 3000 - wanted_workspace(graph, op, threads) / 2;
+}
+
+static void run_other(const crn_call *call) {
+    memset(call->workspace, 0xff, other_workspace(call->graph, call->op, 1));
+    mix_operands(call);
+}
+
+static const crn_kernel both[] = {{"mixing", NULL, wanted_workspace, run},
+                                  {"mixing-other", NULL, other_workspace, run_other}};
 
 static const crn_kernel *kernels(cairn_op_kind kind, uint32_t *count) {
     (void)kind;
-    *count = 1;
-    return &kernel;
+    *count = 2;
+    return both;
 }
 
 /* ---- Memory and copies ---- */

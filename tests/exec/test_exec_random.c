@@ -83,6 +83,28 @@ static void add_round_trip(crn_rng *rng, const cairn_graph *graph, list *l) {
     insert(l, made, CRN_OFFLOAD, t);
 }
 
+/* The same steps, runs by one implementation or the other. */
+static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph,
+                                          cairn_plan *plan) {
+    cairn_plan_builder *builder;
+    cairn_plan *chosen;
+    cairn_error err = {0};
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    for (uint32_t i = 0; i < count; i++) {
+        cairn_step step = steps[i];
+        if (step.kind == CAIRN_RUN)
+            step.implementation = (uint16_t)below(rng, 2);
+        CHECK_OK(cairn_plan_builder_add(builder, step), &err);
+    }
+    CHECK_OK(cairn_plan_builder_finish(builder, graph, cairn_plan_get_header(plan), &chosen, &err),
+             &err);
+    cairn_plan_builder_destroy(builder);
+    cairn_plan_destroy(plan);
+    return chosen;
+}
+
 /* A plan of random decisions, or NULL where they make no sense. */
 static cairn_plan *random_plan(crn_rng *rng, const cairn_graph *graph, const cairn_costs *costs) {
     list l = {.count = 0};
@@ -103,6 +125,8 @@ static cairn_plan *random_plan(crn_rng *rng, const cairn_graph *graph, const cai
     cairn_status status =
         crn_lower(graph, costs, &schedule, CAIRN_TRAIN, one_in(rng, 2) ? 0 : 1, &plan, &err);
     crn_arena_release(&arena);
+    if (status == CAIRN_OK && one_in(rng, 2))
+        plan = choose_implementations(rng, graph, plan);
     cairn_sim *sim = NULL;
     if (status == CAIRN_OK && cairn_simulate(graph, costs, plan, NULL, &sim, &err) != CAIRN_OK) {
         cairn_plan_destroy(plan);

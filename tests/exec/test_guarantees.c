@@ -67,6 +67,21 @@ static void check_budgets(subject *s, const char *algorithm) {
     }
 }
 
+/* Evaluation, in check mode and without: it touches nothing that stays. */
+static void check_evaluation(const subject *s) {
+    cairn_error err = {0};
+    cairn_plan *plan;
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    CHECK_OK(cairn_solve(s->graph, s->costs, "infer", NULL, &plan, &err), &err);
+    options.threads = 2;
+    fingerprint plain = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    options.check = true;
+    fingerprint checked = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    CHECK(same_fingerprint(&plain, &checked));
+    CHECK_U64(plain.hashes[0], plain.hashes[1]);
+    cairn_plan_destroy(plan);
+}
+
 static void check_network(const char *name, const crn_backend *backend) {
     subject s = {.network = name, .backend = backend};
     cairn_error err = {0};
@@ -88,6 +103,7 @@ static void check_network(const char *name, const crn_backend *backend) {
         else
             check_plan(&s, solver->name, 0);
     }
+    check_evaluation(&s);
     printf("%-14s %-7s %2u plans\n", name, backend->name, s.plans);
     fflush(stdout);
     CHECK(s.plans >= 3);
