@@ -19,6 +19,16 @@ typedef struct crn_problem {
     cairn_error *err;
 } crn_problem;
 
+/* What the simulator and the layout say of a plan. */
+typedef struct crn_judgement {
+    uint64_t peak, arena;
+    uint32_t peak_step;
+    int64_t time;
+} crn_judgement;
+
+CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan,
+                                  crn_judgement *out);
+
 #define X(identifier, name, goal, budgeted, summary)                                               \
     CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
                                                    crn_schedule *schedule);
