@@ -13,9 +13,6 @@
  * with ", ...}" itself. */
 void cli_bench_line(const char *name);
 
-/* Nanoseconds of a clock that only goes forward. */
-int64_t cli_clock(void);
-
 /* A network of paper 000 with what its table 2 says of it, in MB; 0: not applicable there. */
 typedef struct cli_paper_row {
     const char *network;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const cli_option cli_common_options[] = {
     {"json", 0, NULL, "print JSON, one object a line, for programs"},
@@ -241,6 +242,12 @@ const char *cli_time(int64_t nanoseconds) {
     return buffer;
 }
 
+int64_t cli_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int cli_emit(cairn_text *text, const char *path) {
     cairn_error err = {0};
     cairn_status status = CAIRN_OK;
@@ -272,4 +279,9 @@ void cli_print_help(const cli_command *command) {
                  option->argument != NULL ? option->argument : "");
         printf("  %-30s %s\n", left, option->help);
     }
+    cli_named named;
+    if (command->list != NULL)
+        printf("\n%s:\n", command->list_title);
+    for (uint32_t i = 0; command->list != NULL && command->list(i, &named); i++)
+        printf("  %-16s %s\n", named.name, named.summary);
 }

@@ -19,6 +19,10 @@ typedef struct cli_option {
 
 typedef struct cli_args cli_args;
 
+typedef struct cli_named {
+    const char *name, *summary;
+} cli_named;
+
 typedef struct cli_command {
     const char *name;
     const char *arguments;     /* "MODEL" */
@@ -26,6 +30,9 @@ typedef struct cli_command {
     const char *summary;       /* one line, for the list of commands */
     const char *details;       /* paragraphs for --help and the man page */
     const cli_option *options; /* ends with a NULL name; --help and --json need not be listed */
+    /* Things that the command knows by name, under a title, or NULL; false past the end. */
+    const char *list_title;
+    bool (*list)(uint32_t index, cli_named *out);
     int (*run)(const cli_args *args);
 } cli_command;
 
@@ -58,6 +65,9 @@ int cli_usage_error(const cli_args *args, const char *format, ...);
  * printf. Likewise times: "12.3 ms". */
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t nanoseconds);
+
+/* Nanoseconds of a clock that only goes forward. */
+int64_t cli_clock(void);
 
 /* Write a text to `path`, or to standard output where it is NULL or "-"; releases the text. Returns
  * an exit code. */

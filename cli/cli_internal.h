@@ -17,6 +17,9 @@ struct cli_args {
 /* Options every subcommand has. */
 extern const cli_option cli_common_options[];
 
+/* Command `index` of commands.def, or NULL past the end. One without a summary is hidden. */
+const cli_command *cli_command_at(int index);
+
 /* The option of a command at a place counted over its own table and then the common one; NULL past
  * the end. */
 const cli_option *cli_option_at(const cli_command *command, int place);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 static const struct {
     const char *name, *summary;
@@ -24,12 +23,6 @@ void cli_bench_line(const char *name) {
         snprintf(system.machine, sizeof system.machine, "unknown");
     printf("{\"bench\": \"%s\", \"commit\": \"%s\", \"machine\": \"%s %s\"", name, CAIRN_COMMIT,
            system.sysname, system.machine);
-}
-
-int64_t cli_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* Feng and Huang, paper 000, table 2. */
@@ -64,6 +57,7 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"data", 0, "DIR", "the graphs that a bench reads (default tests/data/feng)"},
     {"repeat", 0, "N", "repetitions of what is timed; the median is printed (default 5)"},
+    {"svg", 0, "FILE", "draw the figure, where the bench is one"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -45,10 +45,17 @@ const cli_command cli_command_solve = {
     .least = 2,
     .most = 2,
     .summary = "solve one of the papers' abstract problems",
-    .details = "FILE holds one case, an array of cases, or {\"cases\": [...]}.\n\n"
-               "PROBLEM is one of:\n"
-               "  acg   which tensors of a computation graph to keep (Feng and Huang); algorithms\n"
-               "        feng, pieces, feng-linear, chen and random",
+    .details =
+        "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is 3 "
+        "if no\ncase at all has a solution within its budget.\n\n"
+        "PROBLEM is one of:\n"
+        "  acg      which tensors of a computation graph to keep (Feng and Huang); algorithms\n"
+        "           feng, pieces, feng-linear, chen and random\n"
+        "  chain    least time on a chain under a memory budget (Butt); algorithms precise,\n"
+        "           exact, beam, revolve, gruslys, chen, recompute-all and none\n"
+        "  offload  which activations of a chain to move to the host (Beaumont et al.);\n"
+        "           algorithms offload-best, offload-dynprog, offload-greedy, vdnn, tflms and\n"
+        "           autoswap",
     .options = options,
     .run = run,
 };

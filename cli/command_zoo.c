@@ -89,7 +89,7 @@ static int show(const cli_args *args, const char *name) {
 static int list(const cli_args *args) {
     const cairn_zoo_entry *entry;
     if (!cli_flag(args, "json"))
-        printf("%-13s %-13s %8s %6s  %s\n", "network", "input", "classes", "seq", "");
+        printf("%-13s %-13s %8s %6s  %s\n", "network", "input", "classes", "seq", "what it is");
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
         if (cli_flag(args, "json")) {
             int code = show(args, entry->name);

@@ -15,6 +15,10 @@ static const cli_command *const commands[] = {
     NULL,
 };
 
+const cli_command *cli_command_at(int index) {
+    return commands[index];
+}
+
 static void print_overview(void) {
     puts("Usage: cairn COMMAND [arguments] [options]\n\n"
          "Trains neural networks inside a memory budget: decides which tensors to keep, which to\n"

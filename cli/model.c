@@ -40,7 +40,9 @@ static bool parse_input(const cli_args *args, uint32_t out[3]) {
         out[i] = (uint32_t)value;
         c = end + 1;
     }
-    cli_usage_error(args, "--input must be a size such as 3x224x224, not \"%s\"", text);
+    cli_usage_error(
+        args, "--input must be a size such as 3x224x224, each number at most 1000000, not \"%s\"",
+        text);
     return false;
 }
 
@@ -57,12 +59,12 @@ static int read_options(const cli_args *args, cairn_plan_header *h) {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         uint64_t value;
         const char *text = cli_value(args, options[i].name);
-        if (!cli_number(args, options[i].name, 0, UINT32_MAX, 0, &value))
-            return CLI_USAGE;
-        if (text != NULL && value == 0) {
+        if (text != NULL && text[0] == '0' && text[strspn(text, "0")] == '\0') {
             fprintf(stderr, "cairn: --%s must be at least 1\n", options[i].name);
             return CLI_WRONG_INPUT;
         }
+        if (!cli_number(args, options[i].name, 1, UINT32_MAX, 0, &value))
+            return CLI_USAGE;
         uint32_t narrow = (uint32_t)value;
         memcpy((char *)h + options[i].offset, &narrow, sizeof narrow);
     }
@@ -167,6 +169,19 @@ static cairn_status merge_costs(const char *path, cli_model *model, cairn_error 
     return status;
 }
 
+static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
+    static const char *const names[] = {"precise", "uniform-time", "uniform-memory", "uniform"};
+    const char *given = cli_value(args, "cost-model");
+    for (int i = 0; i < 4 && given != NULL; i++)
+        if (strcmp(names[i], given) == 0) {
+            *out = (cairn_cost_model)i;
+            return CLI_DONE;
+        }
+    return given == NULL ? CLI_DONE
+                         : cli_usage_error(args, "--cost-model is precise, uniform-time, "
+                                                 "uniform-memory or uniform");
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
@@ -189,6 +204,8 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
     *out = (cli_model){0};
     int code = read_options(args, &out->header);
+    if (code == CLI_DONE)
+        code = read_cost_model(args, &out->believed);
     return code != CLI_DONE ? code : open_model(args, name, out);
 }
 

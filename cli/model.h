@@ -21,7 +21,8 @@ typedef struct cli_model {
     cairn_graph *graph; /* of the whole training step */
     cairn_costs *costs;
     cairn_machine machine;
-    cairn_plan_header header; /* model, batch, input: what a plan's file says of it */
+    cairn_cost_model believed; /* what `precise` goes by: --cost-model */
+    cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */

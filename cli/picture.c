@@ -2,6 +2,7 @@
 #include "picture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,15 @@ static int run_dot(const cairn_text *text, const char *path) {
     return CLI_DONE;
 }
 
+/* Make an empty file, so that it is this command which says that none can be made there. */
+static int make_file(const char *path, const char *wanted) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd >= 0 && close(fd) == 0)
+        return CLI_DONE;
+    fprintf(stderr, "cairn: cannot write %s: %s\n", wanted, strerror(errno));
+    return CLI_SYSTEM;
+}
+
 int cli_draw(cairn_text *dot, const char *path) {
     size_t length = strlen(path);
     if (length < 4 || strcmp(path + length - 4, ".svg") != 0)
@@ -63,8 +73,10 @@ int cli_draw(cairn_text *dot, const char *path) {
     /* Drawn beside the target and renamed, so that no half picture is left. */
     char temporary[4096];
     int size = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
-    int code = size > 0 && (size_t)size < sizeof temporary ? run_dot(dot, temporary)
+    int code = size > 0 && (size_t)size < sizeof temporary ? make_file(temporary, path)
                                                            : complain("the name is too long");
+    if (code == CLI_DONE)
+        code = run_dot(dot, temporary);
     if (code == CLI_DONE && rename(temporary, path) != 0)
         code = complain(strerror(errno));
     if (code != CLI_DONE)

@@ -43,7 +43,7 @@ static void print_holders(const cairn_report *r, uint64_t top) {
     const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
     const cairn_step *list = cairn_plan_steps(r->plan, &steps);
     uint32_t at = cairn_sim_result(r->sim)->peak_step;
-    if (steps == 0)
+    if (steps == 0 || top == 0)
         return;
     const char *name = list[at].kind == CAIRN_RUN ? cairn_graph_op(r->graph, list[at].id)->name
                                                   : cairn_graph_tensor(r->graph, list[at].id)->name;

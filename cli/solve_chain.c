@@ -139,6 +139,15 @@ static bool known_algorithm(const char *name) {
     return false;
 }
 
+static int unknown_algorithm(const cli_args *args, const char *name) {
+    char names[256] = "";
+    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", a->name);
+    }
+    return cli_usage_error(args, "there is no algorithm \"%s\" for chains, only %s", name, names);
+}
+
 int cli_solve_chain(const cli_args *args);
 
 int cli_solve_chain(const cli_args *args) {
@@ -152,7 +161,7 @@ int cli_solve_chain(const cli_args *args) {
     if (r.budget.percent)
         return cli_usage_error(args, "--budget of a chain is a number, not a percentage");
     if (r.algorithm != NULL && !known_algorithm(r.algorithm))
-        return cli_usage_error(args, "there is no algorithm \"%s\" for chains", r.algorithm);
+        return unknown_algorithm(args, r.algorithm);
     const char *path = cli_positional(args, 1);
     cairn_error err = {0};
     cairn_text text;

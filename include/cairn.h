@@ -1,6 +1,6 @@
 /* cairn.h: the whole public interface of libcairn.
  *
- *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> report
+ *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> executor -> report
  *
  * One header per stage; a program may include only those it needs. Conventions that hold
  * throughout:
@@ -19,6 +19,7 @@
 #include "cairn/chain.h"
 #include "cairn/cost.h"
 #include "cairn/dag.h"
+#include "cairn/exec.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
 #include "cairn/offload.h"

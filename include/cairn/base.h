@@ -77,6 +77,20 @@ typedef struct cairn_allocator {
     void *context;
 } cairn_allocator;
 
+/* How a struct of options begins: all zero but its own size. Each has a macro of its own that ends
+ * in _INIT. */
+#ifdef __cplusplus
+extern "C++" template <typename T> inline T cairn_init_sized() {
+    T options = T();
+    options.struct_size = sizeof(T);
+    return options;
+}
+#define CAIRN_INIT_SIZED(type) cairn_init_sized<type>()
+#else
+#define CAIRN_INIT_SIZED(type)                                                                     \
+    { .struct_size = sizeof(type) }
+#endif
+
 /* A text made by the library: JSON, a plan, a picture. `data` is terminated by a NUL that `length`
  * does not count. Release with cairn_text_release(); a zeroed text is empty and may be released. */
 typedef struct cairn_text {

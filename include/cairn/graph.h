@@ -62,8 +62,17 @@ typedef struct cairn_tensor {
 } cairn_tensor;
 
 /* Start a tensor from this: no alias, no gradient. */
+#ifdef __cplusplus
+extern "C++" inline cairn_tensor cairn_tensor_init() {
+    cairn_tensor tensor = cairn_tensor();
+    tensor.alias_of = tensor.gradient_of = tensor.producer = CAIRN_NONE;
+    return tensor;
+}
+#define CAIRN_TENSOR_INIT cairn_tensor_init()
+#else
 #define CAIRN_TENSOR_INIT                                                                          \
     { .alias_of = CAIRN_NONE, .gradient_of = CAIRN_NONE, .producer = CAIRN_NONE }
+#endif
 
 /* What an op does exactly; which fields count depends on its kind (op_kinds.def). Spatial pairs are
  * (vertical, horizontal). */
@@ -235,8 +244,7 @@ typedef struct cairn_differentiate_options {
     bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters
                            */
 } cairn_differentiate_options;
-#define CAIRN_DIFFERENTIATE_OPTIONS_INIT                                                           \
-    { .struct_size = sizeof(cairn_differentiate_options) }
+#define CAIRN_DIFFERENTIATE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_differentiate_options)
 
 /* A new graph: the forward ops of `forward` followed by their backward ops in reverse order. The
  * gradient of a tensor with several readers is an explicit chain of accumulate ops, so no plan can

@@ -41,7 +41,8 @@ extern "C" {
     X(OVER_BUDGET, "needs more memory than the budget, with %s")                                   \
     X(HOST_FULL, "offloads %s, for which the host has no memory left")                             \
     X(NEVER_MADE, "%s, which the step must give, was never made or not kept")                      \
-    X(LEFT_AT_END, "%s is left at the end")
+    X(LEFT_AT_END, "%s is still there and was to be freed")                                        \
+    X(EFFECT_MISSING, "%s, whose effect must happen once, was not run")
 
 typedef enum cairn_rule {
 #define X(name, words) CAIRN_RULE_##name,
@@ -56,8 +57,7 @@ typedef struct cairn_sim_options {
     uint64_t budget_bytes;        /* 0: none */
     const cairn_machine *machine; /* for copies; NULL: they take no time and the host is endless */
 } cairn_sim_options;
-#define CAIRN_SIM_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(cairn_sim_options) }
+#define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 
 typedef struct cairn_sim_summary {
     cairn_rule rule;      /* the first that is broken, or CAIRN_RULE_NONE */

@@ -8,15 +8,25 @@
 extern "C" {
 #endif
 
+/* What `precise` believes while it solves; the plan is judged by the real costs all the same.
+ * Averages are over the pieces of the chain: the comparison of precise with uniform costs of paper
+ * 003. */
+typedef enum cairn_cost_model {
+    CAIRN_COSTS_PRECISE,
+    CAIRN_COSTS_UNIFORM_TIME,
+    CAIRN_COSTS_UNIFORM_MEMORY,
+    CAIRN_COSTS_UNIFORM
+} cairn_cost_model;
+
 /* Start from CAIRN_SOLVE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_solve_options {
     uint32_t struct_size;         /* sizeof as the caller compiled it */
     uint64_t budget_bytes;        /* of the memory a plan controls, see sim.h; 0: none */
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
     uint64_t seed;                /* of algorithms that draw */
+    cairn_cost_model cost_model;  /* of `precise` */
 } cairn_solve_options;
-#define CAIRN_SOLVE_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(cairn_solve_options) }
+#define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
 typedef struct cairn_solver {
     const char *name;

@@ -16,8 +16,7 @@ typedef struct cairn_zoo_options {
     uint32_t classes;
     uint32_t steps; /* of a recurrent network */
 } cairn_zoo_options;
-#define CAIRN_ZOO_OPTIONS_INIT                                                                     \
-    { .struct_size = sizeof(cairn_zoo_options) }
+#define CAIRN_ZOO_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_zoo_options)
 
 typedef struct cairn_zoo_entry {
     const char *name;

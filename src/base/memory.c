@@ -33,8 +33,10 @@ struct crn_arena_block {
     max_align_t data[]; /* so that data is aligned for any type */
 };
 
-#define FIRST_BLOCK 4096u
-#define LARGEST_BLOCK (1u << 20)
+#ifndef CRN_LARGEST_BLOCK /* tests/oom makes every taking a block of its own */
+#define CRN_FIRST_BLOCK 4096u
+#define CRN_LARGEST_BLOCK (1u << 20)
+#endif
 
 void crn_arena_init(crn_arena *arena, const cairn_allocator *allocator) {
     *arena = (crn_arena){.allocator = crn_allocator_or_default(allocator)};
@@ -53,7 +55,8 @@ void crn_arena_release(crn_arena *arena) {
 
 /* Blocks double up to a limit, so that small arenas stay small and large ones take few blocks. */
 static bool add_block(crn_arena *arena, size_t need) {
-    size_t size = arena->blocks == NULL ? FIRST_BLOCK : CRN_MIN(2 * arena->size, LARGEST_BLOCK);
+    size_t size =
+        arena->blocks == NULL ? CRN_FIRST_BLOCK : CRN_MIN(2 * arena->size, CRN_LARGEST_BLOCK);
     size = CRN_MAX(size, need);
     size_t whole = sizeof(crn_arena_block) + size;
     crn_arena_block *block = crn_resize(&arena->allocator, NULL, 0, whole);

@@ -169,6 +169,16 @@ static cairn_status read_optional_id(const crn_json *at, cairn_id *out, cairn_er
     return at->value == NULL ? CAIRN_OK : read_id(at, out, err);
 }
 
+/* An operand: checked here rather than by the builder, because here its path is known. */
+static cairn_status read_operand(reader *r, const crn_json *at, cairn_id *out) {
+    uint32_t tensors = r->builder->graph->tensors.length;
+    CRN_TRY(read_id(at, out, r->err));
+    if (*out >= tensors)
+        return crn_json_fail(at, r->err, CAIRN_EINVAL, "is %u, but there are %u tensors, from 0",
+                             *out, tensors);
+    return CAIRN_OK;
+}
+
 static cairn_status read_ids(reader *r, const crn_json *at, bool optional, bool null_allowed,
                              const cairn_id **out, uint32_t *count_out) {
     size_t count = 0;
@@ -183,7 +193,7 @@ static cairn_status read_ids(reader *r, const crn_json *at, bool optional, bool 
         if (null_allowed && crn_json_is_null(&element))
             ids[i] = CAIRN_NONE;
         else
-            CRN_TRY(read_id(&element, &ids[i], r->err));
+            CRN_TRY(read_operand(r, &element, &ids[i]));
     }
     *out = ids;
     *count_out = (uint32_t)count;

@@ -149,7 +149,8 @@ static cairn_status build_dag(dag_work *at, cairn_dag_view *view) {
         CRN_TRY(add_vertex(at, at->input,
                            at->bytes == NULL ? g->tensors.data[at->input].bytes
                                              : at->bytes[at->input]));
-    for (cairn_id o = 0; o < forward_op_count(g); o++)
+    uint32_t forward = forward_op_count(g);
+    for (cairn_id o = 0; o < forward; o++)
         for (uint32_t i = 0; i < g->ops.data[o].output_count; i++)
             if (is_seen(g, g->ops.data[o].outputs[i], at->input) && !makes_loss(g, &g->ops.data[o]))
                 CRN_TRY(add_output(at, &g->ops.data[o], i));

@@ -9,15 +9,15 @@
  * first gives a stack without a gap in most plans; where it does not, other orders are tried, and
  * then orders near the best one, in which what sticks out above the live peak is placed earlier.
  * The number of rounds depends on the number of lifetimes only, so the result is the same
- * everywhere. O(rounds * n^2), with a small constant: the test of two lifetimes is two comparisons.
- */
+ * everywhere. O(rounds * n^2), with a small constant: the placed ones are kept in the order of
+ * their offsets, so one pass over them that tests for a common step finds the lowest gap. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "cairn/layout.h"
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 50000000u /* pairs tested in the search */
+#define WORK_LIMIT 100000000u /* pairs tested in the search */
 #define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
 
 struct cairn_layout {
@@ -27,9 +27,11 @@ struct cairn_layout {
     uint32_t count;
 };
 
-typedef struct span {
-    uint64_t from, to;
-} span;
+/* A lifetime that has its place. */
+typedef struct placed {
+    uint64_t from, to; /* offsets */
+    uint32_t first, last;
+} placed;
 
 typedef struct placing {
     const cairn_lifetime *lifetimes;
@@ -37,9 +39,8 @@ typedef struct placing {
     uint64_t peak;
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
-    uint32_t *first, *last; /* of the placed ones, in that order, for a fast scan */
-    span *blocked;          /* what is live with the one at hand */
-    uint64_t *offsets;      /* per lifetime, of this round */
+    placed *stack;     /* the placed ones, lowest first */
+    uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
     uint64_t best;
     uint64_t *keys; /* of the order being made */
@@ -122,63 +123,48 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
 
 /* ---- Placing ---- */
 
-static int compare_spans(const void *a, const void *b) {
-    const span *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
-/* Sorting a handful of spans is most of the work that is left: insertion beats qsort there. */
-static void sort_spans(span *spans, uint32_t count) {
-    if (count > 32) {
-        qsort(spans, count, sizeof *spans, compare_spans);
-        return;
-    }
-    for (uint32_t i = 1; i < count; i++) {
-        span moved = spans[i];
-        uint32_t j = i;
-        for (; j > 0 && spans[j - 1].from > moved.from; j--)
-            spans[j] = spans[j - 1];
-        spans[j] = moved;
-    }
-}
-
-static uint64_t lowest_offset(placing *p, uint32_t placed, const cairn_lifetime *life) {
-    uint32_t blocked = 0;
-    for (uint32_t k = 0; k < placed; k++) {
-        if (p->first[k] > life->last || p->last[k] < life->first)
-            continue;
-        uint32_t other = p->order[k];
-        uint64_t from = p->offsets[other];
-        p->blocked[blocked++] = (span){from, from + p->lifetimes[other].bytes};
-    }
-    sort_spans(p->blocked, blocked);
+static uint64_t lowest_offset(const placed *stack, uint32_t count, const cairn_lifetime *life) {
     uint64_t offset = 0;
-    for (uint32_t k = 0; k < blocked; k++) {
-        if (p->blocked[k].from >= offset && p->blocked[k].from - offset >= life->bytes)
-            break;
-        offset = CRN_MAX(offset, p->blocked[k].to);
+    for (const placed *p = stack; p < stack + count; p++) {
+        if (p->first > life->last || p->last < life->first)
+            continue;
+        if (p->from >= offset && p->from - offset >= life->bytes)
+            break; /* the gap below it is wide enough */
+        offset = CRN_MAX(offset, p->to);
     }
     return offset;
 }
 
-/* Place all in the present order; keep the result if it is the best so far. */
+/* Insert where the order of offsets wants it. */
+static void put(placed *stack, uint32_t count, placed fresh) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (stack[middle].from <= fresh.from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(stack + low + 1, stack + low, (count - low) * sizeof *stack);
+    stack[low] = fresh;
+}
+
+/* Place all in the present order; keep the result if it is the best so far. Ends early when it
+ * cannot be. */
 static void place_all(placing *p) {
     uint64_t arena = 0;
     for (uint32_t k = 0; k < p->count; k++) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-        uint64_t offset = lowest_offset(p, k, life);
+        uint64_t offset = lowest_offset(p->stack, k, life);
         p->offsets[p->order[k]] = offset;
-        p->first[k] = life->first;
-        p->last[k] = life->last;
+        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
         arena = CRN_MAX(arena, offset + life->bytes);
+        if (arena > p->best)
+            return;
     }
-    if (arena <= p->best) {
-        p->best = arena;
-        memcpy(p->best_order, p->order, p->count * sizeof *p->order);
-        memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
-    }
+    p->best = arena;
+    memcpy(p->best_order, p->order, p->count * sizeof *p->order);
+    memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
 }
 
 /* A neighbour of the best order: something that sticks out above the live peak, or anything, moves
@@ -208,9 +194,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, work, p->count);
     CRN_TAKE(scratch, p->order, p->count);
     CRN_TAKE(scratch, p->best_order, p->count);
-    CRN_TAKE(scratch, p->first, p->count);
-    CRN_TAKE(scratch, p->last, p->count);
-    CRN_TAKE(scratch, p->blocked, p->count);
+    CRN_TAKE(scratch, p->stack, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
     for (int order = 0; order < ORDERS && p->best > p->peak; order++) {

@@ -18,7 +18,8 @@ typedef struct instance {
     uint32_t made;     /* the decision that makes it; TO_THE_END: there from the start */
     uint32_t last_use; /* the last decision that reads it; `made` if none does */
     uint32_t source;   /* of a fetched one: the instance that was offloaded */
-    bool wanted;       /* by a run, a fetch or the end */
+    uint32_t previous; /* the instance of the same tensor before this */
+    bool wanted, read; /* a result is wanted without being read */
     bool stays;        /* to the end */
     bool offloaded;    /* a wanted fetch brings it back */
     /* while writing: */
@@ -47,6 +48,7 @@ typedef struct lowering {
     uint32_t *first_read;      /* per decision, and the end */
     uint32_t *first_made;      /* per decision: its first instance, and the end */
     uint32_t *current;         /* per tensor: its latest instance */
+    bool *on_host;             /* per tensor: it was copied out before */
     bool *first_run, *dropped; /* per decision */
     uint32_t *dying;           /* instances by last use, a list per decision: its head */
     uint32_t *next_dying;      /* per instance */
@@ -61,6 +63,7 @@ typedef struct lowering {
 static cairn_status add_instance(lowering *l, cairn_id tensor, uint32_t made) {
     instance fresh = {.tensor = tensor, .made = made, .last_use = made, .source = NO_INSTANCE};
     fresh.storage = NO_INSTANCE;
+    fresh.previous = l->current[tensor];
     l->current[tensor] = l->instances.length;
     CRN_PUSH(l->scratch, l->instances, fresh);
     return CAIRN_OK;
@@ -98,6 +101,7 @@ static cairn_status bind(lowering *l) {
     uint32_t tensors = cairn_graph_tensor_count(l->graph);
     CRN_TAKE(l->scratch, has_run, cairn_graph_op_count(l->graph));
     CRN_TAKE(l->scratch, l->current, tensors);
+    CRN_TAKE(l->scratch, l->on_host, tensors);
     CRN_TAKE(l->scratch, l->first_read, l->count + 1);
     CRN_TAKE(l->scratch, l->first_made, l->count + 1);
     CRN_TAKE(l->scratch, l->first_run, l->count);
@@ -122,9 +126,9 @@ static void want(lowering *l, uint32_t read, uint32_t d) {
     if (read == NO_INSTANCE)
         return; /* read before it is made: the simulator will say so */
     instance *i = &l->instances.data[read];
+    i->wanted = i->read = true;
     if (!i->stays && (i->last_use == i->made || i->last_use < d))
         i->last_use = d;
-    i->wanted = true;
 }
 
 static bool makes_something_wanted(const lowering *l, uint32_t d) {
@@ -145,6 +149,24 @@ static void want_kept(lowering *l) {
     }
 }
 
+/* A re-run that is wanted for a result only, which nothing reads any more: the result of the run
+ * before it will do. */
+static bool keep_earlier_result(lowering *l, uint32_t d) {
+    uint32_t result = NO_INSTANCE;
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++) {
+        if (l->instances.data[i].read)
+            return false;
+        if (l->instances.data[i].wanted)
+            result = i;
+    }
+    if (result == NO_INSTANCE)
+        return false;
+    instance *earlier = &l->instances.data[l->instances.data[result].previous];
+    earlier->wanted = earlier->stays = true;
+    earlier->last_use = TO_THE_END;
+    return true;
+}
+
 /* What a decision reads first: for one that moves a tensor, that tensor. */
 static uint32_t moved(const lowering *l, uint32_t d) {
     return l->decisions[d].kind == CRN_RUN ? NO_INSTANCE : l->reads.data[l->first_read[d]];
@@ -156,14 +178,17 @@ static void sweep(lowering *l) {
         uint32_t read = moved(l, d);
         switch (l->decisions[d].kind) {
         case CRN_RUN:
-            l->dropped[d] = !l->first_run[d] && !makes_something_wanted(l, d);
+            l->dropped[d] =
+                !l->first_run[d] && (!makes_something_wanted(l, d) || keep_earlier_result(l, d));
             for (uint32_t r = l->first_read[d]; r < l->first_read[d + 1] && !l->dropped[d]; r++)
                 want(l, l->reads.data[r], d);
             break;
         case CRN_FETCH: /* wants its source, not as a reader but through the copy out */
             l->dropped[d] = !makes_something_wanted(l, d) || read == NO_INSTANCE;
-            if (!l->dropped[d])
-                l->instances.data[read].offloaded = l->instances.data[read].wanted = true;
+            if (!l->dropped[d]) {
+                instance *source = &l->instances.data[read];
+                source->offloaded = source->wanted = source->read = true;
+            }
             break;
         default: /* OFFLOAD and EVICT follow the instance */
             l->dropped[d] = read == NO_INSTANCE || !l->instances.data[read].offloaded;
@@ -236,7 +261,17 @@ static cairn_status make_room(lowering *l, uint64_t need, uint32_t d) {
     return CAIRN_OK;
 }
 
-/* The permission that a run can use: its operand dies here, alone in its storage. 0: none. */
+/* Whether the op makes an alias of what it reads as `input`. */
+static bool makes_alias(const lowering *l, const cairn_op *op, uint32_t input) {
+    cairn_id root = cairn_graph_storage(l->graph, op->inputs[input]);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(l->graph, op->outputs[i]) == root)
+            return true;
+    return false;
+}
+
+/* The permission that a run can use: its operand dies here, alone in its storage, which is large
+ * enough. 0: none. */
 static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
     for (uint32_t k = 0; k < op->inplace_count; k++) {
         cairn_inplace pair = op->inplace[k];
@@ -244,10 +279,14 @@ static uint8_t find_inplace(const lowering *l, const cairn_op *op, uint32_t d) {
         if (read == NO_INSTANCE)
             continue;
         const instance *operand = &l->instances.data[read];
-        bool alone = operand->storage == NO_INSTANCE
-                         ? is_stationary(l, operand->tensor)
-                         : l->storages.data[operand->storage].users == 1;
-        if (operand->last_use == d && alone && !operand->going && !operand->offloaded)
+        bool fits = is_stationary(l, operand->tensor);
+        if (operand->storage != NO_INSTANCE) {
+            const storage *s = &l->storages.data[operand->storage];
+            uint64_t bytes = crn_align(cairn_costs_bytes(l->costs, op->outputs[pair.output]));
+            fits = s->users == 1 && bytes <= s->bytes;
+        }
+        if (operand->last_use == d && fits && !operand->going && !operand->offloaded &&
+            !makes_alias(l, op, pair.input))
             return (uint8_t)(k + 1);
     }
     return 0;
@@ -324,6 +363,7 @@ static cairn_status write_fetch(lowering *l, uint32_t d) {
         i->resident = true;
         i->storage = source->storage;
         i->going = source->going;
+        i->coming = source->coming;
         source->resident = false;
         return CAIRN_OK;
     }
@@ -344,9 +384,12 @@ static cairn_status write_decision(lowering *l, uint32_t d) {
     case CRN_OFFLOAD:
         if (!l->instances.data[read].resident)
             return CAIRN_OK;
+        CRN_PUSH(l->scratch, l->leaving, read);
+        if (l->on_host[l->decisions[d].id])
+            return CAIRN_OK; /* from an earlier round trip, with equal bits */
+        l->on_host[l->decisions[d].id] = true;
         CRN_TRY(emit(l, CAIRN_OFFLOAD, l->decisions[d].id, 0));
         l->instances.data[read].going = true;
-        CRN_PUSH(l->scratch, l->leaving, read);
         return CAIRN_OK;
     default:
         return release(l, read);

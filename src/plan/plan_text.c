@@ -214,9 +214,12 @@ static cairn_status read_input(cursor *c, cairn_plan_header *out) {
     int count = sscanf(c->word, "%9ux%9ux%9u%1s", &d[0], &d[1], &d[2], rest);
     char again[64] = "";
     size_t used = 0;
-    for (int i = 0; i < 3 && i < count; i++)
+    bool zero = false;
+    for (int i = 0; i < 3 && i < count; i++) {
         used += (size_t)snprintf(again + used, sizeof again - used, "%s%u", i > 0 ? "x" : "", d[i]);
-    if (count < 1 || strcmp(again, c->word) != 0 || d[0] == 0)
+        zero = zero || d[i] == 0;
+    }
+    if (count < 1 || strcmp(again, c->word) != 0 || zero)
         return fail_here(c, start, "the input must be a size such as 3x224x224");
     return expect(c, '\n', "the end of the line");
 }
@@ -264,7 +267,10 @@ static cairn_status read_header(cursor *c, cairn_plan_header *out) {
     CRN_TRY(optional_number(c, "seq", &out->steps));
     CRN_TRY(read_goal(c, out));
     if (key(c, "algorithm")) {
+        start = c->at;
         CRN_TRY(next_word(c, "the algorithm"));
+        if (strlen(c->word) >= sizeof out->algorithm)
+            return fail_here(c, start, "the algorithm's name is longer than any");
         crn_copy_string(out->algorithm, sizeof out->algorithm, c->word);
         CRN_TRY(expect(c, '\n', "the end of the line"));
     }
@@ -354,6 +360,8 @@ static cairn_status read_steps(cursor *c, const cairn_graph *graph, cairn_plan_b
     CRN_TRY(expect(c, '\n', "the end of the line"));
     for (uint64_t i = 0; i < count; i++) {
         cairn_step step;
+        if (c->at == c->end)
+            return fail_here(c, c->at, "the file ends here, before the number of steps is reached");
         CRN_TRY(read_step(c, graph, &step));
         CRN_TRY(cairn_plan_builder_add(builder, step));
     }

@@ -29,8 +29,8 @@ typedef struct place {
 typedef struct storage {
     uint64_t bytes;
     uint32_t users;    /* tensors resident in it; 0: the slot is free */
+    uint32_t copied;   /* those of them that are being copied */
     uint32_t lifetime; /* its record */
-    cairn_id tensor;   /* the latest to use it */
 } storage;
 
 struct cairn_sim {
@@ -73,12 +73,19 @@ static cairn_status break_rule(walker *w, cairn_rule rule, cairn_id culprit) {
 
 /* ---- Memory ---- */
 
+/* A storage is named after the first tensor that is in it; the one it was taken for may have been
+ * freed while an alias stays. */
 static cairn_status capture_holders(walker *w, uint64_t workspace) {
     cairn_sim *sim = w->sim;
-    for (uint32_t s = 0; s < w->storages.length; s++) {
-        cairn_holder holder = {w->storages.data[s].tensor, w->storages.data[s].bytes};
-        if (w->storages.data[s].users > 0)
-            CRN_PUSH(&sim->arena, sim->holders, holder);
+    bool *named;
+    CRN_TAKE(&w->scratch, named, w->storages.length);
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {
+        uint32_t s = w->places[t].storage;
+        if (s == NO_STORAGE || named[s])
+            continue;
+        named[s] = true;
+        cairn_holder holder = {t, w->storages.data[s].bytes};
+        CRN_PUSH(&sim->arena, sim->holders, holder);
     }
     cairn_holder holder = {CAIRN_NONE, workspace};
     if (workspace > 0)
@@ -121,7 +128,6 @@ static cairn_status take_storage(walker *w, cairn_id tensor) {
     if (cairn_graph_tensor(w->graph, tensor)->stationary)
         return CAIRN_OK;
     storage fresh = {.bytes = crn_align(cairn_costs_bytes(w->costs, tensor)), .users = 1};
-    fresh.tensor = tensor;
     CRN_TRY(record_lifetime(w, tensor, fresh.bytes, UINT32_MAX, &fresh.lifetime));
     if (w->free_slots.length > 0) {
         p->storage = w->free_slots.data[--w->free_slots.length];
@@ -194,11 +200,16 @@ static bool is_alias(const walker *w, cairn_id tensor) {
     return cairn_graph_tensor(w->graph, tensor)->alias_of != CAIRN_NONE;
 }
 
-/* Make one output that is not made in place. */
+/* Make one output that is not made in place. One that is resident is rewritten with equal bits, and
+ * with it its aliases; making an alias writes nothing. */
 static cairn_status make_output(walker *w, const cairn_op *op, cairn_id output) {
     place *p = &w->places[output];
-    if (p->resident) /* rewritten with equal bits */
-        return p->flight == AT_REST ? CAIRN_OK : break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, output);
+    if (p->resident) {
+        bool copied = p->flight != AT_REST;
+        if (p->storage != NO_STORAGE && !is_alias(w, output))
+            copied = w->storages.data[p->storage].copied > 0;
+        return copied ? break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, output) : CAIRN_OK;
+    }
     if (!is_alias(w, output))
         return take_storage(w, output);
     p->resident = true;
@@ -222,13 +233,19 @@ static cairn_status check_inplace(walker *w, const cairn_op *op, uint8_t inplace
         return CAIRN_OK;
     cairn_inplace pair = op->inplace[inplace - 1];
     cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
-    if (w->places[output].resident)
+    uint32_t s = w->places[input].storage; /* as stored, one may be larger than the other */
+    bool fits = s == NO_STORAGE ||
+                crn_align(cairn_costs_bytes(w->costs, output)) <= w->storages.data[s].bytes;
+    if (w->places[output].resident || !fits)
         return break_rule(w, CAIRN_RULE_INPLACE_FORBIDDEN, output);
     if (w->places[input].flight != AT_REST)
         return break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, input);
-    uint32_t s = w->places[input].storage;
     if (s != NO_STORAGE && w->storages.data[s].users > 1)
         return break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
+    cairn_id root = cairn_graph_storage(w->graph, input);
+    for (uint32_t i = 0; i < op->output_count; i++) /* an alias that the op itself makes */
+        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(w->graph, op->outputs[i]) == root)
+            return break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     return CAIRN_OK;
 }
 
@@ -241,8 +258,6 @@ static void take_over(walker *w, const cairn_op *op, cairn_inplace pair) {
     from->resident = false;
     from->absence = OVERWRITTEN;
     from->storage = NO_STORAGE;
-    if (to->storage != NO_STORAGE)
-        w->storages.data[to->storage].tensor = op->outputs[pair.output];
 }
 
 static cairn_status run(walker *w, const cairn_step *step) {
@@ -328,6 +343,7 @@ static cairn_status offload(walker *w, cairn_id tensor) {
         return break_rule(w, CAIRN_RULE_HOST_FULL, tensor);
     p->on_host = true;
     p->flight = GOING_OUT;
+    w->storages.data[p->storage].copied++;
     p->copy_end = copy(w, tensor, true);
     w->sim->summary.offloads++;
     return count(w, 0, tensor);
@@ -341,6 +357,7 @@ static cairn_status fetch(walker *w, cairn_id tensor) {
         return break_rule(w, CAIRN_RULE_FETCH_WITHOUT_COPY, tensor);
     CRN_TRY(take_storage(w, tensor));
     p->flight = COMING_IN;
+    w->storages.data[p->storage].copied++;
     p->copy_end = copy(w, tensor, false);
     w->sim->summary.fetches++;
     return count(w, 0, tensor);
@@ -355,6 +372,7 @@ static cairn_status wait_for(walker *w, cairn_id tensor) {
         w->now = p->copy_end;
     }
     p->flight = AT_REST;
+    w->storages.data[p->storage].copied--;
     return count(w, 0, tensor);
 }
 
@@ -402,10 +420,14 @@ static bool is_result(const walker *w, cairn_id t, cairn_id output) {
     const cairn_tensor *tensor = cairn_graph_tensor(w->graph, t);
     if (w->goal == CAIRN_INFER)
         return t == output;
-    uint32_t readers;
-    cairn_graph_readers(w->graph, t, &readers);
-    return tensor->role == CAIRN_LOSS ||
-           (tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0);
+    return tensor->role == CAIRN_LOSS || (tensor->role == CAIRN_GRADIENT && tensor->stationary);
+}
+
+/* A gradient that was overwritten in place is in the sum that did so. */
+static bool is_kept(const walker *w, cairn_id t) {
+    const place *p = &w->places[t];
+    return p->resident ||
+           (cairn_graph_tensor(w->graph, t)->stationary && p->absence == OVERWRITTEN);
 }
 
 static cairn_status end(walker *w) {
@@ -413,14 +435,11 @@ static cairn_status end(walker *w) {
     cairn_graph_summarize(w->graph, &summary);
     uint32_t tensors = cairn_graph_tensor_count(w->graph);
     for (cairn_id t = 0; t < tensors; t++)
-        if (is_result(w, t, summary.output) && !w->places[t].resident)
+        if (is_result(w, t, summary.output) && !is_kept(w, t))
             return break_rule(w, CAIRN_RULE_NEVER_MADE, t);
-    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++) {
-        const cairn_op *op = cairn_graph_op(w->graph, o);
-        if ((op->flags & CAIRN_OP_ONCE) && !w->has_run[o])
-            return break_rule(w, CAIRN_RULE_NEVER_MADE,
-                              op->output_count > 0 ? op->outputs[0] : CAIRN_NONE);
-    }
+    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++)
+        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && !w->has_run[o])
+            return break_rule(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < tensors; t++)
         if (w->places[t].resident && !cairn_graph_tensor(w->graph, t)->stationary &&
             !is_result(w, t, summary.output))
@@ -460,9 +479,12 @@ static int compare_holders(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* Walk again to the peak and note who is there; sums of the first walk are kept. */
+/* Walk again to the peak and note who is there; sums of the first walk are kept. The second starts
+ * from nothing: host memory that is counted twice would seem full. */
 static cairn_status find_holders(walker *w) {
     cairn_sim_summary kept = w->sim->summary;
+    w->sim->summary =
+        (cairn_sim_summary){.peak_bytes = kept.peak_bytes, .peak_step = kept.peak_step};
     w->find_holders = true;
     cairn_status status = walk(w);
     w->sim->summary = kept;
@@ -492,7 +514,8 @@ static cairn_status describe(const walker *w, cairn_error *err) {
     };
     const cairn_sim_summary *s = &w->sim->summary;
     bool is_op = s->rule == CAIRN_RULE_ONCE_TWICE || s->rule == CAIRN_RULE_NEVER_AGAIN ||
-                 s->rule == CAIRN_RULE_NO_IMPLEMENTATION || s->rule == CAIRN_RULE_NOT_OF_GOAL;
+                 s->rule == CAIRN_RULE_NO_IMPLEMENTATION || s->rule == CAIRN_RULE_NOT_OF_GOAL ||
+                 s->rule == CAIRN_RULE_EFFECT_MISSING;
     const char *name = "nothing";
     if (s->culprit != CAIRN_NONE)
         name = is_op ? cairn_graph_op(w->graph, s->culprit)->name
@@ -592,19 +615,30 @@ const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
     return sim->holders.data;
 }
 
+/* Whether a sum is made in place of a stationary tensor: they share one place. */
+static bool is_summed(const cairn_graph *graph, cairn_id tensor) {
+    uint32_t readers;
+    const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
+    for (uint32_t r = 0; r < readers; r++) {
+        const cairn_op *op = cairn_graph_op(graph, list[r]);
+        for (uint32_t i = 0; i < op->inplace_count; i++)
+            if (op->inputs[op->inplace[i].input] == tensor)
+                return true;
+    }
+    return false;
+}
+
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
     uint64_t sum = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
-        uint32_t readers;
-        cairn_graph_readers(graph, t, &readers);
         if (tensor->role == CAIRN_PARAMETER)
             sum += bytes * (1 + (uint64_t)optimizer_slots);
         else if (tensor->role == CAIRN_STATE)
             sum += bytes;
-        else if (tensor->stationary && readers == 0) /* sums of one parameter share a place */
+        else if (tensor->stationary && !is_summed(graph, t))
             sum += bytes;
     }
     return sum;

@@ -12,13 +12,15 @@
  *
  * Each score is scaled to 0 .. 1000. In place of Bayesian optimisation the weights are searched:
  * first all in quarters, then from the best of these by moving weight from one score to another,
- * in ever smaller portions. Deterministic; O(n^2) for the last score, O(n log n) for each choice of
- * weights. */
+ * in ever smaller portions. Deterministic; O(n log n) but for the last score, whose work is
+ * limited. */
 #include "solve/crn_offload.h"
 
 #include <stdlib.h>
 
 __extension__ typedef __int128 wide;
+
+#define SUBMODULAR_WORK 100000000u
 
 enum { SCORES = 4, DURATION = 0, AREA, WEIGHTED, SUBMODULAR, FULL = 1000, WHOLE = 64 };
 
@@ -75,6 +77,29 @@ static wide weighted_absence(const autoswap *a, uint32_t i) {
     return sum;
 }
 
+/* The same up to a moment, from running sums before each op. */
+static wide over_until(const autoswap *a, const wide *before, int64_t time) {
+    uint32_t low = 0, high = 2 * a->n;
+    while (high - low > 1) { /* the op that runs at `time` */
+        uint32_t middle = low + (high - low) / 2;
+        if (a->op_start[middle] <= time)
+            low = middle;
+        else
+            high = middle;
+    }
+    return before[low] + (wide)CRN_MAX(a->over[low], 0) * (time - a->op_start[low]);
+}
+
+static void fill_weighted(autoswap *a, wide *before) {
+    for (uint32_t k = 0; k < 2 * a->n; k++)
+        before[k + 1] =
+            before[k] + (wide)CRN_MAX(a->over[k], 0) * (a->op_start[k + 1] - a->op_start[k]);
+    for (uint32_t i = 0; i < a->n; i++) {
+        int64_t from = absence_start(a, i), to = absence_end(a, i);
+        a->value[i] = from < to ? over_until(a, before, to) - over_until(a, before, from) : 0;
+    }
+}
+
 static void take_away(autoswap *a, uint32_t i) {
     for (uint32_t k = i + 1; k + i + 1 < 2 * a->n; k++)
         a->over[k] -= a->job->chain->size[i];
@@ -82,14 +107,11 @@ static void take_away(autoswap *a, uint32_t i) {
 
 /* Chosen first: FULL; chosen later: less; choosing goes on while anything is over the limit, in
  * ties from the front. Values change with every choice, but only those that were highest need be
- * looked at again: they can only fall. */
+ * looked at again: they can only fall. On very long chains it stops when its work is done. */
 static void score_submodular(autoswap *a) {
     uint32_t chosen = 0;
-    for (uint32_t i = 0; i < a->n; i++) {
-        a->value[i] = weighted_absence(a, i);
-        a->moved[i] = 0;
-    }
-    while (chosen < a->n) {
+    memset(a->moved, 0, a->n);
+    for (uint64_t work = 0; chosen < a->n && work < SUBMODULAR_WORK; work += 3 * (uint64_t)a->n) {
         uint32_t best = a->n;
         for (uint32_t i = 0; i < a->n; i++)
             if (!a->moved[i] && (best == a->n || a->value[i] > a->value[best]))
@@ -107,7 +129,7 @@ static void score_submodular(autoswap *a) {
     }
 }
 
-static void fill_scores(autoswap *a) {
+static void fill_scores(autoswap *a, wide *before) {
     const crn_offload_chain *c = a->job->chain;
     uint32_t n = a->n;
     for (uint32_t k = 0; k < 2 * n; k++) {
@@ -123,9 +145,9 @@ static void fill_scores(autoswap *a) {
         a->value[i] = absence > 0 ? absence * c->size[i] : absence;
     }
     scale(a, a->score[AREA]);
-    for (uint32_t i = 0; i < n; i++)
-        a->value[i] = weighted_absence(a, i);
+    fill_weighted(a, before);
     scale(a, a->score[WEIGHTED]);
+    fill_weighted(a, before);
     score_submodular(a);
 }
 
@@ -202,14 +224,16 @@ static void search_near(autoswap *a, int64_t portion, int64_t *best_weight,
 cairn_status crn_offload_solve_autoswap(crn_offload_job *job, crn_offload_schedule *best) {
     autoswap a = {.job = job, .n = job->chain->count};
     int64_t weight[SCORES] = {WHOLE, 0, 0, 0};
+    wide *before;
     for (int s = 0; s < SCORES; s++)
         CRN_TAKE(job->arena, a.score[s], a.n);
     CRN_TAKE(job->arena, a.over, 2 * (size_t)a.n);
     CRN_TAKE(job->arena, a.op_start, 2 * (size_t)a.n + 1);
     CRN_TAKE(job->arena, a.value, a.n);
+    CRN_TAKE(job->arena, before, 2 * (size_t)a.n + 1);
     CRN_TAKE(job->arena, a.ranked, a.n);
     CRN_TAKE(job->arena, a.moved, a.n);
-    fill_scores(&a);
+    fill_scores(&a, before);
     search_quarters(&a, weight, best);
     for (int64_t portion = WHOLE / 8; portion > 0; portion /= 2)
         search_near(&a, portion, weight, best);

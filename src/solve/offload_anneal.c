@@ -10,12 +10,12 @@
  *
  * Late acceptance (Burke and Bykov, 2008): a step is taken if the list is no longer than it was
  * some steps ago; one parameter, no temperature and no reals. Ends when the goal (a lower bound) is
- * reached, the work is used up, or a quarter of it brought nothing; events run are what is counted.
+ * reached, the work is used up, or half of it brought nothing; events run are what is counted.
  * The random numbers have a fixed seed: the same answer everywhere. */
 #include "base/rng.h"
 #include "solve/offload_list.h"
 
-enum { MEMORY = 512 };
+enum { MEMORY = 200 };
 
 typedef struct walk {
     crn_offload_lister *lister;
@@ -216,7 +216,7 @@ cairn_status crn_offload_anneal(crn_arena *arena, crn_offload_lister *lister, in
     mark_moved(&w);
     for (uint32_t k = 0; k < MEMORY; k++)
         w.history[k] = w.length;
-    uint64_t patience = work / 4, left = patience;
+    uint64_t patience = work / 2, left = patience;
     for (uint64_t step = 0; w.best_length > goal && CRN_MIN(work, left) > w.now.length; step++) {
         int64_t before = w.best_length;
         work -= w.now.length;

@@ -22,7 +22,7 @@
 __extension__ typedef __int128 wide;
 
 #define DEFAULT_SLOTS 500
-#define QUICK_WIDTH 1024 /* largest front for "exact where that is quick" */
+#define QUICK_WIDTH 640 /* largest front for "exact where that is quick" */
 #define EXACT_WIDTH (1 << 18)
 #define EXACT_WORK 2000000000u /* comparisons of states */
 #define SLOT_WORK 400000000u

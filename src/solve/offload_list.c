@@ -208,11 +208,9 @@ void crn_offload_list_keep(crn_offload_lister *lister, const crn_offload_list *l
 
 /* ---- Lists from schedules ---- */
 
-/* Transfers in the order of the link, then merged with the ops. At equal times: ops that take no
- * time may end and start at one instant, so an offload goes as late as the op that makes its
- * activation and no later, and a fetch before the op that reads it. */
-static void insert_sorted(const crn_offload_lister *l, const crn_offload_schedule *s,
-                          crn_offload_event *events, uint32_t *count) {
+/* All transfers, in the order in which ordered schedules have them. */
+static void collect_transfers(const crn_offload_lister *l, const crn_offload_schedule *s,
+                              crn_offload_event *events, uint32_t *count) {
     uint32_t n = l->chain->count;
     *count = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -244,7 +242,9 @@ static int64_t op_start(const crn_offload_lister *l, const crn_offload_schedule 
     return op < l->chain->count ? s->forward[op] : s->backward[l->ops - 1 - op];
 }
 
-/* Whether the transfer goes before op `op` in the list. */
+/* Whether the transfer goes before op `op` in the list. At equal times the op goes first, so that
+ * it finds more away, but for the op that reads what is fetched. Ops that take no time may start at
+ * one instant in an order that this does not recover; such a list can fail to run. */
 static bool goes_before(const crn_offload_lister *l, const crn_offload_schedule *s,
                         crn_offload_event event, uint32_t op) {
     uint32_t i = crn_event_index(event);
@@ -258,7 +258,7 @@ static bool goes_before(const crn_offload_lister *l, const crn_offload_schedule 
 void crn_offload_list_from(crn_offload_lister *lister, const crn_offload_schedule *schedule,
                            crn_offload_list *out) {
     uint32_t count, at = 0;
-    insert_sorted(lister, schedule, lister->sorted, &count);
+    collect_transfers(lister, schedule, lister->sorted, &count);
     sort_events(schedule, lister->sorted, count);
     out->length = 0;
     for (uint32_t op = 0; op < lister->ops; op++) {

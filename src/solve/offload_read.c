@@ -15,7 +15,7 @@ struct cairn_offload_cases {
     const char **ids;
 };
 
-#define LARGEST_L 1000000
+#define LARGEST_L 100000
 #define LARGEST_MEMORY ((int64_t)1 << 62)
 
 static const char *const known_fields[] = {

@@ -28,7 +28,7 @@
  * Columns b are filled from left to right, each from a = b down, so that Opt(j,b) lies in the
  * column being filled and Opt(a,j-1) in row a. A sub-chain whose pieces equal those of one further
  * left shares its function. */
-#include "solve/piece_chain.h"
+#include "solve/piece_rules.h"
 
 struct crn_piece_table {
     const crn_piece_chain *chain;
@@ -108,17 +108,13 @@ static bool same_way(const crn_piece_way *x, const crn_piece_way *y) {
            x->backward_time == y->backward_time;
 }
 
-static uint64_t gradient_after(const crn_piece_chain *chain, uint32_t a) {
-    return a + 1 < chain->count ? chain->pieces[a + 1].gradient_bytes : chain->final_gradient;
-}
-
 /* May piece x stand for piece y in any sub-chain? The last piece is like no other, as it has its
  * own rule. */
 static bool same_piece(const crn_piece_chain *chain, uint32_t i, uint32_t j) {
     const crn_piece *x = &chain->pieces[i], *y = &chain->pieces[j];
     bool same = i + 1 < chain->count && j + 1 < chain->count && x->way_count == y->way_count &&
                 x->input_bytes == y->input_bytes && x->gradient_bytes == y->gradient_bytes &&
-                gradient_after(chain, i) == gradient_after(chain, j) &&
+                crn_piece_gradient_after(chain, i) == crn_piece_gradient_after(chain, j) &&
                 x->forward_time == y->forward_time && x->discard_peak == y->discard_peak &&
                 x->pass_peak == y->pass_peak && same_way(&x->again, &y->again);
     for (uint32_t k = 0; same && k < x->way_count; k++)
@@ -138,13 +134,13 @@ static void find_kinds(const crn_piece_chain *chain, uint32_t *kinds) {
 
 /* For each a and length, the leftmost place where the same kinds follow each other: run lengths of
  * the agreement of e.. and a.. are found from the right, then the leftmost e claims its lengths. */
-static cairn_status find_homes(crn_piece_table *table, crn_arena *arena) {
-    uint32_t n = table->count, *kinds, *home, *claimed, *agree;
+cairn_status crn_piece_homes(const crn_piece_chain *chain, crn_arena *arena, const uint32_t **out) {
+    uint32_t n = chain->count, *kinds, *home, *claimed, *agree;
     CRN_TAKE(arena, kinds, n);
     CRN_TAKE(arena, home, (size_t)n * n);
     CRN_TAKE(arena, claimed, n);
     CRN_TAKE(arena, agree, (size_t)(n + 1) * (n + 1));
-    find_kinds(table->chain, kinds);
+    find_kinds(chain, kinds);
     for (uint32_t e = n; e-- > 0;)
         for (uint32_t a = n; a-- > e;)
             if (kinds[e] == kinds[a])
@@ -153,62 +149,34 @@ static cairn_status find_homes(crn_piece_table *table, crn_arena *arena) {
         for (uint32_t a = e; a < n; a++)
             for (; claimed[a] < CRN_MIN(agree[e * (n + 1) + a], n - a); claimed[a]++)
                 home[(size_t)a * n + claimed[a]] = e;
-    table->home = home;
+    *out = home;
     return CAIRN_OK;
 }
 
 /* ---- The table ---- */
-
-static bool is_last(const crn_piece_table *table, uint32_t a) {
-    return a + 1 == table->count;
-}
-
-static uint64_t max3(uint64_t x, uint64_t y, uint64_t z) {
-    return CRN_MAX(CRN_MAX(x, y), z);
-}
-
-/* The ways of doing a leaf: one, or those of keeping for the last piece. */
-static uint32_t leaf_ways(const crn_piece_table *table, uint32_t a, const crn_piece_way **ways) {
-    const crn_piece *piece = &table->chain->pieces[a];
-    bool kept = is_last(table, a) && piece->way_count > 0;
-    *ways = kept ? piece->ways : &piece->again;
-    return kept ? piece->way_count : 1;
-}
-
-static uint64_t way_memory(const crn_piece_table *table, const crn_piece_way *way, uint32_t b) {
-    return CRN_MAX(gradient_after(table->chain, b) + way->forward_peak, way->backward_peak);
-}
-
-static int64_t way_time(const crn_piece_way *way) {
-    return way->forward_time + way->backward_time;
-}
-
-/* The forward peak of running a .. j-1, given that of running a .. j-2. */
-static uint64_t sweep_peak(const crn_piece_table *table, uint32_t a, uint32_t j, uint64_t before) {
-    const crn_piece *pieces = table->chain->pieces;
-    return j == a + 1 ? pieces[a].discard_peak : CRN_MAX(before, pieces[j - 1].pass_peak);
-}
 
 /* The smallest feasible memory of a..b. `column[j]` is that of j..b. */
 static uint64_t find_floor(const crn_piece_table *table, uint32_t a, uint32_t b,
                            const uint64_t *column) {
     const crn_piece *pieces = table->chain->pieces;
     const uint64_t *row = table->floors + (size_t)a * table->count;
-    uint64_t best = UINT64_MAX, gradient = gradient_after(table->chain, b), peak = 0;
+    uint64_t best = UINT64_MAX, gradient = crn_piece_gradient_after(table->chain, b), peak = 0;
     if (a == b) {
         const crn_piece_way *ways;
-        uint32_t count = leaf_ways(table, a, &ways);
+        uint32_t count = crn_piece_leaf_ways(table->chain, a, &ways);
         for (uint32_t k = 0; k < count; k++)
-            best = CRN_MIN(best, way_memory(table, &ways[k], a));
+            best = CRN_MIN(best, crn_piece_way_memory(table->chain, &ways[k], a));
         return best;
     }
     for (uint32_t k = 0; k < pieces[a].way_count; k++) {
         const crn_piece_way *way = &pieces[a].ways[k];
-        best = CRN_MIN(best, CRN_MAX(way_memory(table, way, b), way->kept + column[a + 1]));
+        best = CRN_MIN(
+            best, CRN_MAX(crn_piece_way_memory(table->chain, way, b), way->kept + column[a + 1]));
     }
     for (uint32_t j = a + 1; j <= b; j++) {
-        peak = sweep_peak(table, a, j, peak);
-        best = CRN_MIN(best, max3(gradient + peak, pieces[j].input_bytes + column[j], row[j - 1]));
+        peak = crn_piece_sweep_peak(table->chain, a, j, peak);
+        best =
+            CRN_MIN(best, crn_max3(gradient + peak, pieces[j].input_bytes + column[j], row[j - 1]));
     }
     return best;
 }
@@ -218,22 +186,24 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
                                   const crn_curve *column, crn_envelope *envelope) {
     const crn_piece *pieces = table->chain->pieces;
     const crn_curve *row = table->curves + (size_t)a * table->count;
-    uint64_t gradient = gradient_after(table->chain, b), peak = 0;
+    uint64_t gradient = crn_piece_gradient_after(table->chain, b), peak = 0;
     if (a == b) {
         const crn_piece_way *ways;
-        uint32_t count = leaf_ways(table, a, &ways);
+        uint32_t count = crn_piece_leaf_ways(table->chain, a, &ways);
         for (uint32_t k = 0; k < count; k++)
-            CRN_TRY(crn_envelope_add_point(envelope, way_memory(table, &ways[k], a),
-                                           way_time(&ways[k])));
+            CRN_TRY(crn_envelope_add_point(envelope,
+                                           crn_piece_way_memory(table->chain, &ways[k], a),
+                                           crn_piece_way_time(&ways[k])));
         return CAIRN_OK;
     }
     for (uint32_t k = 0; k < pieces[a].way_count; k++) {
         const crn_piece_way *way = &pieces[a].ways[k];
-        CRN_TRY(crn_envelope_add_sum(envelope, column[a + 1], way->kept, NULL, way_time(way),
-                                     way_memory(table, way, b)));
+        CRN_TRY(crn_envelope_add_sum(envelope, column[a + 1], way->kept, NULL,
+                                     crn_piece_way_time(way),
+                                     crn_piece_way_memory(table->chain, way, b)));
     }
     for (uint32_t j = a + 1; j <= b; j++) {
-        peak = sweep_peak(table, a, j, peak);
+        peak = crn_piece_sweep_peak(table->chain, a, j, peak);
         CRN_TRY(crn_envelope_add_sum(envelope, column[j], pieces[j].input_bytes, &row[j - 1],
                                      table->elapsed[j] - table->elapsed[a], gradient + peak));
     }
@@ -269,7 +239,7 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
         build->envelope.cap = memory_cap(table, a);
         if (table->floors[cell] <= build->envelope.cap)
             CRN_TRY(fill_envelope(table, a, b, build->curve_column, &build->envelope));
-        if (table->max_points > 0 && (a != 0 || !is_last(table, b)) &&
+        if (table->max_points > 0 && (a != 0 || b + 1 != table->count) &&
             crn_envelope_thin(&build->envelope, table->max_points, table->downwards))
             table->thinned = true;
         CRN_TRY(crn_envelope_take(&build->envelope, build->arena, &table->curves[cell]));
@@ -293,7 +263,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     CRN_TAKE(arena, table->elapsed, n + 1);
     for (size_t a = 0; a < n; a++)
         table->elapsed[a + 1] = table->elapsed[a] + chain->pieces[a].forward_time;
-    CRN_TRY(find_homes(table, arena));
+    CRN_TRY(crn_piece_homes(chain, arena, &table->home));
     builder build = {.table = table, .arena = arena};
     CRN_TAKE(arena, build.floor_column, n);
     CRN_TAKE(arena, build.curve_column, n);
@@ -338,9 +308,10 @@ static int64_t sum_time(int64_t base, int64_t low, int64_t high) {
 /* Time of keeping a the way `way` at the head of a..b. */
 static int64_t keep_time(const crn_piece_table *table, const crn_piece_way *way, uint32_t a,
                          uint32_t b, uint64_t memory) {
-    if (memory < way_memory(table, way, b) || memory < way->kept)
+    if (memory < crn_piece_way_memory(table->chain, way, b) || memory < way->kept)
         return CRN_CURVE_NEVER;
-    return sum_time(way_time(way), crn_piece_time(table, a + 1, b, memory - way->kept), 0);
+    return sum_time(crn_piece_way_time(way), crn_piece_time(table, a + 1, b, memory - way->kept),
+                    0);
 }
 
 static int64_t checkpoint_time(const crn_piece_table *table, uint32_t a, uint32_t j, uint32_t b,
@@ -361,9 +332,10 @@ static crn_piece_node find_node(const crn_piece_table *table, uint32_t a, uint32
     crn_piece_node node = {CRN_PIECE_LEAF, a, b, 0};
     if (a == b) {
         const crn_piece_way *ways;
-        uint32_t count = leaf_ways(table, a, &ways);
-        while (node.choice + 1 < count && (way_memory(table, &ways[node.choice], a) > memory ||
-                                           way_time(&ways[node.choice]) > time))
+        uint32_t count = crn_piece_leaf_ways(table->chain, a, &ways);
+        while (node.choice + 1 < count &&
+               (crn_piece_way_memory(table->chain, &ways[node.choice], a) > memory ||
+                crn_piece_way_time(&ways[node.choice]) > time))
             node.choice++;
         return node;
     }
@@ -372,9 +344,9 @@ static crn_piece_node find_node(const crn_piece_table *table, uint32_t a, uint32
         if (keep_time(table, &pieces[a].ways[k], a, b, memory) <= time)
             return node;
     node.kind = CRN_PIECE_CHECKPOINT;
-    uint64_t peak = 0, gradient = gradient_after(table->chain, b);
+    uint64_t peak = 0, gradient = crn_piece_gradient_after(table->chain, b);
     for (node.choice = a + 1; node.choice < b; node.choice++) {
-        peak = sweep_peak(table, a, node.choice, peak);
+        peak = crn_piece_sweep_peak(table->chain, a, node.choice, peak);
         if (memory >= gradient + peak && checkpoint_time(table, a, node.choice, b, memory) <= time)
             break;
     }
@@ -414,5 +386,53 @@ cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, ui
             CRN_PUSH(arena, tasks, ((task){node.choice, at.last, point.memory - input}));
         }
     }
+    return CAIRN_OK;
+}
+
+/* ---- Judging ---- */
+
+static crn_piece_need judge_way(const crn_piece_chain *chain, const crn_piece_way *way,
+                                uint32_t last) {
+    return (crn_piece_need){crn_piece_way_memory(chain, way, last), crn_piece_way_time(way)};
+}
+
+/* A checkpoint, given what its two parts need: j..last and first..j-1. */
+static crn_piece_need judge_checkpoint(const crn_piece_chain *chain, const crn_piece_node *node,
+                                       crn_piece_need late, crn_piece_need early) {
+    crn_piece_need need = {0, late.time + early.time};
+    uint64_t peak = 0;
+    for (uint32_t j = node->first + 1; j <= node->choice; j++) {
+        peak = crn_piece_sweep_peak(chain, node->first, j, peak);
+        need.time += chain->pieces[j - 1].forward_time;
+    }
+    need.memory = crn_max3(crn_piece_gradient_after(chain, node->last) + peak,
+                           chain->pieces[node->choice].input_bytes + late.memory, early.memory);
+    return need;
+}
+
+/* Nodes come before their children, so from the end every node finds its children's needs on top of
+ * the stack, its first child's uppermost. */
+cairn_status crn_piece_judge(const crn_piece_chain *chain, const crn_piece_node *nodes,
+                             uint32_t count, crn_arena *arena, crn_piece_need *out) {
+    crn_piece_need *stack;
+    uint32_t height = 0;
+    CRN_TAKE(arena, stack, (size_t)count + 1);
+    for (uint32_t i = count; i-- > 0;) {
+        const crn_piece_node *node = &nodes[i];
+        if (node->kind == CRN_PIECE_LEAF) {
+            const crn_piece_way *ways;
+            crn_piece_leaf_ways(chain, node->first, &ways);
+            stack[height++] = judge_way(chain, &ways[node->choice], node->last);
+        } else if (node->kind == CRN_PIECE_KEEP) {
+            const crn_piece_way *way = &chain->pieces[node->first].ways[node->choice];
+            crn_piece_need own = judge_way(chain, way, node->last), *rest = &stack[height - 1];
+            rest->memory = CRN_MAX(own.memory, way->kept + rest->memory);
+            rest->time += own.time;
+        } else {
+            crn_piece_need late = stack[--height];
+            stack[height - 1] = judge_checkpoint(chain, node, late, stack[height - 1]);
+        }
+    }
+    *out = stack[0];
     return CAIRN_OK;
 }

@@ -115,4 +115,13 @@ CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_
                                            uint32_t last, uint64_t memory, crn_arena *arena,
                                            crn_piece_nodes *out);
 
+/* What a schedule of the whole chain needs and takes, from the pieces' own numbers. */
+typedef struct crn_piece_need {
+    uint64_t memory;
+    int64_t time;
+} crn_piece_need;
+
+CAIRN_MUST cairn_status crn_piece_judge(const crn_piece_chain *chain, const crn_piece_node *nodes,
+                                        uint32_t count, crn_arena *arena, crn_piece_need *out);
+
 #endif

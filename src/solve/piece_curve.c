@@ -108,75 +108,129 @@ static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *
     return true;
 }
 
-/* Advance the walk to its first step that begins before `end` and lies below the envelope;
- * `*place` is then the number of envelope points at or left of it. False when there is none. */
-static bool walk_to_improvement(walk *w, const crn_envelope *e, uint64_t end, uint32_t *place) {
-    uint32_t at = points_within(e->points, e->count, w->memory);
-    for (;;) {
-        /* The step is below the envelope where it begins, or it may become so nowhere: the
-         * envelope only falls along it. */
-        if (at == 0 || w->cost < e->points[at - 1].cost) {
-            *place = at;
-            return true;
-        }
-        uint64_t next = walk_next(w);
-        if (next >= end)
-            return false;
-        walk_to(w, next);
-        while (at < e->count && e->points[at].memory <= next)
-            at++;
-    }
+/* The first of `count` sorted points from `from` on whose memory is above `memory`. */
+static const crn_curve_point *first_above(const crn_curve_point *from, uint32_t count,
+                                          uint64_t memory) {
+    return from + points_within(from, count, memory);
 }
 
-/* Merge the rest of the walk with envelope points from `place` on into the spare buffer, until the
- * walk ends (at `end`, or its last step). Returns the number of points written; `*used` is the
- * number of envelope points that they replace. */
-static uint32_t merge(crn_envelope *e, walk *w, uint64_t end, uint32_t place, uint32_t *used) {
-    crn_curve_point *out = e->spare;
-    const crn_curve_point *old = e->points + place, *old_end = e->points + e->count;
-    uint32_t count = 0;
-    int64_t best = CRN_CURVE_NEVER; /* least so far in this stretch */
-    uint64_t next = w->memory;
-    if (place > 0) {
-        best = e->points[place - 1].cost;
-        if (e->points[place - 1].memory == w->memory) { /* replaced by the better one here */
-            old--;
-            place--;
-        }
-    }
-    while (next < end) {
+static uint32_t ahead(const crn_curve_point *at, const crn_curve_point *end, uint32_t stride) {
+    return (uint32_t)CRN_MIN((ptrdiff_t)stride, end - at);
+}
+
+/* Go on by up to `stride` steps of both curves at once if nothing among them costs less than
+ * `cost`. As costs fall, it is enough to look at the last of them:
+ *
+ *     low   o . . . . . . x |          the sum before the nearer of the two bars
+ *     high  o . . . x |                is at least the sum of the two x
+ */
+static bool walk_skip(walk *w, uint32_t stride, int64_t cost, uint64_t end) {
+    uint32_t low = ahead(w->low, w->low_end, stride), high = ahead(w->high, w->high_end, stride);
+    if (w->base + w->low[low - 1].cost + w->high[high - 1].cost < cost)
+        return false;
+    uint64_t next = UINT64_MAX;
+    if (w->low + low < w->low_end)
+        next = w->low[low].memory + w->shift;
+    if (w->high + high < w->high_end && w->high[high].memory < next)
+        next = w->high[high].memory;
+    w->memory = next;
+    if (next >= end)
+        return true;
+    w->low =
+        first_above(w->low, CRN_MIN(low + 1, (uint32_t)(w->low_end - w->low)), next - w->shift) - 1;
+    w->high = first_above(w->high, CRN_MIN(high + 1, (uint32_t)(w->high_end - w->high)), next) - 1;
+    w->cost = w->base + w->low->cost + w->high->cost;
+    return true;
+}
+
+/* Advance the walk to its first step that begins before `end` and lies below the envelope, of which
+ * the points before `at` lie at or left of the walk; returns the same of where the walk then is.
+ * NULL when there is no such step. */
+static const crn_curve_point *walk_to_improvement(walk *w, const crn_envelope *e,
+                                                  const crn_curve_point *at, uint64_t end) {
+    const crn_curve_point *last = e->points + e->count;
+    while (w->memory < end) {
+        while (last - at > 16 && at[16].memory <= w->memory)
+            at += 16;
+        while (at < last && at->memory <= w->memory)
+            at++;
+        if (at == e->points || w->cost < at[-1].cost)
+            return at;
+        if (walk_skip(w, 64, at[-1].cost, end) || walk_skip(w, 8, at[-1].cost, end))
+            continue;
+        uint64_t next = walk_next(w);
+        if (next >= end)
+            return NULL;
         walk_to(w, next);
-        while (old < old_end && old->memory < next) {
-            if (old->cost < best) {
-                out[count++] = *old;
-                best = old->cost;
+    }
+    return NULL;
+}
+
+/* The walk is below the envelope here; `*at` is the first envelope point right of it. Write the
+ * walk's steps to `out` for as long as they stay below, then the envelope point that undercuts
+ * them, if any; move `*at` past all envelope points that were overtaken. */
+static crn_curve_point *write_improvement(walk *w, const crn_curve_point **at,
+                                          const crn_curve_point *last, uint64_t end,
+                                          crn_curve_point *out) {
+    const crn_curve_point *old = *at;
+    *out++ = (crn_curve_point){w->memory, w->cost};
+    for (;;) {
+        uint64_t next = walk_next(w);
+        while (old < last && old->memory < next && old->cost >= w->cost)
+            old++;
+        if (old < last && old->memory < next) { /* undercut: the envelope goes on from here */
+            *out++ = *old++;
+            break;
+        }
+        if (next >= end) {
+            w->memory = end; /* nothing more to come */
+            break;
+        }
+        walk_to(w, next);
+        if (old < last && old->memory == next) {
+            if (old->cost <= w->cost) {
+                *out++ = *old++;
+                break;
             }
             old++;
         }
-        int64_t cost = w->cost;
-        if (old < old_end && old->memory == next) {
-            cost = CRN_MIN(cost, old->cost);
-            old++;
-        }
-        if (cost < best) {
-            out[count++] = (crn_curve_point){next, cost};
-            best = cost;
-        }
-        next = walk_next(w);
+        *out++ = (crn_curve_point){next, w->cost};
     }
-    /* What is left of the envelope counts from where it falls below the walk's last step. */
-    while (old < old_end && old->cost >= best)
-        old++;
-    *used = (uint32_t)(old - (e->points + place));
-    return count;
+    *at = old;
+    return out;
 }
 
 /* Put `count` points of the spare buffer in place of `used` points at `place`. */
-static void splice(crn_envelope *e, uint32_t place, uint32_t used, uint32_t count) {
-    uint32_t tail = e->count - place - used;
-    memmove(e->points + place + count, e->points + place + used, tail * sizeof *e->points);
+static void splice(crn_envelope *e, size_t place, size_t used, size_t count) {
+    size_t tail = e->count - place - used;
+    if (used != count)
+        memmove(e->points + place + count, e->points + place + used, tail * sizeof *e->points);
     memcpy(e->points + place, e->spare, count * sizeof *e->points);
-    e->count = place + count + tail;
+    e->count = (uint32_t)(place + count + tail);
+}
+
+/* Write the stretch of the envelope that changes to the spare buffer and put it in place. `at` is
+ * the first envelope point right of the walk's first improvement. */
+static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point *at) {
+    const crn_curve_point *last = e->points + e->count;
+    const crn_curve_point *from = at; /* the stretch begins here */
+    if (from > e->points && from[-1].memory == w->memory)
+        from--;
+    crn_curve_point *out = e->spare;
+    const crn_curve_point *seen; /* what was written or overtaken */
+    do {
+        out = write_improvement(w, &at, last, end, out);
+        seen = at;
+        at = walk_to_improvement(w, e, seen, end);
+        if (at != NULL) { /* what lies between stays, unless the improvement replaces the last */
+            size_t between = (size_t)(at - seen);
+            memcpy(out, seen, between * sizeof *out);
+            out += between;
+            if (out > e->spare && out[-1].memory == w->memory)
+                out--;
+        }
+    } while (at != NULL);
+    splice(e, (size_t)(from - e->points), (size_t)(seen - from), (size_t)(out - e->spare));
 }
 
 cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
@@ -191,15 +245,14 @@ cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_
     uint64_t end = envelope->cap == UINT64_MAX ? UINT64_MAX : envelope->cap + 1;
     if (above < envelope->count)
         end = CRN_MIN(end, envelope->points[above].memory);
-    uint32_t place;
-    if (w.memory >= end || !walk_to_improvement(&w, envelope, end, &place))
+    if (w.memory >= end)
         return CAIRN_OK;
     uint64_t most = (uint64_t)envelope->count + low.count + (high != NULL ? high->count : 0) + 1;
     CRN_TRY(reserve(envelope, most));
-    uint32_t used = 0;
-    bool replaces = place > 0 && envelope->points[place - 1].memory == w.memory;
-    uint32_t count = merge(envelope, &w, end, place, &used);
-    splice(envelope, place - replaces, used, count);
+    const crn_curve_point *at = first_above(envelope->points, envelope->count, w.memory);
+    at = walk_to_improvement(&w, envelope, at, end);
+    if (at != NULL)
+        merge(envelope, &w, end, at);
     return CAIRN_OK;
 }
 

@@ -129,6 +129,7 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     if (options != NULL) {
         problem.machine = options->machine;
         problem.seed = options->seed;
+        problem.cost_model = options->cost_model;
     }
     judged best = {0};
     cairn_status status = solve_within(&problem, which, &best);

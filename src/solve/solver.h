@@ -15,6 +15,7 @@ typedef struct crn_problem {
     const cairn_machine *machine; /* or NULL */
     uint64_t budget;              /* UINT64_MAX: none */
     uint64_t seed;
+    cairn_cost_model cost_model;
     crn_arena *scratch;
     cairn_error *err;
 } crn_problem;

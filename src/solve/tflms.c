@@ -8,10 +8,11 @@
  * Swaps are triggered by ops and not by memory, so a forward op never waits for room. All values of
  * both are tried and the shortest schedule wins; those where no forward op waits come first, and
  * only where there is none may they wait, as Cairn's executor would make them. On long chains only
- * every few values are tried, so that the work stays O(n^2) or so. */
+ * every few values are tried, so that the work stays within a limit. */
 #include "solve/offload_list.h"
 
 #define MOST_TRIES 4096
+#define MOST_WORK (1u << 25) /* layers * tries */
 
 typedef struct attempt {
     crn_offload_lister lister;
@@ -78,7 +79,8 @@ cairn_status crn_offload_solve_tflms(crn_offload_job *job, crn_offload_schedule 
     crn_offload_eager_set(job->chain, eager);
     uint32_t least = fewest(eager, n);
     uint32_t stride = 1;
-    while ((uint64_t)((n - least) / stride + 1) * (n / stride + 1) > MOST_TRIES)
+    uint64_t tries = CRN_MAX(16, CRN_MIN(MOST_TRIES, MOST_WORK / n));
+    while ((uint64_t)((n - least) / stride + 1) * (n / stride + 1) > tries)
         stride++;
     for (uint32_t moved = least; moved <= n; moved += stride)
         for (uint32_t ahead = 0; ahead <= n; ahead += stride)

@@ -38,7 +38,8 @@ static void choose_memory(chain *c, crn_rng *rng) {
     CHECK_OK(cairn_offload_bound(NULL, &c->p, &bounds, &err), &err);
     uint64_t low = bounds.min_memory - (bounds.min_memory > 0);
     uint64_t parts = some(rng, 3) == 0 ? some(rng, 3) : some(rng, 1000);
-    c->p.memory = low + (bounds.peak_memory - low) * parts / 1000 + some(rng, 1);
+    uint64_t span = bounds.peak_memory - low;
+    c->p.memory = low + span / 1000 * parts + span % 1000 * parts / 1000 + some(rng, 1);
 }
 
 static void make_chain(chain *c, crn_rng *rng, uint32_t layers, uint64_t size, uint64_t time) {
@@ -490,7 +491,8 @@ int main(int argc, char **argv) {
         check_medium(&rng, 5 + (uint32_t)round % 5);
     for (int round = 0; round < 12; round++) {
         chain c;
-        make_chain(&c, &rng, 20 + 9 * (uint32_t)round, 100000, 60000);
+        uint64_t unit = round % 4 == 3 ? (uint64_t)1 << 48 : 100000; /* near the largest allowed */
+        make_chain(&c, &rng, 20 + 9 * (uint32_t)round, unit, unit / 2);
         check_all_algorithms(&c.p, round % 2 == 0 ? CAIRN_OFFLOAD_WHOLE : CAIRN_OFFLOAD_FRACTIONAL);
     }
     return check_result();

@@ -1,6 +1,5 @@
-/* test_base.c: arenas, checked arithmetic, texts, JSON cursors, the thread pool. */
+/* test_base.c: arenas, checked arithmetic, texts, JSON cursors, random numbers. */
 #include "base/json.h"
-#include "base/pool.h"
 #include "base/rng.h"
 #include "check.h"
 
@@ -108,29 +107,6 @@ static void test_json(void) {
     free(deep);
 }
 
-static void square(void *context, uint32_t index) {
-    ((uint64_t *)context)[index] += (uint64_t)index * index;
-}
-
-static void test_pool(void) {
-    cairn_error err = {0};
-    static uint64_t values[10000];
-    for (uint32_t threads = 0; threads <= 8; threads++) {
-        crn_pool *pool;
-        CHECK_OK(crn_pool_create(NULL, threads, &pool, &err), &err);
-        CHECK(threads == 0 || crn_pool_threads(pool) == threads);
-        memset(values, 0, sizeof values);
-        for (int round = 1; round <= 50; round++)
-            crn_pool_for(pool, round % 7 == 0 ? 0 : 10000, square, values);
-        bool right = true;
-        for (uint64_t i = 0; i < 10000; i++)
-            right = right && values[i] == 43 * i * i;
-        CHECK(right);
-        crn_pool_destroy(pool);
-    }
-    crn_pool_destroy(NULL);
-}
-
 static void test_rng(void) {
     /* SplitMix64's published first values for seed 1234567. */
     crn_rng rng = {1234567};
@@ -143,7 +119,6 @@ int main(void) {
     test_arithmetic();
     test_text();
     test_json();
-    test_pool();
     test_rng();
     CHECK_STRING(cairn_status_name(CAIRN_EINVAL), "CAIRN_EINVAL");
     CHECK_STRING(cairn_version(), "0.1.0");

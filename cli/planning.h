@@ -1,0 +1,50 @@
+/* planning.h: from the options of a command line to a plan: budgets, and the choice of algorithm.
+ */
+#ifndef CLI_PLANNING_H
+#define CLI_PLANNING_H
+
+#include "model.h"
+
+/* Rows for the option tables of commands that make a plan. */
+#define CLI_PLANNING_OPTIONS                                                                       \
+    {"algorithm", 'a', "NAME", "see below; without it the fastest plan that fits is taken"},       \
+        {"budget", 0, "SIZE", "limit for everything: 8GiB, 500MB, or 40% of what none needs"}, {   \
+        "activation-budget", 0, "SIZE",                                                            \
+            "limit without parameters, their gradients, optimiser state"                           \
+    }
+
+/* For the lists under the help of such commands. */
+bool cli_list_algorithms(uint32_t index, cli_named *out);
+
+/* Which limit was asked for. */
+typedef struct cli_limits {
+    uint64_t arena;      /* of the memory a plan controls; 0: none */
+    uint64_t given;      /* what the option said, in bytes */
+    uint64_t stationary; /* the part of it that is spent already; 0 for --activation-budget */
+} cli_limits;
+
+/* `slots` tensors per parameter are the optimiser's. Returns an exit code, after saying what is
+ * wrong. */
+int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots, cli_limits *out);
+
+/* A plan by the algorithm that was asked for, or, with a limit and none named, the fastest that
+ * fits. It is the caller's. Returns an exit code, after saying what is wrong. */
+int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
+                  uint64_t seed, cairn_plan **out);
+
+/* By one algorithm, within `arena` bytes (0: no limit). */
+CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
+                                  uint64_t seed, cairn_plan **out, cairn_error *err);
+
+/* The fastest plan within a limit among all algorithms that train. CAIRN_INFEASIBLE: none fits, and
+ * `err` has the smallest budget that would do. */
+CAIRN_MUST cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t seed,
+                                       cairn_plan **out, cairn_error *err);
+
+/* The arena that `none` needs, of which percentages are. */
+CAIRN_MUST cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err);
+
+/* `ppm` millionths of `whole`. */
+uint64_t cli_share(uint64_t whole, uint64_t ppm);
+
+#endif

@@ -1,0 +1,82 @@
+/* plan_resnet.c: how much memory does a training step of ResNet-50 need, and where does each tensor
+ * lie? The whole way from a network to addresses, in one page.
+ *
+ *     cc plan_resnet.c $(pkg-config --cflags --libs cairn) -o plan_resnet && ./plan_resnet
+ */
+#include <cairn.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Everything made on the way, so that one function can release it, whatever was reached. Every
+ * destroy function takes NULL. */
+typedef struct everything {
+    cairn_graph *forward, *step;
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_sim *sim;
+    cairn_layout *layout;
+} everything;
+
+static void release(everything *all) {
+    cairn_layout_destroy(all->layout);
+    cairn_sim_destroy(all->sim);
+    cairn_plan_destroy(all->plan);
+    cairn_costs_destroy(all->costs);
+    cairn_graph_destroy(all->step);
+    cairn_graph_destroy(all->forward);
+}
+
+static cairn_status make(everything *all, cairn_error *err) {
+    /* A network of the zoo: zero fields of the options mean its defaults. A graph of your own comes
+     * from cairn_builder_create() or cairn_graph_from_json(). */
+    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT;
+    network.batch = 32;
+    cairn_status status = cairn_zoo_build(NULL, "resnet50", &network, &all->forward, err);
+    if (status != CAIRN_OK)
+        return status;
+
+    /* The forward pass becomes a whole training step: backward ops and gradients are ops and
+     * tensors like the others. */
+    status = cairn_graph_differentiate(all->forward, NULL, &all->step, err);
+    if (status != CAIRN_OK)
+        return status;
+
+    /* What each op costs on a machine. Measured figures could be merged over these. */
+    cairn_machine machine;
+    status = cairn_machine_find("v100", &machine, err);
+    if (status == CAIRN_OK)
+        status = cairn_costs_analytic(all->step, &machine, &all->costs, err);
+    if (status != CAIRN_OK)
+        return status;
+
+    /* A plan: the order of ops, and when each tensor is given back. */
+    status = cairn_solve(all->step, all->costs, "none", NULL, &all->plan, err);
+    if (status != CAIRN_OK)
+        return status;
+
+    /* The simulator says what the plan needs, and the layout gives every tensor its place. */
+    status = cairn_simulate(all->step, all->costs, all->plan, NULL, &all->sim, err);
+    if (status != CAIRN_OK)
+        return status;
+    uint32_t count;
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(all->sim, &count);
+    return cairn_layout_create(NULL, lifetimes, count, &all->layout, err);
+}
+
+int main(void) {
+    everything all = {0};
+    cairn_error err;
+    cairn_status status = make(&all, &err);
+    if (status == CAIRN_OK) {
+        const cairn_sim_summary *result = cairn_sim_result(all.sim);
+        printf("peak %" PRIu64 " bytes\n", result->peak_bytes);
+        printf("arena %" PRIu64 " bytes\n", cairn_layout_arena_bytes(all.layout));
+        printf("time %" PRId64 " ns\n", result->time_ns);
+    } else {
+        char text[1024];
+        fprintf(stderr, "%s\n", cairn_error_text(&err, text, sizeof text));
+    }
+    release(&all);
+    return status != CAIRN_OK;
+}

@@ -1,0 +1,51 @@
+/* fuzz_machine.c: the readers of machines and of cost tables. What a machine says can be computed
+ * with, and a table that is accepted gives costs that can be. */
+#include "fuzz.h"
+
+static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_error err = {0};
+    FUZZ_CHECK(cairn_machine_copy_ns(machine, UINT64_MAX) >= 0);
+    FUZZ_CHECK(cairn_costs_analytic(graph, machine, &costs, &err) == CAIRN_OK);
+    FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &plan, &err) == CAIRN_OK);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+}
+
+static void check_table(const cairn_graph *graph, const char *text, size_t size) {
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_error err = {0};
+    uint32_t matched;
+    FUZZ_CHECK(cairn_costs_create(graph, &costs, &err) == CAIRN_OK);
+    cairn_status status = cairn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
+    if (status == CAIRN_OK)
+        FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &plan, &err) == CAIRN_OK);
+    else
+        fuzz_check_error(status, &err);
+    if (status == CAIRN_OK)
+        cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static cairn_graph *graph;
+    cairn_error err = {0};
+    if (graph == NULL) {
+        cairn_graph *forward;
+        cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+        options.batch = 1;
+        FUZZ_CHECK(cairn_zoo_build(NULL, "alexnet", &options, &forward, &err) == CAIRN_OK);
+        FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);
+        cairn_graph_destroy(forward);
+    }
+    cairn_machine machine;
+    cairn_status status = cairn_machine_from_json((const char *)data, size, "f", &machine, &err);
+    if (status == CAIRN_OK)
+        check_machine(graph, &machine);
+    else
+        fuzz_check_error(status, &err);
+    check_table(graph, (const char *)data, size);
+    return 0;
+}

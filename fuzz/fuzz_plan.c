@@ -1,0 +1,78 @@
+/* fuzz_plan.c: the reader of plans, against one small network. A text that is accepted is the text
+ * that would be written, and the simulator has an answer for any list of steps. */
+#include "fuzz.h"
+
+/* Convolution, batch-norm, two branches, a flattening alias, a loss: every rule has its occasion.
+ * Made once and kept. */
+static cairn_graph *network(void) {
+    cairn_builder *b;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    cairn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    FUZZ_CHECK(cairn_builder_create(NULL, "small", &b) == CAIRN_OK);
+    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 4, 4, 4});
+    cairn_id stem = cairn_build_conv2d(b, "c", x, &conv);
+    cairn_id y = cairn_build_batch_norm(b, "n", stem, 1e-5);
+    y = cairn_build_relu(b, "r", y);
+    y = cairn_build_add(b, "a", y, stem);
+    y = cairn_build_max_pool(b, "p", y, 2, 2, 0);
+    y = cairn_build_flatten(b, "f", y);
+    y = cairn_build_linear(b, "l", y, 3);
+    cairn_id label = cairn_build_label(b, "y", 1, (uint32_t[]){1});
+    cairn_build_cross_entropy(b, "loss", y, label);
+    FUZZ_CHECK(cairn_builder_finish(b, &forward, &err) == CAIRN_OK);
+    cairn_builder_destroy(b);
+    FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+static void check_plan(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan *plan,
+                       const cairn_machine *machine) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_sim *sim;
+    cairn_layout *layout;
+    cairn_error err = {0};
+    uint32_t count;
+    options.machine = machine;
+    cairn_status status = cairn_simulate(graph, costs, plan, &options, &sim, &err);
+    FUZZ_CHECK(sim != NULL);
+    FUZZ_CHECK((status == CAIRN_OK) == (cairn_sim_result(sim)->rule == CAIRN_RULE_NONE));
+    if (status == CAIRN_OK) {
+        const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
+        FUZZ_CHECK(cairn_layout_create(NULL, lifetimes, count, &layout, &err) == CAIRN_OK);
+        FUZZ_CHECK(cairn_layout_arena_bytes(layout) >= cairn_sim_result(sim)->peak_bytes);
+        cairn_layout_destroy(layout);
+    } else {
+        fuzz_check_error(status, &err);
+    }
+    cairn_sim_destroy(sim);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static cairn_graph *graph;
+    static cairn_costs *costs;
+    static cairn_machine machine;
+    cairn_error err = {0};
+    if (graph == NULL) {
+        graph = network();
+        FUZZ_CHECK(cairn_machine_find("cpu", &machine, &err) == CAIRN_OK);
+        FUZZ_CHECK(cairn_costs_analytic(graph, &machine, &costs, &err) == CAIRN_OK);
+    }
+    cairn_plan *plan;
+    cairn_status status = cairn_plan_from_text(graph, (const char *)data, size, "f", &plan, &err);
+    if (status != CAIRN_OK) {
+        FUZZ_CHECK(plan == NULL);
+        fuzz_check_error(status, &err);
+        return 0;
+    }
+    cairn_text text;
+    FUZZ_CHECK(cairn_plan_to_text(plan, graph, &text) == CAIRN_OK);
+    FUZZ_CHECK(text.length == size && memcmp(text.data, data, size) == 0);
+    cairn_text_release(&text);
+    FUZZ_CHECK(cairn_plan_to_json(plan, graph, &text) == CAIRN_OK);
+    cairn_text_release(&text);
+    check_plan(graph, costs, plan, &machine);
+    cairn_plan_destroy(plan);
+    return 0;
+}

@@ -1,0 +1,6 @@
+#!/bin/sh
+# check-format.sh: every C and C++ file stands as clang-format leaves it.
+set -eu
+cd "$(dirname "$0")/.."
+find cli examples fuzz include src tests bench \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) \
+    -print 2>/dev/null | sort | xargs clang-format --dry-run --Werror

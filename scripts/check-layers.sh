@@ -1,0 +1,83 @@
+#!/bin/sh
+# check-layers.sh [ROOT]: who may include whom, and that every source is built.
+#
+# A file in src/X includes its own folder, those that stand above X in src/LAYERS, and the public
+# headers. Files in cli/ and include/ include public headers and their own folder only. File names
+# are unique, so that one can be named without its path. Every .c below src/ and cli/ is listed in
+# CMakeLists.txt. Prints every violation; exits with 1 if there is one.
+set -eu
+root=${1:-$(dirname "$0")/..}
+cd "$root"
+
+includes() { # one line for each quoted include: FILE:LINE:NAME
+    find "$@" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | sort | xargs awk '
+        /^[ \t]*#[ \t]*include[ \t]*"/ {
+            split($0, parts, "\"")
+            print FILENAME ":" FNR ":" parts[2]
+        }'
+}
+
+check_folders() {
+    includes src | awk -F: '
+        BEGIN { while ((getline name < "src/LAYERS") > 0) if (name != "") level[name] = ++count }
+        {
+            split($1, path, "/")
+            from = path[2]
+            to = $3
+            slash = index(to, "/")
+            folder = slash ? substr(to, 1, slash - 1) : from
+            if (to == "cairn.h" || folder == "cairn")
+                next
+            if (!(from in level))
+                print $1 ":" $2 ": folder " from " is not in src/LAYERS"
+            else if (!(folder in level))
+                print $1 ":" $2 ": \"" to "\" is in no folder of src/LAYERS"
+            else if (level[folder] > level[from])
+                print $1 ":" $2 ": " from " may not include \"" to "\": " folder " comes after it"
+        }'
+}
+
+check_public_only() { # of cli/ and include/
+    includes cli include | while IFS=: read -r file line name; do
+        own=$(dirname "$file")/$name
+        case $name in
+        cairn.h | cairn/*) [ ! -e "include/$name" ] || continue ;;
+        */*) ;;
+        *) [ ! -e "$own" ] || continue ;;
+        esac
+        echo "$file:$line: \"$name\" is neither a public header nor beside this file"
+    done
+}
+
+check_names() {
+    find bench cli examples fuzz include src tests -type f \
+        \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' \) \
+        2>/dev/null | sort | awk '
+        {
+            name = $0
+            sub(/.*\//, "", name)
+            if (name in seen)
+                print $0 ": " seen[name] " has the same name"
+            else
+                seen[name] = $0
+        }'
+}
+
+check_listed() {
+    find src cli -type f -name '*.c' | sort | awk '
+        BEGIN {
+            while ((getline line < "CMakeLists.txt") > 0) {
+                sub(/#.*/, "", line)
+                count = split(line, words, /[ \t()]+/)
+                for (i = 1; i <= count; i++)
+                    listed[words[i]] = 1
+            }
+        }
+        !($0 in listed) { print $0 ": is not listed in CMakeLists.txt" }'
+}
+
+violations=$(check_folders; check_public_only; check_names; check_listed)
+if [ -n "$violations" ]; then
+    printf '%s\n' "$violations" >&2
+    exit 1
+fi

@@ -1,0 +1,121 @@
+/* ref_internal.h: what the kernels of the reference share.
+ *
+ * How they are written: a kernel finds its shapes, puts them with its addresses into a small struct
+ * and runs one loop over an index that owns a part of the result: a plane of an image, a row of a
+ * matrix, a channel. No two indices write the same element, and each element is summed in an order
+ * that depends on shapes alone. So the bits are the same for any number of threads, and again.
+ *
+ * An output may have the address of an operand only where the graph permits it (derivatives.c and
+ * docs/ops.md); pointers of those operands are not `restrict`, and an element is read before it is
+ * written. */
+#ifndef REF_INTERNAL_H
+#define REF_INTERNAL_H
+
+#include "backend/backend.h"
+
+/* The kernels, declared from the list; a function that serves two kinds is declared twice. */
+#define X(kind, function, workspace) void crn_ref_##function(const crn_call *call);
+#include "backend/ref/ref_kernels.def"
+#undef X
+uint64_t crn_ref_cross_entropy_workspace(const cairn_graph *graph, const cairn_op *op,
+                                         uint32_t threads);
+
+/* ---- Shapes ---- */
+
+static inline const cairn_tensor *crn_ref_input(const crn_call *call, uint32_t index) {
+    return cairn_graph_tensor(call->graph, call->op->inputs[index]);
+}
+
+/* Of an output that is wanted. */
+static inline const cairn_tensor *crn_ref_output(const crn_call *call, uint32_t index) {
+    return cairn_graph_tensor(call->graph, call->op->outputs[index]);
+}
+
+static inline const cairn_tensor *crn_ref_param(const crn_call *call, uint32_t index) {
+    return cairn_graph_tensor(call->graph, call->op->params[index]);
+}
+
+/* The address of output `index`; NULL: it is not wanted, or the op has fewer outputs. */
+static inline float *crn_ref_out(const crn_call *call, uint32_t index) {
+    return index < call->op->output_count ? call->outputs[index] : NULL;
+}
+
+/* The product of the dimensions from `first` to before `end`. */
+static inline size_t crn_ref_size(const cairn_tensor *tensor, uint32_t first, uint32_t end) {
+    size_t size = 1;
+    for (uint32_t i = first; i < end; i++)
+        size *= tensor->shape[i];
+    return size;
+}
+
+static inline size_t crn_ref_elements(const cairn_tensor *tensor) {
+    return crn_ref_size(tensor, 0, tensor->rank);
+}
+
+/* ---- Sums ----
+ *
+ * Eight partial sums side by side, added up in a fixed order at the end: the compiler may use
+ * vector registers without changing the order of a sum. */
+
+#define CRN_REF_LANES 8
+
+#define CRN_REF_LANE_TOTAL(lane)                                                                   \
+    (((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7])))
+
+/* sum of a[i] * b[i] */
+static inline float crn_ref_dot(const float *a, const float *b, size_t count) {
+    float lane[CRN_REF_LANES] = {0};
+    size_t i = 0;
+    for (; i + CRN_REF_LANES <= count; i += CRN_REF_LANES)
+        for (size_t l = 0; l < CRN_REF_LANES; l++)
+            lane[l] += a[i + l] * b[i + l];
+    for (size_t l = 0; i + l < count; l++)
+        lane[l] += a[i + l] * b[i + l];
+    return CRN_REF_LANE_TOTAL(lane);
+}
+
+/* sum of a[i] */
+static inline double crn_ref_sum(const float *a, size_t count) {
+    double lane[CRN_REF_LANES] = {0};
+    size_t i = 0;
+    for (; i + CRN_REF_LANES <= count; i += CRN_REF_LANES)
+        for (size_t l = 0; l < CRN_REF_LANES; l++)
+            lane[l] += a[i + l];
+    for (size_t l = 0; i + l < count; l++)
+        lane[l] += a[i + l];
+    return CRN_REF_LANE_TOTAL(lane);
+}
+
+/* y[i] += factor * x[i] */
+static inline void crn_ref_add_scaled(float *restrict y, const float *restrict x, float factor,
+                                      size_t count) {
+    size_t i = 0;
+    for (; i + CRN_REF_LANES <= count; i += CRN_REF_LANES)
+        for (size_t l = 0; l < CRN_REF_LANES; l++)
+            y[i + l] += factor * x[i + l];
+    for (; i < count; i++)
+        y[i] += factor * x[i];
+}
+
+/* ---- Products with a weight matrix, for linear layers and recurrent cells ----
+ *
+ * A cell with G gates has G*H rows of weights, and the gradient before its gates' activations is
+ * [G, N, H]; a linear layer is a cell of one gate. */
+typedef struct crn_ref_product {
+    uint32_t gates, batch, hidden, features; /* G, N, H, F */
+    const float *gradient;                   /* [G, N, H] */
+    const float *weight;                     /* [G*H, F] */
+    const float *x;                          /* [N, F] */
+    float *x_gradient;                       /* [N, F] */
+    float *weight_gradient;                  /* [G*H, F] or NULL */
+    float *bias_gradient;                    /* [G*H] or NULL */
+} crn_ref_product;
+
+/* x_gradient[n, f] = sum over rows r of gradient[n, r] * weight[r, f] */
+void crn_ref_product_data(crn_pool *threads, crn_ref_product *product);
+
+/* weight_gradient[r, f] = sum over n of gradient[n, r] * x[n, f]; bias_gradient[r] = sum over n of
+ * gradient[n, r] */
+void crn_ref_product_weight(crn_pool *threads, crn_ref_product *product);
+
+#endif

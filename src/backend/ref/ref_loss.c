@@ -1,0 +1,91 @@
+/* ref_loss.c: softmax and the mean negative log likelihood.
+ *
+ * logits [N, C, S] with labels [N, S], S the product of what follows the classes. Each image's loss
+ * goes into the workspace, and the caller adds them up in order. A label that is no class gives a
+ * loss of NaN and reads nothing. */
+#include "backend/ref/ref_internal.h"
+
+#include <math.h>
+
+typedef struct loss {
+    const float *from;     /* [N, C, S]: the logits; backward: the probabilities */
+    const int32_t *labels; /* [N, S] */
+    float *to;             /* [N, C, S]: the probabilities or NULL; backward: the gradient */
+    double *parts;         /* [N] */
+    size_t batch, classes, pixels;
+} loss;
+
+static loss shape_of(const crn_call *call) {
+    const cairn_tensor *logits = crn_ref_input(call, 0);
+    return (loss){.from = call->inputs[0],
+                  .labels = call->inputs[1],
+                  .batch = logits->shape[0],
+                  .classes = logits->shape[1],
+                  .pixels = crn_ref_size(logits, 2, logits->rank)};
+}
+
+/* -log(probability of the label) = log(sum of exp(x - largest)) - (x[label] - largest) */
+static double pixel_loss(const loss *at, const float *x, float *probabilities, int32_t label) {
+    size_t step = at->pixels;
+    float largest = x[0];
+    for (size_t c = 1; c < at->classes; c++)
+        largest = x[c * step] > largest ? x[c * step] : largest;
+    bool is_class = label >= 0 && (size_t)label < at->classes;
+    double wanted = is_class ? x[(size_t)label * step] : (double)NAN;
+    double sum = 0;
+    for (size_t c = 0; c < at->classes; c++)
+        sum += expf(x[c * step] - largest);
+    for (size_t c = 0; c < at->classes && probabilities != NULL; c++)
+        probabilities[c * step] = (float)(expf(x[c * step] - largest) / sum);
+    return log(sum) - (wanted - largest);
+}
+
+static void image_loss(void *context, uint32_t n) {
+    const loss *at = context;
+    size_t first = n * at->classes * at->pixels;
+    double sum = 0;
+    for (size_t s = 0; s < at->pixels; s++)
+        sum += pixel_loss(at, at->from + first + s, at->to != NULL ? at->to + first + s : NULL,
+                          at->labels[n * at->pixels + s]);
+    at->parts[n] = sum;
+}
+
+uint64_t crn_ref_cross_entropy_workspace(const cairn_graph *graph, const cairn_op *op,
+                                         uint32_t threads) {
+    (void)threads;
+    return cairn_graph_tensor(graph, op->inputs[0])->shape[0] * sizeof(double);
+}
+
+/* logits [N, C, S], labels [N, S] -> loss [1], probabilities [N, C, S] */
+void crn_ref_cross_entropy(const crn_call *call) {
+    loss at = shape_of(call);
+    at.to = crn_ref_out(call, 1);
+    at.parts = call->workspace;
+    crn_pool_for(call->threads, (uint32_t)at.batch, image_loss, &at);
+    double sum = 0;
+    for (size_t n = 0; n < at.batch; n++)
+        sum += at.parts[n];
+    if (call->outputs[0] != NULL)
+        *(float *)call->outputs[0] = (float)(sum / (double)(at.batch * at.pixels));
+}
+
+/* (p - 1 at the label) / (N*S) */
+static void image_bwd(void *context, uint32_t n) {
+    const loss *at = context;
+    const float *p = at->from + n * at->classes * at->pixels;
+    float *gx = at->to + n * at->classes * at->pixels;
+    float count = (float)(at->batch * at->pixels);
+    for (size_t c = 0; c < at->classes; c++)
+        for (size_t s = 0; s < at->pixels; s++) {
+            size_t i = c * at->pixels + s;
+            bool hit = at->labels[n * at->pixels + s] == (int64_t)c;
+            gx[i] = (p[i] - (hit ? 1.0f : 0.0f)) / count;
+        }
+}
+
+/* probabilities [N, C, S], labels [N, S] -> gradient of the logits, which may lie on the first */
+void crn_ref_cross_entropy_bwd(const crn_call *call) {
+    loss at = shape_of(call);
+    at.to = call->outputs[0];
+    crn_pool_for(call->threads, (uint32_t)at.batch, image_bwd, &at);
+}

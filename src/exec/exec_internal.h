@@ -1,0 +1,149 @@
+/* exec_internal.h: what the files of exec/ share: an executor and the program it runs.
+ *
+ *     plan steps + lifetimes + offsets --step_binding.c--> actions with all their addresses
+ *
+ * A backend's pools must be memory that the processor can address: filling, updating and check mode
+ * work on it directly. */
+#ifndef CRN_EXEC_INTERNAL_H
+#define CRN_EXEC_INTERNAL_H
+
+#include "backend/backend.h"
+#include "cairn/exec.h"
+#include "exec/occupancy.h"
+
+/* One step of the plan with everything it needs at hand. Ranges are parts of the arena. */
+typedef struct crn_action {
+    uint8_t kind; /* cairn_step_kind */
+    const crn_kernel *kernel;
+    crn_call call;                  /* of a run; `step` is set before it */
+    const crn_range *takes, *gives; /* bound before the step; given back after it */
+    uint32_t take_count, give_count;
+    void *device, *host; /* of a copy */
+    uint64_t bytes;
+    cairn_id tensor; /* of a copy or a wait: whose event it is */
+} crn_action;
+
+typedef struct crn_program {
+    crn_action *actions;
+    uint32_t count;
+    crn_range *inputs; /* bound from the start */
+    uint32_t input_count;
+    cairn_id *unwaited; /* copies still in flight at the end */
+    uint32_t unwaited_count;
+    void **input_at; /* per tensor: of inputs and labels, else NULL */
+    void *loss;      /* at the end of the step; NULL: the plan makes none */
+    void *output;    /* likewise, for evaluation */
+    cairn_id output_id;
+} crn_program;
+
+typedef struct crn_region {
+    void *base;
+    uint64_t bytes;
+} crn_region;
+
+/* A parameter with what belongs to it. */
+typedef struct crn_parameter {
+    cairn_id tensor;
+    float *value, *gradient, *velocity; /* gradient NULL: it has none */
+    uint64_t elements;
+} crn_parameter;
+
+typedef struct crn_stationary {
+    uint64_t *offsets; /* per tensor, from 1 so that 0 means that it is not stationary */
+    uint64_t *velocity_offsets;
+    void **at;              /* per tensor: its address, NULL for what is not stationary */
+    uint32_t *parameter_of; /* per tensor that is a parameter: its place in the list */
+    crn_parameter *parameters;
+    uint32_t parameter_count;
+    cairn_id *by_name; /* parameters, state and final gradients, sorted by name */
+    uint32_t by_name_count;
+} crn_stationary;
+
+struct cairn_exec {
+    crn_arena memory; /* in which the executor lies */
+    const cairn_graph *graph;
+    cairn_exec_options options;
+    bool training;
+    cairn_exec_figures figures;
+
+    const crn_backend *backend;
+    crn_device *device;
+    crn_region arena, host, resident; /* resident: the stationary memory */
+
+    crn_program program;
+    crn_stationary stationary;
+    crn_occupancy occupancy;
+    crn_event *events; /* per tensor: of its copy in flight */
+};
+
+/* ---- executor.c ---- */
+
+/* cairn_exec_create() on a backend that need not be in the list. */
+CAIRN_MUST cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
+                                        const cairn_costs *costs, const cairn_plan *plan,
+                                        const cairn_exec_options *options, cairn_exec **out,
+                                        cairn_error *err);
+
+/* ---- bind_costs.c ---- */
+
+#define CRN_MOST_CHOICES 16
+
+CAIRN_MUST cairn_status crn_bind(const cairn_graph *graph, const crn_backend *backend,
+                                 uint32_t threads, cairn_costs **out, cairn_error *err);
+
+/* The backend of that name, or CAIRN_EUNKNOWN with the names there are. */
+CAIRN_MUST cairn_status crn_find_backend(const char *name, const crn_backend **out,
+                                         cairn_error *err);
+
+/* ---- step_binding.c ---- */
+
+/* What a plan becomes addresses with. */
+typedef struct crn_binding_input {
+    const cairn_costs *costs;
+    const cairn_plan *plan;
+    const cairn_lifetime *lifetimes; /* of the simulated plan, with their offsets */
+    const uint64_t *offsets;
+    uint32_t lifetime_count;
+} crn_binding_input;
+
+/* Fill exec->program. The regions are reserved, the stationary addresses known. Takes its memory
+ * from exec->memory. O(steps + lifetimes). */
+CAIRN_MUST cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input *input,
+                                       cairn_error *err);
+
+/* ---- stationary.c ---- */
+
+/* Give parameters, state, gradients and velocities an offset each; `*bytes` is their sum, the same
+ * as cairn_stationary_bytes() with one slot. */
+CAIRN_MUST cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
+                                              uint64_t *bytes);
+
+/* Offsets become addresses in exec->resident. */
+void crn_stationary_place(cairn_exec *exec);
+
+/* ---- initialize.c ---- */
+
+/* Draw all parameters and state from the seed; momenta become zero. */
+void crn_initialize(cairn_exec *exec);
+
+/* ---- check_mode.c ---- */
+
+/* Before the first step of a run: everything but the inputs becomes NaNs and, by whole pages,
+ * inaccessible; so do, as NaNs, the gradients. */
+void crn_check_begin(cairn_exec *exec);
+void crn_check_take(cairn_exec *exec, crn_range range);
+/* After crn_occupancy_give(). */
+void crn_check_give(cairn_exec *exec, crn_range range);
+/* After the last step: accessible again, so that inputs can be written and results read. */
+void crn_check_end(cairn_exec *exec);
+
+/* ---- random numbers that depend on what they are for alone ---- */
+
+static inline uint64_t crn_mix(uint64_t a, uint64_t b) {
+    uint64_t z = a + 0x9e3779b97f4a7c15u * (b + 1);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* executor.c: makes a plan ready to run, and runs it.
+ *
+ *     simulate with the costs bound here -> within the budget? -> lay out -> reserve -> bind
+ *
+ * All that can fail fails here, before the first step. A step walks the actions in order: what an
+ * action binds is counted, its kernel runs or its copy starts, what it gives back is counted off.
+ */
+#include "exec/exec_internal.h"
+
+#include <time.h>
+
+static int64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- Making one ---- */
+
+static cairn_status reserve(cairn_exec *exec, crn_pool_kind pool, uint64_t bytes, crn_region *out,
+                            cairn_error *err) {
+    if (bytes == 0)
+        return CAIRN_OK;
+    CRN_TRY(exec->backend->reserve(exec->device, pool, bytes, &out->base, err));
+    out->bytes = bytes;
+    return CAIRN_OK;
+}
+
+static void release(cairn_exec *exec, crn_pool_kind pool, crn_region *region) {
+    if (region->bytes > 0)
+        exec->backend->release(exec->device, pool, region->base, region->bytes);
+    region->bytes = 0;
+}
+
+/* What passes the budget with these costs, with the peak it was planned for. */
+static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan, cairn_error *err) {
+    uint64_t budget = exec->options.budget_bytes;
+    const cairn_exec_figures *f = &exec->figures;
+    if (budget == 0 || f->arena_bytes <= budget)
+        return CAIRN_OK;
+    return crn_fail(err, CAIRN_EINVAL,
+                    "the plan needs %llu bytes on backend \"%s\" (live peak %llu; it was planned "
+                    "for a peak of %llu), which is more than the budget of %llu bytes",
+                    (unsigned long long)f->arena_bytes, exec->backend->name,
+                    (unsigned long long)f->predicted_peak_bytes,
+                    (unsigned long long)cairn_plan_get_header(plan)->predicted_peak_bytes,
+                    (unsigned long long)budget);
+}
+
+static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
+    const cairn_exec_figures *f = &exec->figures;
+    CRN_TRY(reserve(exec, CRN_DEVICE, f->arena_bytes, &exec->arena, err));
+    CRN_TRY(reserve(exec, CRN_HOST, f->host_bytes, &exec->host, err));
+    return reserve(exec, CRN_DEVICE, f->stationary_bytes, &exec->resident, err);
+}
+
+/* With lifetimes and offsets at hand: everything that stays in the executor. */
+static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, cairn_error *err) {
+    CRN_TRY(check_budget(exec, input->plan, err));
+    CRN_TRY(crn_stationary_layout(exec, input->costs, &exec->figures.stationary_bytes));
+    CRN_TRY(crn_occupancy_init(&exec->occupancy, &exec->memory, exec->figures.arena_bytes));
+    CRN_TAKE(&exec->memory, exec->events, cairn_graph_tensor_count(exec->graph));
+    CRN_TRY(reserve_all(exec, err));
+    crn_stationary_place(exec);
+    CRN_TRY(crn_bind_steps(exec, input, err));
+    crn_initialize(exec);
+    return CAIRN_OK;
+}
+
+/* Simulate and lay out; both objects live only as long as it takes to bind. */
+static cairn_status judge_and_prepare(cairn_exec *exec, const cairn_costs *costs,
+                                      const cairn_plan *plan, cairn_error *err) {
+    cairn_sim *sim = NULL;
+    cairn_layout *layout = NULL;
+    crn_binding_input input = {.costs = costs, .plan = plan};
+    cairn_status status = cairn_simulate(exec->graph, costs, plan, NULL, &sim, err);
+    if (status == CAIRN_OK) {
+        input.lifetimes = cairn_sim_lifetimes(sim, &input.lifetime_count);
+        status = cairn_layout_create(&exec->memory.allocator, input.lifetimes, input.lifetime_count,
+                                     &layout, err);
+    }
+    if (status == CAIRN_OK) {
+        uint32_t count;
+        input.offsets = cairn_layout_offsets(layout, &count);
+        exec->figures.predicted_peak_bytes = cairn_sim_result(sim)->peak_bytes;
+        exec->figures.arena_bytes = cairn_layout_arena_bytes(layout);
+        exec->figures.host_bytes = cairn_sim_result(sim)->host_bytes;
+        status = prepare(exec, &input, err);
+    }
+    cairn_layout_destroy(layout);
+    cairn_sim_destroy(sim);
+    return status;
+}
+
+static cairn_status open_device(cairn_exec *exec, cairn_error *err) {
+    crn_device_options options = {.threads = exec->options.threads,
+                                  .link_bytes_per_second = exec->options.link_bytes_per_second,
+                                  .allocator = exec->memory.allocator};
+    return exec->backend->open(&options, &exec->device, err);
+}
+
+static cairn_exec_options complete(const cairn_exec_options *given) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    if (given != NULL)
+        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    return options;
+}
+
+cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
+                             const cairn_costs *costs, const cairn_plan *plan,
+                             const cairn_exec_options *options, cairn_exec **out,
+                             cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    crn_arena memory;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&memory, &allocator);
+    cairn_exec *exec = crn_arena_take(&memory, 1, sizeof *exec);
+    if (exec == NULL) {
+        crn_arena_release(&memory);
+        return crn_fail_memory(err);
+    }
+    exec->memory = memory;
+    exec->graph = graph;
+    exec->backend = backend;
+    exec->options = complete(options);
+    exec->training = cairn_plan_get_header(plan)->goal == CAIRN_TRAIN;
+    cairn_status status = open_device(exec, err);
+    if (status == CAIRN_OK)
+        status = judge_and_prepare(exec, costs, plan, err);
+    if (status != CAIRN_OK) {
+        cairn_exec_destroy(exec);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    }
+    *out = exec;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_exec_create(const cairn_graph *graph, const cairn_costs *costs,
+                               const cairn_plan *plan, const cairn_exec_options *options,
+                               cairn_exec **out, cairn_error *err) {
+    const crn_backend *backend;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_TRY(crn_find_backend(complete(options).backend, &backend, err));
+    return crn_exec_create(backend, graph, costs, plan, options, out, err);
+}
+
+void cairn_exec_destroy(cairn_exec *exec) {
+    if (exec == NULL)
+        return;
+    release(exec, CRN_DEVICE, &exec->resident);
+    release(exec, CRN_HOST, &exec->host);
+    release(exec, CRN_DEVICE, &exec->arena);
+    if (exec->device != NULL)
+        exec->backend->close(exec->device);
+    crn_arena memory = exec->memory; /* the executor lies in it */
+    crn_arena_release(&memory);
+}
+
+cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec) {
+    return exec->figures;
+}
+
+/* ---- Running ---- */
+
+static void take_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        crn_occupancy_take(&exec->occupancy, ranges[i]);
+        if (exec->options.check)
+            crn_check_take(exec, ranges[i]);
+    }
+}
+
+static void give_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        crn_occupancy_give(&exec->occupancy, ranges[i]);
+        if (exec->options.check)
+            crn_check_give(exec, ranges[i]);
+    }
+}
+
+static void wait_for(cairn_exec *exec, cairn_id tensor, cairn_exec_result *out) {
+    int64_t start = clock_ns();
+    exec->backend->wait(exec->device, exec->events[tensor]);
+    out->idle_ns += clock_ns() - start;
+}
+
+static void act(cairn_exec *exec, crn_action *a, uint64_t step, cairn_exec_result *out) {
+    switch ((cairn_step_kind)a->kind) {
+    case CAIRN_RUN:
+        a->call.step = step;
+        a->kernel->run(&a->call);
+        out->runs++;
+        break;
+    case CAIRN_OFFLOAD:
+        exec->events[a->tensor] =
+            exec->backend->copy(exec->device, CRN_LANE_OUT, a->host, a->device, a->bytes);
+        break;
+    case CAIRN_FETCH:
+        exec->events[a->tensor] =
+            exec->backend->copy(exec->device, CRN_LANE_IN, a->device, a->host, a->bytes);
+        break;
+    case CAIRN_WAIT:
+        wait_for(exec, a->tensor, out);
+        break;
+    case CAIRN_FREE:
+        break;
+    }
+}
+
+void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out) {
+    crn_program *program = &exec->program;
+    int64_t start = clock_ns();
+    *out = (cairn_exec_result){0};
+    crn_occupancy_reset(&exec->occupancy);
+    for (uint32_t i = 0; i < program->input_count; i++)
+        crn_occupancy_take(&exec->occupancy, program->inputs[i]);
+    if (exec->options.check)
+        crn_check_begin(exec);
+    for (uint32_t i = 0; i < program->count; i++) {
+        crn_action *action = &program->actions[i];
+        take_ranges(exec, action->takes, action->take_count);
+        act(exec, action, step, out);
+        give_ranges(exec, action->gives, action->give_count);
+    }
+    for (uint32_t i = 0; i < program->unwaited_count; i++)
+        wait_for(exec, program->unwaited[i], out);
+    if (exec->options.check)
+        crn_check_end(exec);
+    if (program->loss != NULL)
+        memcpy(&out->loss, program->loss, sizeof out->loss);
+    out->measured_peak_bytes = exec->occupancy.peak;
+    out->time_ns = clock_ns() - start;
+}

@@ -1,0 +1,195 @@
+/* stationary.c: what stays from step to step, outside what a plan controls: parameters, state, the
+ * gradients of parameters and the optimiser's velocities; and the optimiser.
+ *
+ *     | parameters and state | velocities | gradients: one place per parameter |
+ *
+ * The sums of one parameter's gradient (a parameter used several times) share one place: each is
+ * made in place of the one before it. */
+#include "base/sha256.h"
+#include "exec/exec_internal.h"
+
+#include <stdlib.h>
+
+static bool is_kept(cairn_role role) {
+    return role == CAIRN_PARAMETER || role == CAIRN_STATE;
+}
+
+/* ---- Layout ---- */
+
+static uint64_t take(uint64_t *used, uint64_t bytes) {
+    uint64_t offset = *used;
+    *used += crn_align(bytes);
+    return offset + 1;
+}
+
+/* The stationary operand that output `output` of the op is made in place of, or CAIRN_NONE. */
+static cairn_id sum_before(const cairn_graph *graph, const cairn_op *op, uint32_t output) {
+    for (uint32_t i = 0; i < op->inplace_count; i++) {
+        cairn_id operand = op->inputs[op->inplace[i].input];
+        if (op->inplace[i].output == output && cairn_graph_tensor(graph, operand)->stationary)
+            return operand;
+    }
+    return CAIRN_NONE;
+}
+
+static void lay_out_gradients(cairn_exec *exec, const cairn_costs *costs, uint64_t *used) {
+    uint64_t *offsets = exec->stationary.offsets;
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        for (uint32_t i = 0; i < op->output_count; i++) {
+            cairn_id t = op->outputs[i];
+            if (t == CAIRN_NONE || !cairn_graph_tensor(exec->graph, t)->stationary)
+                continue;
+            cairn_id before = sum_before(exec->graph, op, i);
+            offsets[t] =
+                before != CAIRN_NONE ? offsets[before] : take(used, cairn_costs_bytes(costs, t));
+        }
+    }
+}
+
+static cairn_status take_arrays(cairn_exec *exec) {
+    crn_stationary *s = &exec->stationary;
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    CRN_TAKE(&exec->memory, s->offsets, tensors);
+    CRN_TAKE(&exec->memory, s->velocity_offsets, tensors);
+    CRN_TAKE(&exec->memory, s->at, tensors);
+    CRN_TAKE(&exec->memory, s->parameter_of, tensors);
+    CRN_TAKE(&exec->memory, s->by_name, tensors);
+    uint32_t parameters = 0;
+    for (cairn_id t = 0; t < tensors; t++)
+        parameters += cairn_graph_tensor(exec->graph, t)->role == CAIRN_PARAMETER;
+    CRN_TAKE(&exec->memory, s->parameters, parameters);
+    return CAIRN_OK;
+}
+
+/* The last of a parameter's sums holds its gradient. */
+static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
+    const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+    uint32_t readers;
+    cairn_graph_readers(graph, t, &readers);
+    return tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0;
+}
+
+typedef struct named {
+    const char *name;
+    cairn_id tensor;
+} named;
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+}
+
+static cairn_status sort_by_name(cairn_exec *exec) {
+    crn_stationary *s = &exec->stationary;
+    named *list;
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph), count = 0;
+    CRN_TAKE(&exec->memory, list, tensors);
+    for (cairn_id t = 0; t < tensors; t++)
+        if (is_kept(cairn_graph_tensor(exec->graph, t)->role) || is_final_gradient(exec->graph, t))
+            list[count++] = (named){cairn_graph_tensor(exec->graph, t)->name, t};
+    if (count > 0)
+        qsort(list, count, sizeof *list, compare_names);
+    for (uint32_t i = 0; i < count; i++)
+        s->by_name[i] = list[i].tensor;
+    s->by_name_count = count;
+    return CAIRN_OK;
+}
+
+cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, uint64_t *bytes) {
+    crn_stationary *s = &exec->stationary;
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    CRN_TRY(take_arrays(exec));
+    *bytes = 0;
+    for (cairn_id t = 0; t < tensors; t++)
+        if (is_kept(cairn_graph_tensor(exec->graph, t)->role))
+            s->offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
+    for (cairn_id t = 0; t < tensors; t++)
+        if (cairn_graph_tensor(exec->graph, t)->role == CAIRN_PARAMETER)
+            s->velocity_offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
+    lay_out_gradients(exec, costs, bytes);
+    return sort_by_name(exec);
+}
+
+void crn_stationary_place(cairn_exec *exec) {
+    crn_stationary *s = &exec->stationary;
+    char *base = exec->resident.base;
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    for (cairn_id t = 0; t < tensors; t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
+        s->at[t] = s->offsets[t] > 0 ? base + (s->offsets[t] - 1) : NULL;
+        if (tensor->role != CAIRN_PARAMETER)
+            continue;
+        crn_parameter *p = &s->parameters[s->parameter_count];
+        s->parameter_of[t] = s->parameter_count++;
+        p->tensor = t;
+        p->value = s->at[t];
+        p->velocity = (float *)(void *)(base + (s->velocity_offsets[t] - 1));
+        p->elements = tensor->bytes / sizeof(float);
+    }
+    for (cairn_id t = 0; t < tensors; t++) {
+        cairn_id of = cairn_graph_tensor(exec->graph, t)->gradient_of;
+        if (is_final_gradient(exec->graph, t) && of != CAIRN_NONE &&
+            cairn_graph_tensor(exec->graph, of)->role == CAIRN_PARAMETER)
+            s->parameters[s->parameter_of[of]].gradient = s->at[t];
+    }
+}
+
+/* ---- Stochastic gradient descent with momentum ---- */
+
+static void update_one(void *context, uint32_t index) {
+    const cairn_exec *exec = context;
+    const crn_parameter *p = &exec->stationary.parameters[index];
+    float rate = exec->options.learning_rate, momentum = exec->options.momentum;
+    for (uint64_t i = 0; i < p->elements && p->gradient != NULL; i++) {
+        p->velocity[i] = momentum * p->velocity[i] + p->gradient[i];
+        p->value[i] -= rate * p->velocity[i];
+    }
+}
+
+void cairn_exec_update(cairn_exec *exec) {
+    crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count, update_one,
+                 exec);
+}
+
+/* ---- Reading ---- */
+
+void *cairn_exec_data(cairn_exec *exec, cairn_id tensor) {
+    if (!exec->training && tensor == exec->program.output_id)
+        return exec->program.output;
+    return exec->stationary.at[tensor];
+}
+
+static uint32_t sort_of(const cairn_tensor *tensor) {
+    switch (tensor->role) {
+    case CAIRN_PARAMETER:
+        return CAIRN_EXEC_PARAMETERS;
+    case CAIRN_STATE:
+        return CAIRN_EXEC_STATE;
+    default:
+        return CAIRN_EXEC_GRADIENTS;
+    }
+}
+
+/* Elements are hashed as they lie in memory, which is right on little-endian machines; others turn
+ * them around. */
+static void hash_tensor(crn_sha256 *hash, const uint8_t *data, uint64_t bytes) {
+    const uint16_t one = 1;
+    if (*(const uint8_t *)&one == 1) {
+        crn_sha256_add(hash, data, bytes);
+        return;
+    }
+    for (uint64_t i = 0; i + 4 <= bytes; i += 4)
+        crn_sha256_add(hash, (uint8_t[]){data[i + 3], data[i + 2], data[i + 1], data[i]}, 4);
+}
+
+void cairn_exec_sha256(const cairn_exec *exec, uint32_t sorts, char out[65]) {
+    const crn_stationary *s = &exec->stationary;
+    crn_sha256 hash;
+    crn_sha256_init(&hash);
+    for (uint32_t i = 0; i < s->by_name_count; i++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, s->by_name[i]);
+        if (sort_of(tensor) & sorts)
+            hash_tensor(&hash, s->at[s->by_name[i]], tensor->bytes);
+    }
+    crn_sha256_finish(&hash, out);
+}

@@ -1,0 +1,9 @@
+# Memory against time; the rows of other algorithms change as those do.
+"$CAIRN" sweep alexnet --batch 8 --csv points.csv --svg points.svg >table
+grep -e '^alexnet' -e '^algorithm' -e '^none' table
+grep -e '^algorithm' -e '^none' points.csv
+grep -c '</svg>' points.svg
+"$CAIRN" sweep alexnet --batch 8 --json --step 25 | grep '"none"'
+cairn sweep alexnet --step 0
+cairn sweep alexnet --csv no/such/points.csv >/dev/null
+ls

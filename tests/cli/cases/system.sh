@@ -1,0 +1,20 @@
+# Exit code 4: the system does not let it; and nothing half-written is left.
+cairn plan alexnet --batch 1 -o no/such/folder/a.plan --top 0
+mkdir folder
+cairn plan alexnet --batch 1 -o folder --top 0
+cairn plan alexnet --batch 1 --svg no/such/a.svg --top 0
+cairn zoo alexnet -o no/such/a.json
+cairn zoo alexnet --picture no/such/a.svg
+cairn plan folder
+"$CAIRN" --help >/dev/full; echo "[exit $?]"
+"$CAIRN" zoo >/dev/full; echo "[exit $?]"
+"$CAIRN" zoo alexnet -o - >/dev/full; echo "[exit $?]"
+"$CAIRN" plan alexnet >/dev/full; echo "[exit $?]"
+"$CAIRN" plan alexnet --json >/dev/full; echo "[exit $?]"
+"$CAIRN" plan alexnet >&-; echo "[exit $?]"
+cairn zoo alexnet -o /dev/full
+# What was there stays when its replacement cannot be written whole.
+echo old >kept
+(ulimit -f 1; trap '' XFSZ; "$CAIRN" zoo alexnet -o kept) 2>&1 | sed -e 's/kept.tmp.*/kept/'
+cat kept
+find . | sort

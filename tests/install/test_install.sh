@@ -1,0 +1,85 @@
+#!/bin/sh
+# test_install.sh SOURCE BUILD: install into an empty prefix, then use the library from there as
+# another project would: from C and C++, shared and static, through pkg-config.
+set -eu
+source=$1
+build=$2
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+there() { # one file of that name below the prefix, said to the caller
+    found=$(find "$prefix" -name "$1" | head -n 1)
+    [ -n "$found" ] || fail "$1 was not installed"
+    echo "$found"
+}
+
+cmake --install "$build" --prefix "$prefix" >/dev/null
+pc=$(there cairn.pc)
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+library=$(dirname "$(there libcairn.so)")
+[ "$(readlink "$library/libcairn.so")" = libcairn.so.0 ] || fail "libcairn.so is not version 0"
+for header in "$source"/include/cairn/*; do
+    there "$(basename "$header")" >/dev/null
+done
+
+# The version in the file, in the header and in the command is one.
+version=$(pkg-config --modversion cairn)
+[ "$("$prefix/bin/cairn" --version)" = "cairn $version" ] || fail "the versions differ"
+
+# pkg-config's flags are lists of words.
+# shellcheck disable=SC2046
+{
+    strict="-std=c11 -Wall -Wextra -pedantic -Werror"
+    cc $strict "$source/examples/plan_resnet.c" $(pkg-config --cflags --libs cairn) \
+        -o "$prefix/shared"
+    cc $strict "$source/examples/plan_resnet.c" $(pkg-config --cflags cairn) \
+        $(pkg-config --static --libs cairn | sed -e 's/-lcairn/-l:libcairn.a/') -o "$prefix/static"
+    g++ -std=c++11 -Wall -Wextra -pedantic -Werror "$source/tests/install/use.cpp" \
+        $(pkg-config --cflags --libs cairn) -o "$prefix/use"
+}
+shared=$(LD_LIBRARY_PATH=$library "$prefix/shared")
+static=$("$prefix/static")
+[ "$shared" = "$static" ] || fail "the shared and the static library differ"
+echo "$shared" | grep -q '^peak [1-9][0-9]* bytes$' || fail "the example said: $shared"
+LD_LIBRARY_PATH=$library "$prefix/use" | grep -q '^23 ops$' || fail "the C++ program failed"
+if ldd "$prefix/static" | grep -q libcairn; then
+    fail "the static program needs the shared library"
+fi
+
+# Only what is public can be seen.
+if nm -D --defined-only "$library/libcairn.so.0" | grep -v ' cairn_' | grep ' [TDBR] '; then
+    fail "libcairn.so shows symbols that are not cairn_"
+fi
+
+# The man page names every command, option and exit code.
+page=$(there cairn.1)
+for word in zoo plan simulate verify solve 'EXIT STATUS' EXAMPLES ENVIRONMENT; do
+    grep -q "$word" "$page" || fail "the man page does not have $word"
+done
+
+# Both completions are scripts, and bash's completes.
+completion=$(find "$prefix" -path '*bash-completion*' -name cairn)
+bash -n "$completion" || fail "bash does not read its completion"
+zsh_completion=$(there _cairn)
+if command -v zsh >/dev/null; then
+    zsh -n "$zsh_completion" || fail "zsh does not read its completion"
+fi
+completes() { # completes EXPECTED WORD...: the last word is at the cursor
+    expected=$1
+    shift
+    said=$(cd "$prefix" && bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cairn
+        printf "%s\n" "${COMPREPLY[@]}"' "$completion" "$@")
+    printf '%s\n' "$said" | grep -q -x -e "$expected" ||
+        fail "completing '$*' gives: $said; not $expected"
+}
+completes simulate cairn si
+completes resnet152 cairn plan resnet1
+completes --activation-budget cairn plan alexnet --act
+completes none cairn plan alexnet --algorithm n
+completes h200 cairn plan alexnet -m h
+completes shared cairn simulate sh
+completes shared cairn plan alexnet -o sh

@@ -1,0 +1,23 @@
+// use.cpp: the headers serve a C++ program: they compile without a warning and link.
+#include <cairn.h>
+
+#include <cstdio>
+#include <memory>
+
+int main() {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    options.batch = 1;
+    cairn_solve_options solving = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_tensor tensor = CAIRN_TENSOR_INIT;
+    if (solving.struct_size != sizeof solving || tensor.alias_of != CAIRN_NONE)
+        return 1;
+    cairn_graph *made = nullptr;
+    cairn_error err = {};
+    if (cairn_zoo_build(nullptr, "alexnet", &options, &made, &err) != CAIRN_OK) {
+        std::fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    std::unique_ptr<cairn_graph, void (*)(cairn_graph *)> graph(made, cairn_graph_destroy);
+    std::printf("%u ops\n", static_cast<unsigned>(cairn_graph_op_count(graph.get())));
+    return 0;
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# test_layers.sh ROOT: the layer check accepts the sources as they are, and notices each violation
+# that it is there for, made in a copy.
+set -eu
+root=$1
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+failures=0
+
+fresh() {
+    rm -rf "$copy"/*
+    cp -R "$root/src" "$root/cli" "$root/include" "$root/tests" "$root/CMakeLists.txt" "$copy"
+}
+
+# refuses WORDS: the check must fail and say WORDS.
+refuses() {
+    if said=$("$root/scripts/check-layers.sh" "$copy" 2>&1); then
+        echo "not noticed: $1" >&2
+        failures=$((failures + 1))
+    elif ! printf '%s\n' "$said" | grep -q -F -e "$1"; then
+        printf 'said:\n%s\nnot: %s\n' "$said" "$1" >&2
+        failures=$((failures + 1))
+    fi
+}
+
+"$root/scripts/check-layers.sh" "$root" || failures=$((failures + 1))
+fresh
+"$root/scripts/check-layers.sh" "$copy" || failures=$((failures + 1))
+
+echo '#include "solve/solver.h"' >>"$copy/src/graph/graph.c"
+refuses 'graph may not include "solve/solver.h"'
+
+fresh
+echo '#include "graph/graph_internal.h"' >>"$copy/src/cost/costs.c" # order allows it
+"$root/scripts/check-layers.sh" "$copy" || failures=$((failures + 1))
+
+echo '  # include "elsewhere/x.h"' >>"$copy/src/cost/costs.c"
+refuses '"elsewhere/x.h" is in no folder'
+
+fresh
+mkdir "$copy/src/stray"
+echo '#include "base/crn_base.h"' >"$copy/src/stray/stray.c"
+refuses 'folder stray is not in src/LAYERS'
+
+fresh
+echo '#include "base/crn_base.h"' >>"$copy/cli/main.c"
+refuses 'cli/main.c'
+
+fresh
+echo '#include "base/crn_base.h"' >>"$copy/include/cairn/base.h"
+refuses 'include/cairn/base.h'
+
+fresh
+cp "$copy/src/graph/graph.c" "$copy/cli/graph.c"
+refuses 'has the same name'
+
+fresh
+echo 'int crn_unlisted;' >"$copy/src/base/unlisted.c"
+refuses 'src/base/unlisted.c: is not listed'
+
+[ $failures -eq 0 ] && echo "every violation was noticed"
+exit $failures

@@ -1,0 +1,94 @@
+/* failing.h: an allocator that fails where it is told to.
+ *
+ * It counts and makes the k-th allocation fail, for k = 1, 2, 3, ... until the call under test gets
+ * through without meeting the failure. Each time before, the call must say CAIRN_ENOMEM, give no
+ * result and leave nothing behind. Once with only the k-th failing (is a failure overlooked?), once
+ * with all from the k-th on (does cleaning up need memory?). Programs that include this are built
+ * with arena blocks as small as what is taken (CRN_LARGEST_BLOCK), so that each taking can fail.
+ * Jansson allocates for itself and is exempt. */
+#ifndef FAILING_H
+#define FAILING_H
+
+#include "cairn/base.h"
+#include "check.h"
+
+typedef struct memory {
+    uint64_t live;    /* bytes given out */
+    uint64_t fail_at; /* counted down while armed; the allocation that makes it 0 fails */
+    bool armed, for_good, failed;
+} memory;
+
+/* As the library asks: a block must come back with the size that it was taken with. */
+static void *resize(void *context, void *block, size_t old_size, size_t new_size) {
+    memory *m = context;
+    size_t *head = block == NULL ? NULL : (size_t *)block - 2;
+    CHECK(head == NULL ? old_size == 0 : *head == old_size);
+    if (new_size == 0) {
+        m->live -= old_size;
+        free(head);
+        return NULL;
+    }
+    if (m->armed && (m->fail_at == 0 ? m->for_good : --m->fail_at == 0)) {
+        m->failed = true;
+        return NULL;
+    }
+    head = realloc(head, new_size + 2 * sizeof *head);
+    if (head == NULL)
+        abort();
+    m->live += new_size - old_size;
+    *head = new_size;
+    return head + 2;
+}
+
+/* The call under test, between arming and disarming. */
+#define ARMED(m, status, call)                                                                     \
+    do {                                                                                           \
+        (m)->armed = true;                                                                         \
+        (status) = (call);                                                                         \
+        (m)->armed = false;                                                                        \
+    } while (0)
+
+/* A result exists if and only if all went well, and an error says what went wrong. */
+static void check_result_of(cairn_status status, const void *out) {
+    CHECK((status == CAIRN_OK) == (out != NULL));
+}
+
+static void check_error(cairn_status status, const cairn_error *err) {
+    CHECK(status == CAIRN_OK || (err->status == status && err->message[0] != '\0'));
+}
+
+/* One k after the other. */
+static void fail_each_k(memory *m, const char *name, const char *what,
+                        cairn_status (*run)(void *context), void *context, bool for_good) {
+    m->fail_at = UINT64_MAX;
+    m->for_good = false;
+    cairn_status usual = run(context);
+    uint64_t k = 0;
+    do {
+        uint64_t live = m->live;
+        int before = check_failures;
+        m->fail_at = ++k;
+        m->failed = false;
+        m->for_good = for_good;
+        cairn_status status = run(context);
+        CHECK(status == (m->failed ? CAIRN_ENOMEM : usual));
+        CHECK_U64(m->live, live);
+        if (check_failures > before) {
+            fprintf(stderr, "that was %s on %s at allocation %llu: %s\n", name, what,
+                    (unsigned long long)k, cairn_status_name(status));
+            return;
+        }
+    } while (m->failed);
+    if (for_good)
+        printf("%-16s %-10s %5llu allocations\n", name, what, (unsigned long long)k - 1);
+}
+
+/* `run` calls the library between arming and disarming, checks and releases what it got, and gives
+ * the status. */
+static void fail_every(memory *m, const char *name, const char *what,
+                       cairn_status (*run)(void *context), void *context) {
+    fail_each_k(m, name, what, run, context, false);
+    fail_each_k(m, name, what, run, context, true);
+}
+
+#endif

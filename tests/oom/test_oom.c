@@ -1,0 +1,238 @@
+/* test_oom.c: every entry from a network to a report survives running out of memory at any point:
+ * see failing.h. */
+#include "base/pool.h"
+#include "cairn.h"
+#include "failing.h"
+
+/* ---- What the entries work on, made while nothing fails ---- */
+
+typedef struct fixture {
+    memory memory;
+    cairn_allocator allocator;
+    cairn_graph *forward, *graph;
+    cairn_machine machine;
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_report *report;
+    cairn_sim *sim;
+    cairn_text graph_json, costs_json, plan_text;
+    const char *network, *solver;
+    uint64_t budget;
+} fixture;
+
+/* An entry whose result is an object: TRY_OBJECT(name, type, destroy, call using `out` and `err`)
+ */
+#define TRY_OBJECT(name, type, destroy, call)                                                      \
+    static cairn_status try_##name(fixture *f) {                                                   \
+        type *result = NULL, **out = &result;                                                      \
+        cairn_error error = {0}, *err = &error;                                                    \
+        cairn_status status;                                                                       \
+        ARMED(&f->memory, status, call);                                                           \
+        check_result_of(status, result);                                                           \
+        check_error(status, err);                                                                  \
+        destroy(result);                                                                           \
+        return status;                                                                             \
+    }
+
+/* An entry whose result is a text. */
+#define TRY_TEXT(name, call)                                                                       \
+    static cairn_status try_##name(fixture *f) {                                                   \
+        cairn_text text = {0}, *out = &text;                                                       \
+        cairn_status status;                                                                       \
+        ARMED(&f->memory, status, call);                                                           \
+        check_result_of(status, text.data);                                                        \
+        cairn_text_release(&text);                                                                 \
+        return status;                                                                             \
+    }
+
+/* ---- The entries ---- */
+
+static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *err) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    options.batch = 1;
+    options.steps = strcmp(f->network, "lstm") == 0 ? 3 : 0;
+    return cairn_zoo_build(&f->allocator, f->network, &options, out, err);
+}
+
+static cairn_status solve(fixture *f, cairn_plan **out, cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.budget_bytes = f->budget;
+    options.machine = &f->machine;
+    return cairn_solve(f->graph, f->costs, f->solver, &options, out, err);
+}
+
+static cairn_status lay_out(fixture *f, cairn_layout **out, cairn_error *err) {
+    uint32_t count;
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(f->sim, &count);
+    return cairn_layout_create(&f->allocator, lifetimes, count, out, err);
+}
+
+static cairn_status make_report(fixture *f, cairn_report **out, cairn_error *err) {
+    return cairn_report_create(f->graph, f->costs, f->plan, &f->machine, 1, out, err);
+}
+
+static cairn_status simulate(fixture *f, cairn_sim **out, cairn_error *err) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = &f->machine;
+    return cairn_simulate(f->graph, f->costs, f->plan, &options, out, err);
+}
+
+TRY_OBJECT(zoo_build, cairn_graph, cairn_graph_destroy, build_network(f, out, err))
+TRY_OBJECT(differentiate, cairn_graph, cairn_graph_destroy,
+           cairn_graph_differentiate(f->forward, NULL, out, err))
+TRY_OBJECT(graph_from_json, cairn_graph, cairn_graph_destroy,
+           cairn_graph_from_json(&f->allocator, f->graph_json.data, f->graph_json.length, "g", out,
+                                 err))
+TRY_OBJECT(dag_view, cairn_dag_view, cairn_dag_view_destroy,
+           cairn_dag_view_create(f->graph, NULL, out, err))
+TRY_OBJECT(chain_view, cairn_chain_view, cairn_chain_view_destroy,
+           cairn_chain_view_create(f->graph, out, err))
+TRY_OBJECT(costs_create, cairn_costs, cairn_costs_destroy, cairn_costs_create(f->graph, out, err))
+TRY_OBJECT(costs_analytic, cairn_costs, cairn_costs_destroy,
+           cairn_costs_analytic(f->graph, &f->machine, out, err))
+TRY_OBJECT(plan_from_text, cairn_plan, cairn_plan_destroy,
+           cairn_plan_from_text(f->graph, f->plan_text.data, f->plan_text.length, "p", out, err))
+TRY_OBJECT(solve, cairn_plan, cairn_plan_destroy, solve(f, out, err))
+TRY_OBJECT(simulate, cairn_sim, cairn_sim_destroy, simulate(f, out, err))
+TRY_OBJECT(layout, cairn_layout, cairn_layout_destroy, lay_out(f, out, err))
+TRY_OBJECT(report, cairn_report, cairn_report_destroy, make_report(f, out, err))
+TRY_OBJECT(pool, crn_pool, crn_pool_destroy, crn_pool_create(&f->allocator, 2, out, err))
+
+TRY_TEXT(graph_to_json, cairn_graph_to_json(f->graph, out))
+TRY_TEXT(graph_to_dot, cairn_graph_to_dot(f->graph, NULL, true, out))
+TRY_TEXT(op_signature, cairn_op_signature(f->graph, 0, out))
+TRY_TEXT(costs_to_json, cairn_costs_to_json(f->costs, f->graph, "test", out))
+TRY_TEXT(plan_to_text, cairn_plan_to_text(f->plan, f->graph, out))
+TRY_TEXT(plan_to_json, cairn_plan_to_json(f->plan, f->graph, out))
+TRY_TEXT(report_to_json, cairn_report_to_json(f->report, out))
+TRY_TEXT(report_svg, cairn_report_memory_svg(f->report, out))
+TRY_TEXT(report_trace, cairn_report_trace(f->report, out))
+TRY_TEXT(text_load, cairn_text_load(&f->allocator, __FILE__, out, NULL))
+
+/* Merging changes costs that are there already; those are made anew each time. */
+static cairn_status try_costs_merge(fixture *f) {
+    cairn_costs *costs;
+    cairn_error err = {0};
+    cairn_status status;
+    uint32_t matched;
+    CHECK_OK(cairn_costs_create(f->graph, &costs, &err), &err);
+    ARMED(&f->memory, status,
+          cairn_costs_merge_json(costs, f->graph, f->costs_json.data, f->costs_json.length, "c",
+                                 &matched, &err));
+    check_error(status, &err);
+    cairn_costs_destroy(costs);
+    return status;
+}
+
+/* A plan by hand, as another program would make one. */
+static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
+    cairn_plan_builder *builder;
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(f->plan, &count);
+    cairn_status status = cairn_plan_builder_create(&f->allocator, &builder);
+    for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
+        status = cairn_plan_builder_add(builder, steps[i]);
+    if (status == CAIRN_OK)
+        status =
+            cairn_plan_builder_finish(builder, f->graph, cairn_plan_get_header(f->plan), out, err);
+    else
+        *err = (cairn_error){.status = status, .message = "out of memory"};
+    cairn_plan_builder_destroy(builder);
+    return status;
+}
+TRY_OBJECT(plan_builder, cairn_plan, cairn_plan_destroy, build_plan(f, out, err))
+
+/* ---- Failing the k-th ---- */
+
+typedef struct entry {
+    const char *name;
+    cairn_status (*run)(fixture *f);
+} entry;
+
+/* An entry with what it works on, as failing.h calls it. */
+typedef struct fixture_run {
+    fixture *f;
+    cairn_status (*run)(fixture *f);
+} fixture_run;
+
+static cairn_status run_entry(void *context) {
+    fixture_run *call = context;
+    return call->run(call->f);
+}
+
+#define ENTRY(name)                                                                                \
+    { #name, try_##name }
+static const entry entries[] = {
+    ENTRY(zoo_build),      ENTRY(differentiate), ENTRY(graph_from_json), ENTRY(graph_to_json),
+    ENTRY(graph_to_dot),   ENTRY(dag_view),      ENTRY(chain_view),      ENTRY(costs_create),
+    ENTRY(costs_analytic), ENTRY(costs_merge),   ENTRY(costs_to_json),   ENTRY(op_signature),
+    ENTRY(plan_from_text), ENTRY(plan_to_text),  ENTRY(plan_to_json),    ENTRY(plan_builder),
+    ENTRY(simulate),       ENTRY(layout),        ENTRY(report),          ENTRY(report_to_json),
+    ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(pool),
+};
+
+static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {
+    fixture_run call = {f, run};
+    fail_every(&f->memory, name, f->network, run_entry, &call);
+}
+
+static void set_up(fixture *f, const char *network) {
+    cairn_error err = {0};
+    *f = (fixture){.network = network, .solver = "none"};
+    f->allocator = (cairn_allocator){resize, &f->memory};
+    CHECK_OK(build_network(f, &f->forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(f->forward, NULL, &f->graph, &err), &err);
+    CHECK_OK(cairn_machine_find("cpu", &f->machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(f->graph, &f->machine, &f->costs, &err), &err);
+    CHECK_OK(solve(f, &f->plan, &err), &err);
+    CHECK_OK(simulate(f, &f->sim, &err), &err);
+    CHECK_OK(make_report(f, &f->report, &err), &err);
+    CHECK_OK(cairn_graph_to_json(f->graph, &f->graph_json), &err);
+    CHECK_OK(cairn_costs_to_json(f->costs, f->graph, "test", &f->costs_json), &err);
+    CHECK_OK(cairn_plan_to_text(f->plan, f->graph, &f->plan_text), &err);
+}
+
+static void tear_down(fixture *f) {
+    cairn_text_release(&f->plan_text);
+    cairn_text_release(&f->costs_json);
+    cairn_text_release(&f->graph_json);
+    cairn_report_destroy(f->report);
+    cairn_sim_destroy(f->sim);
+    cairn_plan_destroy(f->plan);
+    cairn_costs_destroy(f->costs);
+    cairn_graph_destroy(f->graph);
+    cairn_graph_destroy(f->forward);
+    CHECK_U64(f->memory.live, 0);
+}
+
+static void test_entries(const char *network) {
+    static fixture f;
+    set_up(&f, network);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        fail_each(&f, entries[i].name, entries[i].run);
+    tear_down(&f);
+}
+
+/* Every algorithm there is, without a budget, with one that presses and with one that is hopeless.
+ */
+static void test_solvers(const char *network) {
+    static fixture f;
+    set_up(&f, network);
+    uint64_t none = cairn_sim_result(f.sim)->peak_bytes;
+    const uint64_t budgets[] = {0, none - none / 4, 64};
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
+        for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
+            f.solver = solver->name;
+            f.budget = budgets[b];
+            fail_each(&f, solver->name, try_solve);
+        }
+    tear_down(&f);
+}
+
+int main(void) {
+    test_entries("alexnet");
+    test_entries("lstm");
+    test_solvers("alexnet");
+    return check_result();
+}

@@ -1,0 +1,143 @@
+/* test_oom_problems.c: the abstract problems survive running out of memory at any point: see
+ * failing.h. */
+#include "cairn/acg.h"
+#include "cairn/chain.h"
+#include "failing.h"
+
+typedef struct fixture {
+    memory memory;
+    cairn_allocator allocator;
+    const char *text;
+    const char *algorithm;
+    const cairn_dag *dag;
+    const cairn_chain_problem *chain;
+} fixture;
+
+/* A branch of three ways, then a chain. */
+static const char acg_case[] =
+    "{\"costs\": [1, 5, 2, 3, 4, 2, 6, 1, 3], \"edges\": [[0,1],[1,2],[1,3],[1,4],[2,5],[3,5],"
+    "[4,5],[3,4],[5,6],[6,7],[7,8]], \"source\": 0, \"target\": 8}";
+static const char acg_line[] =
+    "{\"costs\": [1, 5, 2, 3, 4, 2], \"edges\": [[0,1],[1,2],[2,3],[3,4],"
+    "[4,5]], \"source\": 0, \"target\": 5}";
+static const char chain_case[] =
+    "{\"N\": 5, \"alpha_f\": [0, 1, 2, 3, 4, 1], \"alpha_b\": [1, 1, 2, 3, 4, 1, 0], "
+    "\"beta_f\": [1, 2, 1, 2, 1, 2], \"beta_b\": [1, 1, 2, 1, 2, 1, 1], \"budget\": 8}";
+
+static cairn_status read_acg(void *context) {
+    fixture *f = context;
+    cairn_acg_cases *cases = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_acg_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err));
+    check_result_of(status, cases);
+    check_error(status, &err);
+    cairn_acg_cases_destroy(cases);
+    return status;
+}
+
+static cairn_status solve_acg(void *context) {
+    fixture *f = context;
+    cairn_acg_result result = {0};
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_acg_solve(&f->allocator, f->dag, f->algorithm, NULL, &result, &err));
+    check_result_of(status, result.checkpoints);
+    check_error(status, &err);
+    cairn_acg_result_release(&result);
+    return status;
+}
+
+static cairn_status tree_text(void *context) {
+    fixture *f = context;
+    cairn_text text = {0};
+    cairn_status status;
+    ARMED(&f->memory, status, cairn_acg_tree_text(&f->allocator, f->dag, NULL, &text, NULL));
+    check_result_of(status, text.data);
+    cairn_text_release(&text);
+    return status;
+}
+
+static cairn_status tree_svg(void *context) {
+    fixture *f = context;
+    cairn_text text = {0};
+    cairn_status status;
+    ARMED(&f->memory, status, cairn_acg_tree_svg(&f->allocator, f->dag, NULL, &text, NULL));
+    check_result_of(status, text.data);
+    cairn_text_release(&text);
+    return status;
+}
+
+static cairn_status read_chain(void *context) {
+    fixture *f = context;
+    cairn_chain_cases *cases = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_chain_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err));
+    check_result_of(status, cases);
+    check_error(status, &err);
+    cairn_chain_cases_destroy(cases);
+    return status;
+}
+
+static cairn_status solve_chain(void *context) {
+    fixture *f = context;
+    const cairn_chain_solution *solution = NULL;
+    cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_status status;
+    options.curve = true;
+    ARMED(&f->memory, status,
+          cairn_chain_solve(&f->allocator, f->chain, f->algorithm, &options, &solution, &err));
+    check_result_of(status, solution);
+    check_error(status, &err);
+    cairn_chain_solution_destroy(solution);
+    return status;
+}
+
+static void test_acg(fixture *f, const char *text, const char *what) {
+    cairn_acg_cases *cases;
+    cairn_error err = {0};
+    size_t count;
+    f->text = text;
+    fail_every(&f->memory, "acg read", what, read_acg, f);
+    CHECK_OK(cairn_acg_read(&f->allocator, text, strlen(text), "c", &cases, &err), &err);
+    f->dag = cairn_acg_case_dag(cases, 0);
+    fail_every(&f->memory, "acg tree", what, tree_text, f);
+    fail_every(&f->memory, "acg picture", what, tree_svg, f);
+    const cairn_acg_algorithm *algorithms = cairn_acg_algorithms(&count);
+    for (size_t i = 0; i < count; i++) {
+        f->algorithm = algorithms[i].name;
+        fail_every(&f->memory, f->algorithm, what, solve_acg, f);
+    }
+    cairn_acg_cases_destroy(cases);
+    CHECK_U64(f->memory.live, 0);
+}
+
+static void test_chain(fixture *f) {
+    cairn_chain_cases *cases;
+    cairn_error err = {0};
+    f->text = chain_case;
+    fail_every(&f->memory, "chain read", "chain", read_chain, f);
+    CHECK_OK(cairn_chain_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err),
+             &err);
+    f->chain = cairn_chain_cases_at(cases, 0);
+    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+        f->algorithm = a->name;
+        fail_every(&f->memory, f->algorithm, "chain", solve_chain, f);
+    }
+    cairn_chain_cases_destroy(cases);
+    CHECK_U64(f->memory.live, 0);
+}
+
+int main(void) {
+    static fixture f;
+    f.allocator = (cairn_allocator){resize, &f.memory};
+    test_acg(&f, acg_case, "branches");
+    test_acg(&f, acg_line, "line");
+    test_chain(&f);
+    return check_result();
+}

@@ -1,0 +1,147 @@
+/* agree.c: see agree.h. */
+#include "property/agree.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cairn_plan *agree_plan(const cairn_graph *graph, const cairn_step *steps, uint32_t count,
+                       cairn_goal goal) {
+    cairn_error err = {0};
+    cairn_plan_builder *builder;
+    cairn_plan *plan = NULL;
+    cairn_plan_header header = {.goal = goal};
+    cairn_status status = cairn_plan_builder_create(NULL, &builder);
+    for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
+        status = cairn_plan_builder_add(builder, steps[i]);
+    if (status == CAIRN_OK)
+        status = cairn_plan_builder_finish(builder, graph, &header, &plan, &err);
+    cairn_plan_builder_destroy(builder);
+    if (status != CAIRN_OK) {
+        fprintf(stderr, "agree_plan: %s: %s\n", cairn_status_name(status), err.message);
+        exit(1);
+    }
+    return plan;
+}
+
+static bool same(const char *what, uint64_t real, uint64_t naive) {
+    if (real != naive)
+        fprintf(stderr, "  %s: %" PRIu64 ", the naive simulator says %" PRIu64 "\n", what, real,
+                naive);
+    return real == naive;
+}
+
+static bool same_step(uint32_t i, const cairn_sim_step *real, const cairn_sim_step *naive) {
+    bool equal = real->bytes == naive->bytes && real->start_ns == naive->start_ns &&
+                 real->end_ns == naive->end_ns;
+    if (!equal)
+        fprintf(stderr,
+                "  step %u: %" PRIu64 " bytes, %" PRId64 " to %" PRId64
+                " ns; the naive simulator says %" PRIu64 ", %" PRId64 " to %" PRId64 "\n",
+                i, real->bytes, real->start_ns, real->end_ns, naive->bytes, naive->start_ns,
+                naive->end_ns);
+    return equal;
+}
+
+static bool same_totals(const cairn_sim_summary *s, const naive_sim *n) {
+    bool good = same("peak", s->peak_bytes, n->peak_bytes);
+    good = same("peak step", s->peak_step, n->peak_step) && good;
+    good = same("host", s->host_bytes, n->host_bytes) && good;
+    good = same("time", (uint64_t)s->time_ns, (uint64_t)n->time_ns) && good;
+    good = same("compute", (uint64_t)s->compute_ns, (uint64_t)n->compute_ns) && good;
+    good = same("idle", (uint64_t)s->idle_ns, (uint64_t)n->idle_ns) && good;
+    good = same("copies out", (uint64_t)s->copy_out_ns, (uint64_t)n->copy_out_ns) && good;
+    good = same("copies in", (uint64_t)s->copy_in_ns, (uint64_t)n->copy_in_ns) && good;
+    good = same("time of re-runs", (uint64_t)s->rerun_ns, (uint64_t)n->rerun_ns) && good;
+    good = same("runs", s->runs, n->runs) && good;
+    good = same("re-runs", s->reruns, n->reruns) && good;
+    good = same("offloads", s->offloads, n->offloads) && good;
+    return same("fetches", s->fetches, n->fetches) && good;
+}
+
+static bool same_holders(const cairn_sim *sim, const naive_sim *n) {
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    bool good = same("holders", count, n->holder_count);
+    for (uint32_t i = 0; i < count && good; i++)
+        good = same("holder's bytes", holders[i].bytes, n->holders[i].bytes) &&
+               same("holder", holders[i].tensor, n->holders[i].tensor);
+    return good;
+}
+
+/* What is live at a step by the lifetimes is what the step says; a free at step 0 leaves the start
+ * to be counted there. */
+static bool lifetimes_add_up(const cairn_sim *sim, const cairn_step *plan_steps,
+                             const naive_sim *n) {
+    uint32_t lifetimes, steps;
+    const cairn_lifetime *l = cairn_sim_lifetimes(sim, &lifetimes);
+    const cairn_sim_step *s = cairn_sim_steps(sim, &steps);
+    bool good = true;
+    for (uint32_t i = 0; i < steps && good; i++) {
+        uint64_t sum = 0, bytes = s[i].bytes;
+        for (uint32_t k = 0; k < lifetimes; k++)
+            sum += l[k].first <= i && i <= l[k].last ? l[k].bytes : 0;
+        if (i == 0 && plan_steps[0].kind == CAIRN_FREE)
+            bytes = n->start_bytes;
+        good = same("sum of lifetimes", sum, bytes);
+    }
+    return good;
+}
+
+static bool compare(const cairn_plan *plan, const cairn_sim *sim, cairn_status status,
+                    const cairn_error *err, const naive_sim *n) {
+    const cairn_sim_summary *s = cairn_sim_result(sim);
+    uint32_t count, steps;
+    const cairn_step *plan_steps = cairn_plan_steps(plan, &steps);
+    const cairn_sim_step *recorded = cairn_sim_steps(sim, &count);
+    bool legal = n->broken_count == 0;
+    bool good = same("steps", count, steps);
+    good = same("status", (uint64_t)status, (uint64_t)(legal ? CAIRN_OK : CAIRN_EINVAL)) && good;
+    for (uint32_t i = 0; i < n->step_count && good; i++)
+        good = same_step(i, &recorded[i], &n->steps[i]);
+    if (!good)
+        return false;
+    if (!legal)
+        return same("rule", s->rule, n->broken[0].rule) &&
+               same("broken step", s->broken_step, n->broken_step) &&
+               same("culprit", s->culprit, n->broken[0].culprit) &&
+               same("sentence", err->message[0] != '\0', true);
+    return same("rule", s->rule, CAIRN_RULE_NONE) && same_totals(s, n) && same_holders(sim, n) &&
+           lifetimes_add_up(sim, plan_steps, n);
+}
+
+bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan *plan,
+           const cairn_sim_options *options, cairn_rule *rule, naive_sim *out) {
+    cairn_error err = {0};
+    cairn_sim *sim;
+    naive_sim naive;
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    cairn_status status = cairn_simulate(graph, costs, plan, options, &sim, &err);
+    if (sim == NULL) {
+        fprintf(stderr, "agree: %s: %s\n", cairn_status_name(status), err.message);
+        exit(1);
+    }
+    naive_simulate(graph, costs, steps, count, cairn_plan_get_header(plan)->goal, options, &naive);
+    bool good = compare(plan, sim, status, &err, &naive);
+    if (!good) {
+        cairn_text text;
+        fprintf(stderr, "  the simulators differ; step %u, %s against %s: %s\n",
+                cairn_sim_result(sim)->broken_step, cairn_rule_name(cairn_sim_result(sim)->rule),
+                cairn_rule_name(naive.broken_count > 0 ? naive.broken[0].rule : CAIRN_RULE_NONE),
+                err.message);
+        if (count < 200 && cairn_plan_to_text(plan, graph, &text) == CAIRN_OK) {
+            fprintf(stderr, "%s\n", text.data);
+            cairn_text_release(&text);
+        }
+    }
+    if (rule != NULL)
+        *rule = cairn_sim_result(sim)->rule;
+    if (out != NULL)
+        *out = naive;
+    else
+        naive_release(&naive);
+    cairn_sim_destroy(sim);
+    return good;
+}

@@ -1,0 +1,421 @@
+/* test_piece_chain.c: chains of pieces against exhaustive search.
+ *
+ * Random pieces are made of a few ops with tensors, gradients and reads of their own. They are
+ * measured alone to give the numbers of piece_chain.h; then every nested schedule of a small chain
+ * is walked op by op with all tensors counted, and the best costs for every memory must be those of
+ * the table. */
+#include "base/rng.h"
+#include "check.h"
+#include "solve/piece_chain.h"
+
+#define OPS 3
+#define PIECES 6
+#define WAYS 2
+
+static crn_rng rng = {20240607};
+
+static uint64_t below(uint64_t bound) {
+    return crn_rng_below(&rng, bound);
+}
+
+/* ---- Pieces made of ops ---- */
+
+typedef struct body {
+    uint32_t ops;
+    uint64_t size[OPS + 1], gradient[OPS + 1]; /* of tensor 0 (the input) .. ops (the output) */
+    int64_t forward[OPS + 1], backward[OPS + 1];
+    bool reads_input[OPS + 2], reads_output[OPS + 1]; /* does the backward of an op read them? */
+} body;
+
+typedef struct meter {
+    uint64_t live, peak;
+    int64_t time;
+} meter;
+
+static void take(meter *m, uint64_t bytes) {
+    m->live += bytes;
+    m->peak = CRN_MAX(m->peak, m->live);
+}
+
+/* Does this piece's backward read its tensor i? */
+static bool needed(const body *p, uint32_t i) {
+    return i > 0 && (p->reads_output[i] || (i < p->ops && p->reads_input[i + 1]));
+}
+
+static void run_op(const body *p, uint32_t i, meter *m) {
+    take(m, p->size[i]);
+    m->time += p->forward[i];
+}
+
+/* Keep nothing but the output. */
+static void run_discarding(const body *p, bool owns_input, meter *m) {
+    for (uint32_t i = 1; i <= p->ops; i++) {
+        run_op(p, i, m);
+        if (i > 1 || owns_input)
+            m->live -= p->size[i - 1];
+    }
+}
+
+/* Keep what the backward reads, up to tensor `last`, and that tensor. */
+static void run_keeping(const body *p, uint32_t last, meter *m) {
+    for (uint32_t i = 1; i <= last; i++) {
+        run_op(p, i, m);
+        if (i > 1 && !needed(p, i - 1))
+            m->live -= p->size[i - 1];
+    }
+}
+
+static void run_again(const body *p, bool have_output, meter *m) {
+    uint32_t last = have_output ? p->ops - 1 : p->ops;
+    while (last > 0 && !needed(p, last))
+        last--;
+    run_keeping(p, last, m);
+}
+
+/* The gradient of the output is there and goes; that of the input comes. */
+static void run_backward(const body *p, meter *m) {
+    for (uint32_t i = p->ops; i > 0; i--) {
+        take(m, p->gradient[i - 1]);
+        m->time += p->backward[i];
+        m->live -= p->gradient[i];
+        if (p->reads_output[i])
+            m->live -= p->size[i];
+        if (needed(p, i - 1) && !p->reads_output[i - 1])
+            m->live -= p->size[i - 1];
+    }
+}
+
+/* Forward and backward of keeping: way 0 keeps all that is read, way 1 only the output. */
+static void keep_forward(const body *p, uint32_t way, meter *m) {
+    if (way == 0)
+        run_keeping(p, p->ops, m);
+    else
+        run_discarding(p, false, m);
+}
+
+static void keep_backward(const body *p, uint32_t way, meter *m) {
+    if (!needed(p, p->ops))
+        m->live -= p->size[p->ops];
+    if (way == 1)
+        run_again(p, needed(p, p->ops), m);
+    run_backward(p, m);
+}
+
+/* ---- Measuring a piece alone ---- */
+
+static crn_piece_way measure_way(const body *p, uint32_t way) {
+    meter forward = {0, 0, 0}, backward = {0, 0, 0};
+    keep_forward(p, way, &forward);
+    backward.live = forward.live + p->gradient[p->ops];
+    keep_backward(p, way, &backward);
+    return (crn_piece_way){forward.peak, forward.live, backward.peak, forward.time, backward.time};
+}
+
+static crn_piece_way measure_again(const body *p) {
+    meter forward = {0, 0, 0}, backward = {0, 0, 0};
+    run_again(p, false, &forward);
+    backward.live = forward.live + p->gradient[p->ops];
+    run_backward(p, &backward);
+    return (crn_piece_way){forward.peak, 0, backward.peak, forward.time, backward.time};
+}
+
+static crn_piece measure(const body *p, crn_piece_way *ways, uint32_t way_count) {
+    meter discard = {0, 0, 0}, pass = {p->size[0], p->size[0], 0};
+    run_discarding(p, false, &discard);
+    run_discarding(p, true, &pass);
+    for (uint32_t k = 0; k < way_count; k++)
+        ways[k] = measure_way(p, k);
+    return (crn_piece){p->size[0], p->gradient[0],   discard.time, discard.peak,
+                       pass.peak,  measure_again(p), ways,         way_count};
+}
+
+/* ---- A random chain ---- */
+
+typedef struct sample {
+    uint32_t count, way_count;
+    body bodies[PIECES];
+    crn_piece pieces[PIECES];
+    crn_piece_way ways[PIECES][WAYS];
+    crn_piece_chain chain;
+} sample;
+
+static void make_body(body *p, uint64_t size, uint64_t gradient, uint64_t most) {
+    p->ops = 1 + (uint32_t)below(OPS);
+    p->size[0] = size;
+    p->gradient[0] = gradient;
+    for (uint32_t i = 1; i <= p->ops; i++) {
+        p->size[i] = below(most);
+        p->gradient[i] = below(most);
+        p->forward[i] = (int64_t)below(9);
+        p->backward[i] = (int64_t)below(9);
+        p->reads_input[i] = below(2);
+        p->reads_output[i] = below(2);
+    }
+    p->reads_input[p->ops + 1] = false;
+}
+
+static void make_sample(sample *s, uint32_t count, bool periodic) {
+    uint64_t most = 1 + below(20);
+    *s = (sample){.count = count, .way_count = (uint32_t)below(WAYS + 1)};
+    for (uint32_t a = 0; a < count; a++) {
+        body *p = &s->bodies[a];
+        const body *last = a > 0 ? &s->bodies[a - 1] : NULL;
+        uint64_t size = last != NULL ? last->size[last->ops] : below(most);
+        uint64_t gradient = last != NULL ? last->gradient[last->ops] : 0;
+        if (periodic && a > 1 && below(4) > 0) {
+            *p = s->bodies[a - 1];
+            p->size[p->ops] = p->size[0] = size;
+            p->gradient[p->ops] = p->gradient[0] = gradient;
+        } else {
+            make_body(p, size, gradient, most);
+        }
+        s->pieces[a] = measure(p, s->ways[a], s->way_count);
+    }
+    const body *end = &s->bodies[count - 1];
+    s->chain = (crn_piece_chain){s->pieces, count, end->gradient[end->ops]};
+}
+
+/* ---- Every nested schedule, walked ---- */
+
+/* The number of schedules of `length` pieces of which the last is the chain's last or not. */
+static uint64_t schedules(const sample *s, uint32_t length, bool last) {
+    if (length == 1)
+        return last && s->way_count > 0 ? s->way_count : 1;
+    uint64_t count = s->way_count * schedules(s, length - 1, last);
+    for (uint32_t j = 1; j < length; j++)
+        count += schedules(s, length - j, last) * schedules(s, j, false);
+    return count;
+}
+
+static void walk(const sample *s, uint32_t a, uint32_t b, uint64_t index, meter *m);
+
+static void walk_leaf(const sample *s, uint32_t a, uint64_t index, meter *m) {
+    if (a + 1 == s->count && s->way_count > 0) {
+        keep_forward(&s->bodies[a], (uint32_t)index, m);
+        keep_backward(&s->bodies[a], (uint32_t)index, m);
+    } else {
+        run_again(&s->bodies[a], false, m);
+        run_backward(&s->bodies[a], m);
+    }
+}
+
+static void walk_checkpoint(const sample *s, uint32_t a, uint32_t j, uint32_t b, uint64_t index,
+                            meter *m) {
+    uint64_t left = schedules(s, j - a, false);
+    for (uint32_t i = a; i < j; i++)
+        run_discarding(&s->bodies[i], i > a, m);
+    walk(s, j, b, index / left, m);
+    m->live -= s->bodies[j].size[0];
+    walk(s, a, j - 1, index % left, m);
+}
+
+/* The schedule with this number, over a..b; cut a and the gradient of cut b+1 are live. */
+static void walk(const sample *s, uint32_t a, uint32_t b, uint64_t index, meter *m) {
+    bool last = b + 1 == s->count;
+    if (a == b) {
+        walk_leaf(s, a, index, m);
+        return;
+    }
+    uint64_t rest = schedules(s, b - a, last);
+    if (index < s->way_count * rest) {
+        keep_forward(&s->bodies[a], (uint32_t)(index / rest), m);
+        walk(s, a + 1, b, index % rest, m);
+        keep_backward(&s->bodies[a], (uint32_t)(index / rest), m);
+        return;
+    }
+    index -= s->way_count * rest;
+    for (uint32_t j = a + 1; j <= b; j++) {
+        uint64_t here = schedules(s, b + 1 - j, last) * schedules(s, j - a, false);
+        if (index < here) {
+            walk_checkpoint(s, a, j, b, index, m);
+            return;
+        }
+        index -= here;
+    }
+}
+
+/* Walk a schedule that the table gave. Returns the number of nodes used. */
+static uint32_t walk_nodes(const sample *s, const crn_piece_node *node, meter *m) {
+    const body *p = &s->bodies[node->first];
+    uint32_t used = 1;
+    if (node->kind == CRN_PIECE_LEAF) {
+        walk_leaf(s, node->first, node->choice, m);
+    } else if (node->kind == CRN_PIECE_KEEP) {
+        keep_forward(p, node->choice, m);
+        used += walk_nodes(s, node + 1, m);
+        keep_backward(p, node->choice, m);
+    } else {
+        for (uint32_t i = node->first; i < node->choice; i++)
+            run_discarding(&s->bodies[i], i > node->first, m);
+        used += walk_nodes(s, node + used, m);
+        m->live -= s->bodies[node->choice].size[0];
+        used += walk_nodes(s, node + used, m);
+    }
+    return used;
+}
+
+/* ---- Comparing ---- */
+
+static void check_schedules(const sample *s, const crn_piece_table *table, crn_arena *arena) {
+    crn_curve curve = crn_piece_curve(table);
+    for (uint32_t i = 0; i < curve.count; i++) {
+        crn_piece_nodes nodes = {0};
+        meter m = {s->chain.final_gradient, 0, 0};
+        CHECK(crn_piece_schedule(table, 0, s->count - 1, curve.points[i].memory, arena, &nodes) ==
+              CAIRN_OK);
+        CHECK(walk_nodes(s, nodes.data, &m) == nodes.length);
+        CHECK(m.time == curve.points[i].cost);
+        CHECK(m.peak <= curve.points[i].memory);
+        CHECK(m.live == s->bodies[0].gradient[0]);
+    }
+}
+
+static void check_sample(const sample *s, uint64_t memory) {
+    crn_arena arena;
+    crn_arena_init(&arena, NULL);
+    cairn_error err = {0};
+    crn_piece_table *table;
+    crn_envelope truth;
+    crn_piece_options options = {.memory = memory};
+    uint64_t least = UINT64_MAX;
+    CHECK_OK(crn_piece_check(&s->chain, &err), &err);
+    CHECK_OK(crn_piece_solve(&s->chain, &options, &arena, &table), &err);
+    crn_envelope_init(&truth, &arena);
+    truth.cap = memory;
+    for (uint64_t i = 0, count = schedules(s, s->count, true); i < count; i++) {
+        meter m = {s->chain.final_gradient, 0, 0};
+        walk(s, 0, s->count - 1, i, &m);
+        least = CRN_MIN(least, m.peak);
+        CHECK_OK(crn_envelope_add_point(&truth, m.peak, m.time), &err);
+    }
+    crn_curve curve = crn_piece_curve(table);
+    CHECK_U64(crn_piece_least_memory(table), least);
+    CHECK_U64(curve.count, truth.count);
+    CHECK(curve.count == truth.count &&
+          (curve.count == 0 ||
+           memcmp(curve.points, truth.points, curve.count * sizeof *curve.points) == 0));
+    CHECK(!crn_piece_thinned(table));
+    check_schedules(s, table, &arena);
+    crn_arena_release(&arena);
+}
+
+static void test_against_all_schedules(void) {
+    static sample s;
+    for (int round = 0; round < 3000; round++) {
+        make_sample(&s, 1 + (uint32_t)below(round % 8 == 0 ? 6 : 5), round % 3 == 0);
+        check_sample(&s, UINT64_MAX);
+        if (round % 4 == 0)
+            check_sample(&s, below(60));
+    }
+}
+
+/* ---- Long chains ---- */
+
+static void make_long(crn_piece *pieces, crn_piece_way *ways, uint32_t count, bool equal) {
+    for (uint32_t a = 0; a < count; a++) {
+        uint64_t size = equal ? 64 : 1000 + below(100000), time = equal ? 10 : 100 + below(1000);
+        pieces[a] = (crn_piece){.input_bytes = size,
+                                .gradient_bytes = size,
+                                .forward_time = (int64_t)time,
+                                .ways = &ways[a],
+                                .way_count = 1};
+    }
+    for (uint32_t a = 0; a < count; a++) {
+        crn_piece *p = &pieces[a];
+        uint64_t in = p->input_bytes, out = a + 1 < count ? pieces[a + 1].input_bytes : 0;
+        p->discard_peak = 2 * out;
+        p->pass_peak = in + 2 * out;
+        p->again = (crn_piece_way){3 * out, 0, 4 * out + in, p->forward_time, 2 * p->forward_time};
+        ways[a] =
+            (crn_piece_way){3 * out, 3 * out, 4 * out + in, p->forward_time, 2 * p->forward_time};
+    }
+}
+
+/* A thinned table brackets the exact one, and its schedules are real (their time is claimed by the
+ * walk of crn_piece_schedule's own nodes: sums of the pieces' times). */
+static void test_thinning(void) {
+    enum { COUNT = 40 };
+    static crn_piece pieces[COUNT];
+    static crn_piece_way ways[COUNT];
+    crn_piece_chain chain = {pieces, COUNT, 0};
+    for (int round = 0; round < 6; round++) {
+        crn_arena arena;
+        crn_piece_table *exact, *upper, *lower;
+        cairn_error err = {0};
+        crn_arena_init(&arena, NULL);
+        make_long(pieces, ways, COUNT, false);
+        CHECK_OK(crn_piece_check(&chain, &err), &err);
+        crn_piece_options options = {UINT64_MAX, 0, false};
+        CHECK_OK(crn_piece_solve(&chain, &options, &arena, &exact), &err);
+        options.max_points = 12;
+        CHECK_OK(crn_piece_solve(&chain, &options, &arena, &upper), &err);
+        options.downwards = true;
+        CHECK_OK(crn_piece_solve(&chain, &options, &arena, &lower), &err);
+        CHECK(crn_piece_thinned(upper) && crn_piece_thinned(lower) && !crn_piece_thinned(exact));
+        CHECK_U64(crn_piece_least_memory(upper), crn_piece_least_memory(exact));
+        CHECK_U64(crn_piece_least_memory(lower), crn_piece_least_memory(exact));
+        crn_curve curve = crn_piece_curve(exact);
+        for (uint32_t i = 0; i < curve.count; i++) {
+            uint64_t memory = curve.points[i].memory;
+            CHECK(crn_curve_at(crn_piece_curve(lower), memory) <= curve.points[i].cost);
+            CHECK(crn_curve_at(crn_piece_curve(upper), memory) >= curve.points[i].cost);
+        }
+        CHECK(crn_piece_curve(upper).points[crn_piece_curve(upper).count - 1].cost ==
+              curve.points[curve.count - 1].cost);
+        crn_arena_release(&arena);
+    }
+}
+
+/* A thousand equal pieces at one budget. */
+static void test_equal_pieces(void) {
+    enum { COUNT = 1000 };
+    static crn_piece pieces[COUNT];
+    static crn_piece_way ways[COUNT];
+    crn_piece_chain chain = {pieces, COUNT, 0};
+    crn_arena arena;
+    crn_piece_table *table;
+    crn_piece_nodes nodes = {0};
+    cairn_error err = {0};
+    crn_arena_init(&arena, NULL);
+    make_long(pieces, ways, COUNT, true);
+    crn_piece_options options = {4000, 0, false};
+    CHECK_OK(crn_piece_solve(&chain, &options, &arena, &table), &err);
+    CHECK_OK(crn_piece_schedule(table, 0, COUNT - 1, 4000, &arena, &nodes), &err);
+    int64_t time = 0;
+    for (uint32_t i = 0; i < nodes.length; i++) {
+        if (nodes.data[i].kind == CRN_PIECE_CHECKPOINT)
+            time += 10 * (nodes.data[i].choice - nodes.data[i].first);
+        else
+            time += 30;
+    }
+    CHECK(time == crn_piece_time(table, 0, COUNT - 1, 4000));
+    crn_arena_release(&arena);
+}
+
+static void test_bad_chains(void) {
+    crn_piece pieces[2] = {{.input_bytes = 5}, {.input_bytes = 5}};
+    crn_piece_way way = {9, 4, 9, 1, 1};
+    crn_piece_chain chain = {pieces, 2, 0};
+    cairn_error err = {0};
+    CHECK_OK(crn_piece_check(&chain, &err), &err);
+    pieces[0].ways = &way;
+    pieces[0].way_count = 1;
+    CHECK(crn_piece_check(&chain, &err) == CAIRN_EINVAL);
+    CHECK_STRING(err.message, "piece 0 keeps less than its output");
+    pieces[0].way_count = 0;
+    pieces[1].forward_time = -1;
+    CHECK(crn_piece_check(&chain, &err) == CAIRN_EINVAL);
+    CHECK_STRING(err.message, "piece 1 has a negative time");
+    pieces[1].forward_time = INT64_MAX;
+    CHECK(crn_piece_check(&chain, &err) == CAIRN_EOVERFLOW);
+    chain.count = 0;
+    CHECK(crn_piece_check(&chain, &err) == CAIRN_EINVAL);
+}
+
+int main(void) {
+    test_against_all_schedules();
+    test_thinning();
+    test_equal_pieces();
+    test_bad_chains();
+    return check_result();
+}

@@ -1,0 +1,257 @@
+/* test_sim_regressions.c: what once was wrong in the simulator and in lowering, each named after
+ * what went wrong. */
+#include "hand.h"
+#include "plan/lower.h"
+
+/* What the decisions, "run A, offload x, evict x, fetch x", are lowered to, as steps; the plan must
+ * be legal. */
+static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_goal goal,
+                          uint64_t budget, const char *decisions, const char *expected) {
+    static const char *const verbs[] = {"run", "offload", "evict", "fetch"};
+    cairn_error err = {0};
+    crn_arena arena;
+    crn_schedule schedule = {0};
+    crn_arena_init(&arena, NULL);
+    char verb[16], name[32];
+    int length;
+    for (; sscanf(decisions, "%15s %31[^,]%n", verb, name, &length) == 2; decisions += length) {
+        uint32_t kind = 0;
+        while (strcmp(verbs[kind], verb) != 0)
+            kind++;
+        cairn_id id =
+            kind == CRN_RUN ? cairn_graph_find_op(g, name) : cairn_graph_find_tensor(g, name);
+        CHECK_OK(crn_schedule_add(&schedule, &arena, (crn_decision_kind)kind, id), &err);
+        length += decisions[length] == ',';
+    }
+    cairn_plan *plan, *wanted = hand_plan(g, goal, expected);
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    CHECK_OK(crn_lower(g, costs, &schedule, goal, budget, &plan, &err), &err);
+    cairn_text made = {0}, expected_text = {0};
+    CHECK_OK(cairn_plan_to_text(plan, g, &made), &err);
+    CHECK_OK(cairn_plan_to_text(wanted, g, &expected_text), &err);
+    CHECK_STRING(strstr(made.data, "steps"), strstr(expected_text.data, "steps"));
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, NULL, &err), &err);
+    cairn_text_release(&made);
+    cairn_text_release(&expected_text);
+    cairn_plan_destroy(plan);
+    cairn_plan_destroy(wanted);
+    crn_arena_release(&arena);
+}
+
+/* The host has room for one copy of x; who holds the peak was looked for with the copy counted
+ * twice, and nobody was found. */
+static void test_holders_when_host_nearly_full(void) {
+    hand h = hand_begin("host");
+    hand_tensor(&h, "x", CAIRN_INPUT, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    cairn_machine machine = {.link_bytes_per_second = 1, .host_memory_bytes = 3 * UNIT};
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = &machine;
+    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "offload x,run A,wait x,free x");
+    cairn_error err = {0};
+    cairn_sim *sim;
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    CHECK_U64(count, 2);
+    CHECK(count == 2 && holders[0].bytes == 3 * UNIT && holders[1].bytes == UNIT);
+    CHECK_U64(cairn_sim_result(sim)->host_bytes, 3 * UNIT);
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* The storage that only an alias keeps is the alias's. */
+static void test_holder_that_was_freed(void) {
+    hand h = hand_begin("holder");
+    hand_tensor(&h, "x", CAIRN_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_alias(&h, "flat", "a");
+    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "run A,free x,run Flat,free a,run Loss,free flat");
+    cairn_error err = {0};
+    cairn_sim *sim;
+    CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    CHECK_U64(count, 2);
+    CHECK_STRING(cairn_graph_tensor(g, holders[0].tensor)->name, "flat");
+    CHECK_STRING(cairn_graph_tensor(g, holders[1].tensor)->name, "loss");
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* Running A again would write what the copy of flat reads. */
+static void test_alias_in_flight_written(void) {
+    hand h = hand_begin("flight");
+    hand_tensor(&h, "x", CAIRN_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_alias(&h, "flat", "a");
+    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload flat,run A", WRITE_IN_FLIGHT, 3, "a");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload a,run A", WRITE_IN_FLIGHT, 3, "a");
+    /* Making an alias again writes nothing, and after the wait all is well. */
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN,
+                "run A,run Flat,offload a,run Flat,wait a,run A,free x,free a,run Loss,free flat");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* An op that makes an alias of x cannot make y in place of x as well. */
+static void test_alias_of_what_is_overwritten(void) {
+    hand h = hand_begin("both");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_alias(&h, "view", "x");
+    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_permit(&h, 1, 0);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "view y");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "view y", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_SHARED, 0, "x");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss",
+                  "run A,free x,run Loss,free view,free y");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* Equal in the graph, but as stored y is larger than x. */
+static void test_inplace_of_smaller_storage(void) {
+    hand h = hand_begin("padding");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_permit(&h, 0, 0);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "y");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "y", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run A inplace,run Loss,free y");
+    cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), 2 * UNIT + 1);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_FORBIDDEN, 0, "y");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A,free x,run Loss,free y");
+    cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), UNIT);
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A inplace,run Loss,free y");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* An op with nothing but an effect has no tensor to be named by. */
+static void test_missing_effect_without_name(void) {
+    hand h = hand_begin("effect");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "Loss", CAIRN_FORWARD, "x", "loss");
+    hand_flag(&h, CAIRN_OP_ONCE);
+    hand_op(&h, "Count", CAIRN_FORWARD, "x", "");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,free x", EFFECT_MISSING, 2, "Count");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,run Count,run Count", ONCE_TWICE, 2, "Count");
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run Loss,run Count,free x");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* An update that reads the gradient does not make it less of a result, nor free of charge. */
+static void test_gradient_with_a_reader(void) {
+    hand h = hand_begin("update");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "w", CAIRN_PARAMETER, 9);
+    hand_stationary(&h, "g", "w");
+    hand_tensor(&h, "part", CAIRN_GRADIENT, 9);
+    hand_stationary(&h, "sum", "w");
+    hand_op(&h, "G", CAIRN_BACKWARD, "x", "g");
+    hand_op(&h, "Part", CAIRN_BACKWARD, "x", "part");
+    hand_permit(&h, 0, 0);
+    hand_op(&h, "Sum", CAIRN_BACKWARD, "g part", "sum");
+    hand_op(&h, "Log", CAIRN_UPDATE, "sum", "");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,free x", NEVER_MADE, 2, "sum");
+    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Part,free x,free part", NEVER_MADE, 3, "g");
+    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run G,run Part,free x,run Sum inplace,free part");
+    CHECK_U64(cairn_stationary_bytes(g, costs, 0), (9 + 9) * UNIT);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* The loss is there from the first run; running its op again at the end gives nothing. Where
+ * something reads what the second run makes, the result is the second's. */
+static void test_rerun_for_a_result_only(void) {
+    hand h = hand_begin("again");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_tensor(&h, "p", CAIRN_INTERNAL, 3);
+    hand_tensor(&h, "g", CAIRN_GRADIENT, 3);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "a", "loss p");
+    hand_op(&h, "Back", CAIRN_BACKWARD, "p", "g");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run Back,run A,run Loss",
+                  "run A,free x,run Loss,free a,run Back,free p,free g");
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run A,run Loss,run Back",
+                  "run A,run Loss,free a,free loss,free p,run A,free x,run Loss,free a,"
+                  "run Back,free p,free g");
+    check_lowered(g, costs, CAIRN_INFER, 0, "run A,run A", "run A,free x");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+/* x goes out twice. Its host copy lasts, so one copy out will do; and a second trip that finds it
+ * still coming in waits for that. */
+static void test_second_round_trip(void) {
+    hand h = hand_begin("trips");
+    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_FORWARD, "x a", "loss");
+    cairn_graph *g = hand_finish(&h);
+    cairn_costs *costs = hand_costs(g);
+    check_lowered(g, costs, CAIRN_TRAIN, 0,
+                  "offload x,evict x,fetch x,run A,offload x,evict x,fetch x,run Loss",
+                  "offload x,wait x,free x,fetch x,wait x,run A,free x,fetch x,wait x,run Loss,"
+                  "free a,free x");
+    /* Not evicted, and memory is not asked for: it stays, and is copied once. */
+    check_lowered(g, costs, CAIRN_TRAIN, 0, "offload x,fetch x,run A,offload x,fetch x,run Loss",
+                  "offload x,run A,run Loss,free a,wait x,free x");
+    check_lowered(g, costs, CAIRN_TRAIN, 0,
+                  "offload x,evict x,fetch x,offload x,fetch x,run A,run Loss",
+                  "offload x,wait x,free x,fetch x,wait x,run A,run Loss,free x,free a");
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(g);
+}
+
+int main(void) {
+    test_holders_when_host_nearly_full();
+    test_holder_that_was_freed();
+    test_alias_in_flight_written();
+    test_alias_of_what_is_overwritten();
+    test_inplace_of_smaller_storage();
+    test_missing_effect_without_name();
+    test_gradient_with_a_reader();
+    test_rerun_for_a_result_only();
+    test_second_round_trip();
+    return check_result();
+}
