@@ -26,8 +26,8 @@ typedef struct measuring {
     uint32_t *epoch_of; /* per tensor: the run of make_backward() that has it available */
     bool *keepable;     /* per tensor: kept from the forward run if the backward needs it */
     uint32_t epoch;
-    bool recomputes;    /* whether what running pieces again takes is wanted too */
-    bool *wanted_op;                         /* per op, while collecting what to run again */
+    bool recomputes; /* whether what running pieces again takes is wanted too */
+    bool *wanted_op; /* per op, while collecting what to run again */
     uint32_t *first_backward, *backward_ops; /* backward ops by piece */
     cairn_id *constant;                      /* inputs and labels that stay */
     uint32_t constant_count;

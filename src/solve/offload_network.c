@@ -63,9 +63,9 @@ static cairn_status index_maxima(crn_trips *trips) {
     for (uint32_t l = 0; l < levels; l++) {
         CRN_TAKE(trips->problem->scratch, trips->most[l], trips->ops);
         for (uint32_t k = 0; k + (1u << l) <= trips->ops; k++)
-            trips->most[l][k] = l == 0 ? trips->memory[k]
-                                       : CRN_MAX(trips->most[l - 1][k],
-                                                 trips->most[l - 1][k + (1u << (l - 1))]);
+            trips->most[l][k] =
+                l == 0 ? trips->memory[k]
+                       : CRN_MAX(trips->most[l - 1][k], trips->most[l - 1][k + (1u << (l - 1))]);
     }
     return CAIRN_OK;
 }
@@ -108,8 +108,8 @@ static bool find_places(const crn_trips *trips, cairn_id t, crn_trip *out) {
             out->need = CRN_MIN(out->need, readers[i]);
     }
     out->bytes = crn_align(cairn_costs_bytes(trips->problem->costs, t));
-    out->copy = cairn_machine_copy_ns(trips->problem->machine,
-                                      cairn_costs_bytes(trips->problem->costs, t));
+    out->copy =
+        cairn_machine_copy_ns(trips->problem->machine, cairn_costs_bytes(trips->problem->costs, t));
     return out->need != CAIRN_NONE && out->leaves < out->need && out->bytes > 0;
 }
 
@@ -268,6 +268,7 @@ void crn_trip_choice_copy(const crn_trips *trips, const crn_trip_choice *from,
     memcpy(to->out_at, from->out_at, trips->count * sizeof *to->out_at);
     memcpy(to->in_at, from->in_at, trips->count * sizeof *to->in_at);
     to->pushes = from->pushes;
+    to->prompt = from->prompt;
 }
 
 int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget) {

@@ -49,6 +49,7 @@ typedef struct crn_trip_choice {
     uint32_t *out_at; /* the copy out is asked for here, at `made` or later */
     uint32_t *in_at;  /* not fetched before this op; 0: as soon as memory allows */
     bool pushes;      /* a fetch may push out tensors that have been copied and need not go yet */
+    bool prompt;      /* a tensor goes as soon as it has been copied, asked for or not */
 } crn_trip_choice;
 
 /* Simulate `none` and find the trips. CAIRN_EINVAL: there is no machine. Lies in the problem's
@@ -75,13 +76,13 @@ uint64_t crn_trips_bytes(const crn_trips *trips, const crn_trip_choice *choice);
  * Copies out are asked for in the order of out_at. A tensor goes, oldest copy first, when an op
  * would not fit; if its copy has not ended the op waits. In the backward pass tensors come back in
  * the order of need, each at the first op from which on it fits until it is needed, without making
- * an op wait. */
+ * an op wait, and not before the link could begin with it. */
 CAIRN_MUST cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget,
                                        const crn_trip_choice *choice, int64_t limit,
                                        crn_schedule *schedule, uint8_t *stayed, int64_t *time);
 
-/* Take trips that stay out of the choice, as long as that does not make it longer, and find its
- * length (-1: it does not fit). */
+/* Take trips that stay out of the choice, as long as that does not make it longer, let the others
+ * go promptly if that does not either, and find its length (-1: it does not fit). */
 CAIRN_MUST cairn_status crn_trips_prune(const crn_trips *trips, uint64_t budget,
                                         crn_trip_choice *choice, int64_t *time);
 

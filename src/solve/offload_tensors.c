@@ -13,11 +13,12 @@
 #include "base/rng.h"
 #include "solve/offload_by_chain.h"
 
-#define MOST_WORK 8000000u   /* ops visited and trips looked at in one search */
-#define MOST_TRIALS 6000u    /* choices valued in one search */
-#define MOST_ROUNDS 8u       /* of laying out, as the dispatcher has */
-#define THRESHOLD_PART 256   /* at first a step may be longer by this part of it */
-#define NEAR 24u             /* an exchange is mostly with one of so many neighbours */
+#define MOST_WORK 24000000u /* ops visited and trips looked at in one search */
+#define MOST_TRIALS 12000u  /* choices valued in one search */
+#define SEARCH_ROUNDS 6u    /* searches for one budget */
+#define MOST_ROUNDS 8u      /* of laying out another's choice, as the dispatcher has */
+#define THRESHOLD_PART 256  /* at first a step may be longer by this part of it */
+#define NEAR 24u            /* an exchange is mostly with one of so many neighbours */
 
 typedef struct search {
     const crn_problem *problem;
@@ -81,7 +82,7 @@ static void clear_trial(search *s) {
         s->trial.out_at[i] = s->trips->list[i].made;
         s->trial.in_at[i] = 0;
     }
-    s->trial.pushes = false;
+    s->trial.pushes = s->trial.prompt = false;
 }
 
 /* ---- Moves ---- */
@@ -183,26 +184,34 @@ static cairn_status start_all(search *s, uint64_t budget) {
     return CAIRN_OK;
 }
 
-/* The best choice for a budget into s->best. */
-static cairn_status improve(search *s, uint64_t budget) {
+/* The last best choice, with what another budget asks for. */
+static cairn_status start_again(search *s, uint64_t budget) {
+    crn_trip_choice_copy(s->trips, &s->best, &s->trial);
+    crn_trips_fit(s->trips, budget, &s->trial, s->room);
+    s->best_time = -1;
+    return start_from(s, budget);
+}
+
+/* The best choice for a budget into s->best and, without trips that are not made, s->trial. */
+static cairn_status improve(search *s, uint64_t budget, bool first) {
     int64_t bound = crn_trips_bound(s->trips, budget);
     uint64_t trials = CRN_MIN(MOST_TRIALS, MOST_WORK / (s->trips->ops + s->trips->count + 1));
-    s->best_time = s->now_time = -1;
-    CRN_TRY(start_all(s, budget));
-    if (s->best_time < 0 || s->trips->count == 0)
-        return CAIRN_OK;
+    s->best_time = first ? -1 : s->best_time;
+    if (!first)
+        CRN_TRY(start_again(s, budget));
+    if (s->best_time < 0)
+        CRN_TRY(start_all(s, budget));
     crn_trip_choice_copy(s->trips, &s->best, &s->now);
     s->now_time = s->best_time;
     s->now_bytes = s->best_bytes;
-    for (uint64_t k = 0; k < trials && s->best_time > bound; k++) {
+    for (uint64_t k = 0; k < trials && s->best_time > bound && s->trips->count > 0; k++) {
         int64_t threshold = s->best_time / THRESHOLD_PART * (int64_t)(trials - k) / (int64_t)trials;
         crn_trip_choice_copy(s->trips, &s->now, &s->trial);
         change(s);
         CRN_TRY(consider(s, budget, crn_add_time(s->best_time, threshold + 1)));
     }
     crn_trip_choice_copy(s->trips, &s->best, &s->trial);
-    CRN_TRY(crn_trips_prune(s->trips, budget, &s->trial, &s->now_time));
-    return CAIRN_OK;
+    return crn_trips_prune(s->trips, budget, &s->trial, &s->now_time);
 }
 
 /* ---- Judging ---- */
@@ -230,22 +239,41 @@ static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     return CAIRN_OK;
 }
 
-/* What the dispatcher would do with one algorithm (NULL: the search). */
-static cairn_status play_rounds(search *s, const char *name) {
-    uint64_t budget = s->problem->budget, over = 0;
-    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+/* Search for the budget; where the arena passes it, for less, and then between what fitted and what
+ * did not. */
+static cairn_status play_search(search *s) {
+    uint64_t budget = s->problem->budget, high = budget, low = 0, over = 0;
+    for (uint32_t round = 0; round < SEARCH_ROUNDS; round++) {
         uint64_t within = CRN_MAX(budget, s->trips->floor);
-        int64_t time;
-        if (name == NULL) {
-            CRN_TRY(improve(s, within));
-        } else {
-            clear_trial(s);
-            CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, within, &s->trial, s->room));
-            CRN_TRY(crn_trips_prune(s->trips, within, &s->trial, &time));
-        }
+        CRN_TRY(improve(s, within, round == 0));
         CRN_TRY(judge_trial(s, within, &over));
-        if (over == 0 || budget < s->trips->floor || over >= budget)
-            return CAIRN_OK;
+        if (over == 0)
+            low = budget;
+        else
+            high = budget;
+        if (low == s->problem->budget || budget < s->trips->floor || over >= budget)
+            break;
+        if (low > 0 && high - low < high / 128)
+            break;
+        budget = low > 0 ? low + (high - low) / 2 : budget - over;
+    }
+    return CAIRN_OK;
+}
+
+/* What the dispatcher would do with another algorithm, as long as it may give something shorter:
+ * with less memory nothing gets shorter, but for chance, which is given a thirty-second part. */
+static cairn_status play_other(search *s, const char *name) {
+    uint64_t budget = s->problem->budget, over = 0;
+    for (uint32_t round = 0; round < MOST_ROUNDS && budget >= s->trips->floor; round++) {
+        int64_t time;
+        clear_trial(s);
+        CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, budget, &s->trial, s->room));
+        CRN_TRY(crn_trips_prune(s->trips, budget, &s->trial, &time));
+        if (s->time >= 0 && time - time / 32 >= s->time)
+            break;
+        CRN_TRY(judge_trial(s, budget, &over));
+        if (over == 0 || over >= budget)
+            break;
         budget -= over;
     }
     return CAIRN_OK;
@@ -258,11 +286,9 @@ static cairn_status search_on(search *s, crn_schedule *schedule) {
     CRN_TRY(crn_trip_choice_make(s->trips, &s->best));
     CRN_TRY(crn_trip_choice_make(s->trips, &s->now));
     CRN_TRY(crn_trip_choice_make(s->trips, &s->trial));
-    CRN_TRY(play_rounds(s, NULL));
-    for (uint32_t k = 0; s->problem->budget >= s->trips->floor && s->time != bound &&
-                         (name = crn_chain_algorithm(k)) != NULL;
-         k++)
-        CRN_TRY(play_rounds(s, name));
+    CRN_TRY(play_search(s));
+    for (uint32_t k = 0; s->time != bound && (name = crn_chain_algorithm(k)) != NULL; k++)
+        CRN_TRY(play_other(s, name));
     *schedule = s->schedule;
     return CAIRN_OK;
 }

@@ -124,6 +124,21 @@ static cairn_status make_room(walk *w, uint32_t k, uint64_t need, bool *fits) {
     return CAIRN_OK;
 }
 
+/* Where all trips are sure to be made, what has been copied and read goes at once: the more memory
+ * is free, the easier the layout. */
+static cairn_status evict_copied(walk *w, uint32_t k) {
+    for (uint32_t q = w->first_leaving; q < w->leaving_count; q++) {
+        uint32_t i = w->leaving[q];
+        if (w->copied[i] > w->now)
+            break; /* the later ones have not been copied either */
+        if (w->state[i] == COPIED && w->trips->list[i].leaves <= k && w->trips->list[i].need > k)
+            CRN_TRY(evict(w, i));
+        if (w->state[i] != COPIED && q == w->first_leaving)
+            w->first_leaving++;
+    }
+    return CAIRN_OK;
+}
+
 /* ---- 2. and 3. In ---- */
 
 static cairn_status fetch(walk *w, uint32_t i) {
@@ -167,9 +182,29 @@ static cairn_status push_out(walk *w, uint32_t i, uint64_t lack, bool go, uint64
     return CAIRN_OK;
 }
 
-/* Fetch ahead of need, in its order, while there is memory. */
-static cairn_status fetch_ahead(walk *w, uint32_t k) {
+/* When op k will end: it waits for what it reads. */
+static int64_t end_of(const walk *w, uint32_t k) {
+    int64_t start = w->now;
     for (uint32_t q = w->next_need; q < w->need_count; q++) {
+        uint32_t i = w->needed[q];
+        if (w->trips->list[i].need > k)
+            break;
+        if (w->state[i] == BACK)
+            start = CRN_MAX(start, w->back[i]);
+    }
+    return crn_add_time(start, w->trips->time[k]);
+}
+
+static int64_t link_free(const walk *w) {
+    bool shared = !w->trips->problem->machine->full_duplex;
+    return shared ? CRN_MAX(w->in_free, w->out_free) : w->in_free;
+}
+
+/* Fetch ahead of need, in its order, while there is memory and the link is free before the op ends.
+ * Otherwise the tensor need not take its memory yet: asked for at the next op it comes as soon. */
+static cairn_status fetch_ahead(walk *w, uint32_t k) {
+    int64_t end = end_of(w, k);
+    for (uint32_t q = w->next_need; q < w->need_count && link_free(w) <= end; q++) {
         uint32_t i = w->needed[q];
         const crn_trip *trip = &w->trips->list[i];
         if (w->state[i] != AWAY)
@@ -205,6 +240,8 @@ static void await_needed(walk *w, uint32_t k) {
 
 static cairn_status visit(walk *w, uint32_t k, bool *fits) {
     CRN_TRY(copy_out(w, k));
+    if (w->choice->prompt)
+        CRN_TRY(evict_copied(w, k));
     CRN_TRY(fetch_needed(w, k, fits));
     if (!*fits)
         return CAIRN_OK;
@@ -247,6 +284,7 @@ cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget, const crn_t
 cairn_status crn_trips_prune(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
                              int64_t *time) {
     uint8_t *stayed = trips->walk->idle, *kept = trips->walk->kept;
+    choice->prompt = false;
     CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, stayed, time));
     for (bool any = *time >= 0; any;) {
         int64_t shorter;
@@ -266,5 +304,11 @@ cairn_status crn_trips_prune(const crn_trips *trips, uint64_t budget, crn_trip_c
         else
             *time = shorter;
     }
+    int64_t prompt;
+    choice->prompt = true;
+    CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, NULL, &prompt));
+    choice->prompt = prompt >= 0 && prompt <= *time;
+    if (choice->prompt)
+        *time = prompt;
     return CAIRN_OK;
 }
