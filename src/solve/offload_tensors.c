@@ -16,7 +16,6 @@
 #define MOST_WORK 24000000u /* ops visited and trips looked at in one search */
 #define MOST_TRIALS 12000u  /* choices valued in one search */
 #define SEARCH_ROUNDS 6u    /* searches for one budget */
-#define MOST_ROUNDS 8u      /* of laying out another's choice, as the dispatcher has */
 #define THRESHOLD_PART 256  /* at first a step may be longer by this part of it */
 #define NEAR 24u            /* an exchange is mostly with one of so many neighbours */
 
@@ -251,11 +250,12 @@ static cairn_status play_search(search *s) {
             low = budget;
         else
             high = budget;
-        if (low == s->problem->budget || budget < s->trips->floor || over >= budget)
+        uint64_t less = crn_less_after(round, over);
+        if (low == s->problem->budget || budget < s->trips->floor || less >= budget)
             break;
         if (low > 0 && high - low < high / 128)
             break;
-        budget = low > 0 ? low + (high - low) / 2 : budget - over;
+        budget = low > 0 ? low + (high - low) / 2 : budget - less;
     }
     return CAIRN_OK;
 }
@@ -264,7 +264,7 @@ static cairn_status play_search(search *s) {
  * with less memory nothing gets shorter, but for chance, which is given a thirty-second part. */
 static cairn_status play_other(search *s, const char *name) {
     uint64_t budget = s->problem->budget, over = 0;
-    for (uint32_t round = 0; round < MOST_ROUNDS && budget >= s->trips->floor; round++) {
+    for (uint32_t round = 0; round < CRN_MOST_ROUNDS && budget >= s->trips->floor; round++) {
         int64_t time;
         clear_trial(s);
         CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, budget, &s->trial, s->room));
@@ -272,9 +272,10 @@ static cairn_status play_other(search *s, const char *name) {
         if (s->time >= 0 && time - time / 32 >= s->time)
             break;
         CRN_TRY(judge_trial(s, budget, &over));
-        if (over == 0 || over >= budget)
+        uint64_t less = crn_less_after(round, over);
+        if (over == 0 || less >= budget)
             break;
-        budget -= over;
+        budget -= less;
     }
     return CAIRN_OK;
 }

@@ -7,8 +7,6 @@
  * A solver's own claim is never believed: the peak in a plan's header is the simulator's. */
 #include "solve/solver.h"
 
-#define MOST_ROUNDS 8
-
 static const cairn_solver solvers[] = {
 #define X(identifier, name, goal, budgeted, summary) {name, summary, goal, budgeted},
 #include "solve/solvers.def"
@@ -88,19 +86,26 @@ static cairn_status refuse(const crn_problem *problem, const judged *best, const
     return status;
 }
 
+/* The excess, and more of it from round to round: a layout can stay as large as it was. */
+uint64_t crn_less_after(uint32_t round, uint64_t excess) {
+    uint64_t less;
+    return crn_mul_u64(excess, round + 1, &less) ? less : excess;
+}
+
 /* Ask again with less while the arena overshoots the budget. */
 static cairn_status solve_within(crn_problem *problem, uint32_t which, judged *out) {
     uint64_t budget = problem->budget;
-    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+    for (uint32_t round = 0; round < CRN_MOST_ROUNDS; round++) {
         cairn_plan_destroy(out->plan);
         *out = (judged){0};
         CRN_TRY(solve_once(problem, which, out));
         if (out->is.arena <= budget)
             return CAIRN_OK;
-        if (out->is.peak > problem->budget || out->is.arena - budget >= problem->budget)
+        uint64_t less = crn_less_after(round, out->is.arena - budget);
+        if (out->is.peak > problem->budget || less >= problem->budget)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
-        problem->budget -= out->is.arena - budget;
+        problem->budget -= less;
     }
     return refuse(problem, out, solvers[which].name, budget);
 }

@@ -30,6 +30,11 @@ typedef struct crn_judgement {
 CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan,
                                   crn_judgement *out);
 
+/* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this
+ * being the answer to round `round` (from 0) of at most CRN_MOST_ROUNDS. */
+#define CRN_MOST_ROUNDS 8
+uint64_t crn_less_after(uint32_t round, uint64_t excess);
+
 #define X(identifier, name, goal, budgeted, summary)                                               \
     CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
                                                    crn_schedule *schedule);
