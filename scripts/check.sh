@@ -3,7 +3,7 @@
 #
 #   gcc      release build, every test
 #   clang    every file once more with its warnings, under the address and undefined-behaviour
-#            sanitizers, every test
+#            sanitizers, every test but the large ones
 #   clang    the tests that use threads, under the thread sanitizer
 #   form     clang-format
 #

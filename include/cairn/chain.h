@@ -98,8 +98,8 @@ CAIRN_API const cairn_chain_algorithm *cairn_chain_algorithms(void);
 typedef struct cairn_chain_options {
     uint32_t struct_size; /* sizeof as the caller compiled it */
     bool curve;           /* fill solution.curve: the best cost for every budget */
-    uint32_t max_points;  /* precise: steps of a cost function; 0 chooses by length, exact while
-                           * the chain is short */
+    uint32_t max_points;  /* precise: steps of a cost function; 0: exact up to 120 layers, beyond
+                           * that exact or on a grid, see `bracketed` */
     uint32_t max_states;  /* exact, beam: states visited; 0 is the algorithm's own limit */
 } cairn_chain_options;
 

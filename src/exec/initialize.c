@@ -106,6 +106,7 @@ static void fill_input(cairn_exec *exec, cairn_id t, uint64_t step) {
     const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
     uint64_t from = stream(exec, t, step + 1);
     void *to = exec->program.input_at[t];
+    memset(to, 0, tensor->bytes); /* bytes without a shape need not be a number of elements */
     if (tensor->dtype == CAIRN_F32) {
         for (uint64_t i = 0; i < tensor->bytes / sizeof(float); i++)
             ((float *)to)[i] = nearly_normal(crn_mix(from, i));
@@ -113,8 +114,6 @@ static void fill_input(cairn_exec *exec, cairn_id t, uint64_t step) {
         uint32_t classes = classes_of(exec, t);
         for (uint64_t i = 0; i < tensor->bytes / sizeof(int32_t); i++)
             ((int32_t *)to)[i] = (int32_t)(crn_mix(from, i) % classes);
-    } else {
-        memset(to, 0, tensor->bytes);
     }
 }
 

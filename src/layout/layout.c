@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define WORK_LIMIT 100000000u /* pairs tested in the search */
-#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
+#define FEW 2000u             /* up to so many lifetimes every order is tried for an exact fit */
 
 struct cairn_layout {
     crn_arena arena;

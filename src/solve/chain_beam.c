@@ -18,7 +18,9 @@
  * that get through the backward compete for the next phase. Where no completion fits, states are
  * ranked by how much memory is lacking.
  *
- * Chains short enough for chain_least_budget.c take its smallest budget, others that of precise. */
+ * Chains short enough for chain_least_budget.c take its smallest budget, others that of precise.
+ * Where the table of precise would be too large there is nothing to start from, and the answer is
+ * the one that precise gives. */
 #include "solve/chain_states.h"
 
 #define WIDTH 24u           /* states that go from one phase to the next */
@@ -350,9 +352,8 @@ static cairn_status prepare(beam *b, crn_chain_job *job) {
         b->forward_sum[l] = b->forward_sum[l - 1] + p->forward_costs[l];
         b->backward_sum[l] = b->backward_sum[l - 1] + p->backward_costs[l];
     }
-    return crn_chain_nested_solve(job,
-                                  p->layers <= CRN_STATE_MOST_LAYERS ? UINT64_MAX : job->budget,
-                                  crn_chain_nested_points(p->layers), false, &b->nested);
+    return crn_chain_nested_solve(
+        job, p->layers <= CRN_STATE_MOST_LAYERS ? UINT64_MAX : job->budget, 0, false, &b->nested);
 }
 
 cairn_status crn_chain_beam(crn_chain_job *job, crn_chain_answer *answer) {
@@ -363,6 +364,8 @@ cairn_status crn_chain_beam(crn_chain_job *job, crn_chain_answer *answer) {
     crn_chain_choice choice;
     CRN_TAKE(job->arena, b, 1);
     CRN_TRY(prepare(b, job));
+    if (b->nested.gave_up)
+        return crn_chain_nested_on_grid(job, answer);
     crn_chain_choice_init(&choice, job, answer);
     answer->has_curve = false;
     answer->curve = (crn_chain_points){0};

@@ -71,16 +71,17 @@ CAIRN_MUST cairn_status crn_chain_offer(crn_chain_choice *choice, const crn_chai
 typedef struct crn_chain_nested {
     crn_piece_chain chain;
     crn_piece_table *table; /* memory there is without f_0 */
+    bool gave_up;           /* too many points; then there is nothing to ask */
     uint64_t floor;         /* smallest feasible budget */
 } crn_chain_nested;
 
-/* Solve for budgets up to `budget`, thinned to `max_points` (0: exact). */
+/* Solve for budgets up to `budget`, thinned to `max_points` (0: exact, or given up). */
 CAIRN_MUST cairn_status crn_chain_nested_solve(crn_chain_job *job, uint64_t budget,
                                                uint32_t max_points, bool downwards,
                                                crn_chain_nested *out);
 
-/* The number of points that keeps the work for a chain of this length in bounds. */
-uint32_t crn_chain_nested_points(uint32_t layers);
+/* The whole answer of `precise` for a chain on which the table gave up. */
+CAIRN_MUST cairn_status crn_chain_nested_on_grid(crn_chain_job *job, crn_chain_answer *answer);
 
 /* Append the schedule that obtains b_first from f_first and b_{last+1} within `memory`. */
 CAIRN_MUST cairn_status crn_chain_nested_steps(const crn_chain_nested *nested, uint32_t first,

@@ -356,6 +356,31 @@ static void mark_keepable(measuring *m, uint32_t piece, marking what) {
     }
 }
 
+/* Is way `a` nowhere worse than `b`? */
+static bool covers(const crn_piece_way *a, const crn_piece_way *b) {
+    return a->kept <= b->kept && a->forward_peak <= b->forward_peak &&
+           a->backward_peak <= b->backward_peak &&
+           a->forward_time + a->backward_time <= b->forward_time + b->backward_time;
+}
+
+/* Drop the ways that another one covers; of equal ones the first stays. */
+static uint32_t prune_ways(crn_backward *backs, crn_piece_way *ways, uint32_t count) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool covered = false;
+        for (uint32_t j = 0; j < count && !covered; j++)
+            covered =
+                j != i && covers(&ways[j], &ways[i]) && !(j > i && covers(&ways[i], &ways[j]));
+        for (uint32_t j = 0; j < left && !covered; j++)
+            covered = covers(&ways[j], &ways[i]);
+        if (covered)
+            continue;
+        backs[left] = backs[i];
+        ways[left++] = ways[i];
+    }
+    return left;
+}
+
 /* Less and less of what is read; then products only. */
 static cairn_status other_ways(measuring *m, uint32_t piece, crn_backward *backs,
                                crn_piece_way *ways, uint32_t *count) {
@@ -391,7 +416,7 @@ static cairn_status find_ways(measuring *m, crn_network_chain *network, uint32_t
         CRN_TRY(other_ways(m, piece, backs, ways, &count));
     network->ways[piece] = backs;
     out->ways = ways;
-    out->way_count = count;
+    out->way_count = prune_ways(backs, ways, count);
     return CAIRN_OK;
 }
 

@@ -33,7 +33,8 @@
 struct crn_piece_table {
     const crn_piece_chain *chain;
     uint32_t count;
-    bool downwards, thinned;
+    bool downwards, thinned, gave_up;
+    uint64_t total, max_total; /* points of all step functions */
     uint32_t max_points;
     uint64_t memory;
     const uint32_t *home; /* [a * n + length - 1]: the leftmost equal sub-chain begins here */
@@ -206,6 +207,8 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
         peak = crn_piece_sweep_peak(table->chain, a, j, peak);
         CRN_TRY(crn_envelope_add_sum(envelope, column[j], pieces[j].input_bytes, &row[j - 1],
                                      table->elapsed[j] - table->elapsed[a], gradient + peak));
+        if (table->max_points > 0 && envelope->count > 8 * (uint64_t)table->max_points)
+            crn_envelope_thin(envelope, 4 * table->max_points, table->downwards);
     }
     return CAIRN_OK;
 }
@@ -243,6 +246,7 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
             crn_envelope_thin(&build->envelope, table->max_points, table->downwards))
             table->thinned = true;
         CRN_TRY(crn_envelope_take(&build->envelope, build->arena, &table->curves[cell]));
+        table->total += table->curves[cell].count;
     }
     build->floor_column[a] = table->floors[cell];
     build->curve_column[a] = table->curves[cell];
@@ -257,6 +261,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     table->chain = chain;
     table->downwards = options->downwards;
     table->max_points = options->max_points;
+    table->max_total = options->max_total;
     table->memory = options->memory;
     CRN_TAKE(arena, table->curves, n * n);
     CRN_TAKE(arena, table->floors, n * n);
@@ -268,9 +273,11 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     CRN_TAKE(arena, build.floor_column, n);
     CRN_TAKE(arena, build.curve_column, n);
     crn_envelope_init(&build.envelope, arena);
-    for (uint32_t b = 0; b < n; b++)
+    for (uint32_t b = 0; b < n && !table->gave_up; b++) {
         for (uint32_t a = b + 1; a-- > 0;)
             CRN_TRY(fill_cell(&build, a, b));
+        table->gave_up = table->max_total > 0 && table->total > table->max_total;
+    }
     *out = table;
     return CAIRN_OK;
 }
@@ -283,6 +290,10 @@ uint64_t crn_piece_least_memory(const crn_piece_table *table) {
 
 bool crn_piece_thinned(const crn_piece_table *table) {
     return table->thinned;
+}
+
+bool crn_piece_gave_up(const crn_piece_table *table) {
+    return table->gave_up;
 }
 
 crn_curve crn_piece_curve(const crn_piece_table *table) {
@@ -384,6 +395,54 @@ cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, ui
             uint64_t input = table->chain->pieces[node.choice].input_bytes;
             CRN_PUSH(arena, tasks, ((task){at.first, node.choice - 1, point.memory}));
             CRN_PUSH(arena, tasks, ((task){node.choice, at.last, point.memory - input}));
+        }
+    }
+    return CAIRN_OK;
+}
+
+/* How a..b may begin within `memory`, which is at least its floor: the first way that does. */
+static crn_piece_node find_least_node(const crn_piece_table *table, task at) {
+    const crn_piece_chain *chain = table->chain;
+    crn_piece_node node = {at.first < at.last ? CRN_PIECE_KEEP : CRN_PIECE_LEAF, at.first, at.last,
+                           0};
+    const crn_piece_way *ways = chain->pieces[at.first].ways;
+    uint32_t count = chain->pieces[at.first].way_count;
+    if (node.kind == CRN_PIECE_LEAF)
+        count = crn_piece_leaf_ways(chain, at.first, &ways);
+    for (; node.choice < count; node.choice++) {
+        uint64_t rest = 0;
+        if (node.kind == CRN_PIECE_KEEP)
+            rest = ways[node.choice].kept + crn_piece_floor(table, at.first + 1, at.last);
+        if (CRN_MAX(rest, crn_piece_way_memory(chain, &ways[node.choice], at.last)) <= at.memory)
+            return node;
+    }
+    node.kind = CRN_PIECE_CHECKPOINT;
+    uint64_t peak = 0, gradient = crn_piece_gradient_after(chain, at.last);
+    for (node.choice = at.first + 1; node.choice < at.last; node.choice++) {
+        uint32_t j = node.choice;
+        peak = crn_piece_sweep_peak(chain, at.first, j, peak);
+        uint64_t late = chain->pieces[j].input_bytes + crn_piece_floor(table, j, at.last);
+        if (crn_max3(gradient + peak, late, crn_piece_floor(table, at.first, j - 1)) <= at.memory)
+            break;
+    }
+    return node;
+}
+
+cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *arena,
+                                      crn_piece_nodes *out) {
+    CRN_ARRAY(task) tasks = {0};
+    CRN_PUSH(arena, tasks, ((task){0, table->count - 1, crn_piece_least_memory(table)}));
+    while (tasks.length > 0) {
+        task at = tasks.data[--tasks.length];
+        crn_piece_node node = find_least_node(table, at);
+        CRN_PUSH(arena, *out, node);
+        if (node.kind == CRN_PIECE_KEEP) {
+            uint64_t kept = table->chain->pieces[at.first].ways[node.choice].kept;
+            CRN_PUSH(arena, tasks, ((task){at.first + 1, at.last, at.memory - kept}));
+        } else if (node.kind == CRN_PIECE_CHECKPOINT) {
+            uint64_t input = table->chain->pieces[node.choice].input_bytes;
+            CRN_PUSH(arena, tasks, ((task){at.first, node.choice - 1, at.memory}));
+            CRN_PUSH(arena, tasks, ((task){node.choice, at.last, at.memory - input}));
         }
     }
     return CAIRN_OK;

@@ -24,7 +24,11 @@
  *
  * Gradients of later cuts are not counted in the forward peaks; the recurrence adds them. The last
  * piece is never run twice: where it has ways they are used for it and `again` is not. A chain
- * whose pieces have no ways at all is the abstract chain of the thesis. */
+ * whose pieces have no ways at all is the abstract chain of the thesis.
+ *
+ * To plan for a budget: crn_piece_check(), then crn_piece_solve() with max_total, 1500000 say; if
+ * it gave up, crn_piece_grid_solve() (piece_grid.h) in its place. Then a schedule of the memory
+ * that is left. A real network's own simulator has the last word on what that schedule needs. */
 #ifndef CRN_PIECE_CHAIN_H
 #define CRN_PIECE_CHAIN_H
 
@@ -59,6 +63,7 @@ typedef struct crn_piece_options {
     uint64_t memory;     /* solve for this and less; UINT64_MAX: the whole curve */
     uint32_t max_points; /* of one step function; 0: no limit, exact */
     bool downwards;      /* when thinning, err downwards: a lower bound, with no schedules */
+    uint64_t max_total;  /* points of all step functions; beyond it the table gives up. 0: none */
 } crn_piece_options;
 
 typedef struct crn_piece_table crn_piece_table;
@@ -79,6 +84,9 @@ uint64_t crn_piece_least_memory(const crn_piece_table *table);
 
 /* Was any step function thinned? If not, every value is exact. */
 bool crn_piece_thinned(const crn_piece_table *table);
+
+/* Did it give up? Then nothing else may be asked of it. */
+bool crn_piece_gave_up(const crn_piece_table *table);
 
 /* Least time of the whole chain as a function of memory, and of the sub-chain first..last with its
  * input resident and not counted. `last` may be `first` - 1: nothing to do, time 0. */
@@ -114,6 +122,10 @@ typedef CRN_ARRAY(crn_piece_node) crn_piece_nodes;
 CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first,
                                            uint32_t last, uint64_t memory, crn_arena *arena,
                                            crn_piece_nodes *out);
+
+/* A schedule of the whole chain that needs no more than crn_piece_least_memory(). */
+CAIRN_MUST cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *arena,
+                                                 crn_piece_nodes *out);
 
 /* What a schedule of the whole chain needs and takes, from the pieces' own numbers. */
 typedef struct crn_piece_need {

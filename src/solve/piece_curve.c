@@ -299,24 +299,31 @@ static uint32_t thin_pass(const crn_curve_point *points, uint32_t count, uint64_
 bool crn_envelope_thin(crn_envelope *envelope, uint32_t limit, bool downwards) {
     if (envelope->count <= limit)
         return false;
-    uint64_t low = 0, high = 1; /* the least tolerance that suffices is in (low, high] */
+    const crn_curve_point *points = envelope->points;
+    /* The least tolerance that suffices is in (low, high]; neighbours need similar ones. */
+    uint64_t high = CRN_MAX(envelope->tolerance, 1), low = high / 2;
     while (high < (uint64_t)1 << 62 &&
-           thin_pass(envelope->points, envelope->count, high, downwards, NULL) > limit) {
+           thin_pass(points, envelope->count, high, downwards, NULL) > limit) {
         low = high;
         high *= 2;
     }
-    while (high - low > 1 + high / 64) {
+    while (low > 0 && thin_pass(points, envelope->count, low, downwards, NULL) <= limit) {
+        high = low;
+        low /= 2;
+    }
+    while (high - low > 1 + high / 8) {
         uint64_t middle = low + (high - low) / 2;
-        if (thin_pass(envelope->points, envelope->count, middle, downwards, NULL) > limit)
+        if (thin_pass(points, envelope->count, middle, downwards, NULL) > limit)
             low = middle;
         else
             high = middle;
     }
+    envelope->tolerance = high;
     envelope->count =
         thin_pass(envelope->points, envelope->count, high, downwards, envelope->spare);
-    crn_curve_point *points = envelope->spare;
+    crn_curve_point *thinned = envelope->spare;
     envelope->spare = envelope->points;
-    envelope->points = points;
+    envelope->points = thinned;
     return true;
 }
 

@@ -31,7 +31,8 @@ typedef struct crn_envelope {
     crn_arena *arena;
     crn_curve_point *points, *spare;
     uint32_t count, capacity;
-    uint64_t cap; /* points beyond this memory are not wanted */
+    uint64_t cap;       /* points beyond this memory are not wanted */
+    uint64_t tolerance; /* of the last thinning, where the next search for one begins */
 } crn_envelope;
 
 void crn_envelope_init(crn_envelope *envelope, crn_arena *arena);

@@ -59,7 +59,7 @@ LOOPS(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAVE_WIDE 1
 LOOPS(wide256, __attribute__((target("avx2"))))
-LOOPS(wide512, __attribute__((target("avx512f,prefer-vector-width=512"))))
+LOOPS(wide512, __attribute__((target("avx512f"))))
 #endif
 
 typedef struct loops {

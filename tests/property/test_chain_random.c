@@ -4,7 +4,7 @@
 #include "cairn/chain.h"
 #include "check.h"
 
-#define MOST 60    /* layers */
+#define MOST 140   /* layers */
 #define BUDGETS 90 /* budgets 0 .. BUDGETS-1 are tried on small chains */
 #define NEVER (INT64_MAX / 4)
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
@@ -216,6 +216,25 @@ static void check_cut_search(const sample *s, uint64_t budget) {
     cairn_chain_solution_destroy(full);
 }
 
+/* A chain so long that its step functions give way to a grid. */
+static void check_long(sample *s) {
+    make_sample(s, MOST, MOST, 1, 1);
+    for (uint32_t l = 0; l <= MOST; l++) {
+        s->alpha_f[l] = (int64_t)(100000 + below(10000000));
+        s->beta_f[l] = 1 + below(50000000);
+    }
+    const cairn_chain_solution *least = solve(s, "precise", 0, NULL);
+    for (uint64_t percent = 100; percent <= 600; percent += 500) {
+        const cairn_chain_solution *one =
+            solve(s, "precise", least->min_budget * percent / 100, NULL);
+        CHECK(one->feasible && one->min_budget == least->min_budget);
+        CHECK(one->lower_bound <= one->cost);
+        CHECK(one->cost - one->lower_bound <= one->cost / 50);
+        cairn_chain_solution_destroy(one);
+    }
+    cairn_chain_solution_destroy(least);
+}
+
 static uint64_t random_budget(const sample *s) {
     const cairn_chain_solution *one = solve(s, "none", 0, NULL);
     uint64_t budget = one->min_budget;
@@ -239,8 +258,9 @@ int main(void) {
         check_cut_search(&s, random_budget(&s));
     }
     for (int round = 0; round < 100; round++) {
-        make_sample(&s, 20, MOST, 1000, 1000000);
+        make_sample(&s, 20, 60, 1000, 1000000);
         check_brackets(&s, random_budget(&s));
     }
+    check_long(&s);
     return check_result();
 }

@@ -6,7 +6,7 @@
  * the table. */
 #include "base/rng.h"
 #include "check.h"
-#include "solve/piece_chain.h"
+#include "solve/piece_grid.h"
 
 #define OPS 3
 #define PIECES 6
@@ -299,6 +299,60 @@ static void check_sample(const sample *s, uint64_t memory) {
     crn_arena_release(&arena);
 }
 
+/* ---- The grid against the table ---- */
+
+/* With slots of one byte the grid is exact; with coarse ones it brackets. */
+static void check_grid(const sample *s, const crn_piece_table *table, uint32_t slots,
+                       crn_arena *arena) {
+    crn_curve curve = crn_piece_curve(table), upper, lower;
+    crn_piece_grid *up, *down;
+    cairn_error err = {0};
+    CHECK_OK(crn_piece_grid_solve(&s->chain, UINT64_MAX, slots, false, arena, &up), &err);
+    CHECK_OK(crn_piece_grid_solve(&s->chain, UINT64_MAX, slots, true, arena, &down), &err);
+    CHECK_OK(crn_piece_grid_curve(up, arena, &upper), &err);
+    CHECK_OK(crn_piece_grid_curve(down, arena, &lower), &err);
+    for (uint64_t memory = 0; memory < 150; memory++) {
+        int64_t exact = crn_curve_at(curve, memory), time = 0;
+        crn_piece_nodes nodes = {0};
+        crn_piece_need need;
+        bool found;
+        CHECK(crn_piece_grid_time(down, memory) <= exact &&
+              exact <= crn_piece_grid_time(up, memory));
+        CHECK(crn_curve_at(lower, memory) == crn_piece_grid_time(down, memory));
+        CHECK(crn_curve_at(upper, memory) == crn_piece_grid_time(up, memory));
+        CHECK(slots < 5000 || crn_piece_grid_time(up, memory) == exact);
+        CHECK(slots < 5000 || crn_piece_grid_time(down, memory) == exact);
+        CHECK_OK(crn_piece_grid_schedule(up, memory, arena, &nodes, &time, &found), &err);
+        CHECK(found || crn_piece_grid_time(up, memory) == CRN_CURVE_NEVER);
+        if (!found)
+            continue;
+        CHECK_OK(crn_piece_judge(&s->chain, nodes.data, nodes.length, arena, &need), &err);
+        CHECK(need.time == time && need.memory <= memory && time >= exact);
+        CHECK(time <= crn_piece_grid_time(up, memory));
+    }
+}
+
+static void test_grid(void) {
+    static sample s;
+    cairn_error err = {0};
+    for (int round = 0; round < 400; round++) {
+        crn_arena arena;
+        crn_piece_table *table;
+        crn_piece_nodes nodes = {0};
+        crn_piece_need need;
+        crn_arena_init(&arena, NULL);
+        make_sample(&s, 1 + (uint32_t)below(PIECES), round % 3 == 0);
+        crn_piece_options options = {.memory = UINT64_MAX};
+        CHECK_OK(crn_piece_solve(&s.chain, &options, &arena, &table), &err);
+        check_grid(&s, table, 5000, &arena);
+        check_grid(&s, table, 3 + (uint32_t)below(40), &arena);
+        CHECK_OK(crn_piece_least_schedule(table, &arena, &nodes), &err);
+        CHECK_OK(crn_piece_judge(&s.chain, nodes.data, nodes.length, &arena, &need), &err);
+        CHECK_U64(need.memory, crn_piece_least_memory(table));
+        crn_arena_release(&arena);
+    }
+}
+
 static void test_against_all_schedules(void) {
     static sample s;
     for (int round = 0; round < 3000; round++) {
@@ -345,7 +399,7 @@ static void test_thinning(void) {
         crn_arena_init(&arena, NULL);
         make_long(pieces, ways, COUNT, false);
         CHECK_OK(crn_piece_check(&chain, &err), &err);
-        crn_piece_options options = {UINT64_MAX, 0, false};
+        crn_piece_options options = {.memory = UINT64_MAX};
         CHECK_OK(crn_piece_solve(&chain, &options, &arena, &exact), &err);
         options.max_points = 12;
         CHECK_OK(crn_piece_solve(&chain, &options, &arena, &upper), &err);
@@ -378,7 +432,7 @@ static void test_equal_pieces(void) {
     cairn_error err = {0};
     crn_arena_init(&arena, NULL);
     make_long(pieces, ways, COUNT, true);
-    crn_piece_options options = {4000, 0, false};
+    crn_piece_options options = {.memory = 4000};
     CHECK_OK(crn_piece_solve(&chain, &options, &arena, &table), &err);
     CHECK_OK(crn_piece_schedule(table, 0, COUNT - 1, 4000, &arena, &nodes), &err);
     int64_t time = 0;
@@ -390,6 +444,59 @@ static void test_equal_pieces(void) {
     }
     CHECK(time == crn_piece_time(table, 0, COUNT - 1, 4000));
     crn_arena_release(&arena);
+}
+
+/* ---- Allocation failure ---- */
+
+typedef struct counter {
+    long until_failure, live;
+} counter;
+
+static void *counted(void *context, void *block, size_t old_size, size_t new_size) {
+    counter *c = context;
+    (void)old_size;
+    if (new_size == 0) {
+        c->live -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    if (c->until_failure-- <= 0)
+        return NULL;
+    c->live += block == NULL;
+    return realloc(block, new_size);
+}
+
+static cairn_status solve_both_ways(const crn_piece_chain *chain, crn_arena *arena) {
+    crn_piece_options options = {.memory = UINT64_MAX};
+    crn_piece_table *table;
+    crn_piece_grid *grid;
+    crn_piece_nodes nodes = {0};
+    int64_t time;
+    bool found;
+    CRN_TRY(crn_piece_solve(chain, &options, arena, &table));
+    CRN_TRY(crn_piece_schedule(table, 0, chain->count - 1, crn_piece_least_memory(table), arena,
+                               &nodes));
+    CRN_TRY(crn_piece_grid_solve(chain, UINT64_MAX, 500, false, arena, &grid));
+    return crn_piece_grid_schedule(grid, UINT64_MAX / 2, arena, &nodes, &time, &found);
+}
+
+static void test_out_of_memory(void) {
+    enum { COUNT = 30 };
+    static crn_piece pieces[COUNT];
+    static crn_piece_way ways[COUNT];
+    crn_piece_chain chain = {pieces, COUNT, 0};
+    cairn_status status = CAIRN_ENOMEM;
+    make_long(pieces, ways, COUNT, false);
+    for (long k = 0; status == CAIRN_ENOMEM && k < 10000; k++) {
+        counter c = {k, 0};
+        cairn_allocator allocator = {counted, &c};
+        crn_arena arena;
+        crn_arena_init(&arena, &allocator);
+        status = solve_both_ways(&chain, &arena);
+        crn_arena_release(&arena);
+        CHECK(c.live == 0);
+    }
+    CHECK(status == CAIRN_OK);
 }
 
 static void test_bad_chains(void) {
@@ -414,8 +521,10 @@ static void test_bad_chains(void) {
 
 int main(void) {
     test_against_all_schedules();
+    test_grid();
     test_thinning();
     test_equal_pieces();
     test_bad_chains();
+    test_out_of_memory();
     return check_result();
 }

@@ -1,0 +1,124 @@
+/* rig.h: runs the ops of a graph one by one without a plan: every tensor has a place of its own,
+ * except that an alias has that of its storage. */
+#ifndef RIG_H
+#define RIG_H
+
+#include "backend/backend.h"
+#include "check.h"
+
+#define RIG_MOST 64 /* operands of one list */
+
+typedef struct rig {
+    const crn_backend *backend;
+    const cairn_graph *graph;
+    crn_device *device;
+    void **place; /* per tensor */
+    void *workspace;
+    uint64_t seed, step;
+    bool training, again;
+} rig;
+
+static inline void *rig_block(uint64_t bytes) {
+    uint64_t room = crn_align(bytes > 0 ? bytes : 1);
+    void *block = aligned_alloc(CRN_ALIGNMENT, room);
+    if (block == NULL)
+        abort();
+    memset(block, 0xff, room); /* NaN: what is read must have been written */
+    return block;
+}
+
+static inline uint64_t rig_bytes(const rig *r, cairn_id tensor) {
+    return cairn_graph_tensor(r->graph, tensor)->bytes;
+}
+
+static inline const crn_kernel *rig_kernel(const rig *r, const cairn_op *op) {
+    const crn_kernel *kernel;
+    return crn_backend_choices(r->backend, r->graph, op, &kernel, 1) > 0 ? kernel : NULL;
+}
+
+/* The graph is borrowed. */
+static inline void rig_open(rig *r, const cairn_graph *graph, const char *backend,
+                            uint32_t threads) {
+    *r = (rig){.backend = crn_backend_find(backend), .graph = graph, .seed = 1, .training = true};
+    cairn_error err;
+    crn_device_options options = {.threads = threads};
+    CHECK_OK(r->backend->open(&options, &r->device, &err), &err);
+    uint32_t tensors = cairn_graph_tensor_count(graph);
+    r->place = calloc(tensors, sizeof *r->place);
+    for (cairn_id t = 0; t < tensors; t++)
+        if (cairn_graph_storage(graph, t) == t)
+            r->place[t] = rig_block(rig_bytes(r, t));
+    for (cairn_id t = 0; t < tensors; t++)
+        r->place[t] = r->place[cairn_graph_storage(graph, t)];
+    uint64_t most = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const crn_kernel *kernel = rig_kernel(r, cairn_graph_op(graph, o));
+        if (kernel != NULL && kernel->workspace != NULL)
+            most = CRN_MAX(most, kernel->workspace(graph, cairn_graph_op(graph, o), threads));
+    }
+    r->workspace = rig_block(most);
+}
+
+static inline void rig_close(rig *r) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++)
+        if (cairn_graph_storage(r->graph, t) == t)
+            free(r->place[t]);
+    free(r->place);
+    free(r->workspace);
+    r->backend->close(r->device);
+}
+
+/* Run an op with these places for its operands; NULL: their own. */
+static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **outputs) {
+    const cairn_op *op = cairn_graph_op(r->graph, id);
+    const void *in[RIG_MOST];
+    void *out[RIG_MOST], *params[RIG_MOST];
+    for (uint32_t i = 0; i < op->input_count; i++)
+        in[i] = inputs != NULL ? inputs[i] : r->place[op->inputs[i]];
+    for (uint32_t i = 0; i < op->output_count; i++)
+        out[i] = op->outputs[i] == CAIRN_NONE ? NULL
+                 : outputs != NULL            ? outputs[i]
+                                              : r->place[op->outputs[i]];
+    for (uint32_t i = 0; i < op->param_count; i++)
+        params[i] = r->place[op->params[i]];
+    crn_call call = {.graph = r->graph,
+                     .op = op,
+                     .op_id = id,
+                     .inputs = in,
+                     .outputs = out,
+                     .params = params,
+                     .workspace = r->workspace,
+                     .threads = r->backend->threads(r->device),
+                     .seed = r->seed,
+                     .step = r->step,
+                     .again = r->again,
+                     .training = r->training};
+    const crn_kernel *kernel = rig_kernel(r, op);
+    if (kernel == NULL) {
+        fprintf(stderr, "no kernel for %s\n", cairn_op_kind_name(op->kind));
+        exit(1);
+    }
+    kernel->run(&call);
+}
+
+static inline void rig_run(rig *r, cairn_id id) {
+    rig_run_at(r, id, NULL, NULL);
+}
+
+/* Ops first..end-1. */
+static inline void rig_run_range(rig *r, cairn_id first, cairn_id end) {
+    for (cairn_id o = first; o < end; o++)
+        rig_run(r, o);
+}
+
+/* The tensor that holds the whole gradient of `of`; CAIRN_NONE: none of its own. */
+static inline cairn_id rig_gradient(const cairn_graph *graph, cairn_id of) {
+    for (cairn_id t = cairn_graph_tensor_count(graph); t-- > 0;)
+        if (cairn_graph_tensor(graph, t)->gradient_of == of)
+            if (cairn_graph_tensor(graph, of)->role != CAIRN_PARAMETER ||
+                cairn_graph_tensor(graph, t)->stationary)
+                return t;
+    return CAIRN_NONE;
+}
+
+#endif

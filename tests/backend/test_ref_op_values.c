@@ -1,0 +1,62 @@
+/* test_ref_op_values.c: every op of the reference against the values that PyTorch computed in
+ * double precision, tests/data/op_reference.json (made by reference/make_op_reference.py). */
+#include "backend/op_cases.h"
+#include "backend/rig.h"
+
+#define TOLERANCE 2e-6 /* of the largest value of the tensor */
+
+/* What the reference calls `name`: a tensor, or with ".grad" its gradient. */
+static cairn_id find(const op_case *c, const char *name) {
+    char plain[64];
+    snprintf(plain, sizeof plain, "%s", name);
+    if (!fill_ends(name, ".grad"))
+        return cairn_graph_find_tensor(c->graph, name);
+    plain[strlen(plain) - strlen(".grad")] = '\0';
+    cairn_id gradient = rig_gradient(c->graph, cairn_graph_find_tensor(c->graph, plain));
+    return gradient == CAIRN_NONE ? c->gy : gradient; /* an addition's is that of its result */
+}
+
+static void compare(const op_case *c, const rig *r, const char *name, const json_t *expected) {
+    cairn_id t = find(c, name);
+    CHECK(t != CAIRN_NONE);
+    if (t == CAIRN_NONE)
+        return;
+    size_t count = json_array_size(expected);
+    CHECK_U64(fill_count(cairn_graph_tensor(c->graph, t)), count);
+    double largest = 0, worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        double wanted = json_number_value(json_array_get(expected, i));
+        double off = fabs(((const float *)r->place[t])[i] - wanted);
+        largest = fmax(largest, fabs(wanted));
+        worst = off <= worst ? worst : off;
+    }
+    CHECK(largest > 0 && worst <= TOLERANCE * largest);
+    if (!(worst <= TOLERANCE * largest))
+        fprintf(stderr, "  %s, %s: off by %g of %g\n", c->name, name, worst, largest);
+}
+
+static void test_case(const json_t *given, json_t *reference) {
+    op_case c = case_build(given, true);
+    rig r;
+    rig_open(&r, c.graph, "ref", 2);
+    case_fill(&c, r.place);
+    rig_run(&r, c.op);
+    rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));
+    json_t *expected = json_object_get(reference, c.name), *values;
+    CHECK(json_object_size(expected) > 0);
+    const char *name;
+    json_object_foreach(expected, name, values) compare(&c, &r, name, values);
+    rig_close(&r);
+    cairn_graph_destroy(c.graph);
+}
+
+int main(void) {
+    json_t *cases = case_load(CAIRN_TEST_DATA "/op_cases.json");
+    json_t *reference = case_load(CAIRN_TEST_DATA "/op_reference.json");
+    CHECK_U64(json_object_size(reference), json_array_size(cases));
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        test_case(json_array_get(cases, i), reference);
+    json_decref(reference);
+    json_decref(cases);
+    return check_result();
+}
