@@ -57,7 +57,8 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"data", 0, "DIR", "the graphs that a bench reads (default tests/data/feng)"},
     {"repeat", 0, "N", "repetitions of what is timed; the median is printed (default 5)"},
-    {"svg", 0, "FILE", "draw the figure, where the bench is one"},
+    {"svg", 0, "FILE", "draw the figure, where the bench is one; offload: a folder of figures"},
+    {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
     {NULL, 0, NULL, NULL},
 };
 
