@@ -1,6 +1,7 @@
 /* bench_offload.c: section 6 of paper 004: offloading on chains of real networks, from the smallest
  * memory possible towards the peak, by every algorithm; ratios to the lower bound and to the
- * fractional optimum, and images per second. Costs are those of the V100 description. */
+ * fractional optimum, and images per second. Costs are those of the V100 description. Layers are
+ * single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
 #include "bench.h"
 
 #include <errno.h>
@@ -47,13 +48,15 @@ typedef struct bench_case {
 typedef struct bench {
     const cli_args *args;
     bool json, quick;
+    cairn_offload_layers layers;
     bench_case *cases;
     uint32_t count;
 } bench;
 
 /* ---- Measuring ---- */
 
-static cairn_status open_view(const bench_case *c, cairn_offload_view **out, cairn_error *err) {
+static cairn_status open_view(const bench *b, const bench_case *c, cairn_offload_view **out,
+                              cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     cairn_machine machine;
     cairn_graph *forward = NULL, *graph = NULL;
@@ -69,7 +72,7 @@ static cairn_status open_view(const bench_case *c, cairn_offload_view **out, cai
     if (status == CAIRN_OK)
         status = cairn_costs_analytic(graph, &machine, &costs, err);
     if (status == CAIRN_OK)
-        status = cairn_offload_view_create(graph, costs, &machine, out, err);
+        status = cairn_offload_view_create(graph, costs, &machine, b->layers, out, err);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
     cairn_graph_destroy(forward);
@@ -117,7 +120,7 @@ static void clear_progress(const bench *b) {
 static cairn_status measure_case(const bench *b, bench_case *c, cairn_error *err) {
     cairn_offload_view *view = NULL;
     cairn_offload_bounds bounds;
-    cairn_status status = open_view(c, &view, err);
+    cairn_status status = open_view(b, c, &view, err);
     if (status == CAIRN_OK)
         status = cairn_offload_bound(NULL, &view->problem, &bounds, err);
     for (uint32_t k = 0; k < POINTS && status == CAIRN_OK; k++) {
@@ -166,15 +169,17 @@ static void print_row(const bench_case *c) {
     fflush(stdout);
 }
 
-static void print_json(const bench_case *c) {
+static void print_json(const bench *b, const bench_case *c) {
     for (uint32_t k = 0; k < POINTS; k++) {
         const point *p = &c->points[k];
         cli_bench_line("offload");
-        printf(", \"network\": \"%s\", \"image\": %u, \"batch\": %u, \"layers\": %u, "
-               "\"memory_bytes\": %llu, \"smallest_bytes\": %llu, \"peak_bytes\": %llu, "
+        printf(", \"network\": \"%s\", \"image\": %u, \"batch\": %u, \"by\": \"%s\", "
+               "\"layers\": %u, \"memory_bytes\": %llu, \"smallest_bytes\": %llu, \"peak_bytes\": "
+               "%llu, "
                "\"lower_bound_s\": %.6f, \"fractional_s\": %.6f",
-               c->network, c->size, c->batch, c->layers, (unsigned long long)p->memory,
-               (unsigned long long)c->least, (unsigned long long)c->peak, p->bound, p->fractional);
+               c->network, c->size, c->batch, b->layers == CAIRN_OFFLOAD_OPS ? "ops" : "pieces",
+               c->layers, (unsigned long long)p->memory, (unsigned long long)c->least,
+               (unsigned long long)c->peak, p->bound, p->fractional);
         for (int a = 0; a < ALGORITHMS; a++) {
             if (p->seconds[a] > 0)
                 printf(", \"%s_s\": %.6f, \"%s_images_per_s\": %.3f", algorithms[a], p->seconds[a],
@@ -289,7 +294,7 @@ static int measure_all(bench *b) {
         if (status != CAIRN_OK)
             return cli_fail(status, &err);
         if (b->json)
-            print_json(&b->cases[i]);
+            print_json(b, &b->cases[i]);
         else
             print_row(&b->cases[i]);
     }
@@ -300,6 +305,10 @@ static int measure_all(bench *b) {
 
 int cli_bench_offload(const cli_args *args) {
     bench b = {.args = args, .json = cli_flag(args, "json"), .quick = cli_flag(args, "quick")};
+    const char *by = cli_value(args, "by");
+    if (by != NULL && strcmp(by, "ops") != 0 && strcmp(by, "pieces") != 0)
+        return cli_usage_error(args, "--by is pieces or ops, not \"%s\"", by);
+    b.layers = by != NULL && strcmp(by, "pieces") == 0 ? CAIRN_OFFLOAD_PIECES : CAIRN_OFFLOAD_OPS;
     b.cases = calloc(MOST_CASES, sizeof *b.cases);
     if (b.cases == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);

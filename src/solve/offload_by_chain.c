@@ -19,8 +19,8 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-static uint64_t microseconds(int64_t ns) {
-    return ((uint64_t)ns + 500) / 1000;
+uint64_t crn_microseconds(uint64_t ns) {
+    return ns / 1000 + (ns % 1000 >= 500);
 }
 
 /* Bytes per microsecond; a link so fast that all times together would be too large is as good with
@@ -43,11 +43,7 @@ static uint64_t input_bytes(const crn_problem *p, cairn_id input) {
     return 0;
 }
 
-typedef struct chain_arrays {
-    uint64_t *x, *y, *forward_extra, *backward_extra, *forward_time, *backward_time;
-} chain_arrays;
-
-static cairn_status take_arrays(crn_arena *arena, uint32_t n, chain_arrays *a) {
+cairn_status crn_chain_arrays_take(crn_arena *arena, uint32_t n, crn_chain_arrays *a) {
     CRN_TAKE(arena, a->x, n + 1);
     CRN_TAKE(arena, a->y, n + 1);
     CRN_TAKE(arena, a->forward_extra, n);
@@ -57,7 +53,7 @@ static cairn_status take_arrays(crn_arena *arena, uint32_t n, chain_arrays *a) {
     return CAIRN_OK;
 }
 
-static uint64_t fill_arrays(const crn_piece_chain *chain, chain_arrays *a) {
+static uint64_t fill_arrays(const crn_piece_chain *chain, const crn_chain_arrays *a) {
     uint64_t all = 0;
     for (uint32_t i = 0; i < chain->count; i++)
         a->y[i] = chain->pieces[i].gradient_bytes;
@@ -66,31 +62,36 @@ static uint64_t fill_arrays(const crn_piece_chain *chain, chain_arrays *a) {
         a->x[i + 1] = way->kept;
         a->forward_extra[i] = less(way->forward_peak, way->kept);
         a->backward_extra[i] = less(way->backward_peak, way->kept + a->y[i] + a->y[i + 1]);
-        a->forward_time[i] = microseconds(way->forward_time);
-        a->backward_time[i] = microseconds(way->backward_time);
+        a->forward_time[i] = crn_microseconds((uint64_t)way->forward_time);
+        a->backward_time[i] = crn_microseconds((uint64_t)way->backward_time);
         all += a->forward_time[i] + a->backward_time[i];
     }
     return all;
 }
 
+cairn_offload_problem crn_chain_arrays_problem(const crn_chain_arrays *a, uint32_t layers,
+                                               const cairn_machine *machine, uint64_t all_times) {
+    return (cairn_offload_problem){.layers = layers,
+                                   .activations = a->x,
+                                   .gradients = a->y,
+                                   .forward_extra = a->forward_extra,
+                                   .backward_extra = a->backward_extra,
+                                   .forward_time = a->forward_time,
+                                   .backward_time = a->backward_time,
+                                   .bandwidth = bandwidth_of(machine, all_times)};
+}
+
 cairn_status crn_chain_problem_build(const crn_problem *problem, const cairn_chain_view *view,
                                      crn_chain_problem *out) {
-    chain_arrays a = {0};
+    crn_chain_arrays a = {0};
     *out = (crn_chain_problem){0};
     CRN_TRY(crn_network_chain_keep(problem, view, &out->network));
     CRN_TRY(crn_piece_check(&out->network.chain, problem->err));
-    CRN_TRY(take_arrays(problem->scratch, view->piece_count, &a));
+    CRN_TRY(crn_chain_arrays_take(problem->scratch, view->piece_count, &a));
     uint64_t all_times = fill_arrays(&out->network.chain, &a);
     a.x[0] = input_bytes(problem, view->cuts[0]);
     out->constant = less(out->network.always, a.x[0]);
-    out->problem = (cairn_offload_problem){.layers = view->piece_count,
-                                           .activations = a.x,
-                                           .gradients = a.y,
-                                           .forward_extra = a.forward_extra,
-                                           .backward_extra = a.backward_extra,
-                                           .forward_time = a.forward_time,
-                                           .backward_time = a.backward_time,
-                                           .bandwidth = bandwidth_of(problem->machine, all_times)};
+    out->problem = crn_chain_arrays_problem(&a, view->piece_count, problem->machine, all_times);
     return CAIRN_OK;
 }
 
@@ -118,31 +119,37 @@ static void move_activation(const crn_chain_problem *chain, const crn_trips *tri
         move_tensor(trips, back->kept[k], choice);
 }
 
-/* Earliest trips that the host still holds; those of a choice that is too large are dropped, and
- * fitting finds others. */
-static void respect_host(const crn_trips *trips, crn_trip_choice *choice) {
-    if (crn_trips_bytes(trips, choice) > trips->problem->machine->host_memory_bytes)
-        memset(choice->moved, 0, trips->count);
+/* A choice that the host cannot hold is dropped; the earliest tensors then take its place. */
+void crn_complete_choice(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
+                         uint64_t *room) {
+    crn_trips_fit(trips, budget, choice, room);
+    if (crn_trips_bytes(trips, choice) <= trips->problem->machine->host_memory_bytes)
+        return;
+    memset(choice->moved, 0, trips->count);
+    crn_trips_fit(trips, budget, choice, room);
+}
+
+cairn_status crn_chain_solve(const crn_trips *trips, const cairn_offload_problem *chain,
+                             const char *name, uint64_t memory, cairn_offload_solution **out) {
+    cairn_offload_problem problem = *chain;
+    cairn_offload_bounds bounds;
+    cairn_error *err = trips->problem->err;
+    const cairn_allocator *allocator = &trips->problem->scratch->allocator;
+    CRN_TRY(cairn_offload_bound(allocator, &problem, &bounds, err));
+    problem.memory = CRN_MAX(CRN_MIN(memory, bounds.peak_memory), bounds.min_memory);
+    return cairn_offload_solve(allocator, &problem, name, NULL, out, err);
 }
 
 cairn_status crn_choose_by_chain(const crn_chain_problem *chain, const crn_trips *trips,
                                  const char *name, uint64_t budget, crn_trip_choice *choice,
                                  uint64_t *room) {
-    cairn_offload_problem problem = chain->problem;
-    cairn_offload_bounds bounds;
     cairn_offload_solution *solution;
-    cairn_error *err = trips->problem->err;
-    const cairn_allocator *allocator = &trips->problem->scratch->allocator;
-    CRN_TRY(cairn_offload_bound(allocator, &problem, &bounds, err));
-    problem.memory = CRN_MIN(less(budget, chain->constant), bounds.peak_memory);
-    problem.memory = CRN_MAX(problem.memory, bounds.min_memory);
-    CRN_TRY(cairn_offload_solve(allocator, &problem, name, NULL, &solution, err));
+    CRN_TRY(
+        crn_chain_solve(trips, &chain->problem, name, less(budget, chain->constant), &solution));
     for (uint32_t k = 0; k < solution->transfer_count; k++)
         move_activation(chain, trips, solution->transfers[k].activation, choice);
     cairn_offload_solution_destroy(solution);
-    crn_trips_fit(trips, budget, choice, room);
-    respect_host(trips, choice);
-    crn_trips_fit(trips, budget, choice, room);
+    crn_complete_choice(trips, budget, choice, room);
     return CAIRN_OK;
 }
 
@@ -201,7 +208,16 @@ typedef struct owned_view {
     crn_arena arena;
 } owned_view;
 
-static cairn_status fill_view(const crn_problem *problem, cairn_offload_view *out) {
+static cairn_status fill_ops(const crn_problem *problem, cairn_offload_view *out) {
+    crn_trips trips;
+    crn_ops_problem ops;
+    CRN_TRY(crn_trips_build(problem, &trips));
+    CRN_TRY(crn_ops_problem_build(&trips, &ops));
+    out->problem = ops.problem;
+    return CAIRN_OK;
+}
+
+static cairn_status fill_pieces(const crn_problem *problem, cairn_offload_view *out) {
     cairn_chain_view *view;
     crn_chain_problem chain;
     CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
@@ -215,8 +231,8 @@ static cairn_status fill_view(const crn_problem *problem, cairn_offload_view *ou
 }
 
 cairn_status cairn_offload_view_create(const cairn_graph *graph, const cairn_costs *costs,
-                                       const cairn_machine *machine, cairn_offload_view **out,
-                                       cairn_error *err) {
+                                       const cairn_machine *machine, cairn_offload_layers layers,
+                                       cairn_offload_view **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
     cairn_allocator allocator = cairn_graph_allocator(graph);
@@ -229,7 +245,10 @@ cairn_status cairn_offload_view_create(const cairn_graph *graph, const cairn_cos
                            .budget = UINT64_MAX,
                            .scratch = &arena,
                            .err = err};
-    cairn_status status = owned == NULL ? CAIRN_ENOMEM : fill_view(&problem, &owned->public);
+    cairn_status status = CAIRN_ENOMEM;
+    if (owned != NULL)
+        status = layers == CAIRN_OFFLOAD_OPS ? fill_ops(&problem, &owned->public)
+                                             : fill_pieces(&problem, &owned->public);
     if (status != CAIRN_OK) {
         crn_arena_release(&arena);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;

@@ -1,6 +1,7 @@
 /* offload_tensors.c: "offload-best" on networks: which tensors travel, and when, tensor by tensor.
  *
- *     1. start: the choices of all algorithms that look at the chain, and the earliest tensors
+ *     1. start: the choices of all algorithms that look at the chain, the earliest tensors, and the
+ *        dynamic programme on the chain of single ops
  *     2. search: take a tensor out, put one in, exchange two, ask for a copy later, fetch later;
  *        a step that lasts hardly longer is accepted, less and less so (threshold accepting)
  *     3. judge: lowered, simulated and laid out; if the arena passes the budget, search with less
@@ -23,6 +24,7 @@ typedef struct search {
     const crn_problem *problem;
     const crn_trips *trips;
     const crn_chain_problem *chain;
+    const crn_ops_problem *ops;
     uint64_t *room;
     crn_rng rng;
     crn_trip_choice best, now, trial;
@@ -175,6 +177,9 @@ static cairn_status start_all(search *s, uint64_t budget) {
     clear_trial(s);
     crn_trips_fit(s->trips, budget, &s->trial, s->room);
     CRN_TRY(start_from(s, budget));
+    clear_trial(s);
+    CRN_TRY(crn_choose_by_ops(s->ops, s->trips, "offload-dynprog", budget, &s->trial, s->room));
+    CRN_TRY(start_from(s, budget));
     for (uint32_t k = 0; (name = crn_chain_algorithm(k)) != NULL; k++) {
         clear_trial(s);
         CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, budget, &s->trial, s->room));
@@ -297,10 +302,13 @@ static cairn_status search_on(search *s, crn_schedule *schedule) {
 cairn_status crn_solve_offload_best(const crn_problem *problem, crn_schedule *schedule) {
     cairn_chain_view *view;
     crn_chain_problem chain;
+    crn_ops_problem ops;
     crn_trips trips;
     CRN_TRY(crn_trips_build(problem, &trips));
+    CRN_TRY(crn_ops_problem_build(&trips, &ops));
     CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
-    search s = {.problem = problem, .trips = &trips, .chain = &chain, .rng = {1}, .time = -1};
+    search s = {
+        .problem = problem, .trips = &trips, .chain = &chain, .ops = &ops, .rng = {1}, .time = -1};
     cairn_status status = crn_chain_problem_build(problem, view, &chain);
     if (status == CAIRN_OK)
         status = search_on(&s, schedule);
