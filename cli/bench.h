@@ -9,6 +9,9 @@
 #include "benches.def"
 #undef X
 
+/* The table with networks that are really trained: bench_run.c. */
+int cli_bench_table2_run(const cli_args *args);
+
 /* Begin a JSON line: {"bench": NAME, "commit": ..., "machine": ..., and no end; the bench goes on
  * with ", ...}" itself. */
 void cli_bench_line(const char *name);

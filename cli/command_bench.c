@@ -61,6 +61,8 @@ static const cli_option options[] = {
     {"by", 0, "ops|pieces",
      "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
     {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
+    {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
+    {"only", 0, "NAME", "table2 --run: this network alone"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -102,12 +102,29 @@ static cairn_status try_solver(const cli_model *model, const char *name, uint64_
     return status;
 }
 
+/* A plan that fits joins the comparison; true if it is the fastest so far. */
+static bool compare(cli_choice *choice, const char *name, int64_t time, const char **best) {
+    choice->fitting++;
+    bool faster = *best == NULL || time < choice->time;
+    if (faster ? *best != NULL : choice->second == NULL || time < choice->second_time) {
+        choice->second = faster ? *best : name;
+        choice->second_time = faster ? choice->time : time;
+    }
+    if (faster) {
+        *best = name;
+        choice->time = time;
+    }
+    return faster;
+}
+
 cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t seed, cairn_plan **out,
-                            cairn_error *err) {
+                            cli_choice *choice, cairn_error *err) {
     cairn_error smallest = {.status = CAIRN_INFEASIBLE};
     const cairn_solver *solver;
-    int64_t best = INT64_MAX, time;
+    const char *best = NULL;
+    int64_t time;
     *out = NULL;
+    *choice = (cli_choice){0};
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
         cairn_plan *plan = NULL;
         if (solver->goal != CAIRN_TRAIN)
@@ -116,8 +133,7 @@ cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t see
         if (status == CAIRN_INFEASIBLE &&
             (smallest.smallest_budget == 0 || err->smallest_budget < smallest.smallest_budget))
             smallest = *err;
-        if (time < best) {
-            best = time;
+        if (status == CAIRN_OK && compare(choice, solver->name, time, &best)) {
             cairn_plan_destroy(*out);
             *out = plan;
             plan = NULL;
@@ -144,15 +160,32 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
+/* Which algorithm was taken, and by how much it is ahead. */
+static void print_choice(const cairn_plan *plan, const cli_choice *choice) {
+    double behind = 0;
+    if (choice->second != NULL)
+        behind = 100.0 * (double)choice->second_time / (double)choice->time - 100.0;
+    printf("%s gives the fastest of %u plans that fit", cairn_plan_get_header(plan)->algorithm,
+           choice->fitting);
+    if (behind >= 0.05)
+        printf("; %s would take %.1f%% longer", choice->second, behind);
+    else if (choice->second != NULL)
+        printf("; %s is as fast", choice->second);
+    printf("\n");
+}
+
 int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
                   uint64_t seed, cairn_plan **out) {
     cairn_error err = {0};
     cairn_status status;
     const char *algorithm = cli_value(args, "algorithm");
     *out = NULL;
-    if (algorithm == NULL && limit->arena > 0)
-        status = cli_solve_best(model, limit->arena, seed, out, &err);
-    else
+    if (algorithm == NULL && limit->arena > 0) {
+        cli_choice choice;
+        status = cli_solve_best(model, limit->arena, seed, out, &choice, &err);
+        if (status == CAIRN_OK && !cli_flag(args, "json"))
+            print_choice(*out, &choice);
+    } else
         status =
             cli_solve(model, algorithm == NULL ? "none" : algorithm, limit->arena, seed, out, &err);
     if (status == CAIRN_EUNKNOWN)

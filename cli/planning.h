@@ -36,10 +36,18 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
                                   uint64_t seed, cairn_plan **out, cairn_error *err);
 
-/* The fastest plan within a limit among all algorithms that train. CAIRN_INFEASIBLE: none fits, and
- * `err` has the smallest budget that would do. */
+/* How the fastest plan was found. */
+typedef struct cli_choice {
+    uint32_t fitting; /* algorithms whose plan fits */
+    int64_t time;     /* of the fastest */
+    const char *second;
+    int64_t second_time; /* of the next best; `second` NULL: there is none */
+} cli_choice;
+
+/* The fastest plan within a limit among all algorithms that train; of equals the first in the list.
+ * CAIRN_INFEASIBLE: none fits, and `err` has the smallest budget that would do. */
 CAIRN_MUST cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t seed,
-                                       cairn_plan **out, cairn_error *err);
+                                       cairn_plan **out, cli_choice *choice, cairn_error *err);
 
 /* The arena that `none` needs, of which percentages are. */
 CAIRN_MUST cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err);

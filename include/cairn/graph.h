@@ -137,6 +137,10 @@ CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *nam
 /* The tensor that holds the storage: the tensor itself, or what it is an alias of. */
 CAIRN_API cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor);
 
+/* Whether an op may make its result in place of the tensor. Of a parameter's gradients, which share
+ * one stationary place, those that are not summed on are the final ones. */
+CAIRN_API bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
+
 /* A fingerprint of the structure: ops, order, edges, aliases, permissions, flags; not names, sizes
  * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
 CAIRN_API uint64_t cairn_graph_hash(const cairn_graph *graph);

@@ -65,7 +65,7 @@ static void fill_unbound(cairn_exec *exec) {
 void crn_check_begin(cairn_exec *exec) {
     fill_unbound(exec);
     close_free_pages(exec, 0, round_up(exec->arena.bytes, page_size()));
-    for (uint32_t i = 0; i < exec->stationary.parameter_count; i++) {
+    for (uint32_t i = 0; exec->training && i < exec->stationary.parameter_count; i++) {
         const crn_parameter *p = &exec->stationary.parameters[i];
         if (p->gradient != NULL)
             memset(p->gradient, 0xff, p->elements * sizeof(float));

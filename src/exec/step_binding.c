@@ -232,7 +232,8 @@ static void bind_copy(walker *w, cairn_id tensor, crn_action *action) {
     }
     p->in_flight = true;
     action->device = address_of(w, tensor);
-    action->host = (char *)w->exec->host.base + p->host_offset;
+    if (w->exec->host.base != NULL) /* none: all that is copied has no bytes */
+        action->host = (char *)w->exec->host.base + p->host_offset;
     action->bytes = cairn_costs_bytes(w->in->costs, tensor);
 }
 

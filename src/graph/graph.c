@@ -54,6 +54,18 @@ uint64_t cairn_graph_hash(const cairn_graph *graph) {
     return graph->hash;
 }
 
+bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor) {
+    uint32_t readers;
+    const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
+    for (uint32_t r = 0; r < readers; r++) {
+        const cairn_op *op = &graph->ops.data[list[r]];
+        for (uint32_t i = 0; i < op->inplace_count; i++)
+            if (op->inputs[op->inplace[i].input] == tensor)
+                return true;
+    }
+    return false;
+}
+
 static uint64_t elements(const cairn_tensor *tensor) {
     return tensor->bytes / crn_dtype_size(tensor->dtype);
 }
@@ -105,9 +117,8 @@ void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
      */
     for (cairn_id t = 0; t < graph->tensors.length; t++) {
         const cairn_tensor *tensor = &graph->tensors.data[t];
-        uint32_t readers;
-        cairn_graph_readers(graph, t, &readers);
-        if (tensor->role == CAIRN_GRADIENT && tensor->stationary && readers == 0)
+        if (tensor->role == CAIRN_GRADIENT && tensor->stationary &&
+            !cairn_graph_is_summed(graph, t))
             out->gradient_bytes += tensor->bytes;
     }
 }

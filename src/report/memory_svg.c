@@ -46,6 +46,21 @@ static void write_bytes(cairn_text *text, uint64_t bytes) {
                         (unsigned long long)(tenths % 10), units[unit]);
 }
 
+/* "20 ms", "0.05 ms": without zeros at the end. */
+static void write_milliseconds(cairn_text *text, uint64_t ns) {
+    uint64_t fraction = ns / 1000 % 1000;
+    crn_text_printf(text, "%llu", (unsigned long long)(ns / 1000000));
+    if (fraction > 0)
+        crn_text_printf(text,
+                        fraction % 10 > 0    ? ".%03llu"
+                        : fraction % 100 > 0 ? ".%02llu"
+                                             : ".%llu",
+                        (unsigned long long)(fraction % 10 > 0    ? fraction
+                                             : fraction % 100 > 0 ? fraction / 10
+                                                                  : fraction / 100));
+    crn_text_printf(text, " ms");
+}
+
 /* The smallest of 1, 2, 5 times a power that gives at most six ticks. */
 static uint64_t tick_of(uint64_t whole, uint64_t base) {
     static const uint64_t steps[] = {1, 2, 5};
@@ -77,11 +92,11 @@ static void write_grid(cairn_text *out, const axes *a) {
     for (uint64_t time = 0; time <= (uint64_t)a->time; time += step) {
         crn_text_printf(out, "<text x=\"");
         write_tenths(out, x_of(a, (int64_t)time));
-        crn_text_printf(out,
-                        "\" y=\"%d\" text-anchor=\"middle\" font-size=\"11\" fill=\"#555\" " FONT
-                        ">%llu.%03llu ms</text>\n",
-                        TOP + PLOT_HEIGHT + 18, (unsigned long long)(time / 1000000),
-                        (unsigned long long)(time / 1000 % 1000));
+        crn_text_printf(
+            out, "\" y=\"%d\" text-anchor=\"middle\" font-size=\"11\" fill=\"#555\" " FONT ">",
+            TOP + PLOT_HEIGHT + 18);
+        write_milliseconds(out, time);
+        crn_text_printf(out, "</text>\n");
     }
 }
 

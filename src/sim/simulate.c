@@ -615,19 +615,6 @@ const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
     return sim->holders.data;
 }
 
-/* Whether a sum is made in place of a stationary tensor: they share one place. */
-static bool is_summed(const cairn_graph *graph, cairn_id tensor) {
-    uint32_t readers;
-    const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
-    for (uint32_t r = 0; r < readers; r++) {
-        const cairn_op *op = cairn_graph_op(graph, list[r]);
-        for (uint32_t i = 0; i < op->inplace_count; i++)
-            if (op->inputs[op->inplace[i].input] == tensor)
-                return true;
-    }
-    return false;
-}
-
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
     uint64_t sum = 0;
@@ -638,7 +625,7 @@ uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *cos
             sum += bytes * (1 + (uint64_t)optimizer_slots);
         else if (tensor->role == CAIRN_STATE)
             sum += bytes;
-        else if (tensor->stationary && !is_summed(graph, t))
+        else if (tensor->stationary && !cairn_graph_is_summed(graph, t))
             sum += bytes;
     }
     return sum;

@@ -221,7 +221,7 @@ static cairn_status improve(search *s, uint64_t budget, bool first) {
 /* ---- Judging ---- */
 
 /* Lower, simulate and lay out the trial; keep its schedule if it fits and is the shortest. `*over`:
- * by how much the arena passes the budget. */
+ * by how much the arena passes its limit. */
 static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     const crn_problem *p = s->problem;
     crn_schedule schedule = {0};
@@ -234,7 +234,7 @@ static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     cairn_plan_destroy(plan);
     if (status != CAIRN_OK)
         return status;
-    *over = is.arena > p->budget ? is.arena - p->budget : 0;
+    *over = p->limit > 0 && is.arena > p->limit ? is.arena - p->limit : 0;
     bool first = s->schedule.decisions.length == 0;
     if (first || (*over == 0 && (s->time < 0 || is.time < s->time))) {
         s->schedule = schedule;

@@ -85,9 +85,9 @@ typedef struct builder {
     loops loops;
     cell *column;   /* [j]: Opt(j,b) of the column being filled */
     int64_t *best;  /* per slot, NEVER outside low .. high */
-    int64_t *keeps; /* what keeping alone reaches, falling; valid low .. keeps_high */
-    uint32_t low, high, keeps_high;
-    int64_t least; /* of all candidates */
+    int64_t *keeps; /* what keeping alone reaches, falling; valid where it is */
+    uint32_t low, high, keeps_low, keeps_high; /* low > high: nothing there */
+    int64_t least;                             /* of all candidates */
 } builder;
 
 /* Bytes in slots, rounded the way of the grid; too many are all the same. */
@@ -117,10 +117,10 @@ static cell zero_cell(void) {
 /* The slot from which keeping alone costs no more than `least`, searched from a guess: it moves
  * little from one checkpoint to the next. */
 static uint32_t useful_end(const builder *b, int64_t least, uint32_t guess) {
-    if (b->low > b->keeps_high || b->keeps[b->keeps_high] > least)
+    if (b->keeps_low > b->keeps_high || b->keeps[b->keeps_high] > least)
         return b->grid->slots + 1;
-    guess = CRN_MIN(CRN_MAX(guess, b->low), b->keeps_high);
-    while (guess > b->low && b->keeps[guess - 1] <= least)
+    guess = CRN_MIN(CRN_MAX(guess, b->keeps_low), b->keeps_high);
+    while (guess > b->keeps_low && b->keeps[guess - 1] <= least)
         guess--;
     while (b->keeps[guess] > least)
         guess++;
@@ -156,6 +156,7 @@ static void note_keeps(builder *b) {
     int64_t running = NEVER;
     for (uint32_t s = b->low; s <= b->high; s++)
         b->keeps[s] = running = CRN_MIN(running, b->best[s]);
+    b->keeps_low = b->low;
     b->keeps_high = b->high;
 }
 
@@ -223,8 +224,8 @@ static cairn_status fill_cell(builder *b, uint32_t a, uint32_t last) {
         b->column[a] = *out;
         return CAIRN_OK;
     }
-    b->low = b->keeps_high = grid->slots + 1;
-    b->high = 0;
+    b->low = b->keeps_low = grid->slots + 1;
+    b->high = b->keeps_high = 0;
     b->least = NEVER;
     if (a == last) {
         const crn_piece_way *ways;
@@ -233,8 +234,6 @@ static cairn_status fill_cell(builder *b, uint32_t a, uint32_t last) {
             add_point(b, slots_of(grid, crn_piece_way_memory(grid->chain, &ways[k], a)),
                       crn_piece_way_time(&ways[k]));
     } else {
-        b->keeps_high = 0;
-        b->low = grid->slots + 1;
         add_keeps(b, a, last);
         if (grid->chain->pieces[a].way_count > 0)
             note_keeps(b);

@@ -7,6 +7,8 @@
  * A solver's own claim is never believed: the peak in a plan's header is the simulator's. */
 #include "solve/solver.h"
 
+#include "layout/crn_layout.h"
+
 static const cairn_solver solvers[] = {
 #define X(identifier, name, goal, budgeted, summary) {name, summary, goal, budgeted},
 #include "solve/solvers.def"
@@ -41,7 +43,8 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, crn_j
     const cairn_lifetime *lifetimes = NULL;
     if (status == CAIRN_OK) {
         lifetimes = cairn_sim_lifetimes(sim, &count);
-        status = cairn_layout_create(&allocator, lifetimes, count, &layout, problem->err);
+        status =
+            crn_layout_within(&allocator, lifetimes, count, problem->limit, &layout, problem->err);
     }
     if (status == CAIRN_OK) {
         const cairn_sim_summary *summary = cairn_sim_result(sim);
@@ -131,6 +134,7 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
     problem.budget =
         options == NULL || options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes;
+    problem.limit = problem.budget == UINT64_MAX ? 0 : problem.budget;
     if (options != NULL) {
         problem.machine = options->machine;
         problem.seed = options->seed;

@@ -14,6 +14,7 @@ typedef struct crn_problem {
     const cairn_costs *costs;
     const cairn_machine *machine; /* or NULL */
     uint64_t budget;              /* UINT64_MAX: none */
+    uint64_t limit;               /* of the arena, from which rounds take off the budget; 0: none */
     uint64_t seed;
     cairn_cost_model cost_model;
     crn_arena *scratch;

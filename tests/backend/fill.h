@@ -11,11 +11,14 @@
  *   NAME.weight of rank above 1                      sqrt(6 / F)      (float of the double)
  *   NAME.weight of rank 1 (batch-norm)               1 + 0.1 * unit
  *   rnn.weight_*                                     1 / sqrt(F)
- *   a bias                                           0.1
+ *   NAME.bias                                        1 + 0.1 * unit
+ *   rnn.bias_*                                       0.1
  *   running_mean, running_var                        0 and 1
  *   inputs                                           1; the name is NAME.stepK in step K
  *   labels                                           bits % classes; likewise
- */
+ *
+ * Biases near 1 keep most ReLUs open after a batch-norm; around 0 a deep network's gradients
+ * explode and single precision says nothing about them. */
 #ifndef FILL_H
 #define FILL_H
 
@@ -71,7 +74,7 @@ static inline void fill_parameter(float *to, const cairn_tensor *tensor) {
         scale = (float)(1 / sqrt(fan));
     else if (fill_ends(tensor->name, "weight") && tensor->rank > 1)
         scale = (float)sqrt(6 / fan);
-    else if (fill_ends(tensor->name, "weight"))
+    else if (fill_ends(tensor->name, "weight") || fill_ends(tensor->name, "bias"))
         offset = 1;
     else if (fill_ends(tensor->name, "running_mean"))
         scale = 0;

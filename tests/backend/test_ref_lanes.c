@@ -59,8 +59,9 @@ static void test_order(void) {
     ref->close(device);
 }
 
-/* Lanes do not wait for each other, and an event is of its lane. */
-static void test_lanes(void) {
+/* Lanes do not wait for each other, and an event is of its lane. True where it took no longer than
+ * it should, which on a busy machine it may. */
+static bool run_lanes(void) {
     static char out[2][4096], in[2][4096];
     crn_device *device = open_device(20480); /* 0.2 s a copy */
     memset(out[0], 'o', sizeof out[0]);
@@ -71,16 +72,23 @@ static void test_lanes(void) {
         going_out[i] = ref->copy(device, CRN_LANE_OUT, out[1], out[0], sizeof out[0]);
         coming_in[i] = ref->copy(device, CRN_LANE_IN, in[1], in[0], sizeof in[0]);
     }
-    CHECK(seconds() - start < 0.2); /* asking does not wait */
+    bool quick = seconds() - start < 0.2; /* asking does not wait */
     ref->wait(device, coming_in[0]);
     CHECK(seconds() - start >= 0.2);
     ref->wait(device, going_out[1]);
     ref->wait(device, coming_in[1]);
     double both = seconds() - start;
     CHECK(both >= 0.4 && out[1][7] == 'o' && in[1][4095] == 'i');
-    CHECK(both < 0.8);               /* side by side, not one after the other */
     ref->wait(device, going_out[0]); /* long over */
     ref->close(device);
+    return quick && both < 0.8; /* side by side, not one after the other */
+}
+
+static void test_lanes(void) {
+    bool quick = false;
+    for (int attempt = 0; attempt < 10 && !quick; attempt++)
+        quick = run_lanes();
+    CHECK(quick);
 }
 
 /* Closing finishes what was asked for. */

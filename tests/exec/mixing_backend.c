@@ -157,7 +157,8 @@ static void release(crn_device *device, crn_pool_kind pool, void *region, uint64
 
 static void finish_one(crn_device *device, uint64_t lane) {
     const pending *p = &device->lanes[lane][device->ended[lane]++ % MOST_PENDING];
-    memcpy(p->to, p->from, p->bytes);
+    if (p->bytes > 0)
+        memcpy(p->to, p->from, p->bytes);
 }
 
 static crn_event copy_late(crn_device *device, crn_lane lane, void *to, const void *from,
@@ -179,9 +180,9 @@ static crn_event copy_early(crn_device *device, crn_lane lane, void *to, const v
     return event;
 }
 
-const crn_backend mixing_backend_late = {"mixing", "late copies", open_device, close_device,
-                                         threads,  reserve,       release,     copy_late,
+const crn_backend mixing_backend_late = {"mixing",   "late copies", open_device, close_device,
+                                         threads,    reserve,       release,     copy_late,
                                          wait_event, kernels};
-const crn_backend mixing_backend_early = {"mixing", "early copies", open_device, close_device,
-                                          threads,  reserve,        release,     copy_early,
+const crn_backend mixing_backend_early = {"mixing",   "early copies", open_device, close_device,
+                                          threads,    reserve,        release,     copy_early,
                                           wait_event, kernels};

@@ -95,9 +95,9 @@ static cairn_plan *random_plan(crn_rng *rng, const cairn_graph *graph, const cai
     cairn_plan *plan = NULL;
     cairn_error err = {0};
     for (uint32_t i = 0; i < l.count; i++)
-        CHECK_OK(crn_schedule_add(&schedule, &arena, (crn_decision_kind)l.items[i].kind,
-                                  l.items[i].id),
-                 &err);
+        CHECK_OK(
+            crn_schedule_add(&schedule, &arena, (crn_decision_kind)l.items[i].kind, l.items[i].id),
+            &err);
     cairn_status status =
         crn_lower(graph, costs, &schedule, CAIRN_TRAIN, one_in(rng, 2) ? 0 : 1, &plan, &err);
     crn_arena_release(&arena);
@@ -128,8 +128,7 @@ static void check_graph(uint64_t seed) {
     fingerprint expected = fingerprint_of(&mixing_backend_late, graph, costs, none, &options);
     for (int i = 0; i < 4; i++) {
         options.check = one_in(&rng, 2);
-        const crn_backend *backend =
-            one_in(&rng, 2) ? &mixing_backend_late : &mixing_backend_early;
+        const crn_backend *backend = one_in(&rng, 2) ? &mixing_backend_late : &mixing_backend_early;
         plan = random_plan(&rng, graph, costs);
         if (plan == NULL)
             continue;

@@ -21,7 +21,8 @@ static void sleep_until(int64_t time) {
 }
 
 static void carry(crn_ref_lane *lane, const crn_ref_copy *copy) {
-    memcpy(copy->to, copy->from, copy->bytes);
+    if (copy->bytes > 0) /* else there may be no place either */
+        memcpy(copy->to, copy->from, copy->bytes);
     if (lane->bytes_per_second == 0)
         return;
     uint64_t takes = crn_mul_div_up(copy->bytes, SECOND, lane->bytes_per_second);

@@ -37,7 +37,7 @@ def parameter(name, shape):
         return values(name, shape, 0, 1 / np.sqrt(fan))
     if name.endswith("weight") and len(shape) > 1:
         return values(name, shape, 0, np.sqrt(6 / fan))
-    if name.endswith("weight"):
+    if name.endswith("weight") or name.endswith("bias"):
         return values(name, shape, 1, 0.1)
     if name.endswith("running_mean"):
         return values(name, shape, 0, 0)

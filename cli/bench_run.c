@@ -1,0 +1,214 @@
+/* bench_run.c: `cairn bench table2 --run`: the networks of the zoo really trained for a step, at a
+ * small size, under every algorithm and under budgets: is the measured peak the predicted one, and
+ * are loss, parameters, gradients and running statistics bitwise those of `none`? */
+#include "bench.h"
+#include "planning.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One network and what `none` made of it. */
+typedef struct trial {
+    const cli_args *args;
+    cli_model model;
+    cairn_exec *none;
+    float none_loss;
+    uint64_t none_arena;
+    uint32_t plans, wrong_peaks, wrong_bits;
+} trial;
+
+/* ---- Small networks ---- */
+
+static cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    bool recurrent = entry->defaults.steps > 0;
+    uint32_t side = 32;
+    if (strcmp(entry->name, "alexnet") == 0)
+        side = 63; /* the least that its pooling leaves something of */
+    if (strcmp(entry->name, "inception_v3") == 0)
+        side = 75;
+    options.batch = 2;
+    options.classes = 10;
+    options.steps = recurrent ? 10 : 0;
+    options.input[0] = recurrent ? 32 : 3;
+    options.input[1] = recurrent ? 64 : side;
+    options.input[2] = recurrent ? 0 : side;
+    return options;
+}
+
+static cairn_status open_network(const cairn_zoo_entry *entry, cli_model *out, cairn_error *err) {
+    cairn_zoo_options options = small_options(entry);
+    cairn_graph *forward = NULL;
+    *out = (cli_model){0};
+    snprintf(out->header.model, sizeof out->header.model, "%s", entry->name);
+    out->header.batch = options.batch;
+    memcpy(out->header.input, options.input, sizeof options.input);
+    cairn_status status = cairn_zoo_build(NULL, entry->name, &options, &forward, err);
+    if (status == CAIRN_OK)
+        status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
+    if (status == CAIRN_OK)
+        status = cairn_bind(out->graph, "ref", 0, &out->costs, err);
+    if (status == CAIRN_OK)
+        status = cairn_machine_find("cpu", &out->machine, err);
+    cairn_graph_destroy(forward);
+    return status;
+}
+
+/* ---- Comparing ---- */
+
+/* Parameters, state and gradients; gradients that a sum was made in place of are in the sum. */
+static bool same_bits(const trial *t, cairn_exec *exec, float loss) {
+    const cairn_graph *graph = t->model.graph;
+    if (memcmp(&loss, &t->none_loss, sizeof loss) != 0)
+        return false;
+    for (cairn_id id = 0; id < cairn_graph_tensor_count(graph); id++) {
+        const void *mine = cairn_exec_data(exec, id), *theirs = cairn_exec_data(t->none, id);
+        if (mine != NULL && memcmp(mine, theirs, cairn_graph_tensor(graph, id)->bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- Rows ---- */
+
+static void print_row(const trial *t, const char *algorithm, const char *budget,
+                      uint64_t budget_bytes, const cairn_exec_figures *f,
+                      const cairn_exec_result *r, bool equal) {
+    bool peaks = r->measured_peak_bytes == f->predicted_peak_bytes;
+    if (!cli_flag(t->args, "json")) {
+        printf("  %-14s %7s %11llu %11llu %7s %6s %11s\n", algorithm, budget,
+               (unsigned long long)f->predicted_peak_bytes,
+               (unsigned long long)r->measured_peak_bytes, peaks ? "yes" : "NO",
+               equal ? "yes" : "NO", cli_time(r->time_ns));
+        fflush(stdout);
+        return;
+    }
+    cli_bench_line("table2-run");
+    printf(", \"network\": \"%s\", \"batch\": %u, \"algorithm\": \"%s\", \"budget\": \"%s\", "
+           "\"budget_bytes\": %llu, \"predicted_peak_bytes\": %llu, \"measured_peak_bytes\": %llu, "
+           "\"arena_bytes\": %llu, \"equal_to_none\": %s, \"step_ms\": %.3f}\n",
+           t->model.header.model, t->model.header.batch, algorithm, budget,
+           (unsigned long long)budget_bytes, (unsigned long long)f->predicted_peak_bytes,
+           (unsigned long long)r->measured_peak_bytes, (unsigned long long)f->arena_bytes,
+           equal ? "true" : "false", (double)r->time_ns / 1e6);
+    fflush(stdout);
+}
+
+/* Train one step by a plan. The executor of `none` is kept to compare with. */
+static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budget,
+                             uint64_t budget_bytes, cairn_error *err) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_exec *exec;
+    cairn_exec_result result;
+    options.budget_bytes = budget_bytes;
+    options.seed = 1;
+    cairn_status status =
+        cairn_exec_create(t->model.graph, t->model.costs, plan, &options, &exec, err);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_exec_figures figures = cairn_exec_get_figures(exec);
+    cairn_exec_fill(exec, 1);
+    cairn_exec_run(exec, 1, &result);
+    cairn_exec_update(exec);
+    bool first = t->none == NULL;
+    if (first) {
+        t->none = exec;
+        t->none_loss = result.loss;
+        t->none_arena = figures.arena_bytes;
+    }
+    bool equal = first || same_bits(t, exec, result.loss);
+    t->plans++;
+    t->wrong_peaks += result.measured_peak_bytes != figures.predicted_peak_bytes;
+    t->wrong_bits += !equal;
+    print_row(t, cairn_plan_get_header(plan)->algorithm, budget, budget_bytes, &figures, &result,
+              equal);
+    if (!first)
+        cairn_exec_destroy(exec);
+    return CAIRN_OK;
+}
+
+/* One algorithm without a budget; one that does not apply gives no row. */
+static cairn_status run_algorithm(trial *t, const char *name, cairn_error *err) {
+    cairn_plan *plan;
+    cairn_status status = cli_solve(&t->model, name, 0, 1, &plan, err);
+    if (status == CAIRN_EINVAL)
+        return CAIRN_OK;
+    if (status == CAIRN_OK)
+        status = run_plan(t, plan, "-", 0, err);
+    cairn_plan_destroy(plan);
+    return status;
+}
+
+/* A budget as a share of what `none` needs; `*least` where even the best plan needs more. */
+static cairn_status run_budget(trial *t, uint32_t percent, bool *least, cairn_error *err) {
+    char words[16];
+    cairn_plan *plan;
+    uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
+    snprintf(words, sizeof words, "%u%%", percent);
+    cairn_status status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
+    if (status == CAIRN_INFEASIBLE) {
+        *least = true;
+        budget = err->smallest_budget;
+        snprintf(words, sizeof words, "least");
+        status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
+    }
+    if (status == CAIRN_OK)
+        status = run_plan(t, plan, words, budget, err);
+    cairn_plan_destroy(plan);
+    return status;
+}
+
+/* The algorithms that the table has rows for: not the random baseline, nor what a more general one
+ * repeats on chains, nor those that are for budgets. */
+static bool has_row(const cairn_solver *solver) {
+    return solver->goal == CAIRN_TRAIN && !solver->budgeted &&
+           strcmp(solver->name, "random") != 0 && strcmp(solver->name, "feng-linear") != 0;
+}
+
+static cairn_status run_network(trial *t, cairn_error *err) {
+    static const uint32_t percents[] = {75, 50, 30};
+    const cairn_solver *solver;
+    cairn_status status = run_algorithm(t, "none", err);
+    for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
+        if (has_row(solver) && strcmp(solver->name, "none") != 0)
+            status = run_algorithm(t, solver->name, err);
+    bool least = false;
+    for (size_t i = 0; i < 3 && !least && status == CAIRN_OK; i++)
+        status = run_budget(t, percents[i], &least, err);
+    return status;
+}
+
+static void print_head(const trial *t) {
+    const cairn_plan_header *h = &t->model.header;
+    printf("%s, batch %u, input %u", h->model, h->batch, h->input[0]);
+    for (int i = 1; i < 3 && h->input[i] > 0; i++)
+        printf("x%u", h->input[i]);
+    printf("\n  %-14s %7s %11s %11s %7s %6s %11s\n", "algorithm", "budget", "predicted", "measured",
+           "equal", "bits", "step");
+}
+
+int cli_bench_table2_run(const cli_args *args) {
+    const cairn_zoo_entry *entry;
+    const char *only = cli_value(args, "only");
+    trial t = {.args = args};
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
+        cairn_error err = {0};
+        if (only != NULL && strcmp(only, entry->name) != 0)
+            continue;
+        cairn_status status = open_network(entry, &t.model, &err);
+        if (status == CAIRN_OK && !cli_flag(args, "json"))
+            print_head(&t);
+        if (status == CAIRN_OK)
+            status = run_network(&t, &err);
+        cairn_exec_destroy(t.none);
+        t.none = NULL;
+        cli_model_close(&t.model);
+        if (status != CAIRN_OK)
+            return cli_fail(status, &err);
+    }
+    if (!cli_flag(args, "json"))
+        printf("%u plans were run; %u peaks were not as predicted, %u results not bitwise those of "
+               "none\n",
+               t.plans, t.wrong_peaks, t.wrong_bits);
+    return t.wrong_peaks + t.wrong_bits == 0 ? CLI_DONE : CLI_WRONG_INPUT;
+}

@@ -1,0 +1,47 @@
+/* small_networks.h: every network of the zoo at a size that a test can afford. */
+#ifndef SMALL_NETWORKS_H
+#define SMALL_NETWORKS_H
+
+#include "cairn.h"
+#include "check.h"
+
+/* Channels, height and width of the smallest sensible input; batch 2, ten classes. */
+static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    bool recurrent = entry->defaults.steps > 0;
+    uint32_t side = 32;
+    if (strcmp(entry->name, "alexnet") == 0)
+        side = 63;
+    if (strcmp(entry->name, "inception_v3") == 0)
+        side = 75;
+    options.batch = 2;
+    options.classes = 10;
+    options.steps = recurrent ? 10 : 0;
+    options.input[0] = recurrent ? 16 : 3;
+    options.input[1] = side;
+    options.input[2] = recurrent ? 0 : side;
+    return options;
+}
+
+/* Differentiated; the caller's. */
+static inline cairn_graph *small_network(const cairn_allocator *allocator,
+                                         const cairn_zoo_entry *entry) {
+    cairn_zoo_options options = small_options(entry);
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    CHECK_OK(cairn_zoo_build(allocator, entry->name, &options, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+static inline const cairn_zoo_entry *zoo_entry(const char *name) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    fprintf(stderr, "no network %s\n", name);
+    exit(1);
+}
+
+#endif

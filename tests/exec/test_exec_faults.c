@@ -1,0 +1,265 @@
+/* test_exec_faults.c: what an executor refuses, and in which words; failing allocations; a system
+ * that has no memory left. */
+#include "exec/fingerprint.h"
+#include "exec/mixing_backend.h"
+#include "exec/toy_network.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- An allocator that fails the k-th time ---- */
+
+typedef struct memory {
+    uint64_t live, fail_at; /* 0: never */
+    uint64_t taken;
+} memory;
+
+static void *resize(void *context, void *block, size_t old_size, size_t new_size) {
+    memory *m = context;
+    if (new_size == 0) {
+        m->live -= old_size;
+        free(block);
+        return NULL;
+    }
+    if (++m->taken == m->fail_at)
+        return NULL;
+    void *grown = realloc(block, new_size);
+    m->live += new_size - old_size;
+    return grown;
+}
+
+typedef struct subject {
+    memory memory;
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_plan *plan;
+} subject;
+
+static void open_subject(subject *s, const char *algorithm) {
+    cairn_error err = {0};
+    *s = (subject){0};
+    cairn_allocator allocator = {resize, &s->memory};
+    s->graph = toy_network(&allocator, 2, 16);
+    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &s->costs, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, s->costs, algorithm, NULL, &s->plan, &err), &err);
+}
+
+static void close_subject(subject *s) {
+    cairn_plan_destroy(s->plan);
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+    CHECK_U64(s->memory.live, 0);
+}
+
+static void test_failing_allocations(const crn_backend *backend) {
+    subject s;
+    open_subject(&s, "feng");
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = 2;
+    uint64_t before = s.memory.live, failures = 0;
+    for (uint64_t k = 1; k < 1000; k++) {
+        cairn_error err = {0};
+        cairn_exec *exec;
+        s.memory.taken = 0;
+        s.memory.fail_at = k;
+        cairn_status status =
+            crn_exec_create(backend, s.graph, s.costs, s.plan, &options, &exec, &err);
+        s.memory.fail_at = 0;
+        if (status == CAIRN_OK) {
+            cairn_exec_destroy(exec);
+            CHECK_U64(s.memory.live, before);
+            break;
+        }
+        failures++;
+        CHECK(status == CAIRN_ENOMEM && exec == NULL && err.message[0] != '\0');
+        CHECK_U64(s.memory.live, before);
+    }
+    CHECK(failures > 3 && failures < 999);
+    failures = 0;
+    for (uint64_t k = 1; k < 1000; k++) {
+        cairn_error err = {0};
+        cairn_costs *costs;
+        s.memory.taken = 0;
+        s.memory.fail_at = k;
+        cairn_status status = crn_bind(s.graph, backend, 1, &costs, &err);
+        s.memory.fail_at = 0;
+        cairn_costs_destroy(costs);
+        CHECK_U64(s.memory.live, before);
+        if (status == CAIRN_OK)
+            break;
+        failures++;
+        CHECK(status == CAIRN_ENOMEM && costs == NULL);
+    }
+    CHECK(failures > 1 && failures < 999);
+    close_subject(&s);
+}
+
+/* ---- Refusals ---- */
+
+static void expect(cairn_status status, cairn_status wanted, const cairn_error *err,
+                   const char *words) {
+    CHECK(status == wanted);
+    if (strstr(err->message, words) == NULL) {
+        fprintf(stderr, "\"%s\" does not say \"%s\"\n", err->message, words);
+        check_failures++;
+    }
+}
+
+static void test_budget(void) {
+    subject s;
+    cairn_error err = {0};
+    cairn_exec *exec;
+    char words[32];
+    open_subject(&s, "none");
+    cairn_sim *sim;
+    CHECK_OK(cairn_simulate(s.graph, s.costs, s.plan, NULL, &sim, &err), &err);
+    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
+    cairn_sim_destroy(sim);
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.budget_bytes = peak - 1;
+    cairn_status status =
+        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.plan, &options, &exec, &err);
+    CHECK(exec == NULL);
+    snprintf(words, sizeof words, "%" PRIu64, peak); /* both figures */
+    expect(status, CAIRN_EINVAL, &err, words);
+    snprintf(words, sizeof words, "%" PRIu64, peak - 1);
+    expect(status, CAIRN_EINVAL, &err, words);
+    options.budget_bytes = 0;
+    CHECK_OK(crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.plan, &options, &exec, &err),
+             &err);
+    cairn_exec_destroy(exec);
+    cairn_exec_destroy(NULL);
+    close_subject(&s);
+}
+
+static void test_wrong_plans(void) {
+    subject s;
+    cairn_error err = {0};
+    cairn_exec *exec;
+    cairn_plan *other_plan;
+    cairn_costs *other_costs;
+    open_subject(&s, "none");
+    cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
+    zoo.steps = 3;
+    cairn_graph *forward, *other;
+    CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &other, &err), &err);
+    CHECK_OK(cairn_bind(other, "ref", 1, &other_costs, &err), &err);
+    CHECK_OK(cairn_solve(other, other_costs, "none", NULL, &other_plan, &err), &err);
+    expect(crn_exec_create(&mixing_backend_late, s.graph, s.costs, other_plan, NULL, &exec, &err),
+           CAIRN_EINVAL, &err, "another graph");
+
+    /* A plan with its last step cut off leaves something undone. */
+    cairn_plan_builder *builder;
+    cairn_plan *damaged;
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(s.plan, &count);
+    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        CHECK_OK(cairn_plan_builder_add(builder, steps[i]), &err);
+    CHECK_OK(
+        cairn_plan_builder_finish(builder, s.graph, cairn_plan_get_header(s.plan), &damaged, &err),
+        &err);
+    cairn_plan_builder_destroy(builder);
+    expect(crn_exec_create(&mixing_backend_late, s.graph, s.costs, damaged, NULL, &exec, &err),
+           CAIRN_EINVAL, &err, "at the end");
+    cairn_plan_destroy(damaged);
+    cairn_plan_destroy(other_plan);
+    cairn_costs_destroy(other_costs);
+    cairn_graph_destroy(other);
+    cairn_graph_destroy(forward);
+    close_subject(&s);
+}
+
+static void test_wrong_backends(void) {
+    subject s;
+    cairn_error err = {0};
+    cairn_exec *exec;
+    cairn_costs *plain;
+    cairn_machine machine;
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    open_subject(&s, "none");
+    options.backend = "abacus";
+    expect(cairn_exec_create(s.graph, s.costs, s.plan, &options, &exec, &err), CAIRN_EUNKNOWN, &err,
+           "there are ref");
+    expect(cairn_bind(s.graph, "abacus", 1, &plain, &err), CAIRN_EUNKNOWN, &err, "abacus");
+    CHECK(plain == NULL && exec == NULL);
+    CHECK_STRING(cairn_backend_list(0, NULL), "ref");
+    CHECK(cairn_backend_list(1000, NULL) == NULL);
+
+    /* Costs that know of no workspace, on a backend that wants one. */
+    CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(s.graph, &machine, &plain, &err), &err);
+    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, s.plan, NULL, &exec, &err),
+           CAIRN_EINVAL, &err, "not bound for this backend");
+    cairn_costs_destroy(plain);
+    close_subject(&s);
+
+    /* An op that no backend knows. */
+    cairn_builder *b;
+    cairn_graph *opaque;
+    cairn_tensor x = CAIRN_TENSOR_INIT;
+    x.name = "x";
+    x.bytes = 64;
+    CHECK_OK(cairn_builder_create(NULL, "opaque", &b), &err);
+    cairn_id input = cairn_builder_tensor(b, &x);
+    cairn_op op = {.name = "op", .kind = CAIRN_OP_OPAQUE, .of = CAIRN_NONE, .inputs = &input};
+    op.input_count = 1;
+    cairn_builder_op(b, &op);
+    CHECK_OK(cairn_builder_finish(b, &opaque, &err), &err);
+    expect(cairn_bind(opaque, "ref", 1, &plain, &err), CAIRN_EINVAL, &err, "no implementation");
+    cairn_builder_destroy(b);
+    cairn_graph_destroy(opaque);
+}
+
+/* ---- A system without memory ---- */
+
+/* In a child, so that the limit goes with it: 0 if the executor was refused as it should be. */
+static int refused_by_system(void) {
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_exec *exec;
+    cairn_graph *graph = toy_network(NULL, 1024, 128); /* its arena is gigabytes */
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = 1;
+    CHECK_OK(cairn_bind(graph, "ref", 1, &costs, &err), &err);
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &plan, &err), &err);
+    struct rlimit limit = {1u << 30, 1u << 30};
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 2;
+    cairn_status status = cairn_exec_create(graph, costs, plan, &options, &exec, &err);
+    char figure[32];
+    snprintf(figure, sizeof figure, "%" PRIu64, cairn_plan_get_header(plan)->predicted_peak_bytes);
+    fprintf(stderr, "  (%s)\n", err.message);
+    bool good = status == CAIRN_ESYSTEM && exec == NULL && strstr(err.message, figure) != NULL;
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+    return good ? 0 : 1;
+}
+
+static void test_memory_refused(void) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(CAIRN_SANITIZED)
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(refused_by_system());
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#else
+    (void)refused_by_system; /* sanitizers need the address space themselves */
+#endif
+}
+
+int main(void) {
+    test_failing_allocations(&mixing_backend_late);
+    test_failing_allocations(crn_backend_find("ref"));
+    test_budget();
+    test_wrong_plans();
+    test_wrong_backends();
+    test_memory_refused();
+    return check_result();
+}

@@ -1,0 +1,94 @@
+/* test_exec_offload.c: tensors that really travel to the host and back while kernels run, on the
+ * copy threads of the reference backend; for the thread sanitizer. The decisions are made by hand:
+ * what the backward pass reads goes out after it is made and comes back some steps before it is
+ * read. */
+#include "exec/fingerprint.h"
+#include "exec/toy_network.h"
+#include "plan/lower.h"
+
+#define AHEAD 3 /* ops between the start of a fetch and its reader */
+
+/* The first backward op that reads a tensor made by a forward op; CAIRN_NONE: none does. */
+static cairn_id backward_reader(const cairn_graph *graph, cairn_id t) {
+    uint32_t count;
+    const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_BACKWARD)
+            return readers[i];
+    return CAIRN_NONE;
+}
+
+/* The first forward op after which nothing of the forward pass reads it. */
+static cairn_id last_forward(const cairn_graph *graph, cairn_id t) {
+    uint32_t count;
+    const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+    cairn_id last = cairn_graph_tensor(graph, t)->producer;
+    for (uint32_t i = 0; i < count; i++)
+        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_FORWARD)
+            last = readers[i];
+    return last;
+}
+
+static bool travels(const cairn_graph *graph, cairn_id t) {
+    const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+    return tensor->role == CAIRN_ACTIVATION && tensor->alias_of == CAIRN_NONE &&
+           backward_reader(graph, t) != CAIRN_NONE &&
+           backward_reader(graph, t) > last_forward(graph, t) + 2 * AHEAD;
+}
+
+static cairn_plan *offload_everything(const cairn_graph *graph, const cairn_costs *costs) {
+    crn_arena arena;
+    crn_schedule schedule = {0};
+    cairn_error err = {0};
+    cairn_plan *plan;
+    uint32_t tensors = cairn_graph_tensor_count(graph);
+    crn_arena_init(&arena, NULL);
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        for (cairn_id t = 0; t < tensors; t++)
+            if (travels(graph, t) && backward_reader(graph, t) == o + AHEAD)
+                CHECK_OK(crn_schedule_add(&schedule, &arena, CRN_FETCH, t), &err);
+        CHECK_OK(crn_schedule_add(&schedule, &arena, CRN_RUN, o), &err);
+        for (cairn_id t = 0; t < tensors; t++)
+            if (travels(graph, t) && cairn_graph_tensor(graph, t)->producer == o)
+                CHECK_OK(crn_schedule_add(&schedule, &arena, CRN_OFFLOAD, t), &err);
+        for (cairn_id t = 0; t < tensors; t++)
+            if (travels(graph, t) && last_forward(graph, t) + 2 == o)
+                CHECK_OK(crn_schedule_add(&schedule, &arena, CRN_EVICT, t), &err);
+    }
+    CHECK_OK(crn_lower(graph, costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    crn_arena_release(&arena);
+    return plan;
+}
+
+static void check_backend(const crn_backend *backend, uint64_t bandwidth, bool check) {
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_plan *none;
+    cairn_graph *graph = toy_network(NULL, 2, 16);
+    CHECK_OK(crn_bind(graph, backend, 2, &costs, &err), &err);
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
+    cairn_plan *plan = offload_everything(graph, costs);
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = 2;
+    fingerprint expected = fingerprint_of(backend, graph, costs, none, &options);
+    options.link_bytes_per_second = bandwidth;
+    options.check = check;
+    fingerprint f = fingerprint_of(backend, graph, costs, plan, &options);
+    CHECK(same_fingerprint(&f, &expected));
+    CHECK(f.figures.host_bytes > 0);
+    CHECK(f.figures.predicted_peak_bytes < expected.figures.predicted_peak_bytes);
+    printf("%s: peak %" PRIu64 " against %" PRIu64 ", %" PRIu64 " on the host, waited %.2f ms\n",
+           backend->name, f.figures.predicted_peak_bytes, expected.figures.predicted_peak_bytes,
+           f.figures.host_bytes, (double)f.result.idle_ns / 1e6);
+    cairn_plan_destroy(plan);
+    cairn_plan_destroy(none);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+}
+
+int main(void) {
+    check_backend(crn_backend_find("ref"), 0, false);
+    check_backend(crn_backend_find("ref"), 0, true);
+    check_backend(crn_backend_find("ref"), 20000000, false);
+    return check_result();
+}

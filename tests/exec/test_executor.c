@@ -1,0 +1,350 @@
+/* test_executor.c: what the executor does with memory, seen from outside: resident pages, memory
+ * that was given back, allocations during a step; and parameters, data and evaluation. */
+#define _DEFAULT_SOURCE /* mincore */
+#include "exec/fingerprint.h"
+#include "exec/mixing_backend.h"
+#include "exec/toy_network.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Allocations are counted: the linker sends them here (--wrap) ---- */
+
+static long allocations;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+void *__wrap_malloc(size_t size) {
+    allocations++;
+    return __real_malloc(size);
+}
+void *__wrap_calloc(size_t count, size_t size) {
+    allocations++;
+    return __real_calloc(count, size);
+}
+void *__wrap_realloc(void *block, size_t size) {
+    allocations++;
+    return __real_realloc(block, size);
+}
+
+/* ---- A network ready to be run ---- */
+
+typedef struct subject {
+    const crn_backend *backend;
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_exec *exec;
+} subject;
+
+static subject open_subject(const crn_backend *backend, const char *algorithm, uint32_t side,
+                            bool check) {
+    subject s = {.backend = backend, .graph = toy_network(NULL, 2, side)};
+    cairn_error err = {0};
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.check = check;
+    options.threads = 2;
+    CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, algorithm, NULL, &s.plan, &err), &err);
+    CHECK_OK(crn_exec_create(backend, s.graph, s.costs, s.plan, &options, &s.exec, &err), &err);
+    return s;
+}
+
+static void close_subject(subject *s) {
+    cairn_exec_destroy(s->exec);
+    cairn_plan_destroy(s->plan);
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+}
+
+static cairn_exec_result train_step(cairn_exec *exec, uint64_t step) {
+    cairn_exec_result result;
+    cairn_exec_fill(exec, step);
+    cairn_exec_run(exec, step, &result);
+    cairn_exec_update(exec);
+    return result;
+}
+
+static const crn_backend *ref(void) {
+    return crn_backend_find("ref");
+}
+
+/* ---- Resident pages ---- */
+
+static uint64_t resident_pages(const crn_region *region, uint64_t page) {
+    uint64_t pages = (region->bytes + page - 1) / page, count = 0;
+    unsigned char *present = malloc(pages);
+    CHECK(mincore(region->base, region->bytes, present) == 0);
+    for (uint64_t i = 0; i < pages; i++)
+        count += present[i] & 1;
+    free(present);
+    return count;
+}
+
+/* After a step that wrote all it was given, the pages of the arena are resident, all of them and,
+ * it being one mapping, no others. */
+static void test_resident(void) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), resident[2];
+    for (int i = 0; i < 2; i++) {
+        subject s = open_subject(&mixing_backend_late, i == 0 ? "none" : "feng", 64, false);
+        cairn_exec_figures f = cairn_exec_get_figures(s.exec);
+        CHECK_U64(s.exec->arena.bytes, f.arena_bytes);
+        CHECK_U64(resident_pages(&s.exec->arena, page), 0);
+        cairn_exec_result result = train_step(s.exec, 0);
+        CHECK_U64(result.measured_peak_bytes, f.predicted_peak_bytes);
+        resident[i] = resident_pages(&s.exec->arena, page);
+        CHECK(resident[i] * page >= f.predicted_peak_bytes);
+        CHECK_U64(resident[i], (f.arena_bytes + page - 1) / page);
+        close_subject(&s);
+    }
+    CHECK(resident[1] < resident[0]);
+}
+
+/* ---- Check mode ---- */
+
+static cairn_exec *watched;
+static long dead_blocks, closed_pages;
+
+/* Everything that is not bound is NaNs or on a closed page. */
+static void inspect(void) {
+    const cairn_exec *exec = watched;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t dead[CRN_ALIGNMENT];
+    memset(dead, 0xff, sizeof dead);
+    for (uint64_t at = 0; at < exec->arena.bytes; at += CRN_ALIGNMENT) {
+        uint64_t bit = at / CRN_ALIGNMENT;
+        if (exec->occupancy.words[bit / 64] >> (bit % 64) & 1)
+            continue;
+        if (crn_occupancy_free(&exec->occupancy, at / page * page, page)) {
+            closed_pages++;
+            continue;
+        }
+        dead_blocks++;
+        CHECK(memcmp((char *)exec->arena.base + at, dead, sizeof dead) == 0);
+    }
+}
+
+static void run_and_inspect(const crn_call *call) {
+    uint32_t count;
+    inspect();
+    mixing_backend_late.kernels(call->op->kind, &count)->run(call);
+}
+
+static uint64_t workspace_of(const cairn_graph *graph, const cairn_op *op, uint32_t threads) {
+    uint32_t count;
+    return mixing_backend_late.kernels(op->kind, &count)->workspace(graph, op, threads);
+}
+
+static const crn_kernel *inspecting_kernels(cairn_op_kind kind, uint32_t *count) {
+    static const crn_kernel kernel = {"inspecting", NULL, workspace_of, run_and_inspect};
+    (void)kind;
+    *count = 1;
+    return &kernel;
+}
+
+static void test_dead_memory(void) {
+    crn_backend inspecting = mixing_backend_late;
+    inspecting.kernels = inspecting_kernels;
+    subject s = open_subject(&inspecting, "feng", 64, true);
+    watched = s.exec;
+    train_step(s.exec, 0);
+    train_step(s.exec, 1);
+    CHECK(dead_blocks > 0 && closed_pages > 0);
+    close_subject(&s);
+}
+
+/* A child that reads a page with nothing bound on it, during a step, dies. */
+static void read_closed(const crn_call *call) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    (void)call;
+    for (uint64_t at = 0; at + page <= watched->arena.bytes; at += page)
+        if (crn_occupancy_free(&watched->occupancy, at, page))
+            _exit(*((volatile char *)watched->arena.base + at) == 0); /* not reached */
+    _exit(2);
+}
+
+static const crn_kernel *reading_kernels(cairn_op_kind kind, uint32_t *count) {
+    static const crn_kernel kernel = {"reading", NULL, workspace_of, read_closed};
+    (void)kind;
+    *count = 1;
+    return &kernel;
+}
+
+static void test_closed_pages(void) {
+    crn_backend reading = mixing_backend_late;
+    reading.kernels = reading_kernels;
+    subject s = open_subject(&reading, "none", 64, true);
+    watched = s.exec;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGBUS, SIG_DFL);
+        train_step(s.exec, 0);
+        _exit(3);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS));
+    close_subject(&s);
+}
+
+/* Put the n-th `free` before the run that last reads what it frees. False: there is no n-th. */
+static bool free_too_early(cairn_exec *exec, uint32_t n) {
+    crn_action *actions = exec->program.actions;
+    for (uint32_t i = 1; i < exec->program.count; i++) {
+        if (actions[i].kind != CAIRN_FREE || actions[i].give_count == 0 ||
+            actions[i - 1].kind != CAIRN_RUN || n-- > 0)
+            continue;
+        crn_action moved = actions[i];
+        actions[i] = actions[i - 1];
+        actions[i - 1] = moved;
+        return true;
+    }
+    return false;
+}
+
+/* Freed one step too early, a tensor still has its bits and nobody notices; in check mode the
+ * result is another one, or there is none. */
+static void test_read_after_free(void) {
+    subject expected = open_subject(&mixing_backend_late, "none", 16, false);
+    train_step(expected.exec, 0);
+    uint64_t hash = fingerprint_hash(expected.exec);
+    uint32_t caught = 0, unnoticed = 0, tried = 0;
+    for (uint32_t n = 0; n < 12; n++) {
+        subject plain = open_subject(&mixing_backend_late, "none", 16, false);
+        if (free_too_early(plain.exec, n)) {
+            train_step(plain.exec, 0);
+            unnoticed += fingerprint_hash(plain.exec) == hash;
+            tried++;
+        }
+        close_subject(&plain);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            subject checked = open_subject(&mixing_backend_late, "none", 16, true);
+            signal(SIGSEGV, SIG_DFL);
+            if (free_too_early(checked.exec, n))
+                train_step(checked.exec, 0);
+            _exit(fingerprint_hash(checked.exec) == hash);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child);
+        caught += !(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    }
+    CHECK(tried > 5 && unnoticed > 0);
+    CHECK_U64(caught, tried);
+    close_subject(&expected);
+}
+
+/* ---- A step allocates nothing ---- */
+
+static void test_no_allocation(void) {
+    static const char *const algorithms[] = {"none", "feng"};
+    for (size_t i = 0; i < CRN_LENGTH(algorithms); i++) {
+        subject s = open_subject(ref(), algorithms[i], 16, false);
+        CHECK(allocations > 0);
+        allocations = 0;
+        for (uint64_t step = 0; step < 3; step++)
+            train_step(s.exec, step);
+        CHECK_U64((uint64_t)allocations, 0);
+        close_subject(&s);
+    }
+}
+
+/* ---- Parameters, data, evaluation ---- */
+
+static void test_parameters(void) {
+    subject s = open_subject(ref(), "none", 16, false);
+    const float *scale = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.weight"));
+    const float *mean = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.bias"));
+    const float *var = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.running_var"));
+    const float *weight = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "conv1.weight"));
+    float bound = sqrtf(6.0f / 27.0f), largest = 0, sum = 0;
+    for (int i = 0; i < 8; i++)
+        CHECK(scale[i] == 1 && mean[i] == 0 && var[i] == 1);
+    for (int i = 0; i < 8 * 27; i++) {
+        largest = fmaxf(largest, fabsf(weight[i]));
+        sum += weight[i];
+    }
+    CHECK(largest <= bound && largest > 0.9f * bound && fabsf(sum / 216) < 0.1f * bound);
+    CHECK(cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "relu1")) == NULL);
+
+    cairn_id input = cairn_graph_find_tensor(s.graph, "input");
+    cairn_exec_fill(s.exec, 7);
+    const float *data = cairn_exec_input(s.exec, input);
+    const int32_t *labels = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label"));
+    float first = data[0], square = 0, total = 0;
+    for (int i = 0; i < 2 * 3 * 256; i++) {
+        total += data[i];
+        square += data[i] * data[i];
+    }
+    CHECK(fabsf(total / 1536) < 0.1f && fabsf(square / 1536 - 1) < 0.1f);
+    CHECK(labels[0] >= 0 && labels[0] < 10 && labels[1] >= 0 && labels[1] < 10);
+    cairn_exec_fill(s.exec, 8);
+    CHECK(data[0] != first);
+    cairn_exec_fill(s.exec, 7);
+    CHECK(data[0] == first);
+    CHECK(cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "relu1")) == NULL);
+    close_subject(&s);
+}
+
+/* The same data over and over: the loss falls, the running statistics move. */
+static void test_learning(void) {
+    subject s = open_subject(ref(), "feng", 16, true);
+    const float *mean =
+        cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.running_mean"));
+    float first = 0, last = 0;
+    for (uint64_t step = 0; step < 60; step++) {
+        cairn_exec_result result;
+        cairn_exec_fill(s.exec, 1);
+        cairn_exec_run(s.exec, step, &result);
+        cairn_exec_update(s.exec);
+        first = step == 0 ? result.loss : first;
+        last = result.loss;
+    }
+    CHECK(mean[0] != 0);
+    CHECK(isfinite(first) && last < 0.7f * first);
+    close_subject(&s);
+}
+
+/* Evaluation: an output, no effect on what stays, and the running statistics in use. */
+static void test_evaluation(void) {
+    subject s = open_subject(ref(), "infer", 16, true);
+    uint64_t before = fingerprint_hash(s.exec);
+    cairn_exec_result result;
+    cairn_exec_fill(s.exec, 3);
+    cairn_exec_run(s.exec, 0, &result);
+    CHECK_U64(result.measured_peak_bytes, cairn_exec_get_figures(s.exec).predicted_peak_bytes);
+    CHECK_U64(fingerprint_hash(s.exec), before);
+    const float *output = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "fc2"));
+    CHECK(output != NULL);
+    float kept[20];
+    memcpy(kept, output, sizeof kept);
+    for (int i = 0; i < 20; i++)
+        CHECK(isfinite(kept[i]));
+    cairn_exec_fill(s.exec, 3);
+    cairn_exec_run(s.exec, 99, &result); /* dropout passes through: the step does not matter */
+    CHECK(memcmp(kept, output, sizeof kept) == 0);
+    CHECK(cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label")) == NULL);
+    close_subject(&s);
+}
+
+int main(void) {
+    test_no_allocation();
+    test_resident();
+    test_dead_memory();
+    test_closed_pages();
+    test_read_after_free();
+    test_parameters();
+    test_learning();
+    test_evaluation();
+    return check_result();
+}

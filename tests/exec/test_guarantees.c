@@ -1,0 +1,112 @@
+/* test_guarantees.c: what the executor promises, over network x algorithm x budget:
+ *
+ *     the measured peak is the predicted one
+ *     loss, gradients, updated parameters and running statistics are bitwise those of `none`
+ *
+ * Networks of the zoo by the mixing backend, small ones also by the reference backend, in check
+ * mode; `cairn bench table2 --run` does it for all of them. The
+ * algorithms come from the list; those that look at budgets get 75, 50 and 30% of what `none`
+ * needs, or the least that they can do with. */
+#include "exec/fingerprint.h"
+#include "exec/mixing_backend.h"
+#include "exec/small_networks.h"
+#include "exec/toy_network.h"
+
+typedef struct subject {
+    const char *network;
+    const crn_backend *backend;
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_machine machine;
+    fingerprint none;
+    uint32_t plans;
+} subject;
+
+/* One algorithm within a budget (0: none). Returns the least budget where it does not fit, else 0.
+ */
+static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_plan *plan;
+    solve.budget_bytes = budget;
+    solve.machine = &s->machine;
+    solve.seed = 1;
+    cairn_status status = cairn_solve(s->graph, s->costs, algorithm, &solve, &plan, &err);
+    if (status == CAIRN_INFEASIBLE)
+        return err.smallest_budget;
+    if (status == CAIRN_EINVAL) /* it does not apply, such as chen to what is no chain */
+        return 0;
+    CHECK_OK(status, &err);
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.budget_bytes = budget;
+    options.check = true;
+    options.threads = 2;
+    fingerprint f = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    if (!same_fingerprint(&f, &s->none)) {
+        fprintf(stderr, "%s, %s by %s at %" PRIu64 ": other bits than none\n", s->network,
+                s->backend->name, algorithm, budget);
+        check_failures++;
+    }
+    if (budget > 0)
+        CHECK(f.figures.arena_bytes <= budget);
+    cairn_plan_destroy(plan);
+    s->plans++;
+    return 0;
+}
+
+static void check_budgets(subject *s, const char *algorithm) {
+    static const uint64_t percent[] = {75, 50, 30};
+    for (size_t i = 0; i < CRN_LENGTH(percent); i++) {
+        uint64_t budget = s->none.figures.arena_bytes * percent[i] / 100;
+        uint64_t least = check_plan(s, algorithm, budget);
+        if (least > 0) {
+            CHECK(least > budget);
+            CHECK_U64(check_plan(s, algorithm, least), 0);
+            return;
+        }
+    }
+}
+
+static void check_network(const char *name, const crn_backend *backend) {
+    subject s = {.network = name, .backend = backend};
+    cairn_error err = {0};
+    const cairn_solver *solver;
+    cairn_plan *none;
+    s.graph =
+        strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16) : small_network(NULL, zoo_entry(name));
+    CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_machine_find("cpu", &s.machine, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &none, &err), &err);
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = 2;
+    s.none = fingerprint_of(backend, s.graph, s.costs, none, &options);
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
+        if (solver->goal != CAIRN_TRAIN)
+            continue;
+        if (solver->budgeted)
+            check_budgets(&s, solver->name);
+        else
+            check_plan(&s, solver->name, 0);
+    }
+    printf("%-14s %-7s %2u plans\n", name, backend->name, s.plans);
+    fflush(stdout);
+    CHECK(s.plans >= 3);
+    cairn_plan_destroy(none);
+    cairn_costs_destroy(s.costs);
+    cairn_graph_destroy(s.graph);
+}
+
+/* Without arguments the list; else the networks named, by the reference backend. */
+int main(int argc, char **argv) {
+    static const char *const by_mixing[] = {"resnet18", "resnet50", "densenet121", "inception_v3",
+                                            "rnn",      "lstm",     "toy"};
+    static const char *const by_reference[] = {"rnn", "lstm", "toy"};
+    const crn_backend *ref = crn_backend_find("ref");
+    for (int i = 1; i < argc; i++)
+        check_network(argv[i], ref);
+    for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_mixing); i++)
+        check_network(by_mixing[i], &mixing_backend_late);
+    for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_reference); i++)
+        check_network(by_reference[i], ref);
+    return check_result();
+}
