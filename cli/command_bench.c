@@ -57,7 +57,10 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"data", 0, "DIR", "the graphs that a bench reads (default tests/data/feng)"},
     {"repeat", 0, "N", "repetitions of what is timed; the median is printed (default 5)"},
-    {"svg", 0, "FILE", "draw the figure, where the bench is one"},
+    {"svg", 0, "FILE", "draw the figure, where the bench is one; offload: a folder of figures"},
+    {"by", 0, "ops|pieces",
+     "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
+    {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
     {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
     {"only", 0, "NAME", "table2 --run: this network alone"},
     {NULL, 0, NULL, NULL},

@@ -23,6 +23,7 @@
 #include "cairn/graph.h"
 #include "cairn/layout.h"
 #include "cairn/offload.h"
+#include "cairn/offload_view.h"
 #include "cairn/plan.h"
 #include "cairn/report.h"
 #include "cairn/sim.h"

@@ -13,7 +13,7 @@
  * their offsets, so one pass over them that tests for a common step finds the lowest gap. */
 #include "base/crn_base.h"
 #include "base/rng.h"
-#include "cairn/layout.h"
+#include "layout/crn_layout.h"
 
 #include <stdlib.h>
 
@@ -37,6 +37,7 @@ typedef struct placing {
     const cairn_lifetime *lifetimes;
     uint32_t count;
     uint64_t peak;
+    uint64_t enough; /* no need to go below this */
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     placed *stack;     /* the placed ones, lowest first */
@@ -185,7 +186,7 @@ static void perturb(placing *p, crn_rng *rng) {
 
 /* Close enough to stop searching: within a thousandth of the live peak. */
 static bool good_enough(const placing *p) {
-    return p->best - p->peak <= p->peak / 1000;
+    return p->best <= p->enough || p->best - p->peak <= p->peak / 1000;
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -197,7 +198,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->stack, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
-    for (int order = 0; order < ORDERS && p->best > p->peak; order++) {
+    for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {
         for (uint32_t i = 0; i < p->count; i++)
             p->keys[i] = key_of(&p->lifetimes[i], order);
         sort_by_keys(p, work);
@@ -213,10 +214,11 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     return CAIRN_OK;
 }
 
-static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes) {
+static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough) {
     crn_arena scratch;
     crn_arena_init(&scratch, &layout->arena.allocator);
     placing p = {.lifetimes = lifetimes, .count = layout->count, .best = UINT64_MAX};
+    p.enough = enough;
     CRN_TAKE(&layout->arena, layout->offsets, layout->count);
     p.best_offsets = layout->offsets;
     cairn_status status = find_peak(&p, &scratch);
@@ -229,6 +231,12 @@ static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes) 
 
 cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                  uint32_t count, cairn_layout **out, cairn_error *err) {
+    return crn_layout_within(allocator, lifetimes, count, 0, out, err);
+}
+
+cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
+                               uint32_t count, uint64_t enough, cairn_layout **out,
+                               cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
     crn_arena arena;
@@ -240,7 +248,7 @@ cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_l
     }
     layout->arena = arena;
     layout->count = count;
-    if (fill(layout, lifetimes) != CAIRN_OK) {
+    if (fill(layout, lifetimes, enough) != CAIRN_OK) {
         cairn_layout_destroy(layout);
         return crn_fail_memory(err);
     }

@@ -18,7 +18,7 @@
  * branch segment, and never needed: breaking a branch segment costs nothing. The tree is unique
  * because the tree of three-connected components is. */
 #include "solve/division.h"
-#include "solve/triconnected.h"
+#include "solve/split_graph.h"
 
 #include <stdlib.h>
 
@@ -220,16 +220,6 @@ static void sum_costs(const crn_acg *problem, crn_division *tree) {
 
 /* ---- All together ---- */
 
-static cairn_status split_with_reference(builder *b) {
-    const cairn_dag *dag = b->problem->dag;
-    crn_graph_edge *edges;
-    CRN_TAKE(b->arena, edges, (size_t)dag->edge_count + 1);
-    for (uint32_t e = 0; e < dag->edge_count; e++)
-        edges[e] = (crn_graph_edge){dag->edges[e].from, dag->edges[e].to};
-    edges[dag->edge_count] = (crn_graph_edge){dag->target, dag->source};
-    return crn_split_graph(b->arena, dag->vertex_count, edges, dag->edge_count + 1, &b->split);
-}
-
 static cairn_status build_single_edge(crn_arena *arena, const crn_acg *problem, crn_division *out) {
     CRN_TAKE(arena, out->nodes, 1);
     CRN_TAKE(arena, out->vertices, 1);
@@ -247,7 +237,7 @@ cairn_status crn_division_build(crn_arena *arena, const crn_acg *problem, crn_di
     *out = (crn_division){0};
     if (n == 2)
         return build_single_edge(arena, problem, out);
-    CRN_TRY(split_with_reference(&b));
+    CRN_TRY(crn_split_graph(arena, problem, &b.split));
     CRN_TAKE(arena, b.leader, b.split.component_count);
     merge_components(&b);
     CRN_TRY(list_edges(&b));

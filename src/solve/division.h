@@ -33,7 +33,7 @@ typedef struct crn_division {
 } crn_division;
 
 /* Build the tree, which is unique, in `arena`. The graph must have at least two vertices.
- * O(n log n + m). */
+ * O((n + m) log n). */
 CAIRN_MUST cairn_status crn_division_build(crn_arena *arena, const crn_acg *problem,
                                            crn_division *out);
 

@@ -26,7 +26,8 @@ typedef struct measuring {
     uint32_t *epoch_of; /* per tensor: the run of make_backward() that has it available */
     bool *keepable;     /* per tensor: kept from the forward run if the backward needs it */
     uint32_t epoch;
-    bool *wanted_op;                         /* per op, while collecting what to run again */
+    bool recomputes; /* whether what running pieces again takes is wanted too */
+    bool *wanted_op; /* per op, while collecting what to run again */
     uint32_t *first_backward, *backward_ops; /* backward ops by piece */
     cairn_id *constant;                      /* inputs and labels that stay */
     uint32_t constant_count;
@@ -380,18 +381,11 @@ static uint32_t prune_ways(crn_backward *backs, crn_piece_way *ways, uint32_t co
     return left;
 }
 
-/* All that is read; then less and less of it; then products only. */
-static cairn_status find_ways(measuring *m, crn_network_chain *network, uint32_t piece,
-                              crn_piece *out) {
-    crn_backward *backs;
-    crn_piece_way *ways;
+/* Less and less of what is read; then products only. */
+static cairn_status other_ways(measuring *m, uint32_t piece, crn_backward *backs,
+                               crn_piece_way *ways, uint32_t *count) {
     reading *readings;
-    uint32_t count = 0, given_up = 0, total = 0;
-    CRN_TAKE(m->arena, backs, MOST_WAYS + 2);
-    CRN_TAKE(m->arena, ways, MOST_WAYS + 2);
-    mark_keepable(m, piece, MARK_ALL);
-    CRN_TRY(add_way(m, piece, backs, ways, &count));
-    mark_keepable(m, piece, MARK_NONE);
+    uint32_t given_up = 0, total = 0;
     for (uint32_t i = 0; i < backs[0].kept_count; i++)
         m->keepable[backs[0].kept[i]] = true;
     CRN_TRY(rank_readings(m, piece, &backs[0], &readings, &total));
@@ -399,28 +393,52 @@ static cairn_status find_ways(measuring *m, crn_network_chain *network, uint32_t
         uint32_t target = total <= MOST_WAYS ? k : (uint32_t)((uint64_t)total * k / MOST_WAYS);
         for (; given_up < target; given_up++)
             m->keepable[readings[given_up].tensor] = false;
-        CRN_TRY(add_way(m, piece, backs, ways, &count));
+        CRN_TRY(add_way(m, piece, backs, ways, count));
     }
     mark_keepable(m, piece, MARK_PRODUCTS);
+    CRN_TRY(add_way(m, piece, backs, ways, count));
+    mark_keepable(m, piece, MARK_NONE);
+    return CAIRN_OK;
+}
+
+/* All that is read comes first. */
+static cairn_status find_ways(measuring *m, crn_network_chain *network, uint32_t piece,
+                              crn_piece *out) {
+    crn_backward *backs;
+    crn_piece_way *ways;
+    uint32_t count = 0;
+    CRN_TAKE(m->arena, backs, MOST_WAYS + 2);
+    CRN_TAKE(m->arena, ways, MOST_WAYS + 2);
+    mark_keepable(m, piece, MARK_ALL);
     CRN_TRY(add_way(m, piece, backs, ways, &count));
     mark_keepable(m, piece, MARK_NONE);
+    if (m->recomputes)
+        CRN_TRY(other_ways(m, piece, backs, ways, &count));
     network->ways[piece] = backs;
     out->ways = ways;
     out->way_count = prune_ways(backs, ways, count);
     return CAIRN_OK;
 }
 
-static cairn_status measure_piece(measuring *m, crn_network_chain *network, uint32_t piece,
+/* What running the piece again takes. */
+static cairn_status measure_again(measuring *m, crn_network_chain *network, uint32_t piece,
                                   crn_piece *out) {
     crn_part_cost cost;
-    ends incoming = {0};
     CRN_TRY(measure_discard(m, piece, out));
-    CRN_TRY(find_ways(m, network, piece, out));
     CRN_TRY(make_backward(m, piece, &network->again[piece]));
     CRN_TRY(measure_backward(m, piece, &network->again[piece], &cost));
     /* The leaf's run and backward are one part: its peak is all in the backward's. */
     out->again = (crn_piece_way){.backward_peak = above(cost.peak, base_bytes(m, piece)),
                                  .backward_time = cost.time};
+    return CAIRN_OK;
+}
+
+static cairn_status measure_piece(measuring *m, crn_network_chain *network, uint32_t piece,
+                                  crn_piece *out) {
+    ends incoming = {0};
+    CRN_TRY(find_ways(m, network, piece, out));
+    if (m->recomputes)
+        CRN_TRY(measure_again(m, network, piece, out));
     out->input_bytes = piece > 0 ? bytes_of(m, m->view->cuts[piece]) : 0;
     /* The gradient at the cut that the piece starts from is what the piece before it is handed. */
     if (piece > 0)
@@ -463,10 +481,11 @@ static cairn_status find_constants(measuring *m) {
     return CAIRN_OK;
 }
 
-cairn_status crn_network_chain_build(const crn_problem *problem, const cairn_chain_view *view,
-                                     crn_network_chain *out) {
+static cairn_status build(const crn_problem *problem, const cairn_chain_view *view, bool recomputes,
+                          crn_network_chain *out) {
     measuring m = {.problem = problem, .view = view, .arena = problem->scratch};
     m.graph = problem->graph;
+    m.recomputes = recomputes;
     CRN_TAKE(m.arena, m.epoch_of, cairn_graph_tensor_count(m.graph));
     CRN_TAKE(m.arena, m.keepable, cairn_graph_tensor_count(m.graph));
     CRN_TAKE(m.arena, m.wanted_op, cairn_graph_op_count(m.graph));
@@ -482,6 +501,16 @@ cairn_status crn_network_chain_build(const crn_problem *problem, const cairn_cha
     out->chain = (crn_piece_chain){pieces, view->piece_count, 0};
     out->always = m.constant_bytes;
     return CAIRN_OK;
+}
+
+cairn_status crn_network_chain_build(const crn_problem *problem, const cairn_chain_view *view,
+                                     crn_network_chain *out) {
+    return build(problem, view, true, out);
+}
+
+cairn_status crn_network_chain_keep(const crn_problem *problem, const cairn_chain_view *view,
+                                    crn_network_chain *out) {
+    return build(problem, view, false, out);
 }
 
 /* ---- Expanding a schedule ---- */

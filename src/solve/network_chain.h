@@ -29,6 +29,11 @@ CAIRN_MUST cairn_status crn_network_chain_build(const crn_problem *problem,
                                                 const cairn_chain_view *view,
                                                 crn_network_chain *out);
 
+/* Measure only the way of keeping all that is read; nothing can be expanded from that. */
+CAIRN_MUST cairn_status crn_network_chain_keep(const crn_problem *problem,
+                                               const cairn_chain_view *view,
+                                               crn_network_chain *out);
+
 /* The run list of a schedule of the whole chain. */
 CAIRN_MUST cairn_status crn_network_chain_expand(const crn_network_chain *network,
                                                  const crn_piece_nodes *nodes,

@@ -7,7 +7,7 @@
  * A solver's own claim is never believed: the peak in a plan's header is the simulator's. */
 #include "solve/solver.h"
 
-#define MOST_ROUNDS 8
+#include "layout/crn_layout.h"
 
 static const cairn_solver solvers[] = {
 #define X(identifier, name, goal, budgeted, summary) {name, summary, goal, budgeted},
@@ -25,31 +25,33 @@ const cairn_solver *cairn_solver_list(uint32_t index) {
     return index < CRN_LENGTH(solvers) ? &solvers[index] : NULL;
 }
 
-/* One plan, judged: its live peak and its arena. */
+/* One plan, judged. */
 typedef struct judged {
     cairn_plan *plan;
-    uint64_t peak, arena;
-    uint32_t peak_step;
+    crn_judgement is;
 } judged;
 
-static cairn_status judge(const crn_problem *problem, judged *out) {
+cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
     cairn_layout *layout = NULL;
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     cairn_status status =
-        cairn_simulate(problem->graph, problem->costs, out->plan, &options, &sim, problem->err);
+        cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
     uint32_t count = 0;
     const cairn_lifetime *lifetimes = NULL;
     if (status == CAIRN_OK) {
         lifetimes = cairn_sim_lifetimes(sim, &count);
-        status = cairn_layout_create(&allocator, lifetimes, count, &layout, problem->err);
+        status =
+            crn_layout_within(&allocator, lifetimes, count, problem->limit, &layout, problem->err);
     }
     if (status == CAIRN_OK) {
-        out->peak = cairn_sim_result(sim)->peak_bytes;
-        out->peak_step = cairn_sim_result(sim)->peak_step;
-        out->arena = cairn_layout_arena_bytes(layout);
+        const cairn_sim_summary *summary = cairn_sim_result(sim);
+        *out = (crn_judgement){.peak = summary->peak_bytes,
+                               .arena = cairn_layout_arena_bytes(layout),
+                               .peak_step = summary->peak_step,
+                               .time = summary->time_ns};
     }
     cairn_layout_destroy(layout);
     cairn_sim_destroy(sim);
@@ -62,41 +64,51 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, judge
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget,
                       &out->plan, problem->err));
-    return judge(problem, out);
+    return crn_judge(problem, out->plan, &out->is);
 }
 
 static cairn_status refuse(const crn_problem *problem, const judged *best, const char *name,
                            uint64_t budget) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(best->plan, &count);
-    /* The peak is a run's, or the moment before the first. */
-    const cairn_step *step = &steps[best->peak_step];
-    const char *op = step->kind == CAIRN_RUN ? cairn_graph_op(problem->graph, step->id)->name
-                                             : cairn_graph_tensor(problem->graph, step->id)->name;
+    /* The peak is a run's, or that of a moment before a run: then the run is what it is for. */
+    uint32_t peak = best->is.peak_step;
+    while (peak + 1 < count && steps[peak].kind != CAIRN_RUN)
+        peak++;
+    const char *op = steps[peak].kind == CAIRN_RUN
+                         ? cairn_graph_op(problem->graph, steps[peak].id)->name
+                         : cairn_graph_tensor(problem->graph, steps[peak].id)->name;
     cairn_status status = crn_fail_at(
         problem->err, CAIRN_INFEASIBLE, op,
         "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest budget that would do is "
         "%llu bytes, set by op \"%s\"",
         name, cairn_graph_name(problem->graph), (unsigned long long)budget,
-        (unsigned long long)best->arena, op);
+        (unsigned long long)best->is.arena, op);
     if (problem->err != NULL)
-        problem->err->smallest_budget = best->arena;
+        problem->err->smallest_budget = best->is.arena;
     return status;
+}
+
+/* The excess, and more of it from round to round: a layout can stay as large as it was. */
+uint64_t crn_less_after(uint32_t round, uint64_t excess) {
+    uint64_t less;
+    return crn_mul_u64(excess, round + 1, &less) ? less : excess;
 }
 
 /* Ask again with less while the arena overshoots the budget. */
 static cairn_status solve_within(crn_problem *problem, uint32_t which, judged *out) {
     uint64_t budget = problem->budget;
-    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+    for (uint32_t round = 0; round < CRN_MOST_ROUNDS; round++) {
         cairn_plan_destroy(out->plan);
         *out = (judged){0};
         CRN_TRY(solve_once(problem, which, out));
-        if (out->arena <= budget)
+        if (out->is.arena <= budget)
             return CAIRN_OK;
-        if (out->peak > problem->budget || out->arena - budget >= problem->budget)
+        uint64_t less = crn_less_after(round, out->is.arena - budget);
+        if (out->is.peak > problem->budget || less >= problem->budget)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
-        problem->budget -= out->arena - budget;
+        problem->budget -= less;
     }
     return refuse(problem, out, solvers[which].name, budget);
 }
@@ -122,6 +134,7 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
     problem.budget =
         options == NULL || options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes;
+    problem.limit = problem.budget == UINT64_MAX ? 0 : problem.budget;
     if (options != NULL) {
         problem.machine = options->machine;
         problem.seed = options->seed;
@@ -136,7 +149,7 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     }
     cairn_plan_header header = *cairn_plan_get_header(best.plan);
     crn_copy_string(header.algorithm, sizeof header.algorithm, name);
-    header.predicted_peak_bytes = best.peak;
+    header.predicted_peak_bytes = best.is.peak;
     cairn_plan_set_header(best.plan, &header);
     *out = best.plan;
     return CAIRN_OK;

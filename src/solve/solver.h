@@ -14,11 +14,27 @@ typedef struct crn_problem {
     const cairn_costs *costs;
     const cairn_machine *machine; /* or NULL */
     uint64_t budget;              /* UINT64_MAX: none */
+    uint64_t limit;               /* of the arena, from which rounds take off the budget; 0: none */
     uint64_t seed;
     cairn_cost_model cost_model;
     crn_arena *scratch;
     cairn_error *err;
 } crn_problem;
+
+/* What the simulator and the layout say of a plan. */
+typedef struct crn_judgement {
+    uint64_t peak, arena;
+    uint32_t peak_step;
+    int64_t time;
+} crn_judgement;
+
+CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan,
+                                  crn_judgement *out);
+
+/* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this
+ * being the answer to round `round` (from 0) of at most CRN_MOST_ROUNDS. */
+#define CRN_MOST_ROUNDS 8
+uint64_t crn_less_after(uint32_t round, uint64_t excess);
 
 #define X(identifier, name, goal, budgeted, summary)                                               \
     CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \

@@ -47,8 +47,10 @@ static bool makes(const cairn_graph *graph, crn_decision d, cairn_id t) {
 }
 
 static bool reads(const cairn_graph *graph, crn_decision d, cairn_id t) {
+    if (d.kind != CRN_RUN)
+        return false;
     const cairn_op *op = cairn_graph_op(graph, d.id);
-    for (uint32_t i = 0; i < op->input_count && d.kind == CRN_RUN; i++)
+    for (uint32_t i = 0; i < op->input_count; i++)
         if (op->inputs[i] == t)
             return true;
     return false;

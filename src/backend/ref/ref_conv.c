@@ -48,13 +48,13 @@ static void scatter_row(float *large, const float *small, float weight, int64_t 
             large[i * stride] += weight * small[i];
 }
 
-static float dot_row(const float *small, const float *large, int64_t count, int64_t stride) {
+static void dot_row(float lane[CRN_REF_LANES], const float *small, const float *large,
+                    int64_t count, int64_t stride) {
     if (stride == 1)
-        return crn_ref_dot(small, large, (size_t)count);
-    float sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += small[i] * large[i * stride];
-    return sum;
+        crn_ref_dot_lanes(lane, small, large, (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++)
+            lane[i % CRN_REF_LANES] += small[i] * large[i * stride];
 }
 
 /* ---- Which pixels meet ---- */
@@ -75,7 +75,7 @@ static span meet(const window *at, int axis, int64_t tap, int64_t small_length, 
     return (span){first, end, offset};
 }
 
-/* The rows that meet through tap (kh, kw): `rows` of them, each of `count` pixels, from these
+/* The rows that meet through tap kh * KW + kw: `rows` of them, each of `count` pixels, from these
  * places in the planes. */
 typedef struct meeting {
     int64_t rows, count;
@@ -83,9 +83,9 @@ typedef struct meeting {
     int64_t small_step, large_step; /* from one row to the next */
 } meeting;
 
-static meeting meet_tap(const window *at, int64_t kh, int64_t kw) {
-    span y = meet(at, 0, kh, at->small_height, at->height);
-    span x = meet(at, 1, kw, at->small_width, at->width);
+static meeting meet_tap(const window *at, int64_t tap) {
+    span y = meet(at, 0, tap / at->kernel[1], at->small_height, at->height);
+    span x = meet(at, 1, tap % at->kernel[1], at->small_width, at->width);
     return (meeting){
         .rows = x.end > x.first ? y.end - y.first : 0,
         .count = x.end - x.first,
@@ -102,7 +102,7 @@ static void fill(float *to, int64_t count, float value) {
         to[i] = value;
 }
 
-/* ---- The three loops ---- */
+/* ---- The three loops: tap by tap, and within a tap over the channels that meet ---- */
 
 /* One plane of the small image: n, o = index. */
 static void gather_plane(void *context, uint32_t index) {
@@ -111,18 +111,17 @@ static void gather_plane(void *context, uint32_t index) {
     int64_t inside = at->channels / at->groups;              /* channels of a group */
     int64_t first = o / (at->filters / at->groups) * inside; /* of this filter's group */
     int64_t plane = at->height * at->width, taps = at->kernel[0] * at->kernel[1];
+    const float *large = at->from + (n * at->channels + first) * plane;
+    const float *weight = at->weight + o * inside * taps;
     float *small = at->to + index * (at->small_height * at->small_width);
     fill(small, at->small_height * at->small_width, at->bias != NULL ? at->bias[o] : 0);
-    for (int64_t c = 0; c < inside; c++) {
-        const float *large = at->from + (n * at->channels + first + c) * plane;
-        const float *weight = at->weight + (o * inside + c) * taps;
-        for (int64_t tap = 0; tap < taps; tap++) {
-            meeting m = meet_tap(at, tap / at->kernel[1], tap % at->kernel[1]);
+    for (int64_t tap = 0; tap < taps; tap++) {
+        meeting m = meet_tap(at, tap);
+        for (int64_t c = 0; c < inside; c++)
             for (int64_t row = 0; row < m.rows; row++)
                 gather_row(small + m.small + row * m.small_step,
-                           large + m.large + row * m.large_step, weight[tap], m.count,
-                           at->stride[1]);
-        }
+                           large + c * plane + m.large + row * m.large_step, weight[c * taps + tap],
+                           m.count, at->stride[1]);
     }
 }
 
@@ -133,41 +132,45 @@ static void scatter_plane(void *context, uint32_t index) {
     int64_t inside = at->channels / at->groups, filters = at->filters / at->groups;
     int64_t first = c / inside * filters; /* the first filter of this channel's group */
     int64_t plane = at->small_height * at->small_width, taps = at->kernel[0] * at->kernel[1];
+    const float *small = at->from + (n * at->filters + first) * plane;
+    const float *weight = at->weight + (first * inside + c % inside) * taps;
     float *large = at->to + index * (at->height * at->width);
     fill(large, at->height * at->width, at->bias != NULL ? at->bias[c] : 0);
-    for (int64_t o = first; o < first + filters; o++) {
-        const float *small = at->from + (n * at->filters + o) * plane;
-        const float *weight = at->weight + (o * inside + c % inside) * taps;
-        for (int64_t tap = 0; tap < taps; tap++) {
-            meeting m = meet_tap(at, tap / at->kernel[1], tap % at->kernel[1]);
+    for (int64_t tap = 0; tap < taps; tap++) {
+        meeting m = meet_tap(at, tap);
+        for (int64_t o = 0; o < filters; o++)
             for (int64_t row = 0; row < m.rows; row++)
                 scatter_row(large + m.large + row * m.large_step,
-                            small + m.small + row * m.small_step, weight[tap], m.count,
-                            at->stride[1]);
-        }
+                            small + o * plane + m.small + row * m.small_step,
+                            weight[o * inside * taps + tap], m.count, at->stride[1]);
     }
 }
 
-/* The weights of one filter and channel, [KH, KW]: o, c = index. */
-static void weigh_taps(void *context, uint32_t index) {
-    const window *at = context;
-    int64_t inside = at->channels / at->groups;
-    int64_t o = index / inside, c = o / (at->filters / at->groups) * inside + index % inside;
-    int64_t taps = at->kernel[0] * at->kernel[1];
+/* The sum over the images and rows of filter o and channel c. */
+static float weigh_tap(const window *at, const meeting *m, int64_t o, int64_t c) {
     int64_t large_plane = at->height * at->width;
     int64_t small_plane = at->small_height * at->small_width;
-    float *weight = at->to + index * taps;
-    fill(weight, taps, 0);
+    float lane[CRN_REF_LANES] = {0};
     for (int64_t n = 0; n < at->batch; n++) {
-        const float *large = at->from + (n * at->channels + c) * large_plane;
-        const float *small = at->other + (n * at->filters + o) * small_plane;
-        for (int64_t tap = 0; tap < taps; tap++) {
-            meeting m = meet_tap(at, tap / at->kernel[1], tap % at->kernel[1]);
-            for (int64_t row = 0; row < m.rows; row++)
-                weight[tap] +=
-                    dot_row(small + m.small + row * m.small_step,
-                            large + m.large + row * m.large_step, m.count, at->stride[1]);
-        }
+        const float *large = at->from + (n * at->channels + c) * large_plane + m->large;
+        const float *small = at->other + (n * at->filters + o) * small_plane + m->small;
+        for (int64_t row = 0; row < m->rows; row++)
+            dot_row(lane, small + row * m->small_step, large + row * m->large_step, m->count,
+                    at->stride[1]);
+    }
+    return CRN_REF_LANE_TOTAL(lane);
+}
+
+/* The weights of one filter, [C/groups, KH, KW]. */
+static void weigh_filter(void *context, uint32_t o) {
+    const window *at = context;
+    int64_t inside = at->channels / at->groups, taps = at->kernel[0] * at->kernel[1];
+    int64_t first = o / (at->filters / at->groups) * inside;
+    float *weight = at->to + o * inside * taps;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        meeting m = meet_tap(at, tap);
+        for (int64_t c = 0; c < inside; c++)
+            weight[c * taps + tap] = weigh_tap(at, &m, o, first + c);
     }
 }
 
@@ -180,8 +183,7 @@ static void scatter(const crn_call *call, window *at) {
 }
 
 static void weigh(const crn_call *call, window *at) {
-    crn_pool_for(call->threads, (uint32_t)(at->filters * (at->channels / at->groups)), weigh_taps,
-                 at);
+    crn_pool_for(call->threads, (uint32_t)at->filters, weigh_filter, at);
 }
 
 /* ---- The gradient of a bias: the sum over its channel ---- */

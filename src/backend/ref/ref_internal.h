@@ -62,15 +62,21 @@ static inline size_t crn_ref_elements(const cairn_tensor *tensor) {
 #define CRN_REF_LANE_TOTAL(lane)                                                                   \
     (((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7])))
 
-/* sum of a[i] * b[i] */
-static inline float crn_ref_dot(const float *a, const float *b, size_t count) {
-    float lane[CRN_REF_LANES] = {0};
+/* lanes += a[i] * b[i] */
+static inline void crn_ref_dot_lanes(float lane[CRN_REF_LANES], const float *a, const float *b,
+                                     size_t count) {
     size_t i = 0;
     for (; i + CRN_REF_LANES <= count; i += CRN_REF_LANES)
         for (size_t l = 0; l < CRN_REF_LANES; l++)
             lane[l] += a[i + l] * b[i + l];
     for (size_t l = 0; i + l < count; l++)
         lane[l] += a[i + l] * b[i + l];
+}
+
+/* sum of a[i] * b[i] */
+static inline float crn_ref_dot(const float *a, const float *b, size_t count) {
+    float lane[CRN_REF_LANES] = {0};
+    crn_ref_dot_lanes(lane, a, b, count);
     return CRN_REF_LANE_TOTAL(lane);
 }
 

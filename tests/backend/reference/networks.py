@@ -15,6 +15,19 @@ def leaf(array, gradient=True):
     return torch.tensor(np.asarray(array), dtype=torch.float64, requires_grad=gradient)
 
 
+class TooNear(Exception):
+    """A ReLU's input came so near to its kink that rounding decides."""
+
+
+def relu(x):
+    if x.requires_grad and float(x.detach().abs().min()) < relu.margin:
+        raise TooNear
+    return F.relu(x)
+
+
+relu.margin = 0
+
+
 class Layers:
     def __init__(self, divisor):
         self.divisor = divisor
@@ -61,14 +74,14 @@ def alexnet(net, x, classes):
         (64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False),
         (256, 3, 1, 1, False), (256, 3, 1, 1, True)]:
         x = net.conv(f"features.{at}", x, net.width(channels), kernel, stride, pad, bias=True)
-        x = F.relu(x)
+        x = relu(x)
         at += 2
         if pool:
             x = F.max_pool2d(x, 3, 2)
             at += 1
     x = F.adaptive_avg_pool2d(x, 6).flatten(1)
-    x = F.relu(net.linear("classifier.1", x, net.width(4096)))
-    x = F.relu(net.linear("classifier.4", x, net.width(4096)))
+    x = relu(net.linear("classifier.1", x, net.width(4096)))
+    x = relu(net.linear("classifier.4", x, net.width(4096)))
     return net.linear("classifier.6", x, classes)
 
 
@@ -79,11 +92,11 @@ def vgg11(net, x, classes):
             x = F.max_pool2d(x, 2, 2)
             at += 1
         else:
-            x = F.relu(net.conv(f"features.{at}", x, net.width(channels), 3, 1, 1, bias=True))
+            x = relu(net.conv(f"features.{at}", x, net.width(channels), 3, 1, 1, bias=True))
             at += 2
     x = F.adaptive_avg_pool2d(x, 7).flatten(1)
-    x = F.relu(net.linear("classifier.0", x, net.width(4096)))
-    x = F.relu(net.linear("classifier.3", x, net.width(4096)))
+    x = relu(net.linear("classifier.0", x, net.width(4096)))
+    x = relu(net.linear("classifier.3", x, net.width(4096)))
     return net.linear("classifier.6", x, classes)
 
 
@@ -91,7 +104,7 @@ def vgg11(net, x, classes):
 
 
 def resnet_frame(net, x, classes, block, blocks):
-    x = F.relu(net.norm("bn1", net.conv("conv1", x, net.width(64), 7, 2, 3)))
+    x = relu(net.norm("bn1", net.conv("conv1", x, net.width(64), 7, 2, 3)))
     x = F.max_pool2d(x, 3, 2, 1)
     for stage, count in enumerate(blocks):
         for i in range(count):
@@ -107,16 +120,16 @@ def shortcut(net, name, x, channels, stride):
 
 
 def basic(net, name, x, width, stride):
-    y = F.relu(net.norm(f"{name}.bn1", net.conv(f"{name}.conv1", x, width, 3, stride, 1)))
+    y = relu(net.norm(f"{name}.bn1", net.conv(f"{name}.conv1", x, width, 3, stride, 1)))
     y = net.norm(f"{name}.bn2", net.conv(f"{name}.conv2", y, width, 3, 1, 1))
-    return F.relu(y + shortcut(net, name, x, width, stride))
+    return relu(y + shortcut(net, name, x, width, stride))
 
 
 def bottleneck(net, name, x, width, stride):
-    y = F.relu(net.norm(f"{name}.bn1", net.conv(f"{name}.conv1", x, width, 1)))
-    y = F.relu(net.norm(f"{name}.bn2", net.conv(f"{name}.conv2", y, width, 3, stride, 1)))
+    y = relu(net.norm(f"{name}.bn1", net.conv(f"{name}.conv1", x, width, 1)))
+    y = relu(net.norm(f"{name}.bn2", net.conv(f"{name}.conv2", y, width, 3, stride, 1)))
     y = net.norm(f"{name}.bn3", net.conv(f"{name}.conv3", y, 4 * width, 1))
-    return F.relu(y + shortcut(net, name, x, 4 * width, stride))
+    return relu(y + shortcut(net, name, x, 4 * width, stride))
 
 
 def resnet18(net, x, classes):
@@ -132,9 +145,9 @@ def resnet50(net, x, classes):
 
 def densenet121(net, x, classes):
     def norm_relu_conv(norm, conv, x, channels, kernel, pad):
-        return net.conv(conv, F.relu(net.norm(norm, x)), channels, kernel, 1, pad)
+        return net.conv(conv, relu(net.norm(norm, x)), channels, kernel, 1, pad)
 
-    x = F.relu(net.norm("features.norm0", net.conv("features.conv0", x, net.width(64), 7, 2, 3)))
+    x = relu(net.norm("features.norm0", net.conv("features.conv0", x, net.width(64), 7, 2, 3)))
     x = F.max_pool2d(x, 3, 2, 1)
     for block, layers in enumerate([6, 12, 24, 16], 1):
         for layer in range(1, layers + 1):
@@ -146,7 +159,7 @@ def densenet121(net, x, classes):
             name = f"features.transition{block}"
             x = norm_relu_conv(f"{name}.norm", f"{name}.conv", x, x.shape[1] // 2, 1, 0)
             x = F.avg_pool2d(x, 2, 2)
-    x = F.relu(net.norm("features.norm5", x))
+    x = relu(net.norm("features.norm5", x))
     return net.linear("classifier", x.mean((2, 3)), classes)
 
 
@@ -156,7 +169,7 @@ def densenet121(net, x, classes):
 def inception_v3(net, x, classes):
     def conv(name, x, channels, kernel, stride=1, pad=0):
         x = net.conv(f"{name}.conv", x, net.width(channels), kernel, stride, pad)
-        return F.relu(net.norm(f"{name}.bn", x, 1e-3))
+        return relu(net.norm(f"{name}.bn", x, 1e-3))
 
     def pooled(name, x, channels):
         return conv(f"{name}.branch_pool", F.avg_pool2d(x, 3, 1, 1), channels, 1)
@@ -245,12 +258,12 @@ DARTS = {
 
 def depthwise(net, n, first, x, kernel, stride, dilation=1):
     c, pad = x.shape[1], dilation * (kernel - 1) // 2
-    x = net.conv(f"{n}.op.{first + 1}", F.relu(x), c, kernel, stride, pad, dilation, groups=c)
+    x = net.conv(f"{n}.op.{first + 1}", relu(x), c, kernel, stride, pad, dilation, groups=c)
     return net.norm(f"{n}.op.{first + 3}", net.conv(f"{n}.op.{first + 2}", x, c, 1))
 
 
 def factorised_reduction(net, n, x, channels):
-    x = F.relu(x)
+    x = relu(x)
     odd = x[:, :, 1:, 1:]
     halves = [net.conv(f"{n}.conv_1", x, channels // 2, 1, 2), net.conv(f"{n}.conv_2", odd, channels // 2, 1, 2)]
     return net.norm(f"{n}.bn", torch.cat(halves, 1))
@@ -264,7 +277,7 @@ def cell_op(net, n, kind, x, stride):
         return depthwise(net, n, 0, x, 3, stride, 2)
     if kind == "conv7":
         c = x.shape[1]
-        x = net.conv(f"{n}.op.1", F.relu(x), c, (1, 7), (1, stride), (0, 3))
+        x = net.conv(f"{n}.op.1", relu(x), c, (1, 7), (1, stride), (0, 3))
         return net.norm(f"{n}.op.3", net.conv(f"{n}.op.2", x, c, (7, 1), (stride, 1), (3, 0)))
     if kind == "avg":
         return F.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
@@ -284,7 +297,7 @@ def search_frame(net, x, classes, genotype):
 
         def adapt(number, x):
             p = f"{n}.preprocess{number}"
-            return net.norm(f"{p}.op.2", net.conv(f"{p}.op.1", F.relu(x), channels, 1))
+            return net.norm(f"{p}.op.2", net.conv(f"{p}.op.1", relu(x), channels, 1))
 
         first = factorised_reduction(net, f"{n}.preprocess0", older, channels) if halved else adapt(0, older)
         states = [first, adapt(1, newer)]
@@ -317,7 +330,7 @@ def unet(net, x, classes):
     def double_conv(n, x, channels):
         for conv, norm in [(0, 1), (3, 4)]:
             x = net.conv(f"{n}.double_conv.{conv}", x, net.width(channels), 3, 1, 1)
-            x = F.relu(net.norm(f"{n}.double_conv.{norm}", x))
+            x = relu(net.norm(f"{n}.double_conv.{norm}", x))
         return x
 
     skips = [double_conv("inc", x, 64)]

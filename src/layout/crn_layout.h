@@ -1,0 +1,13 @@
+/* crn_layout.h: a layout that need not be the best. */
+#ifndef CRN_LAYOUT_H
+#define CRN_LAYOUT_H
+
+#include "cairn/layout.h"
+
+/* As cairn_layout_create(), but the search ends once the arena is within `enough`. What that finds,
+ * the whole search finds too, or better. */
+CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
+                                          const cairn_lifetime *lifetimes, uint32_t count,
+                                          uint64_t enough, cairn_layout **out, cairn_error *err);
+
+#endif
