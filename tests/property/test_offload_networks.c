@@ -155,15 +155,17 @@ static void check_budget(const network *net, const crn_trips *trips, uint64_t bu
         CHECK(times[a] < 0 || (times[BEST] >= 0 && times[BEST] <= times[a]));
 }
 
-/* One algorithm after the other, from network to network, and the search on top: all of them on all
- * would take a minute. */
+/* One algorithm after the other, from network to network, and the search on every second: all of
+ * them on all would take a minute. */
 static void check_two(const network *net, const crn_trips *trips, uint64_t budget, uint32_t which) {
     int64_t bound = crn_trips_bound(trips, budget);
     int64_t other = check_plan(net, algorithms[which % BEST], budget, bound);
-    int64_t best = check_plan(net, algorithms[BEST], budget, bound);
-    CHECK(other < 0 || (best >= 0 && best <= other));
-    CHECK(best >= 0);
-    CHECK(check_plan(net, algorithms[which % ALGORITHMS], trips->floor / 2, 0) < 0);
+    CHECK(other >= 0);
+    if (which % 2 == 0) {
+        int64_t best = check_plan(net, algorithms[BEST], budget, bound);
+        CHECK(best >= 0 && best <= other);
+    }
+    CHECK(check_plan(net, algorithms[which % BEST], trips->floor / 2, 0) < 0);
 }
 
 static void check_network(const char *name, const char *machine, uint32_t which) {
@@ -464,7 +466,7 @@ static void fill_random(crn_rng *rng, uint64_t *to, uint32_t count, uint64_t low
 static void test_random_chains(void) {
     crn_rng rng = {11};
     tally count = {0};
-    for (uint32_t round = 0; round < 60; round++) {
+    for (uint32_t round = 0; round < 40; round++) {
         uint64_t x[MOST_LAYERS + 1], y[MOST_LAYERS + 1], ef[MOST_LAYERS], eb[MOST_LAYERS],
             uf[MOST_LAYERS], ub[MOST_LAYERS];
         uint32_t n = 3 + (uint32_t)crn_rng_below(&rng, 10);
@@ -484,7 +486,7 @@ static void test_random_chains(void) {
     }
     printf("random chains: %u, greedy as a list %u, greedy equal %u, best equal %u\n", count.cases,
            count.listed, count.greedy_equal, count.best_equal);
-    CHECK(count.cases == 60);
+    CHECK(count.cases == 40);
     CHECK(count.listed == count.cases && count.greedy_equal == count.cases);
     CHECK(count.best_equal >= count.cases * 9 / 10);
 }
