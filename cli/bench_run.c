@@ -139,18 +139,29 @@ static cairn_status run_algorithm(trial *t, const char *name, cairn_error *err) 
     return status;
 }
 
-/* A budget as a share of what `none` needs; `*least` where even the best plan needs more. */
-static cairn_status run_budget(trial *t, uint32_t percent, bool *least, cairn_error *err) {
+/* The best plan of all algorithms, or of the one that is named. */
+static cairn_status solve_within(trial *t, const char *algorithm, uint64_t budget,
+                                 cairn_plan **plan, cairn_error *err) {
+    cli_choice choice;
+    if (algorithm == NULL)
+        return cli_solve_best(&t->model, budget, 1, plan, &choice, err);
+    return cli_solve(&t->model, algorithm, budget, 1, plan, err);
+}
+
+/* A budget as a share of what `none` needs; `*least` where that is not enough, and the smallest
+ * that is was taken instead. */
+static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent, bool *least,
+                               cairn_error *err) {
     char words[16];
     cairn_plan *plan;
     uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
     snprintf(words, sizeof words, "%u%%", percent);
-    cairn_status status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
+    cairn_status status = solve_within(t, algorithm, budget, &plan, err);
     if (status == CAIRN_INFEASIBLE) {
         *least = true;
         budget = err->smallest_budget;
         snprintf(words, sizeof words, "least");
-        status = cli_solve_best(&t->model, budget, 1, &plan, &(cli_choice){0}, err);
+        status = solve_within(t, algorithm, budget, &plan, err);
     }
     if (status == CAIRN_OK)
         status = run_plan(t, plan, words, budget, err);
@@ -167,6 +178,7 @@ static bool has_row(const cairn_solver *solver) {
 
 static cairn_status run_network(trial *t, cairn_error *err) {
     static const uint32_t percents[] = {75, 50, 30};
+    static const char *const offloading[] = {"vdnn", "offload-best"};
     const cairn_solver *solver;
     cairn_status status = run_algorithm(t, "none", err);
     for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
@@ -174,8 +186,10 @@ static cairn_status run_network(trial *t, cairn_error *err) {
             status = run_algorithm(t, solver->name, err);
     bool least = false;
     for (size_t i = 0; i < 3 && !least && status == CAIRN_OK; i++)
-        status = run_budget(t, percents[i], &least, err);
-    return status;
+        status = run_budget(t, NULL, percents[i], &least, err);
+    for (size_t i = 0; i < 2 && status == CAIRN_OK; i++)
+        status = run_budget(t, offloading[i], 50, &least, err);
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* offloading does not apply */
 }
 
 static void print_head(const trial *t) {
