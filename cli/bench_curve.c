@@ -1,6 +1,7 @@
 /* bench_curve.c: how long the whole curve of `precise` takes, the answer for every budget: exact to
  * the byte, or with step functions of at most 512 points and the bracket that this leaves. */
 #include "bench.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,23 +18,6 @@ static const struct {
     {"resnet152", 32, true},    {"inception_v3", 32, true}, {"densenet121", 32, true},
     {"densenet161", 32, false}, {"densenet169", 32, false}, {"densenet201", 32, false},
 };
-
-static cairn_status open_network(const char *name, uint32_t batch, cairn_graph **graph,
-                                 cairn_costs **costs, cairn_error *err) {
-    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_machine machine;
-    cairn_graph *forward = NULL;
-    options.batch = batch;
-    cairn_status status = cairn_zoo_build(NULL, name, &options, &forward, err);
-    if (status == CAIRN_OK)
-        status = cairn_graph_differentiate(forward, NULL, graph, err);
-    if (status == CAIRN_OK)
-        status = cairn_machine_find("v100", &machine, err);
-    if (status == CAIRN_OK)
-        status = cairn_costs_analytic(*graph, &machine, costs, err);
-    cairn_graph_destroy(forward);
-    return status;
-}
 
 /* The widest gap between a point and its bound, in percent. */
 static double bracket(const cairn_budget_curve *curve) {
@@ -78,16 +62,13 @@ int cli_bench_curve(const cli_args *args) {
         printf("%-13s %7s %9s %-8s %10s   bracket\n", "network", "pieces", "points", "", "time");
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         cairn_error err = {0};
-        cairn_graph *graph = NULL;
-        cairn_costs *costs = NULL;
-        cairn_status status =
-            open_network(networks[i].name, networks[i].batch, &graph, &costs, &err);
+        cli_model net;
+        cairn_status status = cli_model_network(networks[i].name, networks[i].batch, 0, &net, &err);
         if (status == CAIRN_OK && networks[i].exact)
-            status = bench_one(args, networks[i].name, graph, costs, 0, &err);
+            status = bench_one(args, networks[i].name, net.graph, net.costs, 0, &err);
         if (status == CAIRN_OK)
-            status = bench_one(args, networks[i].name, graph, costs, THINNED, &err);
-        cairn_costs_destroy(costs);
-        cairn_graph_destroy(graph);
+            status = bench_one(args, networks[i].name, net.graph, net.costs, THINNED, &err);
+        cli_model_close(&net);
         if (status != CAIRN_OK)
             return cli_fail(status, &err);
     }

@@ -3,6 +3,7 @@
  * fractional optimum, and images per second. Costs are those of the V100 description. Layers are
  * single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
 #include "bench.h"
+#include "model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,25 +58,11 @@ typedef struct bench {
 
 static cairn_status open_view(const bench *b, const bench_case *c, cairn_offload_view **out,
                               cairn_error *err) {
-    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_machine machine;
-    cairn_graph *forward = NULL, *graph = NULL;
-    cairn_costs *costs = NULL;
-    options.batch = c->batch;
-    options.input[0] = 3;
-    options.input[1] = options.input[2] = c->size;
-    cairn_status status = cairn_zoo_build(NULL, c->network, &options, &forward, err);
+    cli_model net;
+    cairn_status status = cli_model_network(c->network, c->batch, c->size, &net, err);
     if (status == CAIRN_OK)
-        status = cairn_graph_differentiate(forward, NULL, &graph, err);
-    if (status == CAIRN_OK)
-        status = cairn_machine_find("v100", &machine, err);
-    if (status == CAIRN_OK)
-        status = cairn_costs_analytic(graph, &machine, &costs, err);
-    if (status == CAIRN_OK)
-        status = cairn_offload_view_create(graph, costs, &machine, b->layers, out, err);
-    cairn_costs_destroy(costs);
-    cairn_graph_destroy(graph);
-    cairn_graph_destroy(forward);
+        status = cairn_offload_view_create(net.graph, net.costs, &net.machine, b->layers, out, err);
+    cli_model_close(&net);
     return status;
 }
 

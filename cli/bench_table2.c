@@ -2,6 +2,7 @@
  * stationary part, for regular training and for each checkpoint search, beside the paper's own
  * columns. */
 #include "bench.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,32 +10,8 @@
 static const char *const algorithms[] = {"none", "random", "chen", "feng", "pieces"};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
-typedef struct network {
-    cairn_graph *graph;
-    cairn_costs *costs;
-} network;
-
-static cairn_status open_network(const cli_paper_row *row, network *out, cairn_error *err) {
-    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    options.batch = row->batch;
-    options.input[0] = 3;
-    options.input[1] = options.input[2] = row->size;
-    cairn_machine machine;
-    cairn_graph *forward = NULL;
-    *out = (network){NULL, NULL};
-    cairn_status status = cairn_zoo_build(NULL, row->network, &options, &forward, err);
-    if (status == CAIRN_OK)
-        status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
-    if (status == CAIRN_OK)
-        status = cairn_machine_find("v100", &machine, err);
-    if (status == CAIRN_OK)
-        status = cairn_costs_analytic(out->graph, &machine, &out->costs, err);
-    cairn_graph_destroy(forward);
-    return status;
-}
-
 /* The simulated peak and time of one algorithm; a peak of 0: it does not apply. */
-static cairn_status measure(const network *net, const char *algorithm, uint64_t *peak,
+static cairn_status measure(const cli_model *net, const char *algorithm, uint64_t *peak,
                             int64_t *time, cairn_error *err) {
     cairn_plan *plan = NULL;
     cairn_sim *sim = NULL;
@@ -110,15 +87,14 @@ int cli_bench_table2(const cli_args *args) {
                "", "network", "batch", "none", "random", "chen", "feng", "pieces", "cut", "cut",
                "time", "reg.", "rand.", "chen", "ours", "cut");
     for (uint32_t i = 0; (row = cli_paper_table2(i)) != NULL; i++) {
-        network net;
+        cli_model net;
         cairn_error err = {0};
         uint64_t peaks[ALGORITHMS];
         int64_t times[ALGORITHMS];
-        cairn_status status = open_network(row, &net, &err);
+        cairn_status status = cli_model_network(row->network, row->batch, row->size, &net, &err);
         for (size_t a = 0; a < ALGORITHMS && status == CAIRN_OK; a++)
             status = measure(&net, algorithms[a], &peaks[a], &times[a], &err);
-        cairn_costs_destroy(net.costs);
-        cairn_graph_destroy(net.graph);
+        cli_model_close(&net);
         if (status != CAIRN_OK)
             return cli_fail(status, &err);
         if (json)

@@ -1,6 +1,7 @@
 /* bench_thesis.c: the figures of paper 003: what memory buys on uniform chains (4.1), what buckets
  * of memory cost (4.2), and how far the batch can grow (4.3). */
 #include "bench.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,34 +88,7 @@ int cli_bench_uniform(const cli_args *args) {
     return draw(args, "uniform chains: memory against time", "budget, tensors", "steps", lines, 5);
 }
 
-/* ---- Networks for 4.2 and 4.3 ---- */
-
-typedef struct network {
-    cairn_graph *graph;
-    cairn_costs *costs;
-    cairn_machine machine;
-} network;
-
-static void close_network(network *net) {
-    cairn_costs_destroy(net->costs);
-    cairn_graph_destroy(net->graph);
-}
-
-static cairn_status open_network(const char *name, uint32_t batch, network *out, cairn_error *err) {
-    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_graph *forward = NULL;
-    options.batch = batch;
-    *out = (network){0};
-    cairn_status status = cairn_zoo_build(NULL, name, &options, &forward, err);
-    if (status == CAIRN_OK)
-        status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
-    if (status == CAIRN_OK)
-        status = cairn_machine_find("v100", &out->machine, err);
-    if (status == CAIRN_OK)
-        status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, err);
-    cairn_graph_destroy(forward);
-    return status;
-}
+/* ---- Plans for 4.2 and 4.3 ---- */
 
 /* Peak and time of an algorithm's plan, made with `believed` costs and judged by the real ones. */
 typedef struct outcome {
@@ -122,8 +96,9 @@ typedef struct outcome {
     int64_t time, solve_ns;
 } outcome;
 
-static cairn_status try_plan(const network *net, const cairn_costs *believed, const char *algorithm,
-                             uint64_t budget, outcome *out, cairn_error *err) {
+static cairn_status try_plan(const cli_model *net, const cairn_costs *believed,
+                             const char *algorithm, uint64_t budget, outcome *out,
+                             cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_plan *plan = NULL;
     cairn_sim *sim = NULL;
@@ -146,7 +121,7 @@ static cairn_status try_plan(const network *net, const cairn_costs *believed, co
 /* ---- Figure 4.2: buckets ---- */
 
 /* Costs in which every size is rounded up to whole buckets. */
-static cairn_status bucketed(const network *net, uint64_t bucket, cairn_costs **out,
+static cairn_status bucketed(const cli_model *net, uint64_t bucket, cairn_costs **out,
                              cairn_error *err) {
     cairn_status status = cairn_costs_analytic(net->graph, &net->machine, out, err);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph) && status == CAIRN_OK; t++) {
@@ -177,7 +152,7 @@ static void print_bucket(const cli_args *args, uint64_t bucket, cairn_status sta
         printf("%12s\n", "nothing fits");
 }
 
-static int bench_buckets(const cli_args *args, network *net) {
+static int bench_buckets(const cli_args *args, cli_model *net) {
     static const uint64_t buckets[] = {1,        1u << 16,  1u << 18, 1u << 20,
                                        5u << 20, 10u << 20, 25u << 20};
     static line lines[1];
@@ -211,11 +186,11 @@ static int bench_buckets(const cli_args *args, network *net) {
 }
 
 int cli_bench_buckets(const cli_args *args) {
-    network net;
+    cli_model net;
     cairn_error err = {0};
-    cairn_status status = open_network("densenet121", 32, &net, &err);
+    cairn_status status = cli_model_network("densenet121", 32, 0, &net, &err);
     int code = status == CAIRN_OK ? bench_buckets(args, &net) : cli_fail(status, &err);
-    close_network(&net);
+    cli_model_close(&net);
     return code;
 }
 
@@ -247,8 +222,8 @@ static void print_batch(const cli_args *args, uint32_t batch, const cairn_status
 /* One batch; `*fits` false when even the best plan does not. */
 static cairn_status try_batch(const cli_args *args, uint32_t batch, line *lines, bool *fits,
                               cairn_error *err) {
-    network net;
-    cairn_status status = open_network("resnet50", batch, &net, err), results[2];
+    cli_model net;
+    cairn_status status = cli_model_network("resnet50", batch, 0, &net, err), results[2];
     outcome o[2];
     *fits = false;
     if (status == CAIRN_OK) {
@@ -264,7 +239,7 @@ static cairn_status try_batch(const cli_args *args, uint32_t batch, line *lines,
         if (results[1] != CAIRN_OK && results[1] != CAIRN_INFEASIBLE)
             status = results[1];
     }
-    close_network(&net);
+    cli_model_close(&net);
     return status;
 }
 

@@ -182,17 +182,32 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
                                                  "uniform-memory or uniform");
 }
 
+/* The graph of a training step with analytic costs, as the header and the machine say. */
+static cairn_status load_model(const char *name, const char *machine, cli_model *out,
+                               cairn_error *err) {
+    snprintf(out->header.model, sizeof out->header.model, "%s", name);
+    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, err)
+                                       : read_file(name, &out->header, &out->graph, err);
+    if (status == CAIRN_OK)
+        status = complete(&out->graph, err);
+    if (status == CAIRN_OK)
+        status = find_machine(machine, &out->machine, err);
+    if (status == CAIRN_OK)
+        status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, err);
+    return status;
+}
+
+cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, cli_model *out,
+                               cairn_error *err) {
+    *out = (cli_model){0};
+    out->header.batch = batch;
+    out->header.input[1] = out->header.input[2] = size;
+    return load_model(name, "v100", out, err);
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
-    snprintf(out->header.model, sizeof out->header.model, "%s", name);
-    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, &err)
-                                       : read_file(name, &out->header, &out->graph, &err);
-    if (status == CAIRN_OK)
-        status = complete(&out->graph, &err);
-    if (status == CAIRN_OK)
-        status = find_machine(cli_value(args, "machine"), &out->machine, &err);
-    if (status == CAIRN_OK)
-        status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, &err);
+    cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
         status = merge_costs(cli_value(args, "costs"), out, &err);
     if (status == CAIRN_OK)

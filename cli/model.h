@@ -31,6 +31,11 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out);
 /* The model that a plan's header names, where the command line has none. */
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out);
 
+/* A network of the zoo on the V100, for benches; images of `size` by `size`, 0: its default. To be
+ * closed whatever is returned. */
+CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
+                                          cli_model *out, cairn_error *err);
+
 void cli_model_close(cli_model *model);
 
 /* Put the model's description into a plan's header. */
