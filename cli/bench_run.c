@@ -178,7 +178,7 @@ static bool has_row(const cairn_solver *solver) {
 
 static cairn_status run_network(trial *t, cairn_error *err) {
     static const uint32_t percents[] = {75, 50, 30};
-    static const char *const offloading[] = {"vdnn", "offload-best"};
+    static const char *const within_half[] = {"precise", "offload-best"};
     const cairn_solver *solver;
     cairn_status status = run_algorithm(t, "none", err);
     for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
@@ -188,8 +188,8 @@ static cairn_status run_network(trial *t, cairn_error *err) {
     for (size_t i = 0; i < 3 && !least && status == CAIRN_OK; i++)
         status = run_budget(t, NULL, percents[i], &least, err);
     for (size_t i = 0; i < 2 && status == CAIRN_OK; i++)
-        status = run_budget(t, offloading[i], 50, &least, err);
-    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* offloading does not apply */
+        status = run_budget(t, within_half[i], 50, &least, err);
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* it does not apply */
 }
 
 static void print_head(const trial *t) {
