@@ -92,7 +92,7 @@ static cairn_status refuse(const crn_problem *problem, const judged *best, const
 /* The excess, and more of it from round to round: a layout can stay as large as it was. */
 uint64_t crn_less_after(uint32_t round, uint64_t excess) {
     uint64_t less;
-    return crn_mul_u64(excess, round + 2, &less) ? less / 2 : excess;
+    return crn_mul_u64(excess, CRN_MAX(round + 1, 2), &less) ? less / 2 : excess;
 }
 
 /* Ask again with less while the arena overshoots the budget. */
