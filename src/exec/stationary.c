@@ -65,8 +65,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
 /* The last of a parameter's sums holds its gradient. */
 static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    return tensor->role == CAIRN_GRADIENT && tensor->stationary &&
-           !cairn_graph_is_summed(graph, t);
+    return tensor->role == CAIRN_GRADIENT && tensor->stationary && !cairn_graph_is_summed(graph, t);
 }
 
 typedef struct named {
