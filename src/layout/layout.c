@@ -6,19 +6,21 @@
  *            +--------------- step
  *
  * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
- * first gives a stack without a gap in most plans; where it does not, other orders are tried, and
- * then orders near the best one, in which what sticks out above the live peak is placed earlier.
- * The number of rounds depends on the number of lifetimes only, so the result is the same
- * everywhere. O(rounds * n^2), with a small constant: the placed ones are kept in the order of
- * their offsets, so one pass over them that tests for a common step finds the lowest gap. */
+ * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
+ * comes a search: fix the size of the arena a little above the live peak, and let what does not fit
+ * go before one that it is live with, again and again, until all fit or the work is used up; then
+ * the same with a little more. The work depends on the number of lifetimes only, so the result is
+ * the same everywhere. O(n^2) for a round, with a small constant: the test of two lifetimes is two
+ * comparisons. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 100000000u /* pairs tested in the search */
-#define FEW 2000u             /* up to so many lifetimes every order is tried for an exact fit */
+#define WORK_LIMIT 20000000u /* pairs tested in a search for one size of the arena */
+#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
+#define MANY 5000u           /* more lifetimes than that are placed without a search */
 
 struct cairn_layout {
     crn_arena arena;
@@ -168,25 +170,50 @@ static void place_all(placing *p) {
     memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
 }
 
-/* A neighbour of the best order: something that sticks out above the live peak, or anything, moves
- * to an earlier place. */
-static void perturb(placing *p, crn_rng *rng) {
-    memcpy(p->order, p->best_order, p->count * sizeof *p->order);
-    uint32_t from = (uint32_t)crn_rng_below(rng, p->count);
-    for (uint32_t tries = 0; tries < p->count && crn_rng_below(rng, 4) > 0; tries++) {
-        uint32_t i = p->order[from];
-        if (p->best_offsets[i] + p->lifetimes[i].bytes > p->peak)
-            break;
-        from = (from + 1) % p->count;
-    }
-    uint32_t to = (uint32_t)crn_rng_below(rng, (uint64_t)from + 1), moved = p->order[from];
-    memmove(p->order + to + 1, p->order + to, (from - to) * sizeof *p->order);
-    p->order[to] = moved;
-}
-
 /* Close enough to stop searching: within a thousandth of the live peak. */
 static bool good_enough(const placing *p) {
     return p->best <= p->enough || p->best - p->peak <= p->peak / 1000;
+}
+
+/* The place in the order of something that is live with what stands at place k: one of those before
+ * it, drawn at random; k where there is none. */
+static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
+    const cairn_lifetime *life = &p->lifetimes[p->order[k]];
+    uint32_t rivals = 0, drawn = k;
+    for (uint32_t r = 0; r < k; r++) {
+        const cairn_lifetime *other = &p->lifetimes[p->order[r]];
+        if (other->first > life->last || other->last < life->first)
+            continue;
+        if (crn_rng_below(rng, ++rivals) == 0)
+            drawn = r;
+    }
+    return drawn;
+}
+
+/* Aim at an arena of `target` bytes: what does not fit goes before one of its rivals, whatever that
+ * does to others, and placing begins anew. A round ends at the first that does not fit, so it is
+ * short. */
+static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
+    memcpy(p->order, p->best_order, p->count * sizeof *p->order);
+    for (uint64_t done = 0; done < work && p->best > target;) {
+        uint32_t k = 0;
+        for (; k < p->count; k++) {
+            const cairn_lifetime *life = &p->lifetimes[p->order[k]];
+            uint64_t offset = lowest_offset(p->stack, k, life);
+            if (offset + life->bytes > target)
+                break;
+            p->offsets[p->order[k]] = offset;
+            put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
+        }
+        done += (uint64_t)(k + 1) * (k + 1) / 2 + 100;
+        if (k == p->count) {
+            place_all(p);
+            return;
+        }
+        uint32_t to = draw_rival(p, k, rng), moved = p->order[k];
+        memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
+        p->order[to] = moved;
+    }
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -206,11 +233,11 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         if (p->count > FEW && good_enough(p))
             break;
     }
-    uint64_t rounds = WORK_LIMIT / ((uint64_t)p->count * CRN_MAX(p->count, 100) + 1);
-    for (uint64_t round = 0; round < rounds && !good_enough(p); round++) {
-        perturb(p, &rng);
-        place_all(p);
-    }
+    /* Aim high first, then lower the sights. */
+    if (p->count <= MANY && !good_enough(p))
+        aim(p, p->peak, WORK_LIMIT, &rng);
+    for (uint64_t share = 1000; share >= 12 && p->count <= MANY && !good_enough(p); share /= 2)
+        aim(p, p->peak + p->peak / share, WORK_LIMIT, &rng);
     return CAIRN_OK;
 }
 
