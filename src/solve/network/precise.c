@@ -10,8 +10,13 @@
  * the budget is taken; the smallest of all, if none does. */
 #include "solve/network/network_chain.h"
 
-#define MOST_POINTS 512u /* of one step function; see piece_chain.h */
+#define MOST_POINTS 512u /* of one step function; see piece_chain.h. Fewer on long chains: */
+#define MOST_WORK 65536u /* points times pieces */
 #define MOST_TRIES 64u   /* schedules measured with a uniform cost model */
+
+static uint32_t most_points(const crn_piece_chain *chain) {
+    return CRN_MAX(CRN_MIN(MOST_POINTS, MOST_WORK / chain->count), 32);
+}
 
 /* ---- Precise costs ---- */
 
@@ -20,7 +25,7 @@ static cairn_status solve_precisely(const crn_problem *problem, const crn_networ
     crn_piece_nodes nodes = {0};
     crn_piece_table *table;
     uint64_t memory = problem->budget > network->always ? problem->budget - network->always : 0;
-    crn_piece_options options = {.memory = memory, .max_points = MOST_POINTS};
+    crn_piece_options options = {.memory = memory, .max_points = most_points(&network->chain)};
     CRN_TRY(crn_piece_solve(&network->chain, &options, problem->scratch, &table));
     uint64_t least = crn_piece_least_memory(table);
     if (memory < least) {
@@ -120,7 +125,7 @@ static cairn_status solve_uniformly(const crn_problem *problem, const crn_networ
     crn_piece_table *table;
     crn_part_cost best = {UINT64_MAX, 0, INT64_MAX};
     CRN_TRY(make_uniform(problem, network, &chain));
-    crn_piece_options options = {.memory = UINT64_MAX, .max_points = MOST_POINTS};
+    crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points(&chain)};
     CRN_TRY(crn_piece_solve(&chain, &options, problem->scratch, &table));
     crn_curve curve = crn_piece_curve(table);
     uint32_t stride = curve.count / MOST_TRIES + 1;
