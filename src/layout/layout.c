@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #define WORK_LIMIT 20000000u /* pairs tested in a search for one size of the arena */
+#define ROUNDS 500u          /* whole ones, at most */
 #define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
 #define MANY 5000u           /* more lifetimes than that are placed without a search */
 
@@ -234,10 +235,11 @@ static cairn_status place(placing *p, crn_arena *scratch) {
             break;
     }
     /* Aim high first, then lower the sights. */
+    uint64_t effort = CRN_MIN(WORK_LIMIT, ROUNDS * ((uint64_t)p->count * p->count / 2 + 100));
     if (p->count <= MANY && !good_enough(p))
-        aim(p, p->peak, WORK_LIMIT, &rng);
+        aim(p, p->peak, effort, &rng);
     for (uint64_t share = 1000; share >= 12 && p->count <= MANY && !good_enough(p); share /= 2)
-        aim(p, p->peak + p->peak / share, WORK_LIMIT, &rng);
+        aim(p, p->peak + p->peak / share, effort, &rng);
     return CAIRN_OK;
 }
 
