@@ -34,7 +34,8 @@ show "$folder/free"
 cat <<'WORDS'
 
 Now the same with half of that memory: some tensors are thrown away and computed again when the
-backward pass asks for them.
+backward pass asks for them, or parked in another pool that stands for the memory of a host and
+brought back in time, whichever makes the shorter step.
 
 WORDS
 # shellcheck disable=SC2086
