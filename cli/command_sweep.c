@@ -9,6 +9,9 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
+#define MOST_OVERHEAD                                                                              \
+    100.0 /* percent; what takes longer is in the table but not in the picture                     \
+           */
 
 typedef struct point {
     uint64_t budget; /* 0: none was given */
@@ -172,27 +175,35 @@ static int write_csv(const sweep *s, const char *path) {
 
 static int write_svg(const sweep *s, const char *path) {
     static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
+    static char names[MOST_CURVES][42]; /* as much as the legend has room for */
     cairn_curve curves[MOST_CURVES];
+    bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
+        uint32_t drawn = 0;
         for (uint32_t i = 0; i < c->count; i++) {
-            x[k][i] = percent_of((double)c->points[i].arena, (double)s->none_arena);
-            y[k][i] = percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time);
+            double longer = (double)(c->points[i].time - s->none_time);
+            double overhead = percent_of(longer, (double)s->none_time);
+            if (overhead > MOST_OVERHEAD) {
+                left_out = true;
+                continue;
+            }
+            x[k][drawn] = percent_of((double)c->points[i].arena, (double)s->none_arena);
+            y[k][drawn++] = overhead;
         }
-        curves[k] = (cairn_curve){c->solver->name, x[k], y[k], c->count, c->solver->budgeted};
+        snprintf(names[k], sizeof names[k], "%s", c->solver->name);
+        if (c->floor > 0)
+            snprintf(names[k], sizeof names[k], "%s: least %.1f%%, %s", c->solver->name,
+                     percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
+        curves[k] = (cairn_curve){names[k], x[k], y[k], drawn, c->solver->budgeted};
     }
-    char title[320];
-    int used = snprintf(title, sizeof title, "%.60s: memory against time",
-                        cairn_graph_name(s->model->graph));
-    for (uint32_t k = 0; k < s->count && used > 0 && (size_t)used < sizeof title; k++)
-        if (s->curves[k].floor > 0)
-            used += snprintf(title + used, sizeof title - (size_t)used,
-                             "; %s needs %.1f%% for %.80s", s->curves[k].solver->name,
-                             percent_of((double)s->curves[k].floor, (double)s->none_arena),
-                             s->curves[k].floor_op);
+    char title[128];
+    snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;
     cairn_status status = cairn_plot_svg(NULL, title, "memory, % of plain training",
-                                         "overhead in time, %", curves, s->count, &text);
+                                         left_out ? "overhead in time, % (above 100 left out)"
+                                                  : "overhead in time, %",
+                                         curves, s->count, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 

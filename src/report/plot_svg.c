@@ -2,7 +2,7 @@
 #include "base/crn_base.h"
 #include "cairn/report.h"
 
-#define WIDTH 900
+#define WIDTH 940
 #define HEIGHT 520
 #define LEFT 80
 #define TOP 50
@@ -11,7 +11,8 @@
 #define FONT "font-family=\"Helvetica, Arial, sans-serif\""
 
 static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd",
-                                     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"};
+                                     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
+                                     "#000000", "#aec7e8", "#98df8a"};
 
 typedef struct frame {
     double x_top, y_top; /* at the right and the upper edge */
