@@ -12,7 +12,8 @@ typedef struct rig {
     const crn_backend *backend;
     const cairn_graph *graph;
     crn_device *device;
-    void **place; /* per tensor */
+    void **place; /* per tensor, stored as the backend wants it */
+    crn_storage *storage;
     void *workspace;
     uint64_t seed, step;
     bool training, again;
@@ -28,12 +29,18 @@ static inline void *rig_block(uint64_t bytes) {
 }
 
 static inline uint64_t rig_bytes(const rig *r, cairn_id tensor) {
-    return cairn_graph_tensor(r->graph, tensor)->bytes;
+    return r->storage[tensor].bytes;
 }
 
-static inline const crn_kernel *rig_kernel(const rig *r, const cairn_op *op) {
+static inline crn_site rig_site(const rig *r, cairn_id op) {
+    return (crn_site){r->graph, cairn_graph_op(r->graph, op), r->storage,
+                      crn_pool_threads(r->backend->threads(r->device))};
+}
+
+static inline const crn_kernel *rig_kernel(const rig *r, cairn_id op) {
     const crn_kernel *kernel;
-    return crn_backend_choices(r->backend, r->graph, op, &kernel, 1) > 0 ? kernel : NULL;
+    crn_site site = rig_site(r, op);
+    return crn_backend_choices(r->backend, &site, &kernel, 1) > 0 ? kernel : NULL;
 }
 
 /* The graph is borrowed. */
@@ -45,6 +52,8 @@ static inline void rig_open(rig *r, const cairn_graph *graph, const char *backen
     CHECK_OK(r->backend->open(&options, &r->device, &err), &err);
     uint32_t tensors = cairn_graph_tensor_count(graph);
     r->place = calloc(tensors, sizeof *r->place);
+    r->storage = calloc(tensors, sizeof *r->storage);
+    CHECK(crn_backend_store(r->backend, graph, r->storage) == CAIRN_OK);
     for (cairn_id t = 0; t < tensors; t++)
         if (cairn_graph_storage(graph, t) == t)
             r->place[t] = rig_block(rig_bytes(r, t));
@@ -52,9 +61,10 @@ static inline void rig_open(rig *r, const cairn_graph *graph, const char *backen
         r->place[t] = r->place[cairn_graph_storage(graph, t)];
     uint64_t most = 0;
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
-        const crn_kernel *kernel = rig_kernel(r, cairn_graph_op(graph, o));
-        if (kernel != NULL && kernel->workspace != NULL)
-            most = CRN_MAX(most, kernel->workspace(graph, cairn_graph_op(graph, o), threads));
+        const crn_kernel *kernel = rig_kernel(r, o);
+        crn_site site = rig_site(r, o);
+        if (kernel != NULL)
+            most = CRN_MAX(most, crn_kernel_workspace(kernel, &site));
     }
     r->workspace = rig_block(most);
 }
@@ -64,6 +74,7 @@ static inline void rig_close(rig *r) {
         if (cairn_graph_storage(r->graph, t) == t)
             free(r->place[t]);
     free(r->place);
+    free(r->storage);
     free(r->workspace);
     r->backend->close(r->device);
 }
@@ -84,6 +95,7 @@ static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **o
     crn_call call = {.graph = r->graph,
                      .op = op,
                      .op_id = id,
+                     .storage = r->storage,
                      .inputs = in,
                      .outputs = out,
                      .params = params,
@@ -93,12 +105,16 @@ static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **o
                      .step = r->step,
                      .again = r->again,
                      .training = r->training};
-    const crn_kernel *kernel = rig_kernel(r, op);
+    const crn_kernel *kernel = rig_kernel(r, id);
     if (kernel == NULL) {
         fprintf(stderr, "no kernel for %s\n", cairn_op_kind_name(op->kind));
         exit(1);
     }
+    cairn_allocator allocator = crn_allocator_or_default(NULL);
+    cairn_error err;
+    CHECK_OK(crn_kernel_prepare(kernel, &call, &allocator, &err), &err);
     kernel->run(&call);
+    crn_kernel_finish(kernel, &call, &allocator);
 }
 
 static inline void rig_run(rig *r, cairn_id id) {
