@@ -17,7 +17,7 @@ if [ ! -e "$environment/complete" ]; then
         echo "skipped: python3 cannot make a virtual environment (Debian: python3-venv)"
         exit 77
     fi
-    if ! "$environment/bin/pip" install -q safetensors numpy >"$folder/log" 2>&1; then
+    if ! "$environment/bin/pip" install -q --retries 0 --timeout 15 safetensors numpy >"$folder/log" 2>&1; then
         tail -n 3 "$folder/log"
         echo "skipped: pip cannot install safetensors and numpy"
         exit 77

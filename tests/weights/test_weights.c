@@ -327,6 +327,51 @@ static void test_old_densenet(void) {
     evaluation_close(&b);
 }
 
+/* Tensors in a file of each network. Those that torchvision has: as its state_dict() has them, of
+ * inception_v3 without the auxiliary head, which has 14 more. */
+static const struct {
+    const char *network;
+    uint32_t tensors;
+} tensor_counts[] = {
+    {"alexnet", 16},
+    {"vgg11", 22},
+    {"vgg13", 26},
+    {"vgg16", 32},
+    {"vgg19", 38},
+    {"resnet18", 122},
+    {"resnet34", 218},
+    {"resnet50", 320},
+    {"resnet101", 626},
+    {"resnet152", 932},
+    {"densenet121", 727},
+    {"densenet161", 967},
+    {"densenet169", 1015},
+    {"densenet201", 1207},
+    {"inception_v3", 566},
+    {"nasnet", 1650},
+    {"amoebanet", 1384},
+    {"darts", 1636},
+    {"rnn", 6},
+    {"lstm", 6},
+    {"unet", 118},
+};
+
+static uint32_t tensors_in_file(void) {
+    cairn_safetensors *file;
+    cairn_error err = {0};
+    uint32_t count;
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    cairn_safetensors_tensors(file, &count);
+    cairn_safetensors_destroy(file);
+    return count;
+}
+
+static void check_tensors_of(const char *network) {
+    for (size_t i = 0; i < sizeof tensor_counts / sizeof *tensor_counts; i++)
+        if (strcmp(tensor_counts[i].network, network) == 0)
+            CHECK_U64(tensors_in_file(), tensor_counts[i].tensors);
+}
+
 /* Every network of the zoo, as narrow as it goes: what is saved loads again. */
 static void test_zoo(void) {
     const cairn_zoo_entry *network;
@@ -339,12 +384,70 @@ static void test_zoo(void) {
         cairn_error err = {0};
         char first[65], second[65];
         CHECK_OK(cairn_weights_save(a.exec, a.graph, path, NULL, &err), &err);
+        check_tensors_of(network->name);
         CHECK_OK(cairn_weights_load(b.exec, b.graph, path, NULL, &err), &err);
         cairn_exec_sha256(a.exec, EVERYTHING, first);
         cairn_exec_sha256(b.exec, EVERYTHING, second);
         CHECK_STRING(second, first);
         evaluation_close(&a);
         evaluation_close(&b);
+    }
+}
+
+/* Names and shapes of torchvision's state_dict(), some of each family: those that tell a numbering
+ * or a nesting apart. */
+static const struct {
+    const char *network, *name;
+    uint32_t shape[5]; /* ended by 0 */
+} known_names[] = {
+    {"alexnet", "features.10.weight", {256, 256, 3, 3}},
+    {"alexnet", "classifier.1.weight", {4096, 9216}},
+    {"alexnet", "classifier.6.bias", {1000}},
+    {"vgg11", "features.18.weight", {512, 512, 3, 3}},
+    {"vgg13", "features.22.bias", {512}},
+    {"vgg16", "features.28.weight", {512, 512, 3, 3}},
+    {"vgg16", "classifier.0.weight", {4096, 25088}},
+    {"vgg19", "features.34.weight", {512, 512, 3, 3}},
+    {"resnet18", "conv1.weight", {64, 3, 7, 7}},
+    {"resnet18", "layer2.0.downsample.1.running_var", {128}},
+    {"resnet34", "layer3.5.bn2.bias", {256}},
+    {"resnet50", "layer1.0.downsample.0.weight", {256, 64, 1, 1}},
+    {"resnet101", "layer3.22.conv3.weight", {1024, 256, 1, 1}},
+    {"resnet152", "layer2.7.conv2.weight", {128, 128, 3, 3}},
+    {"resnet152", "fc.weight", {1000, 2048}},
+    {"densenet121", "features.norm0.running_mean", {64}},
+    {"densenet121", "features.denseblock3.denselayer24.conv2.weight", {32, 128, 3, 3}},
+    {"densenet161", "features.transition1.conv.weight", {192, 384, 1, 1}},
+    {"densenet169", "features.transition3.norm.weight", {1280}},
+    {"densenet201", "features.norm5.weight", {1920}},
+    {"densenet201", "classifier.weight", {1000, 1920}},
+    {"inception_v3", "Conv2d_1a_3x3.conv.weight", {32, 3, 3, 3}},
+    {"inception_v3", "Mixed_5b.branch5x5_2.bn.running_mean", {64}},
+    {"inception_v3", "Mixed_5c.branch_pool.conv.weight", {64, 256, 1, 1}},
+    {"inception_v3", "Mixed_6a.branch3x3dbl_3.conv.weight", {96, 96, 3, 3}},
+    {"inception_v3", "Mixed_6d.branch7x7dbl_2.conv.weight", {160, 160, 7, 1}},
+    {"inception_v3", "Mixed_7a.branch7x7x3_4.conv.weight", {192, 192, 3, 3}},
+    {"inception_v3", "Mixed_7c.branch3x3_2a.conv.weight", {384, 384, 1, 3}},
+    {"inception_v3", "Mixed_7c.branch3x3dbl_3b.conv.weight", {384, 384, 3, 1}},
+    {"inception_v3", "fc.bias", {1000}},
+};
+
+static void test_known_names(void) {
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
+        cairn_graph *graph;
+        cairn_error err = {0};
+        CHECK_OK(cairn_zoo_build(NULL, known_names[i].network, NULL, &graph, &err), &err);
+        cairn_id t = cairn_graph_find_tensor(graph, known_names[i].name);
+        uint32_t rank = 0;
+        while (known_names[i].shape[rank] > 0)
+            rank++;
+        bool there = t != CAIRN_NONE && cairn_graph_tensor(graph, t)->rank == rank;
+        CHECK(there);
+        CHECK(there && memcmp(cairn_graph_tensor(graph, t)->shape, known_names[i].shape,
+                              rank * sizeof(uint32_t)) == 0);
+        if (!there)
+            fprintf(stderr, "  %s: %s\n", known_names[i].network, known_names[i].name);
+        cairn_graph_destroy(graph);
     }
 }
 
@@ -358,6 +461,7 @@ int main(void) {
     test_conversion();
     test_old_densenet();
     test_zoo();
+    test_known_names();
     unlink(path);
     return check_result();
 }
