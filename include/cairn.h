@@ -19,6 +19,7 @@
 #include "cairn/chain.h"
 #include "cairn/cost.h"
 #include "cairn/dag.h"
+#include "cairn/data.h"
 #include "cairn/exec.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
@@ -29,6 +30,7 @@
 #include "cairn/sim.h"
 #include "cairn/solve.h"
 #include "cairn/views.h"
+#include "cairn/weights.h"
 #include "cairn/zoo.h"
 
 #endif
