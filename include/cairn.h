@@ -29,6 +29,7 @@
 #include "cairn/report.h"
 #include "cairn/sim.h"
 #include "cairn/solve.h"
+#include "cairn/train.h"
 #include "cairn/views.h"
 #include "cairn/weights.h"
 #include "cairn/zoo.h"

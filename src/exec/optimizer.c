@@ -134,15 +134,6 @@ static void update_chunk(void *context, uint32_t index) {
         adam(u, value, gradient, slots[0], slots[1], chunk->count);
 }
 
-/* base^n by squaring: the same everywhere, which a library's pow() need not be. */
-static double power(double base, uint64_t n) {
-    double result = 1;
-    for (; n > 0; n >>= 1, base *= base)
-        if (n & 1)
-            result *= base;
-    return result;
-}
-
 void cairn_exec_update_at(cairn_exec *exec, double rate) {
     if (!exec->training)
         return;
@@ -158,8 +149,8 @@ void cairn_exec_update_at(cairn_exec *exec, double rate) {
         .beta1_rest = (float)(1 - o->beta1),
         .beta2 = (float)o->beta2,
         .beta2_rest = (float)(1 - o->beta2),
-        .step_size = (float)(rate / (1 - power(o->beta1, state->updates))),
-        .root_correction = (float)sqrt(1 - power(o->beta2, state->updates)),
+        .step_size = (float)(rate / (1 - crn_power(o->beta1, state->updates))),
+        .root_correction = (float)sqrt(1 - crn_power(o->beta2, state->updates)),
         .epsilon = (float)o->epsilon,
         .mean = (float)state->gathered,
     };
