@@ -8,6 +8,7 @@
 #define CRN_EXEC_INTERNAL_H
 
 #include "backend/backend.h"
+#include "base/rng.h"
 #include "cairn/exec.h"
 #include "exec/occupancy.h"
 
@@ -169,14 +170,5 @@ void crn_check_take(cairn_exec *exec, crn_range range);
 void crn_check_give(cairn_exec *exec, crn_range range);
 /* After the last step: accessible again, so that inputs can be written and results read. */
 void crn_check_end(cairn_exec *exec);
-
-/* ---- random numbers that depend on what they are for alone ---- */
-
-static inline uint64_t crn_mix(uint64_t a, uint64_t b) {
-    uint64_t z = a + 0x9e3779b97f4a7c15u * (b + 1);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 #endif
