@@ -85,13 +85,13 @@ CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_from_bytes(const cairn_alloc
                                                                cairn_error *err);
 CAIRN_API void cairn_safetensors_destroy(cairn_safetensors *file);
 
-/* Its tensors, sorted by name; one by name, or NULL (expected O(1)). */
+/* Its tensors, sorted by name; one by name, or NULL. O(log n). */
 CAIRN_API const cairn_named_tensor *cairn_safetensors_tensors(const cairn_safetensors *file,
                                                               uint32_t *count);
 CAIRN_API const cairn_named_tensor *cairn_safetensors_find(const cairn_safetensors *file,
                                                            const char *name);
 
-/* Its metadata, sorted by key; a value by key, or NULL. */
+/* Its metadata, sorted by key; a value by key, or NULL. O(log n). */
 CAIRN_API const cairn_pair *cairn_safetensors_metadata(const cairn_safetensors *file,
                                                        uint32_t *count);
 CAIRN_API const char *cairn_safetensors_value(const cairn_safetensors *file, const char *key);
