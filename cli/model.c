@@ -71,6 +71,14 @@ static int read_options(const cli_args *args, cairn_plan_header *h) {
     return parse_input(args, h->input) ? CLI_DONE : CLI_USAGE;
 }
 
+int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
+    cairn_plan_header header = {0};
+    int code = read_options(args, &header);
+    memcpy(input, header.input, sizeof header.input);
+    *classes = header.classes;
+    return code;
+}
+
 static bool in_zoo(const char *name) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
@@ -79,8 +87,8 @@ static bool in_zoo(const char *name) {
     return false;
 }
 
-static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_graph **out,
-                              cairn_error *err) {
+static cairn_status build_zoo(const char *name, double smoothing, cairn_plan_header *h,
+                              cairn_graph **out, cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     const cairn_zoo_entry *entry = NULL;
     for (uint32_t i = 0; entry == NULL || strcmp(entry->name, name) != 0; i++)
@@ -94,6 +102,7 @@ static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_grap
     options.batch = h->batch;
     options.classes = h->classes;
     options.steps = h->steps;
+    options.label_smoothing = smoothing;
     memcpy(options.input, h->input, sizeof options.input);
     return cairn_zoo_build(NULL, name, &options, out, err);
 }
@@ -186,8 +195,9 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
-    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, err)
-                                       : read_file(name, &out->header, &out->graph, err);
+    cairn_status status = in_zoo(name)
+                              ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
+                              : read_file(name, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
         status = complete(&out->graph, err);
     if (status == CAIRN_OK)
@@ -207,6 +217,15 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
 
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
+    if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing))
+        return CLI_USAGE;
+    if (out->smoothing > 0 && !in_zoo(name)) {
+        fprintf(stderr,
+                "cairn: the graph of %s says itself how labels are smoothed; leave out "
+                "--label-smoothing\n",
+                name);
+        return CLI_WRONG_INPUT;
+    }
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
         status = merge_costs(cli_value(args, "costs"), out, &err);
@@ -216,12 +235,23 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     return cli_fail(status, &err);
 }
 
-int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out) {
     *out = (cli_model){0};
     int code = read_options(args, &out->header);
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
-    return code != CLI_DONE ? code : open_model(args, name, out);
+    if (code != CLI_DONE)
+        return code;
+    if (out->header.input[0] == 0)
+        memcpy(out->header.input, input, sizeof out->header.input);
+    if (out->header.classes == 0)
+        out->header.classes = classes;
+    return open_model(args, name, out);
+}
+
+int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+    return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0, out);
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {
