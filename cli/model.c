@@ -158,24 +158,30 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
     return status;
 }
 
-static cairn_status merge_costs(const char *path, cli_model *model, cairn_error *err) {
+static cairn_status merge_costs(const char *path, cli_model *model, uint32_t *matched,
+                                cairn_error *err) {
     cairn_text text;
     cairn_status status = cairn_text_load(NULL, path, &text, err);
     if (status != CAIRN_OK)
         return status;
-    uint32_t matched = 0;
     status = cairn_costs_merge_json(model->costs, model->graph, text.data, text.length, path,
-                                    &matched, err);
+                                    matched, err);
     cairn_text_release(&text);
-    if (status == CAIRN_OK && matched == 0) {
-        err->status = CAIRN_EINVAL;
-        snprintf(err->message, sizeof err->message,
-                 "%.200s has costs for none of the model's ops; was it measured for another batch "
-                 "or input?",
-                 path);
-        return CAIRN_EINVAL;
-    }
     return status;
+}
+
+/* A table that has nothing for the model is a mistake. */
+static cairn_status merge_some_costs(const char *path, cli_model *model, cairn_error *err) {
+    uint32_t matched = 0;
+    cairn_status status = merge_costs(path, model, &matched, err);
+    if (status != CAIRN_OK || matched > 0)
+        return status;
+    err->status = CAIRN_EINVAL;
+    snprintf(err->message, sizeof err->message,
+             "%.200s has costs for none of the model's ops; was it measured for another batch or "
+             "input?",
+             path);
+    return CAIRN_EINVAL;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -215,6 +221,25 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
     return load_model(name, "v100", out, err);
 }
 
+cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
+                                  cli_model *out, cairn_error *err) {
+    const char *costs = cli_value(args, "costs");
+    uint32_t matched;
+    *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
+    out->header.batch = batch;
+    if (!in_zoo(like->header.model)) {
+        err->status = CAIRN_EUNKNOWN;
+        snprintf(err->message, sizeof err->message,
+                 "%.200s is no network of the zoo, and a graph file has one batch only",
+                 like->header.model);
+        return CAIRN_EUNKNOWN;
+    }
+    cairn_status status = load_model(like->header.model, cli_value(args, "machine"), out, err);
+    if (status == CAIRN_OK && costs != NULL)
+        status = merge_costs(costs, out, &matched, err);
+    return status;
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
     if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing))
@@ -228,7 +253,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     }
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
-        status = merge_costs(cli_value(args, "costs"), out, &err);
+        status = merge_some_costs(cli_value(args, "costs"), out, &err);
     if (status == CAIRN_OK)
         return CLI_DONE;
     cli_model_close(out);

@@ -34,6 +34,12 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out);
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, cli_model *out);
 
+/* A network of the zoo with another batch than the options say; costs of a file count for the ops
+ * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. To be closed
+ * whatever is returned. */
+CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
+                                             uint32_t batch, cli_model *out, cairn_error *err);
+
 /* What --input and --classes say, 0 where they are absent. Returns an exit code. */
 int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes);
 

@@ -165,11 +165,13 @@ static void print_results(const cli_training *t) {
             printf("  best validation accuracy %.2f%%, after step %llu\n",
                    share(h.scores[i].correct, h.scores[i].predictions),
                    (unsigned long long)h.best_step);
-    uint64_t stationary = cairn_exec_get_figures(cairn_train_exec(t->train)).stationary_bytes;
+    cairn_exec_figures figures = cairn_exec_get_figures(cairn_train_exec(t->train));
     if (t->measured_peak > 0)
-        printf("  measured peak %s, %llu bytes as predicted; with the stationary memory %s\n",
+        printf("  measured peak %s, %llu bytes, %s; with the stationary memory %s\n",
                cli_bytes(t->measured_peak), (unsigned long long)t->measured_peak,
-               cli_bytes(t->measured_peak + stationary));
+               t->measured_peak == figures.predicted_peak_bytes ? "as predicted"
+                                                                : "not as predicted",
+               cli_bytes(t->measured_peak + figures.stationary_bytes));
 }
 
 void cli_train_print_summary(cli_training *t) {

@@ -5,6 +5,7 @@
 #include "train/train_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
@@ -19,30 +20,38 @@ add(cairn_train *train, const char *name, const char *format, ...) {
     va_end(arguments);
 }
 
+/* A real number in as few digits as give it back. */
+static void add_real(cairn_train *train, const char *name, double value) {
+    char shorter[40];
+    snprintf(shorter, sizeof shorter, "%.15g", value);
+    if (strtod(shorter, NULL) == value)
+        add(train, name, "%s", shorter);
+    else
+        add(train, name, "%.17g", value);
+}
+
 static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
     add(train, "optimizer", "%s", cairn_optimizer_name(exec->optimizer));
     if (exec->optimizer == CAIRN_SGD) {
-        add(train, "momentum", "%.9g", (double)exec->momentum);
+        add(train, "momentum", "%.9g", (double)exec->momentum); /* a float */
         add(train, "nesterov", "%s", exec->nesterov ? "yes" : "no");
     } else {
-        add(train, "beta1", "%.17g", exec->beta1);
-        add(train, "beta2", "%.17g", exec->beta2);
-        add(train, "epsilon", "%.17g", exec->epsilon);
+        add_real(train, "beta1", exec->beta1);
+        add_real(train, "beta2", exec->beta2);
+        add_real(train, "epsilon", exec->epsilon);
     }
-    add(train, "weight decay", "%.17g", exec->weight_decay);
+    add_real(train, "weight decay", exec->weight_decay);
 }
 
 static void add_schedule(cairn_train *train) {
     const cairn_schedule *s = &train->options.schedule;
     add(train, "schedule", "%s", cairn_schedule_name(s->kind));
-    add(train, "learning rate", "%.17g", s->rate);
+    add_real(train, "learning rate", s->rate);
     add(train, "warm-up", "%llu", (unsigned long long)s->warmup);
     if (s->kind == CAIRN_SCHEDULE_STEP)
-        add(train, "decay of the rate", "%.17g every %llu", s->factor,
-            (unsigned long long)s->every);
+        add(train, "decay of the rate", "%g every %llu", s->factor, (unsigned long long)s->every);
     if (s->kind == CAIRN_SCHEDULE_COSINE)
-        add(train, "end of the schedule", "%.17g after %llu", s->least,
-            (unsigned long long)s->total);
+        add(train, "end of the schedule", "%g after %llu", s->least, (unsigned long long)s->total);
 }
 
 static void add_data(cairn_train *train) {
@@ -80,7 +89,7 @@ static double smoothing_of(const cairn_graph *graph) {
 
 cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *exec) {
     add(train, "batch", "%u", train->batch);
-    add(train, "label smoothing", "%.17g", smoothing_of(train->graph));
+    add_real(train, "label smoothing", smoothing_of(train->graph));
     CRN_TRY(add_graph(train));
     add(train, "micro-batches", "%u", train->micro_batches);
     add(train, "seed", "%llu", (unsigned long long)exec->seed);
