@@ -67,27 +67,38 @@ static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn
     return status;
 }
 
-/* The largest batch: doubled until it does not fit, then halved in between. `from` is where to
- * begin: what `none` can do, the others as a rule can do too. What fits at b need not fit at b - 1,
- * nor the other way round; what is found fits, and one more does not. */
-static cairn_status find_largest(const fitting *f, uint32_t from, answer *a, cairn_error *err) {
-    uint32_t fits = 0, fails = 0;
-    for (uint32_t batch = from; fails == 0 && fits < LARGEST_BATCH; batch *= 2) {
+/* What is known while one algorithm's largest batch is looked for. */
+typedef struct search {
+    uint32_t fits, fails; /* 0: none yet */
+    uint32_t tries, guesses;
+} search;
+
+/* The batch to try next. Memory grows about as the batch does, so the first that does not fit tells
+ * nearly what will; solvers can take seconds, and halving would ask them ten times. Guesses that
+ * lead nowhere end in halving all the same. */
+static uint32_t next_batch(const fitting *f, const answer *a, uint32_t hint, search *s) {
+    if (s->fails == 0)
+        return s->tries == 0 ? hint : s->tries == 1 ? s->fits + 1 : 2 * s->fits;
+    if (s->guesses++ >= 4 || a->smallest == UINT64_MAX)
+        return s->fits + (s->fails - s->fits) / 2;
+    double room = (double)(f->budget - f->stationary),
+           needed = (double)(a->smallest - f->stationary);
+    uint32_t guess = (uint32_t)((double)s->fails * room / needed);
+    guess = guess > s->fits ? guess : s->fits + 1;
+    return guess < s->fails ? guess : s->fails - 1;
+}
+
+/* The largest batch. What fits at b need not fit at b - 1, nor the other way round; what is found
+ * fits, and one more does not. `hint` is where to begin. */
+static cairn_status find_largest(const fitting *f, uint32_t hint, answer *a, cairn_error *err) {
+    search s = {0};
+    for (; (s.fails == 0 || s.fails > s.fits + 1) && s.fits < LARGEST_BATCH; s.tries++) {
+        uint32_t batch = next_batch(f, a, hint, &s);
         cairn_status status = try_batch(f, batch, a, err);
         if (status == CAIRN_OK)
-            fits = batch;
+            s.fits = batch;
         else if (status == CAIRN_INFEASIBLE)
-            fails = batch;
-        else
-            return status;
-    }
-    while (fails > fits + 1) {
-        uint32_t middle = fits + (fails - fits) / 2;
-        cairn_status status = try_batch(f, middle, a, err);
-        if (status == CAIRN_OK)
-            fits = middle;
-        else if (status == CAIRN_INFEASIBLE)
-            fails = middle;
+            s.fails = batch;
         else
             return status;
     }
@@ -98,7 +109,7 @@ static cairn_status find_largest(const fitting *f, uint32_t from, answer *a, cai
 static cairn_status find_all(fitting *f, cairn_error *err) {
     const char *only = cli_value(f->args, "algorithm");
     const cairn_solver *solver;
-    uint32_t from = 1;
+    uint32_t hint = 1;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && f->count < MOST_ANSWERS; i++) {
         bool none = strcmp(solver->name, "none") == 0;
         if (solver->goal != CAIRN_TRAIN ||
@@ -106,13 +117,12 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name};
-        cairn_status status = find_largest(f, from, a, err);
+        cairn_status status = find_largest(f, hint, a, err);
         if (status == CAIRN_EINVAL && !none)
             continue;
         if (status != CAIRN_OK)
             return status;
-        if (none && a->batch > 0)
-            from = a->batch;
+        hint = a->batch > hint ? a->batch : hint;
         f->count++;
     }
     return CAIRN_OK;
