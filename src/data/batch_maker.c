@@ -9,9 +9,6 @@
 
 #include <math.h>
 
-/* What a random number is for. */
-enum { STREAM_ORDER = 1, STREAM_AUGMENT };
-
 /* ---- Getting ready ---- */
 
 static cairn_status check_options(const crn_batch_maker *m, cairn_error *err) {
@@ -80,7 +77,7 @@ cairn_status crn_batch_maker_init(crn_batch_maker *m, crn_arena *arena, cairn_er
 
 /* Fisher and Yates's shuffle, from the order of the split. */
 static void shuffle(crn_batch_maker *m, uint64_t epoch) {
-    crn_rng rng = {crn_mix(crn_mix(m->options.seed, STREAM_ORDER), epoch)};
+    crn_rng rng = {crn_mix(crn_mix(m->options.seed, CRN_STREAM_ORDER), epoch)};
     for (uint32_t i = 0; i < m->count; i++)
         m->order[i] = i;
     for (uint32_t i = m->count - 1; i > 0; i--) {
@@ -107,7 +104,7 @@ typedef struct change {
 } change;
 
 static change draw_change(const crn_batch_maker *m, uint64_t epoch, uint32_t number) {
-    uint64_t key = crn_mix(crn_mix(m->options.seed, STREAM_AUGMENT), epoch);
+    uint64_t key = crn_mix(crn_mix(m->options.seed, CRN_STREAM_AUGMENT), epoch);
     crn_rng rng = {crn_mix(key, number)};
     uint64_t places = 2 * (uint64_t)m->options.crop + 1;
     change c = {.flip = crn_rng_next(&rng) >> 63 != 0 && m->options.flip};

@@ -8,9 +8,6 @@
 
 #include <stdio.h>
 
-/* What a random number is for. */
-enum { STREAM_SPLIT = 1 };
-
 /* ---- Sources ---- */
 
 typedef struct source {
@@ -133,7 +130,7 @@ static cairn_status hold_out(cairn_data *data) {
     if (data->draw != NULL)
         return CAIRN_OK; /* drawn one by one: the last are as good as any */
     CRN_TAKE(&data->arena, data->order, count);
-    crn_rng rng = {crn_mix(data->options.seed, STREAM_SPLIT)};
+    crn_rng rng = {crn_mix(data->options.seed, CRN_STREAM_SPLIT)};
     uint32_t *train = data->order, *validation = data->order + data->info.train;
     for (uint32_t i = 0; i < count; i++) {
         if (crn_rng_below(&rng, count - i) < held) {

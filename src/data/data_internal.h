@@ -16,6 +16,9 @@
 
 #include <pthread.h>
 
+/* What a random number is for, so that no two uses of a seed see the same ones. */
+enum { CRN_STREAM_SPLIT = 1, CRN_STREAM_SAMPLES, CRN_STREAM_ORDER, CRN_STREAM_AUGMENT };
+
 #define CRN_MOST_SAMPLES ((uint64_t)INT32_MAX)
 
 /* A file and the consecutive samples in it, if it holds samples: sample `first` + i begins at byte

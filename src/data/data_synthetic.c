@@ -1,12 +1,12 @@
 /* data_synthetic.c: a task that can be learnt: which of several small figures stands in the
  * picture?
  *
- *     . # # . . # # .      A figure is 6 x 8 cells, mirrored left to right, so that flipping a
- *     # . # # # # . #      picture does not change its class. It stands anywhere, in any two
- *     . . # . . # . .      colours, light on dark as often as dark on light, under noise.
- *     # # . # # . # #
- *     . # . . . . # .      So the mean picture of a class is flat and much the same for all: no
- *     # . # # # # . #      linear model learns this, and a small convolutional network does.
+ *     # # . . . . # #      A figure is 6 x 8 cells, mirrored left to right, so that flipping a
+ *     . . . # # . . .      picture does not change its class. It stands anywhere, light on dark as
+ *     . . # # # # . .      often as dark on light, in channels of any contrast, under noise.
+ *     # # . . . . # #
+ *     . # # # # # # .      So the mean picture of every class is flat: no linear model learns
+ *     # . . # # . . #      this, and a small convolutional network does.
  *
  * The 24 cells of the left half are words of the extended binary Golay code (Golay, 1949), those of
  * messages below 2^11, among which no two are complements: any two figures, and a figure and any
@@ -29,10 +29,9 @@
 #define DEFAULT_CLASSES 10u
 #define DEFAULT_COUNT 10000u
 
-#define NOISE 48u /* a pixel is off by less than half of it */
-
-/* What a random number is for. */
-enum { STREAM_SAMPLES = 2 };
+#define NOISE 96u /* is added to a pixel, uniform from 0 to below it; of 255 */
+#define LEAST_CONTRAST 32u
+#define MOST_CONTRAST 144u
 
 /* ---- Figures ---- */
 
@@ -49,58 +48,63 @@ static uint32_t golay_word(uint32_t message) {
     return word | (ones & 1) << 23;
 }
 
-/* Whether the figure of a class has ink in a cell. The same word is added to all, so that none is
- * empty, and neighbours in the word are put apart, so that figures differ all over. */
-static bool has_ink(uint32_t class, uint32_t row, uint32_t column) {
-    uint32_t word = golay_word(class) ^ 0x5a3c96u;
-    uint32_t mirrored = CRN_MIN(column, COLUMNS - 1 - column);
-    return word >> (row * HALF + mirrored) * 7 % CELLS & 1;
+/* The cells of the left half that have ink, one bit each. The same word is added to all figures, so
+ * that none is empty, and neighbours in the word are put apart, so that figures differ all over. */
+static uint32_t figure_of(uint32_t class) {
+    uint32_t word = golay_word(class) ^ 0x5a3c96u, cells = 0;
+    for (uint32_t i = 0; i < CELLS; i++)
+        cells |= (word >> i * 7 % CELLS & 1) << i;
+    return cells;
 }
 
 /* ---- A sample ---- */
 
 typedef struct picture {
     uint32_t channels, height, width;
-    uint32_t class;
-    uint32_t cell, top, left; /* where the figure stands, and how large its cells are */
+    uint32_t class, figure;
+    uint32_t cell, top, left; /* how large a cell is, and where the figure stands */
+    bool inverted;            /* dark on light */
 } picture;
 
-static picture place_figure(const cairn_data *data, crn_rng *rng) {
+static picture compose(const cairn_data *data, crn_rng *rng) {
     const uint32_t *shape = data->info.shape;
     picture p = {.channels = shape[0], .height = shape[1], .width = shape[2]};
     p.class = (uint32_t)crn_rng_below(rng, data->info.classes);
-    uint32_t wide = p.width * 3 / 4 / COLUMNS, high = p.height * 3 / 4 / ROWS;
-    p.cell = CRN_MAX(1, CRN_MIN(wide, high));
+    p.figure = figure_of(p.class);
+    p.cell = CRN_MAX(1, CRN_MIN(p.width * 3 / 4 / COLUMNS, p.height * 3 / 4 / ROWS));
     p.top = (uint32_t)crn_rng_below(rng, p.height - p.cell * ROWS + 1);
     p.left = (uint32_t)crn_rng_below(rng, p.width - p.cell * COLUMNS + 1);
+    p.inverted = crn_rng_next(rng) >> 63 != 0;
     return p;
 }
 
-static bool is_ink(const picture *p, uint32_t y, uint32_t x) {
+static bool has_ink(const picture *p, uint32_t y, uint32_t x) {
     uint32_t row = (y - p->top) / p->cell, column = (x - p->left) / p->cell;
-    return y >= p->top && x >= p->left && row < ROWS && column < COLUMNS &&
-           has_ink(p->class, row, column);
+    if (y < p->top || x < p->left || row >= ROWS || column >= COLUMNS)
+        return false;
+    return p->figure >> (row * HALF + CRN_MIN(column, COLUMNS - 1 - column)) & 1;
 }
 
-/* Two colours in a channel, one dark and one light; with `inverted` the ink is the dark one. */
-static void draw_plane(const picture *p, bool inverted, crn_rng *rng, uint8_t *to) {
-    uint32_t dark = NOISE / 2 + (uint32_t)crn_rng_below(rng, 64);
-    uint32_t light = 255 - NOISE / 2 - (uint32_t)crn_rng_below(rng, 64);
-    for (uint32_t y = 0; y < p->height; y++)
-        for (uint32_t x = 0; x < p->width; x++) {
-            uint32_t base = is_ink(p, y, x) != inverted ? light : dark;
-            uint32_t noise = (uint32_t)(crn_rng_next(rng) >> 32) % NOISE;
-            *to++ = (uint8_t)(base + noise - NOISE / 2);
+/* One channel: two colours of its own, and noise. */
+static void draw_plane(const picture *p, crn_rng *rng, uint8_t *to) {
+    uint32_t contrast =
+        LEAST_CONTRAST + (uint32_t)crn_rng_below(rng, MOST_CONTRAST - LEAST_CONTRAST);
+    uint32_t dark = (uint32_t)crn_rng_below(rng, 256 - NOISE - contrast), light = dark + contrast;
+    uint64_t bits = 0;
+    for (uint32_t y = 0, i = 0; y < p->height; y++)
+        for (uint32_t x = 0; x < p->width; x++, i++) {
+            bits = i % 8 == 0 ? crn_rng_next(rng) : bits >> 8;
+            uint32_t noise = (uint32_t)(bits & 255) * NOISE >> 8;
+            to[i] = (uint8_t)((has_ink(p, y, x) != p->inverted ? light : dark) + noise);
         }
 }
 
 static int32_t draw(const cairn_data *data, uint32_t number, uint8_t *to) {
-    uint64_t key = crn_mix(data->options.seed, STREAM_SAMPLES);
+    uint64_t key = crn_mix(data->options.seed, CRN_STREAM_SAMPLES);
     crn_rng rng = {crn_mix(key, number)};
-    picture p = place_figure(data, &rng);
-    bool inverted = crn_rng_next(&rng) >> 63 != 0;
+    picture p = compose(data, &rng);
     for (uint32_t c = 0; c < p.channels; c++)
-        draw_plane(&p, inverted, &rng, to + c * (size_t)p.height * p.width);
+        draw_plane(&p, &rng, to + c * (size_t)p.height * p.width);
     return (int32_t)p.class;
 }
 
