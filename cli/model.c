@@ -71,6 +71,14 @@ static int read_options(const cli_args *args, cairn_plan_header *h) {
     return parse_input(args, h->input) ? CLI_DONE : CLI_USAGE;
 }
 
+int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
+    cairn_plan_header header = {0};
+    int code = read_options(args, &header);
+    memcpy(input, header.input, sizeof header.input);
+    *classes = header.classes;
+    return code;
+}
+
 static bool in_zoo(const char *name) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
@@ -79,8 +87,8 @@ static bool in_zoo(const char *name) {
     return false;
 }
 
-static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_graph **out,
-                              cairn_error *err) {
+static cairn_status build_zoo(const char *name, double smoothing, cairn_plan_header *h,
+                              cairn_graph **out, cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     const cairn_zoo_entry *entry = NULL;
     for (uint32_t i = 0; entry == NULL || strcmp(entry->name, name) != 0; i++)
@@ -94,6 +102,7 @@ static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_grap
     options.batch = h->batch;
     options.classes = h->classes;
     options.steps = h->steps;
+    options.label_smoothing = smoothing;
     memcpy(options.input, h->input, sizeof options.input);
     return cairn_zoo_build(NULL, name, &options, out, err);
 }
@@ -149,24 +158,30 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
     return status;
 }
 
-static cairn_status merge_costs(const char *path, cli_model *model, cairn_error *err) {
+static cairn_status merge_costs(const char *path, cli_model *model, uint32_t *matched,
+                                cairn_error *err) {
     cairn_text text;
     cairn_status status = cairn_text_load(NULL, path, &text, err);
     if (status != CAIRN_OK)
         return status;
-    uint32_t matched = 0;
     status = cairn_costs_merge_json(model->costs, model->graph, text.data, text.length, path,
-                                    &matched, err);
+                                    matched, err);
     cairn_text_release(&text);
-    if (status == CAIRN_OK && matched == 0) {
-        err->status = CAIRN_EINVAL;
-        snprintf(err->message, sizeof err->message,
-                 "%.200s has costs for none of the model's ops; was it measured for another batch "
-                 "or input?",
-                 path);
-        return CAIRN_EINVAL;
-    }
     return status;
+}
+
+/* A table that has nothing for the model is a mistake. */
+static cairn_status merge_some_costs(const char *path, cli_model *model, cairn_error *err) {
+    uint32_t matched = 0;
+    cairn_status status = merge_costs(path, model, &matched, err);
+    if (status != CAIRN_OK || matched > 0)
+        return status;
+    err->status = CAIRN_EINVAL;
+    snprintf(err->message, sizeof err->message,
+             "%.200s has costs for none of the model's ops; was it measured for another batch or "
+             "input?",
+             path);
+    return CAIRN_EINVAL;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -186,8 +201,9 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
-    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, err)
-                                       : read_file(name, &out->header, &out->graph, err);
+    cairn_status status = in_zoo(name)
+                              ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
+                              : read_file(name, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
         status = complete(&out->graph, err);
     if (status == CAIRN_OK)
@@ -205,23 +221,62 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
     return load_model(name, "v100", out, err);
 }
 
+cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
+                                  cli_model *out, cairn_error *err) {
+    const char *costs = cli_value(args, "costs");
+    uint32_t matched;
+    *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
+    out->header.batch = batch;
+    if (!in_zoo(like->header.model)) {
+        err->status = CAIRN_EUNKNOWN;
+        snprintf(err->message, sizeof err->message,
+                 "%.200s is no network of the zoo, and a graph file has one batch only",
+                 like->header.model);
+        return CAIRN_EUNKNOWN;
+    }
+    cairn_status status = load_model(like->header.model, cli_value(args, "machine"), out, err);
+    if (status == CAIRN_OK && costs != NULL)
+        status = merge_costs(costs, out, &matched, err);
+    return status;
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
+    if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing))
+        return CLI_USAGE;
+    if (out->smoothing > 0 && !in_zoo(name)) {
+        fprintf(stderr,
+                "cairn: the graph of %s says itself how labels are smoothed; leave out "
+                "--label-smoothing\n",
+                name);
+        return CLI_WRONG_INPUT;
+    }
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
-        status = merge_costs(cli_value(args, "costs"), out, &err);
+        status = merge_some_costs(cli_value(args, "costs"), out, &err);
     if (status == CAIRN_OK)
         return CLI_DONE;
     cli_model_close(out);
     return cli_fail(status, &err);
 }
 
-int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out) {
     *out = (cli_model){0};
     int code = read_options(args, &out->header);
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
-    return code != CLI_DONE ? code : open_model(args, name, out);
+    if (code != CLI_DONE)
+        return code;
+    if (out->header.input[0] == 0)
+        memcpy(out->header.input, input, sizeof out->header.input);
+    if (out->header.classes == 0)
+        out->header.classes = classes;
+    return open_model(args, name, out);
+}
+
+int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+    return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0, out);
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {

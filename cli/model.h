@@ -23,10 +23,25 @@ typedef struct cli_model {
     cairn_machine machine;
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
+    double smoothing;          /* of labels: --label-smoothing */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
 int cli_model_open(const cli_args *args, const char *name, cli_model *out);
+
+/* The same for a network of the zoo that is to be built for images of a size and so many classes,
+ * where the options do not say otherwise. */
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out);
+
+/* A network of the zoo with another batch than the options say; costs of a file count for the ops
+ * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. To be closed
+ * whatever is returned. */
+CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
+                                             uint32_t batch, cli_model *out, cairn_error *err);
+
+/* What --input and --classes say, 0 where they are absent. Returns an exit code. */
+int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes);
 
 /* The model that a plan's header names, where the command line has none. */
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out);
