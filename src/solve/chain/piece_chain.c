@@ -44,6 +44,7 @@ struct crn_piece_table {
 };
 
 #define LIMIT (INT64_MAX / 4)
+#define COARSE_POINTS 64u /* of the step functions that bracket the exact ones */
 
 /* ---- Checking ---- */
 
@@ -213,21 +214,28 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
     return CAIRN_OK;
 }
 
-/* More than this a..b never gets: cut a itself is counted by whoever asks, unless a is 0. */
-static uint64_t memory_cap(const crn_piece_table *table, uint32_t a) {
-    uint64_t input = table->chain->pieces[a].input_bytes;
-    if (a == 0 || table->memory == UINT64_MAX)
-        return table->memory;
-    return table->memory > input ? table->memory - input : 0;
-}
-
 typedef struct builder {
     crn_piece_table *table;
     crn_arena *arena;
+    const crn_range *ranges; /* from crn_piece_narrow(), or NULL */
     crn_envelope envelope;
     uint64_t *floor_column;
     crn_curve *curve_column;
 } builder;
+
+/* The memory at which a..b is of interest. More than all of it but cut a, which is counted by
+ * whoever asks unless a is 0, it never gets. */
+static crn_range range_of(const builder *build, uint32_t a, uint32_t b) {
+    const crn_piece_table *table = build->table;
+    crn_range range =
+        build->ranges == NULL ? CRN_RANGE_ALL : build->ranges[(size_t)a * table->count + b];
+    if (table->memory == UINT64_MAX)
+        return range;
+    uint64_t input = a == 0 ? 0 : table->chain->pieces[a].input_bytes;
+    uint64_t most = table->memory > input ? table->memory - input : 0;
+    range.end = CRN_MIN(range.end, most + 1);
+    return range;
+}
 
 static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     crn_piece_table *table = build->table;
@@ -239,8 +247,8 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
         table->curves[cell] = table->curves[other];
     } else {
         table->floors[cell] = find_floor(table, a, b, build->floor_column);
-        build->envelope.cap = memory_cap(table, a);
-        if (table->floors[cell] <= build->envelope.cap)
+        build->envelope.range = range_of(build, a, b);
+        if (table->floors[cell] < build->envelope.range.end)
             CRN_TRY(fill_envelope(table, a, b, build->curve_column, &build->envelope));
         if (table->max_points > 0 && (a != 0 || b + 1 != table->count) &&
             crn_envelope_thin(&build->envelope, table->max_points, table->downwards))
@@ -253,8 +261,8 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     return CAIRN_OK;
 }
 
-cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
-                             crn_arena *arena, crn_piece_table **out) {
+static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options *options,
+                          const crn_range *ranges, crn_arena *arena, crn_piece_table **out) {
     crn_piece_table *table;
     CRN_TAKE(arena, table, 1);
     size_t n = table->count = chain->count;
@@ -269,7 +277,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     for (size_t a = 0; a < n; a++)
         table->elapsed[a + 1] = table->elapsed[a] + chain->pieces[a].forward_time;
     CRN_TRY(crn_piece_homes(chain, arena, &table->home));
-    builder build = {.table = table, .arena = arena};
+    builder build = {.table = table, .arena = arena, .ranges = ranges};
     CRN_TAKE(arena, build.floor_column, n);
     CRN_TAKE(arena, build.curve_column, n);
     crn_envelope_init(&build.envelope, arena);
@@ -280,6 +288,30 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     }
     *out = table;
     return CAIRN_OK;
+}
+
+/* Bracket every function with two coarse tables, which `scratch` holds, and see what is left. */
+static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
+                                crn_arena *arena, const crn_range **out) {
+    crn_piece_table *above, *below;
+    crn_piece_options coarse = {.memory = memory, .max_points = COARSE_POINTS};
+    CRN_TRY(solve(chain, &coarse, NULL, scratch, &above));
+    coarse.downwards = true;
+    CRN_TRY(solve(chain, &coarse, NULL, scratch, &below));
+    return crn_piece_narrow(chain, above, below, arena, out);
+}
+
+cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
+                             crn_arena *arena, crn_piece_table **out) {
+    const crn_range *ranges = NULL;
+    if (options->whole && options->max_points == 0) {
+        crn_arena scratch;
+        crn_arena_init(&scratch, &arena->allocator);
+        cairn_status status = find_ranges(chain, options->memory, &scratch, arena, &ranges);
+        crn_arena_release(&scratch);
+        CRN_TRY(status);
+    }
+    return solve(chain, options, ranges, arena, out);
 }
 
 /* ---- Asking ---- */
@@ -300,11 +332,15 @@ crn_curve crn_piece_curve(const crn_piece_table *table) {
     return table->curves[table->count - 1];
 }
 
+crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last) {
+    return table->curves[(size_t)first * table->count + last];
+}
+
 int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t last,
                        uint64_t memory) {
     if (last + 1 == first)
         return 0;
-    return crn_curve_at(table->curves[(size_t)first * table->count + last], memory);
+    return crn_curve_at(crn_piece_part_curve(table, first, last), memory);
 }
 
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last) {
@@ -372,7 +408,7 @@ typedef struct task {
 /* The function's own point at or below `memory`: its choice is as good, and with a thinned table it
  * is the memory at which the point was found. */
 static crn_curve_point point_at(const crn_piece_table *table, task at) {
-    crn_curve curve = table->curves[(size_t)at.first * table->count + at.last];
+    crn_curve curve = crn_piece_part_curve(table, at.first, at.last);
     uint32_t k = curve.count - 1;
     while (k > 0 && curve.points[k].memory > at.memory)
         k--;
