@@ -27,7 +27,17 @@
  *
  * Columns b are filled from left to right, each from a = b down, so that Opt(j,b) lies in the
  * column being filled and Opt(a,j-1) in row a. A sub-chain whose pieces equal those of one further
- * left shares its function. */
+ * left shares its function.
+ *
+ * On long chains, a part a..j-1 that is worth running again is short, or there is memory to keep it
+ * all. So beyond a length only a bound is worked out for such parts, from that of the part without
+ * its first piece. Let t be the least time of a piece, forward and backward. Piece a is kept, or it
+ * runs twice, wherever the checkpoint is:
+ *
+ *     Opt(a,b)(m) >= min of  keep as above,  f_a + t_a + Opt(a+1,b)(m)       if FD <= FX
+ *
+ * for what checkpoint j does to a+1..b is among its choices, and needs no less memory. If the best
+ * schedule with these bounds only ever keeps where they hold, then it is the best schedule. */
 #include "solve/chain/piece_rules.h"
 
 struct crn_piece_table {
@@ -36,6 +46,7 @@ struct crn_piece_table {
     bool downwards, thinned, gave_up;
     uint64_t total, max_total; /* points of all step functions */
     uint32_t max_points;
+    uint32_t longest; /* L, or n */
     uint64_t memory;
     const uint32_t *home; /* [a * n + length - 1]: the leftmost equal sub-chain begins here */
     crn_curve *curves;    /* [a * n + b] */
@@ -183,6 +194,18 @@ static uint64_t find_floor(const crn_piece_table *table, uint32_t a, uint32_t b,
     return best;
 }
 
+/* Is there only a bound for a..b? */
+static bool is_long(const crn_piece_table *table, uint32_t a, uint32_t b) {
+    return b + 1 < table->count && b - a >= table->longest;
+}
+
+static int64_t least_time(const crn_piece *piece) {
+    int64_t least = crn_piece_way_time(&piece->again);
+    for (uint32_t k = 0; k < piece->way_count; k++)
+        least = CRN_MIN(least, crn_piece_way_time(&piece->ways[k]));
+    return least;
+}
+
 /* Put every way to begin a..b into the envelope. `column[j]` is the function of j..b. */
 static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint32_t b,
                                   const crn_curve *column, crn_envelope *envelope) {
@@ -204,6 +227,10 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
                                      crn_piece_way_time(way),
                                      crn_piece_way_memory(table->chain, way, b)));
     }
+    if (is_long(table, a, b))
+        return crn_envelope_add_sum(envelope, column[a + 1], 0, NULL,
+                                    pieces[a].forward_time + least_time(&pieces[a]),
+                                    gradient + pieces[a].discard_peak);
     for (uint32_t j = a + 1; j <= b; j++) {
         peak = crn_piece_sweep_peak(table->chain, a, j, peak);
         CRN_TRY(crn_envelope_add_sum(envelope, column[j], pieces[j].input_bytes, &row[j - 1],
@@ -261,6 +288,14 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     return CAIRN_OK;
 }
 
+/* The longest part to be run again, where the bound holds for longer ones. */
+static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
+    bool bounded = longest > 0;
+    for (uint32_t a = 0; a < chain->count; a++)
+        bounded = bounded && chain->pieces[a].discard_peak <= chain->pieces[a].pass_peak;
+    return bounded ? longest : chain->count;
+}
+
 static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options *options,
                           const crn_range *ranges, crn_arena *arena, crn_piece_table **out) {
     crn_piece_table *table;
@@ -270,6 +305,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
     table->downwards = options->downwards;
     table->max_points = options->max_points;
     table->max_total = options->max_total;
+    table->longest = longest_part(chain, options->longest);
     table->memory = options->memory;
     CRN_TAKE(arena, table->curves, n * n);
     CRN_TAKE(arena, table->floors, n * n);
@@ -418,11 +454,16 @@ static crn_curve_point point_at(const crn_piece_table *table, task at) {
 cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, uint32_t last,
                                 uint64_t memory, crn_arena *arena, crn_piece_nodes *out) {
     CRN_ARRAY(task) tasks = {0}; /* what is still to be expanded, next one last */
+    uint32_t before = out->length;
     CRN_PUSH(arena, tasks, ((task){first, last, memory}));
     while (tasks.length > 0) {
         task at = tasks.data[--tasks.length];
         crn_curve_point point = point_at(table, at);
         crn_piece_node node = find_node(table, at.first, at.last, point.memory, point.cost);
+        if (node.kind == CRN_PIECE_CHECKPOINT && is_long(table, at.first, at.last)) {
+            out->length = before; /* it is only a bound */
+            return CAIRN_OK;
+        }
         CRN_PUSH(arena, *out, node);
         if (node.kind == CRN_PIECE_KEEP) {
             uint64_t kept = table->chain->pieces[at.first].ways[node.choice].kept;
