@@ -270,6 +270,32 @@ static void check_schedules(const sample *s, const crn_piece_table *table, crn_a
     }
 }
 
+static uint32_t attained, not_attained; /* by tables of short parts */
+
+/* A table of short parts is nowhere above the exact one, and where it has a schedule, that is the
+ * best. */
+static void check_longest(const crn_piece_chain *chain, crn_curve curve, uint64_t memory,
+                          uint32_t longest, crn_arena *arena) {
+    crn_piece_options options = {.memory = memory, .longest = longest};
+    crn_piece_table *table;
+    cairn_error err = {0};
+    CHECK_OK(crn_piece_solve(chain, &options, arena, &table), &err);
+    for (uint32_t i = 0; i < curve.count; i += 1 + curve.count / 64) {
+        crn_piece_nodes nodes = {0};
+        crn_piece_need need;
+        uint64_t at = curve.points[i].memory;
+        CHECK(crn_piece_time(table, 0, chain->count - 1, at) <= curve.points[i].cost);
+        CHECK_OK(crn_piece_schedule(table, 0, chain->count - 1, at, arena, &nodes), &err);
+        *(nodes.length > 0 ? &attained : &not_attained) += 1;
+        if (nodes.length == 0) {
+            CHECK(longest < chain->count);
+            continue;
+        }
+        CHECK_OK(crn_piece_judge(chain, nodes.data, nodes.length, arena, &need), &err);
+        CHECK(need.time == curve.points[i].cost && need.memory <= at);
+    }
+}
+
 static void check_sample(const sample *s, uint64_t memory, bool whole) {
     crn_arena arena;
     crn_arena_init(&arena, NULL);
@@ -296,6 +322,7 @@ static void check_sample(const sample *s, uint64_t memory, bool whole) {
            memcmp(curve.points, truth.points, curve.count * sizeof *curve.points) == 0));
     CHECK(!crn_piece_thinned(table));
     check_schedules(s, table, &arena);
+    check_longest(&s->chain, curve, memory, 1 + (uint32_t)below(s->count), &arena);
     crn_arena_release(&arena);
 }
 
@@ -439,6 +466,7 @@ static void test_thinning(void) {
         CHECK(crn_piece_curve(upper).points[crn_piece_curve(upper).count - 1].cost ==
               curve.points[curve.count - 1].cost);
         check_whole(&chain, curve, &arena);
+        check_longest(&chain, curve, UINT64_MAX, 1 + (uint32_t)below(COUNT), &arena);
         crn_arena_release(&arena);
     }
 }
@@ -466,6 +494,10 @@ static void test_equal_pieces(void) {
             time += 30;
     }
     CHECK(time == crn_piece_time(table, 0, COUNT - 1, 4000));
+    crn_curve_point point = {4000, time};
+    for (uint32_t longest = 16; longest < 4 * COUNT; longest *= 8)
+        check_longest(&chain, (crn_curve){&point, 1}, 4000, longest, &arena);
+    CHECK(attained > 1000 && not_attained > 100);
     crn_arena_release(&arena);
 }
 

@@ -251,14 +251,15 @@ typedef struct builder {
 } builder;
 
 /* The memory at which a..b is of interest. More than all of it but cut a, which is counted by
- * whoever asks unless a is 0, it never gets. */
+ * whoever asks unless a is 0, it never gets; but a bound does ask for all. */
 static crn_range range_of(const builder *build, uint32_t a, uint32_t b) {
     const crn_piece_table *table = build->table;
     crn_range range =
         build->ranges == NULL ? CRN_RANGE_ALL : build->ranges[(size_t)a * table->count + b];
     if (table->memory == UINT64_MAX)
         return range;
-    uint64_t input = a == 0 ? 0 : table->chain->pieces[a].input_bytes;
+    bool all = a == 0 || table->longest < table->count;
+    uint64_t input = all ? 0 : table->chain->pieces[a].input_bytes;
     uint64_t most = table->memory > input ? table->memory - input : 0;
     range.end = CRN_MIN(range.end, most + 1);
     return range;
