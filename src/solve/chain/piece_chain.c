@@ -55,7 +55,6 @@ struct crn_piece_table {
 };
 
 #define LIMIT (INT64_MAX / 4)
-#define COARSE_POINTS 64u /* of the step functions that bracket the exact ones */
 
 /* ---- Checking ---- */
 
@@ -331,7 +330,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
 static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
                                 crn_arena *arena, const crn_range **out) {
     crn_piece_table *above, *below;
-    crn_piece_options coarse = {.memory = memory, .max_points = COARSE_POINTS};
+    crn_piece_options coarse = {.memory = memory, .max_points = 8 + chain->count / 2};
     CRN_TRY(solve(chain, &coarse, NULL, scratch, &above));
     coarse.downwards = true;
     CRN_TRY(solve(chain, &coarse, NULL, scratch, &below));
