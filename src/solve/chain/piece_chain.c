@@ -340,7 +340,7 @@ static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, c
 cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
                              crn_arena *arena, crn_piece_table **out) {
     const crn_range *ranges = NULL;
-    if (options->whole && options->max_points == 0) {
+    if (options->whole && options->max_points == 0 && options->longest == 0) {
         crn_arena scratch;
         crn_arena_init(&scratch, &arena->allocator);
         cairn_status status = find_ranges(chain, options->memory, &scratch, arena, &ranges);
