@@ -1,5 +1,5 @@
 /* command_train.c: `cairn train MODEL`: plan, then really train. */
-#include "train.h"
+#include "training.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *
  * While it runs it holds a lock on the folder, which goes with it however it ends. */
 #define _DEFAULT_SOURCE /* flock */
-#include "train.h"
+#include "training.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
  * and a picture. What is said of memory was measured. */
-#include "train.h"
+#include "training.h"
 
 #include <math.h>
 #include <stdlib.h>

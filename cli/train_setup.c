@@ -1,5 +1,5 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
-#include "train.h"
+#include "training.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* train.h: what the files of `cairn train` share.
+/* training.h: what the files of `cairn train` share.
  *
  *     options -> data -> model -> plan -> session -> loop: step, log, evaluate, snapshot -> summary
  *     train_options.c    train_setup.c               command_train.c, train_folder.c,
  *                                                    train_report.c */
-#ifndef CLI_TRAIN_H
-#define CLI_TRAIN_H
+#ifndef CLI_TRAINING_H
+#define CLI_TRAINING_H
 
 #include "planning.h"
 
