@@ -21,7 +21,7 @@ typedef struct training {
 static bool read_options(training *t) {
     cli_size bandwidth;
     const char *backend = cli_value(t->args, "backend");
-    t->backend = backend == NULL ? "ref" : backend;
+    t->backend = backend == NULL ? cairn_backend_list(0, NULL) : backend;
     if (!cli_number(t->args, "steps", 1, UINT32_MAX, 10, &t->steps) ||
         !cli_number(t->args, "seed", 0, UINT64_MAX, 0, &t->seed) ||
         !cli_number(t->args, "threads", 0, 256, 0, &t->threads) ||
@@ -37,13 +37,9 @@ static bool read_options(training *t) {
 
 /* The costs of the model become those of the backend, on this machine. */
 static cairn_status bind_model(training *t, cairn_error *err) {
-    cairn_costs *costs;
-    cairn_status status = cairn_bind(t->model.graph, t->backend, (uint32_t)t->threads, &costs, err);
-    if (status != CAIRN_OK)
-        return status;
-    cairn_costs_destroy(t->model.costs);
-    t->model.costs = costs;
-    status = cairn_machine_find("cpu", &t->model.machine, err);
+    cairn_status status = CAIRN_OK;
+    if (t->model.backend == NULL)
+        status = cli_model_bind(t->args, &t->model, t->backend, (uint32_t)t->threads, err);
     if (t->bandwidth > 0)
         t->model.machine.link_bytes_per_second = t->bandwidth;
     return status;
@@ -195,7 +191,8 @@ static const cli_option options[] = {
     CLI_PLANNING_OPTIONS,
     {"plan", 'p', "FILE", "carry out this plan instead of making one"},
     CLI_MODEL_OPTIONS,
-    {"backend", 0, "NAME", "what runs it (default ref)"},
+    CLI_MEASURED_OPTION,
+    {"backend", 0, "NAME", "what runs it (default: the best there is)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
     {"link-bandwidth", 0, "SIZE", "imitate a link to the host of so many bytes a second"},
     {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},

@@ -149,15 +149,44 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
     return status;
 }
 
-static cairn_status merge_costs(const char *path, cli_model *model, cairn_error *err) {
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, path, &text, err);
-    if (status != CAIRN_OK)
-        return status;
+/* ---- Measured costs ---- */
+
+/* What the machine is, as far as the table says. */
+static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
+    if (origin->backend[0] != '\0')
+        snprintf(machine->name, sizeof machine->name, "%s with %u thread%s", origin->backend,
+                 origin->threads, origin->threads == 1 ? "" : "s");
+    if (origin->link_bytes_per_second > 0) {
+        machine->link_bytes_per_second = origin->link_bytes_per_second;
+        machine->link_latency_ns = origin->link_latency_ns;
+    }
+}
+
+/* A table of another backend, or of another number of threads, says nothing of this one. */
+static cairn_status check_origin(const cairn_costs_origin *origin, const char *path,
+                                 const char *backend, uint32_t threads, cairn_error *err) {
+    if (origin->backend[0] == '\0' ||
+        (strcmp(origin->backend, backend) == 0 && origin->threads == threads))
+        return CAIRN_OK;
+    err->status = CAIRN_EINVAL;
+    snprintf(err->message, sizeof err->message,
+             "%.200s was measured on backend \"%s\" with %u threads, not on \"%.64s\" with %u",
+             path, origin->backend, origin->threads, backend, threads);
+    return CAIRN_EINVAL;
+}
+
+/* `backend` NULL: the costs are not bound, and take all that the table says. */
+static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
+                                const char *backend, uint32_t threads, cairn_error *err) {
     uint32_t matched = 0;
-    status = cairn_costs_merge_json(model->costs, model->graph, text.data, text.length, path,
-                                    &matched, err);
-    cairn_text_release(&text);
+    cairn_costs_origin origin;
+    cairn_status status =
+        cairn_costs_origin_from_json(text->data, text->length, path, &origin, err);
+    if (status == CAIRN_OK && backend != NULL)
+        status = check_origin(&origin, path, backend, threads, err);
+    if (status == CAIRN_OK)
+        status = (backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
+            model->costs, model->graph, text->data, text->length, path, &matched, err);
     if (status == CAIRN_OK && matched == 0) {
         err->status = CAIRN_EINVAL;
         snprintf(err->message, sizeof err->message,
@@ -166,7 +195,52 @@ static cairn_status merge_costs(const char *path, cli_model *model, cairn_error 
                  path);
         return CAIRN_EINVAL;
     }
+    if (status == CAIRN_OK) {
+        model->measured = matched == cairn_graph_op_count(model->graph);
+        model->update_ns = cairn_costs_update_ns(&origin, model->graph);
+        describe_machine(&origin, &model->machine);
+    }
     return status;
+}
+
+static cairn_status merge_costs(cli_model *model, const char *path, const char *backend,
+                                uint32_t threads, cairn_error *err) {
+    cairn_text text;
+    cairn_status status = cairn_text_load(NULL, path, &text, err);
+    if (status != CAIRN_OK)
+        return status;
+    status = merge_table(model, &text, path, backend, threads, err);
+    cairn_text_release(&text);
+    return status;
+}
+
+cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
+                            uint32_t threads, cairn_error *err) {
+    cairn_costs *costs;
+    const char *table = cli_value(args, "costs");
+    cairn_status status = cairn_bind(model->graph, backend, threads, &costs, err);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_costs_destroy(model->costs);
+    model->costs = costs;
+    model->backend = backend;
+    if (cli_value(args, "machine") == NULL)
+        status = cairn_machine_find("cpu", &model->machine, err);
+    if (status == CAIRN_OK && table != NULL)
+        status = merge_costs(model, table, backend, cairn_count_threads(threads), err);
+    return status;
+}
+
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan) {
+    cairn_sim *sim = NULL;
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    int64_t time = 0;
+    options.machine = &model->machine;
+    if (model->measured &&
+        cairn_simulate(model->graph, model->costs, plan, &options, &sim, NULL) == CAIRN_OK)
+        time = cairn_sim_result(sim)->time_ns + model->update_ns;
+    cairn_sim_destroy(sim);
+    return time;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -207,9 +281,15 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
 
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
+    uint64_t threads;
+    if (!cli_number(args, "threads", 0, 256, 0, &threads))
+        return CLI_USAGE;
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
-    if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
-        status = merge_costs(cli_value(args, "costs"), out, &err);
+    const char *table = cli_value(args, "costs"), *backend = cli_value(args, "backend");
+    if (status == CAIRN_OK && backend != NULL)
+        status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
+    else if (status == CAIRN_OK && table != NULL)
+        status = merge_costs(out, table, NULL, 0, &err);
     if (status == CAIRN_OK)
         return CLI_DONE;
     cli_model_close(out);

@@ -13,9 +13,14 @@
     }
 
 #define CLI_COST_OPTIONS                                                                           \
-    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"}, {  \
-        "costs", 0, "FILE", "measured costs, put over the analytic ones"                           \
+    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"},    \
+        CLI_MEASURED_OPTION,                                                                       \
+        {"backend", 0, "NAME", "bytes and workspaces as this backend has them, on cpu"}, {         \
+        "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
+
+#define CLI_MEASURED_OPTION                                                                        \
+    { "costs", 0, "FILE", "measured costs, of 'cairn profile', put over the analytic ones" }
 
 typedef struct cli_model {
     cairn_graph *graph; /* of the whole training step */
@@ -23,6 +28,9 @@ typedef struct cli_model {
     cairn_machine machine;
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
+    const char *backend;       /* that the costs are bound for; NULL: none */
+    bool measured;             /* the times of all ops are of a table: --costs */
+    int64_t update_ns;         /* what the table says that updating the parameters takes */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
@@ -35,6 +43,14 @@ int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli
  * closed whatever is returned. */
 CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
                                           cli_model *out, cairn_error *err);
+
+/* The model's costs become those of a backend on `threads` threads, and its machine the "cpu", with
+ * the times of `--costs` where that is given. */
+CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
+                                       uint32_t threads, cairn_error *err);
+
+/* What a measured step should take with this plan, its update included; 0: not all is measured. */
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan);
 
 void cli_model_close(cli_model *model);
 
