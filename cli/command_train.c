@@ -1,6 +1,7 @@
 /* command_train.c: `cairn train MODEL`: plan, then really train, on data drawn from a seed. What is
  * printed of memory was measured while it ran. */
 #include "planning.h"
+#include "step_watch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ typedef struct training {
     cli_limits limit;
     uint64_t steps, seed, threads, bandwidth;
     const char *backend;
+    cli_step_watch watch;
 } training;
 
 /* ---- Getting ready ---- */
@@ -143,10 +145,12 @@ static void print_step(const training *t, uint64_t step, const cairn_exec_result
         if (isfinite(r->loss))
             snprintf(loss, sizeof loss, "%.9g", (double)r->loss);
         printf("{\"step\": %llu, \"loss\": %s, \"step_ms\": %.3f, \"predicted_peak_bytes\": %llu, "
-               "\"measured_peak_bytes\": %llu, \"arena_bytes\": %llu}\n",
+               "\"measured_peak_bytes\": %llu, \"arena_bytes\": %llu",
                (unsigned long long)step, loss, (double)time / 1e6,
                (unsigned long long)f.predicted_peak_bytes,
                (unsigned long long)r->measured_peak_bytes, (unsigned long long)f.arena_bytes);
+        cli_watch_print_json(&t->watch);
+        printf("}\n");
     }
     fflush(stdout);
 }
@@ -156,14 +160,20 @@ static void train(training *t) {
     char hash[65];
     if (!json)
         print_head(t);
+    cli_watch_init(&t->watch, &t->model, t->plan);
     for (uint64_t step = 1; step <= t->steps; step++) {
         cairn_exec_result result;
         cairn_exec_fill(t->exec, step);
+        cli_watch_begin(&t->watch);
         cairn_exec_run(t->exec, step, &result);
         int64_t before = cli_clock();
         cairn_exec_update(t->exec);
-        print_step(t, step, &result, result.time_ns + cli_clock() - before);
+        int64_t time = result.time_ns + cli_clock() - before;
+        cli_watch_end(&t->watch, time);
+        print_step(t, step, &result, time);
     }
+    if (!json)
+        cli_watch_print_text(&t->watch);
     cairn_exec_sha256(t->exec, CAIRN_EXEC_PARAMETERS, hash);
     printf(json ? "{\"parameters_sha256\": \"%s\"}\n" : "  parameters sha256 %s\n", hash);
 }
