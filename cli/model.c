@@ -196,7 +196,12 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
         return CAIRN_EINVAL;
     }
     if (status == CAIRN_OK) {
-        model->measured = matched == cairn_graph_op_count(model->graph);
+        uint32_t ops = cairn_graph_op_count(model->graph);
+        model->measured = matched == ops;
+        if (!model->measured)
+            fprintf(stderr,
+                    "cairn: %s has costs for %u of %u ops; those of the others are analytic\n",
+                    path, matched, ops);
         model->update_ns = cairn_costs_update_ns(&origin, model->graph);
         describe_machine(&origin, &model->machine);
     }

@@ -15,7 +15,7 @@
 #define CLI_COST_OPTIONS                                                                           \
     {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"},    \
         CLI_MEASURED_OPTION,                                                                       \
-        {"backend", 0, "NAME", "bytes and workspaces as this backend has them, on cpu"}, {         \
+        {"backend", 0, "NAME", "as this backend stores and runs it, on the machine cpu"}, {        \
         "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
 

@@ -42,7 +42,7 @@ void cli_watch_print_text(const cli_step_watch *watch) {
         printf("  predicted %s a step, measured %s (%+.1f%%)\n", cli_time(watch->predicted_ns),
                cli_time(measured), 100.0 * (double)measured / (double)watch->predicted_ns - 100.0);
     }
-    if (cli_allocations_counted())
+    if (watch->library_bytes > 0)
         printf("  library memory: %llu bytes at most during a step, outside the arena\n",
                (unsigned long long)watch->library_bytes);
 }
