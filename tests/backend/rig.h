@@ -43,9 +43,9 @@ static inline const crn_kernel *rig_kernel(const rig *r, cairn_id op) {
     return crn_backend_choices(r->backend, &site, &kernel, 1) > 0 ? kernel : NULL;
 }
 
-/* The graph is borrowed. */
-static inline void rig_open(rig *r, const cairn_graph *graph, const char *backend,
-                            uint32_t threads) {
+/* The graph is borrowed. Storage is the backend's and may be changed before rig_place(). */
+static inline void rig_open_with(rig *r, const cairn_graph *graph, const char *backend,
+                                 uint32_t threads) {
     *r = (rig){.backend = crn_backend_find(backend), .graph = graph, .seed = 1, .training = true};
     cairn_error err;
     crn_device_options options = {.threads = threads};
@@ -54,19 +54,34 @@ static inline void rig_open(rig *r, const cairn_graph *graph, const char *backen
     r->place = calloc(tensors, sizeof *r->place);
     r->storage = calloc(tensors, sizeof *r->storage);
     CHECK(crn_backend_store(r->backend, graph, r->storage) == CAIRN_OK);
-    for (cairn_id t = 0; t < tensors; t++)
-        if (cairn_graph_storage(graph, t) == t)
-            r->place[t] = rig_block(rig_bytes(r, t));
-    for (cairn_id t = 0; t < tensors; t++)
-        r->place[t] = r->place[cairn_graph_storage(graph, t)];
+}
+
+static inline void rig_place(rig *r) {
+    uint32_t tensors = cairn_graph_tensor_count(r->graph);
     uint64_t most = 0;
-    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+    for (cairn_id t = 0; t < tensors; t++) {
+        uint64_t bytes = rig_bytes(r, t);
+        for (cairn_id other = 0; other < tensors; other++)
+            if (cairn_graph_storage(r->graph, other) == t)
+                bytes = CRN_MAX(bytes, rig_bytes(r, other));
+        if (cairn_graph_storage(r->graph, t) == t)
+            r->place[t] = rig_block(bytes);
+    }
+    for (cairn_id t = 0; t < tensors; t++)
+        r->place[t] = r->place[cairn_graph_storage(r->graph, t)];
+    for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
         const crn_kernel *kernel = rig_kernel(r, o);
         crn_site site = rig_site(r, o);
         if (kernel != NULL)
             most = CRN_MAX(most, crn_kernel_workspace(kernel, &site));
     }
     r->workspace = rig_block(most);
+}
+
+static inline void rig_open(rig *r, const cairn_graph *graph, const char *backend,
+                            uint32_t threads) {
+    rig_open_with(r, graph, backend, threads);
+    rig_place(r);
 }
 
 static inline void rig_close(rig *r) {
