@@ -30,6 +30,7 @@
 #include "cairn/sim.h"
 #include "cairn/solve.h"
 #include "cairn/views.h"
+#include "cairn/weights.h"
 #include "cairn/zoo.h"
 
 #endif

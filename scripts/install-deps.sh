@@ -45,6 +45,8 @@ if [ "${1:-demo}" = check ]; then
     need libclang-rt-dev "address, undefined-behaviour and thread sanitizers" \
         compiles clang -fsanitize=address
     need clang-format "checks the form of the sources" has clang-format
+    need python3-venv "exchanges weight files with the safetensors package" \
+        python3 -c "import venv, ensurepip"
     need graphviz "draws the pictures that tests look at" has dot
 fi
 [ -n "$missing" ] || exit 0

@@ -102,9 +102,10 @@ typedef struct cairn_text {
 
 CAIRN_API void cairn_text_release(cairn_text *text);
 
-/* Write to `path` whole or not at all: a temporary file beside it is written, flushed and renamed.
- * CAIRN_EIO names the path and the system's reason, and leaves what was there. Anything but a
- * regular file (a pipe, a device) is written to directly. */
+/* Write to `path` whole or not at all: a temporary file beside it, PATH.tmp.PID, is written,
+ * flushed and renamed, and the folder is flushed. CAIRN_EIO names the path and the system's reason,
+ * and leaves what was there. Anything but a regular file (a pipe, a device) is written to directly.
+ */
 CAIRN_API CAIRN_MUST cairn_status cairn_text_save(const cairn_text *text, const char *path,
                                                   cairn_error *err);
 

@@ -73,6 +73,18 @@ crn_json crn_json_element(const crn_json *array, size_t index) {
                       .value = json_array_get(array->value, index)};
 }
 
+bool crn_json_next(const crn_json *object, void **place, crn_json *out) {
+    *place = *place == NULL ? json_object_iter(object->value)
+                            : json_object_iter_next(object->value, *place);
+    if (*place == NULL)
+        return false;
+    *out = (crn_json){.document = object->document,
+                      .parent = object,
+                      .key = json_object_iter_key(*place),
+                      .value = json_object_iter_value(*place)};
+    return true;
+}
+
 bool crn_json_is_array(const crn_json *at) {
     return json_is_array(at->value);
 }

@@ -40,6 +40,10 @@ crn_json_fail(const crn_json *at, cairn_error *err, cairn_status status, const c
 crn_json crn_json_member(const crn_json *object, const char *key);
 crn_json crn_json_element(const crn_json *array, size_t index);
 
+/* The members one after the other, as they stand in the file: `*place` is NULL before the first,
+ * false is returned after the last. */
+bool crn_json_next(const crn_json *object, void **place, crn_json *out);
+
 bool crn_json_is_array(const crn_json *at);
 bool crn_json_is_object(const crn_json *at);
 bool crn_json_is_string(const crn_json *at);

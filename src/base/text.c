@@ -1,11 +1,10 @@
 /* text.c: texts that grow, and files read and written whole. */
-#include "base/crn_base.h"
+#include "base/save_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LARGEST_FILE ((off_t)1 << 30)
@@ -122,71 +121,11 @@ cairn_status crn_text_finish(cairn_text *text) {
     return CAIRN_ENOMEM;
 }
 
-static cairn_status fail_file(cairn_error *err, const char *what, const char *path) {
-    int reason = errno;
-    return crn_fail(err, CAIRN_EIO, "cannot %s %s: %s", what, path, strerror(reason));
-}
-
-static bool write_all(int fd, const char *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(fd, bytes, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return true;
-}
-
-static cairn_status save_directly(const cairn_text *text, const char *path, cairn_error *err) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_file(err, "open", path);
-    bool good = write_all(fd, text->data, text->length);
-    int reason = errno;
-    good = close(fd) == 0 && good;
-    if (good)
-        return CAIRN_OK;
-    errno = reason;
-    return fail_file(err, "write", path);
-}
-
 cairn_status cairn_text_save(const cairn_text *text, const char *path, cairn_error *err) {
-    struct stat old;
-    bool exists = stat(path, &old) == 0;
-    if (exists && S_ISDIR(old.st_mode)) {
-        errno = EISDIR;
-        return fail_file(err, "write", path);
-    }
-    if (exists && !S_ISREG(old.st_mode))
-        return save_directly(text, path, err);
-
-    char temporary[4096];
-    int length = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary) {
-        errno = ENAMETOOLONG;
-        return fail_file(err, "write", path);
-    }
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_file(err, "write", path);
-    bool good = write_all(fd, text->data, text->length) && fsync(fd) == 0;
-    int reason = errno;
-    if (close(fd) != 0 && good) {
-        reason = errno;
-        good = false;
-    }
-    if (good && rename(temporary, path) != 0) {
-        reason = errno;
-        good = false;
-    }
-    if (good)
-        return CAIRN_OK;
-    unlink(temporary);
-    errno = reason;
-    return fail_file(err, "write", path);
+    crn_save save;
+    CRN_TRY(crn_save_begin(&save, path, err));
+    crn_save_put(&save, text->data, text->length);
+    return crn_save_end(&save, err);
 }
 
 /* Read until the end, growing: the size a file claims (a pipe, /proc) need not be true. */
@@ -197,7 +136,7 @@ static cairn_status read_all(int fd, const char *path, cairn_text *out, cairn_er
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail_file(err, "read", path);
+            return crn_fail_file(err, "read", path);
         if (got == 0)
             return crn_text_finish(out) == CAIRN_OK ? CAIRN_OK : crn_fail_memory(err);
         if (out->length + (size_t)got > (size_t)LARGEST_FILE)
@@ -213,7 +152,7 @@ cairn_status cairn_text_load(const cairn_allocator *allocator, const char *path,
     if (fd < 0 && errno == ENOENT)
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no file %s", path);
     if (fd < 0)
-        return fail_file(err, "open", path);
+        return crn_fail_file(err, "open", path);
     cairn_status status = read_all(fd, path, out, err);
     if (status != CAIRN_OK)
         cairn_text_release(out);

@@ -1,0 +1,153 @@
+/* weights.h: weights in and out, as safetensors files.
+ *
+ *     file --load--> cairn_safetensors --assign--> parameters and state of an executor
+ *     parameters and state of an executor (+ tensors and words of the caller) --save--> file
+ *
+ * Names are those of the graph, which are PyTorch's; for each network docs/weights.md has them. */
+#ifndef CAIRN_WEIGHTS_H
+#define CAIRN_WEIGHTS_H
+
+#include "cairn/exec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Tensors with names ---- */
+
+/* What the elements of a tensor in a file can be, and their bytes. In the order of the format's own
+ * library: it is the order in which a file is written, largest alignment first. */
+#define CAIRN_ELEMENT_LIST(X)                                                                      \
+    X(BOOL, 1)                                                                                     \
+    X(U8, 1)                                                                                       \
+    X(I8, 1)                                                                                       \
+    X(F8_E5M2, 1)                                                                                  \
+    X(F8_E4M3, 1)                                                                                  \
+    X(I16, 2)                                                                                      \
+    X(U16, 2)                                                                                      \
+    X(F16, 2)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(I32, 4)                                                                                      \
+    X(U32, 4)                                                                                      \
+    X(F32, 4)                                                                                      \
+    X(F64, 8)                                                                                      \
+    X(I64, 8)                                                                                      \
+    X(U64, 8)
+
+typedef enum cairn_element {
+#define X(name, bytes) CAIRN_ELEMENT_##name,
+    CAIRN_ELEMENT_LIST(X)
+#undef X
+        CAIRN_ELEMENTS /* how many there are */
+} cairn_element;
+
+/* "F32" and 4; NULL and 0 past the end of the list. */
+CAIRN_API const char *cairn_element_name(cairn_element element);
+CAIRN_API uint32_t cairn_element_bytes(cairn_element element);
+
+#define CAIRN_NAMED_TENSOR_RANK 8
+
+/* A tensor as a file has it. `data` is in the machine's own byte order and aligned for its
+ * elements. */
+typedef struct cairn_named_tensor {
+    const char *name;
+    cairn_element element;
+    uint32_t rank; /* 0: a single element */
+    uint64_t shape[CAIRN_NAMED_TENSOR_RANK];
+    const void *data;
+    uint64_t bytes; /* of a tensor that was read; a writer computes it from the shape */
+} cairn_named_tensor;
+
+/* A word of a file's metadata. */
+typedef struct cairn_pair {
+    const char *key, *value;
+} cairn_pair;
+
+/* ---- A safetensors file ---- */
+
+/* Read and validated as a whole when it is made, so that nothing can fail or change afterwards:
+ * not a mapping, for a file cut short under a mapping ends the program. It takes the memory that
+ * the file's tensors have. */
+typedef struct cairn_safetensors cairn_safetensors;
+
+/* Read a file. CAIRN_EUNKNOWN: there is none; CAIRN_EIO: it cannot be read; CAIRN_ESYNTAX or
+ * CAIRN_EINVAL: it is no safetensors file: cut short, too long, offsets that overlap, leave a hole
+ * or do not fit the shape, a name twice, an element type that is not in the list. `*out` is NULL
+ * unless CAIRN_OK; release with cairn_safetensors_destroy(). O(bytes + n log n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_load(const cairn_allocator *allocator,
+                                                         const char *path, cairn_safetensors **out,
+                                                         cairn_error *err);
+/* The same from memory, which may go afterwards; `file` is named in errors. */
+CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_from_bytes(const cairn_allocator *allocator,
+                                                               const void *bytes, size_t length,
+                                                               const char *file,
+                                                               cairn_safetensors **out,
+                                                               cairn_error *err);
+CAIRN_API void cairn_safetensors_destroy(cairn_safetensors *file);
+
+/* Its tensors, sorted by name; one by name, or NULL. O(log n). */
+CAIRN_API const cairn_named_tensor *cairn_safetensors_tensors(const cairn_safetensors *file,
+                                                              uint32_t *count);
+CAIRN_API const cairn_named_tensor *cairn_safetensors_find(const cairn_safetensors *file,
+                                                           const char *name);
+
+/* Its metadata, sorted by key; a value by key, or NULL. O(log n). */
+CAIRN_API const cairn_pair *cairn_safetensors_metadata(const cairn_safetensors *file,
+                                                       uint32_t *count);
+CAIRN_API const char *cairn_safetensors_value(const cairn_safetensors *file, const char *key);
+
+/* Write tensors and metadata to `path`, whole or not at all, as cairn_text_save() does. The bytes
+ * depend on names, shapes, data and metadata alone, not on the order in which they are given.
+ * CAIRN_EINVAL: a name or key twice, not UTF-8, or "__metadata__"; a rank above
+ * CAIRN_NAMED_TENSOR_RANK. CAIRN_EIO: the system refuses; what was there is left as it was.
+ *
+ * Either array may be NULL where its count is 0. */
+CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_save(
+    const cairn_allocator *allocator, const char *path, const cairn_named_tensor *tensors,
+    uint32_t tensor_count, const cairn_pair *metadata, uint32_t metadata_count, cairn_error *err);
+
+/* ---- The weights of an executor ---- */
+
+/* Start from CAIRN_WEIGHTS_SAVE_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_weights_save_options {
+    uint32_t struct_size;
+    uint64_t steps;                  /* of training so far: written as num_batches_tracked */
+    const cairn_pair *metadata;      /* words for the file; "format" and "network" are added */
+    uint32_t metadata_count;         /* unless they are among them */
+    const cairn_named_tensor *extra; /* more tensors, an optimiser's say; names with "cairn." in */
+    uint32_t extra_count;            /* front are passed over when weights are loaded */
+} cairn_weights_save_options;
+#define CAIRN_WEIGHTS_SAVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_weights_save_options)
+
+/* Write every parameter and state tensor of the executor, as F32, and for each batch-norm
+ * NAME.num_batches_tracked. `graph` is the executor's. `options` may be NULL. Fails as
+ * cairn_safetensors_save() does. */
+CAIRN_API CAIRN_MUST cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph,
+                                                     const char *path,
+                                                     const cairn_weights_save_options *options,
+                                                     cairn_error *err);
+
+/* Set every parameter and state tensor of the executor from a file. F64, F16 and BF16 become F32.
+ *
+ * Passed over: num_batches_tracked, what begins with "cairn.", and auxiliary heads (AuxLogits.*,
+ * aux*). Understood: names with "module." or "_orig_mod." in front, and those of old DenseNet files
+ * (norm.1 for norm1). What a person should know of this is put into `notices`, a line each, which
+ * may be NULL; it is initialised here and the caller's to release.
+ *
+ * CAIRN_EINVAL: the file lacks a tensor, has one of another shape or kind of elements, or has
+ * others that the network has not; the executor is then unchanged. Otherwise fails as
+ * cairn_safetensors_load() does. Optimiser slots are left as they are. O(bytes + n log n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_weights_load(cairn_exec *exec, const cairn_graph *graph,
+                                                     const char *path, cairn_text *notices,
+                                                     cairn_error *err);
+
+/* The same from a file that was read already; `path` is named in errors and may be NULL. */
+CAIRN_API CAIRN_MUST cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
+                                                       const cairn_safetensors *file,
+                                                       const char *path, cairn_text *notices,
+                                                       cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

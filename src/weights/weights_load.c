@@ -1,0 +1,282 @@
+/* weights_load.c: a safetensors file becomes the parameters and state of an executor.
+ *
+ * First every name of the file is matched with a tensor of the network, then kinds of elements and
+ * shapes are compared, and only when all is well is anything written. */
+#include "base/names.h"
+#include "weights/weights_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* How often something was seen, and where first. */
+typedef struct sightings {
+    uint32_t count;
+    const char *first;
+} sightings;
+
+static void see(sightings *of, const char *name) {
+    if (of->count++ == 0)
+        of->first = name;
+}
+
+typedef struct loading {
+    const cairn_graph *graph;
+    const cairn_safetensors *file;
+    crn_arena scratch;
+    crn_names names;                 /* of the network's parameters and state */
+    const cairn_named_tensor **from; /* per tensor of the network */
+    uint32_t weights;                /* how many there are */
+    sightings missing, foreign, auxiliary, prefixed, renamed, converted;
+    cairn_error *err;
+} loading;
+
+/* ---- Names ---- */
+
+/* What PyTorch's wrappers put in front of a name: DataParallel and compile(). */
+static const char *without_prefix(const char *name) {
+    for (;;) {
+        if (crn_begins(name, "module."))
+            name += strlen("module.");
+        else if (crn_begins(name, "_orig_mod."))
+            name += strlen("_orig_mod.");
+        else
+            return name;
+    }
+}
+
+/* Early files of DenseNet say denselayer1.norm.1.weight where it is denselayer1.norm1.weight now.
+ * Returns the dot that is too many, or NULL. */
+static const char *extra_dot(const char *name) {
+    const char *layer = strstr(name, "denselayer");
+    for (const char *at = layer; at != NULL && *at != '\0'; at++)
+        if ((crn_begins(at, ".norm.") || crn_begins(at, ".conv.")) &&
+            (at[6] == '1' || at[6] == '2') && at[7] == '.')
+            return at + 5;
+    return NULL;
+}
+
+/* The tensor of the network that a name of the file stands for, or CAIRN_NONE. */
+static cairn_status find_weight(loading *l, const char *name, cairn_id *out) {
+    *out = crn_names_find(&l->names, name);
+    if (*out != CAIRN_NONE)
+        return CAIRN_OK;
+    const char *bare = without_prefix(name), *dot = extra_dot(bare);
+    if (dot != NULL) {
+        char *modern;
+        CRN_TAKE(&l->scratch, modern, strlen(bare));
+        memcpy(modern, bare, (size_t)(dot - bare));
+        memcpy(modern + (dot - bare), dot + 1, strlen(dot + 1));
+        *out = crn_names_find(&l->names, modern);
+    } else if (bare != name) {
+        *out = crn_names_find(&l->names, bare);
+    }
+    if (*out != CAIRN_NONE && bare != name)
+        see(&l->prefixed, name);
+    if (*out != CAIRN_NONE && dot != NULL)
+        see(&l->renamed, name);
+    return CAIRN_OK;
+}
+
+/* A name that is no tensor of the network. */
+static void pass_over(loading *l, const char *name) {
+    const char *bare = without_prefix(name);
+    if (crn_ends(bare, ".num_batches_tracked") || crn_begins(bare, "cairn."))
+        return;
+    bool auxiliary = crn_begins(bare, "aux") || crn_begins(bare, "AuxLogits.");
+    see(auxiliary ? &l->auxiliary : &l->foreign, name);
+}
+
+static cairn_status list_weights(loading *l) {
+    uint32_t tensors = cairn_graph_tensor_count(l->graph);
+    CRN_TAKE(&l->scratch, l->from, tensors);
+    CRN_TRY(crn_names_init(&l->names, &l->scratch, tensors));
+    for (cairn_id t = 0; t < tensors; t++)
+        if (crn_is_weight(cairn_graph_tensor(l->graph, t))) {
+            crn_names_add(&l->names, cairn_graph_tensor(l->graph, t)->name, t);
+            l->weights++;
+        }
+    return CAIRN_OK;
+}
+
+static cairn_status match_names(loading *l) {
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(l->file, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        cairn_id t;
+        CRN_TRY(find_weight(l, tensors[i].name, &t));
+        if (t == CAIRN_NONE)
+            pass_over(l, tensors[i].name);
+        else if (l->from[t] != NULL)
+            return crn_fail_at(l->err, CAIRN_EINVAL, tensors[i].name,
+                               "has both %.120s and %.120s, which are the same tensor",
+                               l->from[t]->name, tensors[i].name);
+        else
+            l->from[t] = &tensors[i];
+    }
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++)
+        if (crn_is_weight(cairn_graph_tensor(l->graph, t)) && l->from[t] == NULL)
+            see(&l->missing, cairn_graph_tensor(l->graph, t)->name);
+    return CAIRN_OK;
+}
+
+/* Names that are not the network's are an error, not a notice: the file is of another network, and
+ * what is trained from the part of it that fits would be wrong silently. */
+static cairn_status check_names(const loading *l) {
+    const char *network = cairn_graph_name(l->graph);
+    const sightings *missing = &l->missing, *foreign = &l->foreign;
+    if (missing->count > 0 && foreign->count > 0)
+        return crn_fail_at(l->err, CAIRN_EINVAL, missing->first,
+                           "is not of %.60s: %u of the network's %u tensors are missing, the first "
+                           "%.120s, and %u are not of the network, the first %.120s",
+                           network, missing->count, l->weights, missing->first, foreign->count,
+                           foreign->first);
+    if (missing->count > 0)
+        return crn_fail_at(l->err, CAIRN_EINVAL, missing->first,
+                           "lacks %u of the %u tensors of %.60s, the first %.120s", missing->count,
+                           l->weights, network, missing->first);
+    if (foreign->count > 0)
+        return crn_fail_at(l->err, CAIRN_EINVAL, foreign->first,
+                           "holds %u tensors that %.60s has not, the first %.120s", foreign->count,
+                           network, foreign->first);
+    return CAIRN_OK;
+}
+
+/* ---- Elements and shapes ---- */
+
+static cairn_status check_element(loading *l, const cairn_named_tensor *wanted,
+                                  const cairn_named_tensor *found) {
+    if (!crn_can_convert(found->element, wanted->element))
+        return crn_fail_at(
+            l->err, CAIRN_EINVAL, found->name, "%.120s has elements of %s, where %s are expected",
+            found->name, cairn_element_name(found->element),
+            wanted->element == CAIRN_ELEMENT_F32 ? "F32, F64, F16 or BF16"
+                                                 : cairn_element_name(wanted->element));
+    if (found->element != wanted->element)
+        see(&l->converted, found->name);
+    return CAIRN_OK;
+}
+
+/* "[64, 3, 7, 7]". A hostile shape is cut, not written past the end. */
+static const char *shape_text(const cairn_named_tensor *tensor, char *buffer, size_t size) {
+    size_t used = (size_t)snprintf(buffer, size, "[");
+    for (uint32_t i = 0; i < tensor->rank && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%" PRIu64, i > 0 ? ", " : "",
+                                 tensor->shape[i]);
+    if (used < size)
+        snprintf(buffer + used, size - used, "]");
+    return buffer;
+}
+
+/* Whether all that differs is the number of classes: the last layer's first dimension. */
+static bool is_class_count(const cairn_graph *graph, cairn_id weight,
+                           const cairn_named_tensor *wanted, const cairn_named_tensor *found) {
+    cairn_graph_summary summary;
+    cairn_graph_summarize(graph, &summary);
+    if (summary.output == CAIRN_NONE || wanted->rank != found->rank)
+        return false;
+    cairn_id producer = cairn_graph_tensor(graph, summary.output)->producer;
+    for (uint32_t i = 1; i < wanted->rank; i++)
+        if (wanted->shape[i] != found->shape[i])
+            return false;
+    const cairn_op *last = producer == CAIRN_NONE ? NULL : cairn_graph_op(graph, producer);
+    for (uint32_t i = 0; last != NULL && i < last->param_count; i++)
+        if (last->params[i] == weight)
+            return true;
+    return false;
+}
+
+static cairn_status check_shape(const loading *l, cairn_id weight, const cairn_named_tensor *wanted,
+                                const cairn_named_tensor *found) {
+    if (wanted->rank == found->rank &&
+        memcmp(wanted->shape, found->shape, wanted->rank * sizeof *wanted->shape) == 0)
+        return CAIRN_OK;
+    char there[128], here[128], reason[128] = "";
+    if (is_class_count(l->graph, weight, wanted, found))
+        snprintf(reason, sizeof reason,
+                 ": the file is for %" PRIu64 " classes, the network has %" PRIu64, found->shape[0],
+                 wanted->shape[0]);
+    return crn_fail_at(l->err, CAIRN_EINVAL, found->name,
+                       "%.120s is %s in the file and %s in %.60s%s", found->name,
+                       shape_text(found, there, sizeof there),
+                       shape_text(wanted, here, sizeof here), cairn_graph_name(l->graph), reason);
+}
+
+static cairn_status check_tensors(loading *l) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++) {
+        if (l->from[t] == NULL)
+            continue;
+        cairn_named_tensor wanted = crn_weight_described(cairn_graph_tensor(l->graph, t));
+        CRN_TRY(check_element(l, &wanted, l->from[t]));
+        CRN_TRY(check_shape(l, t, &wanted, l->from[t]));
+    }
+    return CAIRN_OK;
+}
+
+/* ---- What a person should know ---- */
+
+static cairn_status put_notices(const loading *l, cairn_text *notices) {
+    if (l->auxiliary.count > 0)
+        crn_text_printf(notices,
+                        "an auxiliary head is left out: %u tensors that %s has not, the first %s\n",
+                        l->auxiliary.count, cairn_graph_name(l->graph), l->auxiliary.first);
+    if (l->prefixed.count > 0)
+        crn_text_printf(notices, "%u names are read without what stands in front: %s as %s\n",
+                        l->prefixed.count, l->prefixed.first, without_prefix(l->prefixed.first));
+    if (l->renamed.count > 0)
+        crn_text_printf(notices, "%u names are of the old form, with a dot too many: %s\n",
+                        l->renamed.count, l->renamed.first);
+    if (l->converted.count > 0)
+        crn_text_printf(notices, "%u tensors become F32, the first %s\n", l->converted.count,
+                        l->converted.first);
+    return crn_text_finish(notices);
+}
+
+/* ---- Loading ---- */
+
+static cairn_status prepare(loading *l, cairn_text *notices) {
+    CRN_TRY(list_weights(l));
+    CRN_TRY(match_names(l));
+    CRN_TRY(check_names(l));
+    CRN_TRY(check_tensors(l));
+    return notices == NULL ? CAIRN_OK : put_notices(l, notices);
+}
+
+static void copy_weights(const loading *l, cairn_exec *exec) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++)
+        if (l->from[t] != NULL)
+            crn_convert(l->from[t], crn_weight_described(cairn_graph_tensor(l->graph, t)).element,
+                        cairn_exec_data(exec, t));
+}
+
+cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
+                                  const cairn_safetensors *file, const char *path,
+                                  cairn_text *notices, cairn_error *err) {
+    loading l = {.graph = graph, .file = file, .err = err};
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_error_clear(err);
+    if (err != NULL && path != NULL)
+        crn_copy_string(err->file, sizeof err->file, path);
+    if (notices != NULL)
+        crn_text_init(notices, &allocator);
+    crn_arena_init(&l.scratch, &allocator);
+    cairn_status status = prepare(&l, notices);
+    if (status == CAIRN_OK)
+        copy_weights(&l, exec);
+    crn_arena_release(&l.scratch);
+    if (status != CAIRN_ENOMEM)
+        return status;
+    crn_error_clear(err);
+    return crn_fail_memory(err);
+}
+
+cairn_status cairn_weights_load(cairn_exec *exec, const cairn_graph *graph, const char *path,
+                                cairn_text *notices, cairn_error *err) {
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_safetensors *file;
+    if (notices != NULL)
+        crn_text_init(notices, &allocator);
+    CRN_TRY(cairn_safetensors_load(&allocator, path, &file, err));
+    cairn_status status = cairn_weights_assign(exec, graph, file, path, notices, err);
+    cairn_safetensors_destroy(file);
+    return status;
+}

@@ -1,0 +1,94 @@
+/* weights_save.c: the parameters and state of an executor as a safetensors file. */
+#include "weights/weights_internal.h"
+
+#define RUNNING_MEAN ".running_mean"
+#define TRACKED ".num_batches_tracked"
+
+cairn_named_tensor crn_weight_described(const cairn_tensor *tensor) {
+    static const cairn_element elements[] = {[CAIRN_F32] = CAIRN_ELEMENT_F32,
+                                             [CAIRN_I32] = CAIRN_ELEMENT_I32,
+                                             [CAIRN_U8] = CAIRN_ELEMENT_U8};
+    cairn_named_tensor weight = {.name = tensor->name,
+                                 .element = elements[tensor->dtype],
+                                 .rank = tensor->rank,
+                                 .bytes = tensor->bytes};
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        weight.shape[i] = tensor->shape[i];
+    if (tensor->rank == 0) { /* of unknown shape: a row */
+        weight.rank = 1;
+        weight.shape[0] = tensor->bytes / cairn_element_bytes(weight.element);
+    }
+    return weight;
+}
+
+typedef struct collection {
+    crn_arena scratch;
+    CRN_ARRAY(cairn_named_tensor) tensors;
+    CRN_ARRAY(cairn_pair) metadata;
+    int64_t steps; /* the value of every num_batches_tracked */
+} collection;
+
+/* PyTorch counts the batches that each batch-norm has seen; here all have seen the same. */
+static cairn_status add_tracked(collection *c, const char *mean) {
+    size_t stem = strlen(mean) - strlen(RUNNING_MEAN);
+    char *name;
+    CRN_TAKE(&c->scratch, name, stem + sizeof TRACKED);
+    memcpy(name, mean, stem);
+    memcpy(name + stem, TRACKED, sizeof TRACKED);
+    cairn_named_tensor tracked = {
+        .name = name, .element = CAIRN_ELEMENT_I64, .data = &c->steps, .bytes = sizeof c->steps};
+    CRN_PUSH(&c->scratch, c->tensors, tracked);
+    return CAIRN_OK;
+}
+
+static cairn_status add_weights(collection *c, cairn_exec *exec, const cairn_graph *graph) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (!crn_is_weight(tensor))
+            continue;
+        cairn_named_tensor weight = crn_weight_described(tensor);
+        weight.data = cairn_exec_data(exec, t);
+        CRN_PUSH(&c->scratch, c->tensors, weight);
+        if (tensor->role == CAIRN_STATE && crn_ends(tensor->name, RUNNING_MEAN))
+            CRN_TRY(add_tracked(c, tensor->name));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status add_default(collection *c, const char *key, const char *value) {
+    for (uint32_t i = 0; i < c->metadata.length; i++)
+        if (strcmp(c->metadata.data[i].key, key) == 0)
+            return CAIRN_OK;
+    cairn_pair pair = {key, value};
+    CRN_PUSH(&c->scratch, c->metadata, pair);
+    return CAIRN_OK;
+}
+
+static cairn_status collect(collection *c, cairn_exec *exec, const cairn_graph *graph,
+                            const cairn_weights_save_options *options) {
+    c->steps = (int64_t)CRN_MIN(options->steps, (uint64_t)INT64_MAX);
+    CRN_TRY(add_weights(c, exec, graph));
+    for (uint32_t i = 0; i < options->extra_count; i++)
+        CRN_PUSH(&c->scratch, c->tensors, options->extra[i]);
+    for (uint32_t i = 0; i < options->metadata_count; i++)
+        CRN_PUSH(&c->scratch, c->metadata, options->metadata[i]);
+    CRN_TRY(add_default(c, "format", "pt")); /* that the layout is PyTorch's: some readers ask */
+    return add_default(c, "network", cairn_graph_name(graph));
+}
+
+cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph, const char *path,
+                                const cairn_weights_save_options *options, cairn_error *err) {
+    cairn_weights_save_options given = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    collection c = {0};
+    if (options != NULL)
+        memcpy(&given, options, CRN_MIN(options->struct_size, sizeof given));
+    crn_error_clear(err);
+    crn_arena_init(&c.scratch, &allocator);
+    cairn_status status = collect(&c, exec, graph, &given);
+    if (status == CAIRN_OK)
+        status = cairn_safetensors_save(&allocator, path, c.tensors.data, c.tensors.length,
+                                        c.metadata.data, c.metadata.length, err);
+    crn_arena_release(&c.scratch);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}

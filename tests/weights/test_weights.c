@@ -1,0 +1,467 @@
+/* test_weights.c: parameters and state of an executor into a file and back; what does not fit is
+ * refused with a sentence and changes nothing. */
+#include "exec/small_networks.h"
+#include "exec/toy_network.h"
+#include "weights/evaluation.h"
+
+#include <unistd.h>
+
+#define EVERYTHING (CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE)
+
+static char path[] = "test_weights.XXXXXX";
+
+/* ---- A toy ---- */
+
+static evaluation open_toy(uint64_t seed) {
+    evaluation e = {.graph = toy_network(NULL, 2, 8)};
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = 1;
+    options.seed = seed;
+    CHECK_OK(cairn_bind(e.graph, "ref", 1, &costs, &err), &err);
+    CHECK_OK(cairn_solve(e.graph, costs, "none", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_exec_create(e.graph, costs, plan, &options, &e.exec, &err), &err);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    return e;
+}
+
+static void train(evaluation *e, uint64_t steps) {
+    cairn_exec_result result;
+    for (uint64_t step = 0; step < steps; step++) {
+        cairn_exec_fill(e->exec, step);
+        cairn_exec_run(e->exec, step, &result);
+        cairn_exec_update(e->exec);
+    }
+}
+
+/* ---- Round trip ---- */
+
+static void test_round_trip(void) {
+    evaluation a = open_toy(1), b = open_toy(2);
+    cairn_error err = {0};
+    cairn_text notices;
+    char before[65], after[65];
+    train(&a, 2);
+    cairn_weights_save_options options = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
+    const float slot[] = {1, 2};
+    cairn_named_tensor extra = {
+        .name = "cairn.slot", .element = CAIRN_ELEMENT_F32, .rank = 1, .shape = {2}, .data = slot};
+    cairn_pair word = {"epoch", "3"};
+    options.steps = 2;
+    options.metadata = &word;
+    options.metadata_count = 1;
+    options.extra = &extra;
+    options.extra_count = 1;
+    CHECK_OK(cairn_weights_save(a.exec, a.graph, path, &options, &err), &err);
+    CHECK_OK(cairn_weights_load(b.exec, b.graph, path, &notices, &err), &err);
+    CHECK_U64(notices.length, 0);
+    cairn_text_release(&notices);
+    cairn_exec_sha256(a.exec, EVERYTHING, before);
+    cairn_exec_sha256(b.exec, EVERYTHING, after);
+    CHECK_STRING(after, before);
+
+    cairn_safetensors *file;
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    const cairn_named_tensor *tracked = cairn_safetensors_find(file, "bn7.num_batches_tracked");
+    CHECK(tracked != NULL && tracked->element == CAIRN_ELEMENT_I64 && tracked->rank == 0);
+    CHECK_U64(*(const uint64_t *)tracked->data, 2);
+    const cairn_named_tensor *weight = cairn_safetensors_find(file, "conv2.weight");
+    CHECK(weight != NULL && weight->rank == 4 && weight->shape[0] == 16 && weight->shape[1] == 8);
+    CHECK(cairn_safetensors_find(file, "cairn.slot") != NULL);
+    CHECK_STRING(cairn_safetensors_value(file, "format"), "pt");
+    CHECK_STRING(cairn_safetensors_value(file, "network"), "toy");
+    CHECK_STRING(cairn_safetensors_value(file, "epoch"), "3");
+    cairn_safetensors_destroy(file);
+
+    /* The caller's word counts; an extra tensor with a weight's name does not pass. */
+    word = (cairn_pair){"format", "mine"};
+    extra.name = "conv1.weight";
+    CHECK(cairn_weights_save(a.exec, a.graph, path, &options, &err) == CAIRN_EINVAL);
+    CHECK(strstr(err.message, "two tensors are called conv1.weight") != NULL);
+    options.extra_count = 0;
+    CHECK_OK(cairn_weights_save(a.exec, a.graph, path, &options, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    CHECK_STRING(cairn_safetensors_value(file, "format"), "mine");
+    cairn_safetensors_destroy(file);
+    CHECK(cairn_weights_load(b.exec, b.graph, "no/such/file", &notices, &err) == CAIRN_EUNKNOWN);
+    CHECK_U64(notices.length, 0);
+    evaluation_close(&a);
+    evaluation_close(&b);
+}
+
+/* ---- Files that were changed ---- */
+
+#define MOST 128
+
+/* The toy's file with its tensors in a list that can be changed. */
+typedef struct edited {
+    evaluation toy;
+    cairn_safetensors *file;
+    cairn_named_tensor tensors[MOST];
+    uint32_t count;
+    char fingerprint[65];
+} edited;
+
+static void open_edited(edited *e) {
+    cairn_error err = {0};
+    e->toy = open_toy(1);
+    CHECK_OK(cairn_weights_save(e->toy.exec, e->toy.graph, path, NULL, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, path, &e->file, &err), &err);
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(e->file, &e->count);
+    CHECK(e->count < MOST - 8);
+    memcpy(e->tensors, tensors, e->count * sizeof *tensors);
+    cairn_exec_sha256(e->toy.exec, EVERYTHING, e->fingerprint);
+}
+
+static void close_edited(edited *e) {
+    cairn_safetensors_destroy(e->file);
+    evaluation_close(&e->toy);
+}
+
+static cairn_named_tensor *entry(edited *e, const char *name) {
+    for (uint32_t i = 0; i < e->count; i++)
+        if (strcmp(e->tensors[i].name, name) == 0)
+            return &e->tensors[i];
+    fprintf(stderr, "there is no %s\n", name);
+    exit(1);
+}
+
+static cairn_named_tensor *add(edited *e, const char *name) {
+    cairn_named_tensor *added = &e->tensors[e->count++];
+    *added = *entry(e, "fc2.bias");
+    added->name = name;
+    return added;
+}
+
+static void drop(edited *e, const char *name) {
+    *entry(e, name) = e->tensors[--e->count];
+}
+
+/* Write the list and load it. */
+static cairn_status load(edited *e, cairn_text *notices, cairn_error *err) {
+    CHECK_OK(cairn_safetensors_save(NULL, path, e->tensors, e->count, NULL, 0, err), err);
+    return cairn_weights_load(e->toy.exec, e->toy.graph, path, notices, err);
+}
+
+/* It must be refused with these words, nothing changed. */
+static void refuse(edited *e, const char *says) {
+    cairn_error err = {0};
+    char text[1024], after[65];
+    cairn_text notices;
+    cairn_status status = load(e, &notices, &err);
+    cairn_error_text(&err, text, sizeof text);
+    CHECK(status == CAIRN_EINVAL && strstr(text, says) != NULL && strstr(text, path) == text);
+    if (strstr(text, says) == NULL)
+        fprintf(stderr, "  \"%s\" does not say \"%s\"\n", text, says);
+    CHECK(notices.data == NULL);
+    cairn_exec_sha256(e->toy.exec, EVERYTHING, after);
+    CHECK_STRING(after, e->fingerprint);
+    cairn_text_release(&notices);
+    close_edited(e);
+}
+
+static void test_refusals(void) {
+    static edited e;
+    open_edited(&e);
+    drop(&e, "bn3.running_var");
+    drop(&e, "conv1.weight");
+    refuse(&e, "lacks 2 of the ");
+    open_edited(&e);
+    drop(&e, "conv1.weight");
+    refuse(&e, " of toy, the first conv1.weight");
+    open_edited(&e);
+    add(&e, "fc3.bias");
+    add(&e, "fc4.bias");
+    refuse(&e, "holds 2 tensors that toy has not, the first fc3.bias");
+    open_edited(&e);
+    entry(&e, "fc2.bias")->name = "head.bias";
+    refuse(&e, "is not of toy: 1 of the network's 41 tensors are missing, the first fc2.bias, and "
+               "1 are not of the network, the first head.bias");
+    open_edited(&e);
+    entry(&e, "conv2.weight")->shape[0] = 8;
+    entry(&e, "conv2.weight")->shape[1] = 16;
+    refuse(&e, "conv2.weight is [8, 16, 3, 3] in the file and [16, 8, 3, 3] in toy");
+    open_edited(&e);
+    entry(&e, "bn1.bias")->rank = 2;
+    entry(&e, "bn1.bias")->shape[1] = 1;
+    refuse(&e, "bn1.bias is [8, 1] in the file and [8] in toy");
+    open_edited(&e);
+    entry(&e, "fc2.bias")->shape[0] = 7;
+    refuse(&e, "fc2.bias is [7] in the file and [10] in toy: the file is for 7 classes, the "
+               "network has 10");
+    open_edited(&e);
+    entry(&e, "fc2.bias")->element = CAIRN_ELEMENT_I32;
+    refuse(&e, "fc2.bias has elements of I32, where F32, F64, F16 or BF16 are expected");
+    open_edited(&e);
+    add(&e, "module.fc2.bias");
+    refuse(&e, "has both fc2.bias and module.fc2.bias, which are the same tensor");
+}
+
+/* It must be accepted with this notice, or none where it is empty. */
+static void accept(edited *e, const char *notice) {
+    cairn_error err = {0};
+    cairn_text notices;
+    char after[65];
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(e->toy.graph); t++)
+        if (cairn_graph_tensor(e->toy.graph, t)->role == CAIRN_PARAMETER)
+            *(float *)cairn_exec_data(e->toy.exec, t) += 1;
+    CHECK_OK(load(e, &notices, &err), &err);
+    CHECK_STRING(notices.data, notice);
+    cairn_exec_sha256(e->toy.exec, EVERYTHING, after);
+    CHECK_STRING(after, e->fingerprint);
+    cairn_text_release(&notices);
+    close_edited(e);
+}
+
+static void test_ignored(void) {
+    static edited e;
+    open_edited(&e);
+    accept(&e, "");
+    open_edited(&e);
+    add(&e, "cairn.momentum.conv1.weight");
+    add(&e, "other.num_batches_tracked");
+    drop(&e, "bn1.num_batches_tracked");
+    accept(&e, "");
+    open_edited(&e);
+    add(&e, "AuxLogits.conv0.conv.weight");
+    add(&e, "aux1.fc.weight");
+    add(&e, "auxiliary_head.classifier.bias");
+    accept(&e, "an auxiliary head is left out: 3 tensors that toy has not, the first "
+               "AuxLogits.conv0.conv.weight\n");
+    open_edited(&e);
+    entry(&e, "conv1.weight")->name = "module._orig_mod.conv1.weight";
+    add(&e, "module.aux");
+    accept(&e, "an auxiliary head is left out: 1 tensors that toy has not, the first module.aux\n"
+               "1 names are read without what stands in front: module._orig_mod.conv1.weight as "
+               "conv1.weight\n");
+}
+
+/* ---- Other precisions ---- */
+
+static void test_conversion(void) {
+    static edited e;
+    cairn_error err = {0};
+    cairn_text notices;
+    const uint16_t half[10] = {0x3c00, 0xc000, 0x0001, 0x8001, 0x03ff,
+                               0x0400, 0x7bff, 0x7c00, 0xfc00, 0x8000};
+    const float of_half[10] = {1.0f,          -2.0f,         5.9604645e-8f, -5.9604645e-8f,
+                               6.0975552e-5f, 6.1035156e-5f, 65504.0f,      INFINITY,
+                               -INFINITY,     -0.0f};
+    const uint16_t brain[10] = {0x3f80, 0xc000, 0x0001, 0x7f80, 0x8000, 0x4049, 0, 1, 2, 3};
+    const double wide[10] = {1.0 / 3, 1e-300, -2, 1e300, 0, 16777217, 3, 4, 5, 6};
+    open_edited(&e);
+    cairn_named_tensor *bias = entry(&e, "fc2.bias");
+    float *to = cairn_exec_data(e.toy.exec, cairn_graph_find_tensor(e.toy.graph, "fc2.bias"));
+
+    bias->element = CAIRN_ELEMENT_F16;
+    bias->data = half;
+    CHECK_OK(load(&e, &notices, &err), &err);
+    CHECK_STRING(notices.data, "1 tensors become F32, the first fc2.bias\n");
+    CHECK(memcmp(to, of_half, sizeof of_half) == 0);
+    cairn_text_release(&notices);
+
+    bias->element = CAIRN_ELEMENT_BF16;
+    bias->data = brain;
+    CHECK_OK(load(&e, NULL, &err), &err);
+    for (int i = 0; i < 10; i++) {
+        uint32_t bits;
+        memcpy(&bits, &to[i], sizeof bits);
+        CHECK_U64(bits, (uint32_t)brain[i] << 16);
+    }
+
+    bias->element = CAIRN_ELEMENT_F64;
+    bias->data = wide;
+    CHECK_OK(load(&e, NULL, &err), &err);
+    CHECK(to[0] == 1.0f / 3 && to[1] == 0 && to[2] == -2 && to[3] == INFINITY);
+    CHECK(to[5] == 16777216);
+    close_edited(&e);
+}
+
+/* ---- Names ---- */
+
+/* An early file of DenseNet: a dot before the number of a layer's norms and convolutions. */
+static void test_old_densenet(void) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    options.batch = 1;
+    options.input[0] = 3;
+    options.input[1] = options.input[2] = 32;
+    evaluation a = evaluation_open("densenet121", &options, 8, "infer", 1);
+    evaluation b = evaluation_open("densenet121", &options, 8, "infer", 2);
+    cairn_error err = {0};
+    cairn_safetensors *file;
+    cairn_text notices;
+    uint32_t count, changed = 0;
+    CHECK_OK(cairn_weights_save(a.exec, a.graph, path, NULL, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(file, &count);
+    cairn_named_tensor *old = calloc(count, sizeof *old);
+    char(*names)[128] = calloc(count, sizeof *names);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *layer = strstr(tensors[i].name, "denselayer");
+        const char *split = layer == NULL ? NULL : strchr(layer, '.') + 5; /* after .norm, .conv */
+        old[i] = tensors[i];
+        if (split == NULL || fill_ends(tensors[i].name, "tracked"))
+            continue;
+        snprintf(names[i], sizeof names[i], "%.*s.%s", (int)(split - tensors[i].name),
+                 tensors[i].name, split);
+        old[i].name = names[i];
+        changed++;
+    }
+    CHECK_OK(cairn_safetensors_save(NULL, path, old, count, NULL, 0, &err), &err);
+    CHECK_OK(cairn_weights_load(b.exec, b.graph, path, &notices, &err), &err);
+    char words[64], first[65], second[65];
+    snprintf(words, sizeof words, "%u names are of the old form", changed);
+    CHECK(changed == 58 * 10 && strstr(notices.data, words) == notices.data);
+    CHECK(strstr(notices.data, "features.denseblock1.denselayer1.conv.1.weight\n") != NULL);
+    cairn_exec_sha256(a.exec, EVERYTHING, first);
+    cairn_exec_sha256(b.exec, EVERYTHING, second);
+    CHECK_STRING(second, first);
+    cairn_text_release(&notices);
+    free(names);
+    free(old);
+    cairn_safetensors_destroy(file);
+    evaluation_close(&a);
+    evaluation_close(&b);
+}
+
+/* Tensors in a file of each network. Those that torchvision has: as its state_dict() has them, of
+ * inception_v3 without the auxiliary head, which has 14 more. */
+static const struct {
+    const char *network;
+    uint32_t tensors;
+} tensor_counts[] = {
+    {"alexnet", 16},
+    {"vgg11", 22},
+    {"vgg13", 26},
+    {"vgg16", 32},
+    {"vgg19", 38},
+    {"resnet18", 122},
+    {"resnet34", 218},
+    {"resnet50", 320},
+    {"resnet101", 626},
+    {"resnet152", 932},
+    {"densenet121", 727},
+    {"densenet161", 967},
+    {"densenet169", 1015},
+    {"densenet201", 1207},
+    {"inception_v3", 566},
+    {"nasnet", 1650},
+    {"amoebanet", 1384},
+    {"darts", 1636},
+    {"rnn", 6},
+    {"lstm", 6},
+    {"unet", 118},
+};
+
+static uint32_t tensors_in_file(void) {
+    cairn_safetensors *file;
+    cairn_error err = {0};
+    uint32_t count;
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    cairn_safetensors_tensors(file, &count);
+    cairn_safetensors_destroy(file);
+    return count;
+}
+
+static void check_tensors_of(const char *network) {
+    for (size_t i = 0; i < sizeof tensor_counts / sizeof *tensor_counts; i++)
+        if (strcmp(tensor_counts[i].network, network) == 0)
+            CHECK_U64(tensors_in_file(), tensor_counts[i].tensors);
+}
+
+/* Every network of the zoo, as narrow as it goes: what is saved loads again. */
+static void test_zoo(void) {
+    const cairn_zoo_entry *network;
+    for (uint32_t i = 0; (network = cairn_zoo_list(i)) != NULL; i++) {
+        cairn_zoo_options options = small_options(network);
+        uint32_t divisor = network->defaults.steps > 0 ? 1 : 12;
+        options.batch = 1;
+        evaluation a = evaluation_open(network->name, &options, divisor, "none", 1);
+        evaluation b = evaluation_open(network->name, &options, divisor, "infer", 2);
+        cairn_error err = {0};
+        char first[65], second[65];
+        CHECK_OK(cairn_weights_save(a.exec, a.graph, path, NULL, &err), &err);
+        check_tensors_of(network->name);
+        CHECK_OK(cairn_weights_load(b.exec, b.graph, path, NULL, &err), &err);
+        cairn_exec_sha256(a.exec, EVERYTHING, first);
+        cairn_exec_sha256(b.exec, EVERYTHING, second);
+        CHECK_STRING(second, first);
+        evaluation_close(&a);
+        evaluation_close(&b);
+    }
+}
+
+/* Names and shapes of torchvision's state_dict(), some of each family: those that tell a numbering
+ * or a nesting apart. */
+static const struct {
+    const char *network, *name;
+    uint32_t shape[5]; /* ended by 0 */
+} known_names[] = {
+    {"alexnet", "features.10.weight", {256, 256, 3, 3}},
+    {"alexnet", "classifier.1.weight", {4096, 9216}},
+    {"alexnet", "classifier.6.bias", {1000}},
+    {"vgg11", "features.18.weight", {512, 512, 3, 3}},
+    {"vgg13", "features.22.bias", {512}},
+    {"vgg16", "features.28.weight", {512, 512, 3, 3}},
+    {"vgg16", "classifier.0.weight", {4096, 25088}},
+    {"vgg19", "features.34.weight", {512, 512, 3, 3}},
+    {"resnet18", "conv1.weight", {64, 3, 7, 7}},
+    {"resnet18", "layer2.0.downsample.1.running_var", {128}},
+    {"resnet34", "layer3.5.bn2.bias", {256}},
+    {"resnet50", "layer1.0.downsample.0.weight", {256, 64, 1, 1}},
+    {"resnet101", "layer3.22.conv3.weight", {1024, 256, 1, 1}},
+    {"resnet152", "layer2.7.conv2.weight", {128, 128, 3, 3}},
+    {"resnet152", "fc.weight", {1000, 2048}},
+    {"densenet121", "features.norm0.running_mean", {64}},
+    {"densenet121", "features.denseblock3.denselayer24.conv2.weight", {32, 128, 3, 3}},
+    {"densenet161", "features.transition1.conv.weight", {192, 384, 1, 1}},
+    {"densenet169", "features.transition3.norm.weight", {1280}},
+    {"densenet201", "features.norm5.weight", {1920}},
+    {"densenet201", "classifier.weight", {1000, 1920}},
+    {"inception_v3", "Conv2d_1a_3x3.conv.weight", {32, 3, 3, 3}},
+    {"inception_v3", "Mixed_5b.branch5x5_2.bn.running_mean", {64}},
+    {"inception_v3", "Mixed_5c.branch_pool.conv.weight", {64, 256, 1, 1}},
+    {"inception_v3", "Mixed_6a.branch3x3dbl_3.conv.weight", {96, 96, 3, 3}},
+    {"inception_v3", "Mixed_6d.branch7x7dbl_2.conv.weight", {160, 160, 7, 1}},
+    {"inception_v3", "Mixed_7a.branch7x7x3_4.conv.weight", {192, 192, 3, 3}},
+    {"inception_v3", "Mixed_7c.branch3x3_2a.conv.weight", {384, 384, 1, 3}},
+    {"inception_v3", "Mixed_7c.branch3x3dbl_3b.conv.weight", {384, 384, 3, 1}},
+    {"inception_v3", "fc.bias", {1000}},
+};
+
+static void test_known_names(void) {
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
+        cairn_graph *graph;
+        cairn_error err = {0};
+        CHECK_OK(cairn_zoo_build(NULL, known_names[i].network, NULL, &graph, &err), &err);
+        cairn_id t = cairn_graph_find_tensor(graph, known_names[i].name);
+        uint32_t rank = 0;
+        while (known_names[i].shape[rank] > 0)
+            rank++;
+        bool there = t != CAIRN_NONE && cairn_graph_tensor(graph, t)->rank == rank;
+        CHECK(there);
+        CHECK(there && memcmp(cairn_graph_tensor(graph, t)->shape, known_names[i].shape,
+                              rank * sizeof(uint32_t)) == 0);
+        if (!there)
+            fprintf(stderr, "  %s: %s\n", known_names[i].network, known_names[i].name);
+        cairn_graph_destroy(graph);
+    }
+}
+
+int main(void) {
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    test_round_trip();
+    test_refusals();
+    test_ignored();
+    test_conversion();
+    test_old_densenet();
+    test_zoo();
+    test_known_names();
+    unlink(path);
+    return check_result();
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# torch.sh TOOL SOURCE: a ResNet-18 exported from PyTorch gives the same logits here, and what is
+# saved here loads there.
+#
+# Needs a python3 that has torch and safetensors, $CAIRN_TORCH_PYTHON if that is set; else skipped,
+# exit 77. (test_weights_logits.c checks stored logits everywhere.)
+set -eu
+tool=$1
+script=$2/torch_resnet18.py
+python=${CAIRN_TORCH_PYTHON:-python3}
+
+if ! "$python" -c "import torch, safetensors.torch, numpy" >/dev/null 2>&1; then
+    echo "skipped: $python has no torch, safetensors and numpy; CAIRN_TORCH_PYTHON can name one that has"
+    exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$python" "$script" export "$folder"
+"$tool" logits "$folder/weights.safetensors" "$folder/data.safetensors" "$folder/back.safetensors"
+"$python" "$script" check "$folder"
