@@ -5,6 +5,26 @@
 
 #include <stdlib.h>
 
+static _Thread_local bool own; /* while Cairn's own allocator is at work */
+
+static void *resize_own(void *context, void *block, size_t old_size, size_t new_size) {
+    (void)context;
+    (void)old_size;
+    void *result = NULL;
+    own = true;
+    if (new_size == 0)
+        free(block);
+    else
+        result = realloc(block, new_size);
+    own = false;
+    return result;
+}
+
+const cairn_allocator *cli_own_allocator(void) {
+    static const cairn_allocator allocator = {.resize = resize_own};
+    return &allocator;
+}
+
 #if defined(__GLIBC__) && !defined(CAIRN_SANITIZED)
 
 #include <errno.h>
@@ -23,8 +43,8 @@ void *__libc_memalign(size_t alignment, size_t size);
 void __libc_free(void *block);
 
 static void *count_taken(void *block) {
-    if (block == NULL)
-        return NULL;
+    if (block == NULL || own)
+        return block;
     uint64_t bytes = malloc_usable_size(block);
     uint64_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
     uint64_t most = atomic_load_explicit(&peak, memory_order_relaxed);
@@ -35,6 +55,8 @@ static void *count_taken(void *block) {
 }
 
 static void count_given(uint64_t bytes) {
+    if (own)
+        return;
     atomic_fetch_sub_explicit(&live, bytes, memory_order_relaxed);
 }
 

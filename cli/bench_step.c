@@ -83,7 +83,7 @@ static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     options.threads = (uint32_t)b->threads;
     options.budget_bytes = c->budget;
     options.learning_rate = 0.001f; /* some networks go to infinity by the default one */
-    c->predicted_ns = cli_predicted_ns(&b->model, c->plan);
+    c->predicted_ns = cli_predicted_ns(&b->model, c->plan, 1);
     c->times = calloc(b->repetitions, sizeof *c->times);
     c->ratios = calloc(b->repetitions, sizeof *c->ratios);
     if (c->times == NULL || c->ratios == NULL)

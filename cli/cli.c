@@ -101,6 +101,10 @@ bool cli_flag(const cli_args *args, const char *option) {
     return cli_value(args, option) != NULL;
 }
 
+bool cli_runs(const cli_args *args) {
+    return args->command->runs;
+}
+
 bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t high,
                 uint64_t fallback, uint64_t *out) {
     const char *text = cli_value(args, option);
@@ -118,6 +122,44 @@ bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t
     }
     *out = value;
     return true;
+}
+
+bool cli_real(const cli_args *args, const char *option, double low, double high, double fallback,
+              double *out) {
+    const char *text = cli_value(args, option);
+    *out = fallback;
+    if (text == NULL)
+        return true;
+    char *end;
+    double value = strtod(text, &end);
+    /* strtod() also takes " 1", "inf" and "0x1p3" */
+    bool plain = text[0] != '\0' && text[strspn(text, "0123456789.eE+-")] == '\0';
+    if (!plain || *end != '\0' || !(value >= low && value < high)) {
+        cli_usage_error(args, "--%s must be a number from %g to below %g, not \"%s\"", option, low,
+                        high, text);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+bool cli_choice_value(const cli_args *args, const char *option, const char *(*name_of)(uint32_t),
+                      uint32_t fallback, uint32_t *out) {
+    const char *text = cli_value(args, option), *name;
+    char known[200] = "";
+    *out = fallback;
+    if (text == NULL)
+        return true;
+    for (uint32_t i = 0; (name = name_of(i)) != NULL; i++) {
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "", name);
+        if (strcmp(name, text) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    cli_usage_error(args, "--%s is one of %s, not \"%s\"", option, known, text);
+    return false;
 }
 
 /* Bytes of one unit, or 0 for an unknown one. */

@@ -8,7 +8,14 @@
 #include "cairn.h"
 
 /* Exit codes of the command. */
-enum { CLI_DONE = 0, CLI_WRONG_INPUT = 1, CLI_USAGE = 2, CLI_NO_FIT = 3, CLI_SYSTEM = 4 };
+enum {
+    CLI_DONE = 0,
+    CLI_WRONG_INPUT = 1,
+    CLI_USAGE = 2,
+    CLI_NO_FIT = 3,
+    CLI_SYSTEM = 4,
+    CLI_INTERRUPTED = 130
+};
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -34,6 +41,7 @@ typedef struct cli_command {
     const char *list_title;
     bool (*list)(uint32_t index, cli_named *out);
     int (*run)(const cli_args *args);
+    bool runs; /* it runs the model that it opens: on the best backend, without --backend */
 } cli_command;
 
 /* ---- What was given ---- */
@@ -42,10 +50,21 @@ const char *cli_positional(const cli_args *args, int index); /* NULL: not given 
 const char *cli_value(const cli_args *args, const char *option);
 bool cli_flag(const cli_args *args, const char *option);
 
+/* Whether the command runs the model that it opens. */
+bool cli_runs(const cli_args *args);
+
 /* A whole number from `low` to `high`; `fallback` when the option is absent. On a bad value these
  * print a sentence and return false; the command then exits with CLI_USAGE. */
 bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t high,
                 uint64_t fallback, uint64_t *out);
+
+/* A number from `low` to below `high`, likewise. */
+bool cli_real(const cli_args *args, const char *option, double low, double high, double fallback,
+              double *out);
+
+/* One of a list of names that `name_of` gives, NULL past its end; as its place. */
+bool cli_choice_value(const cli_args *args, const char *option, const char *(*name_of)(uint32_t),
+                      uint32_t fallback, uint32_t *out);
 
 /* "1024", "8GiB", "500MB", "40%". A percentage is given in parts per million of something that the
  * caller knows. */
@@ -54,6 +73,16 @@ typedef struct cli_size {
     uint64_t bytes; /* or parts per million */
 } cli_size;
 bool cli_size_value(const cli_args *args, const char *option, cli_size *out);
+
+/* What was given, a word a line, but for the options in the list, which ends with NULL: for a file
+ * from which cli_recall() makes arguments again. To be released with free(); NULL: a word has a
+ * line break, or memory is out. */
+char *cli_remember(const cli_args *args, const char *const *without);
+
+/* Arguments as they were remembered, with those given now in their place where both are. `lines` is
+ * cut into words and must outlive the result, which is to be released with free(). NULL after
+ * saying what is wrong. */
+cli_args *cli_recall(const cli_args *given, char *lines);
 
 /* ---- What is said ---- */
 

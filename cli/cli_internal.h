@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-#define CLI_MOST_OPTIONS 40
+#define CLI_MOST_OPTIONS 64
 #define CLI_MOST_POSITIONALS 8
 
 struct cli_args {

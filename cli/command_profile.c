@@ -20,7 +20,6 @@ typedef struct profile {
     const cli_args *args;
     cli_model model;
     cairn_costs_origin origin;
-    const char *backend;
     uint64_t threads, repetitions, seconds, top;
     group *groups; /* most expensive first */
     uint32_t group_count;
@@ -40,8 +39,6 @@ static void show_progress(void *context, uint32_t done, uint32_t total) {
 }
 
 static bool read_options(profile *p) {
-    const char *backend = cli_value(p->args, "backend");
-    p->backend = backend == NULL ? cairn_backend_list(0, NULL) : backend;
     return cli_number(p->args, "threads", 0, 256, 0, &p->threads) &&
            cli_number(p->args, "repeat", 1, 100000, 10, &p->repetitions) &&
            cli_number(p->args, "seconds", 0, 1000000, 0, &p->seconds) &&
@@ -51,7 +48,7 @@ static bool read_options(profile *p) {
 static cairn_status measure(profile *p, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     struct utsname system;
-    options.backend = p->backend;
+    options.backend = p->model.backend;
     options.threads = (uint32_t)p->threads;
     options.repetitions = (uint32_t)p->repetitions;
     options.seconds = (double)p->seconds;
@@ -182,11 +179,7 @@ static int run(const cli_args *args) {
     int code = cli_model_open(args, cli_positional(args, 0), &p.model);
     if (code != CLI_DONE)
         return code;
-    cairn_status status = CAIRN_OK;
-    if (p.model.backend == NULL)
-        status = cli_model_bind(args, &p.model, p.backend, (uint32_t)p.threads, &err);
-    if (status == CAIRN_OK)
-        status = measure(&p, &err);
+    cairn_status status = measure(&p, &err);
     if (status == CAIRN_OK)
         status = gather(&p);
     code = status == CAIRN_OK ? show(&p) : cli_fail(status, &err);
@@ -221,4 +214,5 @@ const cli_command cli_command_profile = {
         "'cairn plan', 'train', 'simulate' and 'sweep' as --costs, with the same batch and input.",
     .options = options,
     .run = run,
+    .runs = true,
 };

@@ -1,203 +1,213 @@
-/* command_train.c: `cairn train MODEL`: plan, then really train, on data drawn from a seed. What is
- * printed of memory was measured while it ran. */
-#include "planning.h"
-#include "step_watch.h"
+/* command_train.c: `cairn train MODEL`: plan, then really train. */
+#include "train.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-typedef struct training {
-    const cli_args *args;
-    cli_model model;
-    cairn_plan *plan;
-    cairn_exec *exec;
-    cli_limits limit;
-    uint64_t steps, seed, threads, bandwidth;
-    const char *backend;
-    cli_step_watch watch;
-} training;
+/* ---- Being interrupted ---- */
 
-/* ---- Getting ready ---- */
+static volatile sig_atomic_t interrupted;
 
-static bool read_options(training *t) {
-    cli_size bandwidth;
-    const char *backend = cli_value(t->args, "backend");
-    t->backend = backend == NULL ? cairn_backend_list(0, NULL) : backend;
-    if (!cli_number(t->args, "steps", 1, UINT32_MAX, 10, &t->steps) ||
-        !cli_number(t->args, "seed", 0, UINT64_MAX, 0, &t->seed) ||
-        !cli_number(t->args, "threads", 0, 256, 0, &t->threads) ||
-        !cli_size_value(t->args, "link-bandwidth", &bandwidth))
-        return false;
-    if (bandwidth.given && (bandwidth.percent || bandwidth.bytes == 0)) {
-        cli_usage_error(t->args, "--link-bandwidth must be bytes a second, such as 2GB");
-        return false;
+static void note_signal(int number) {
+    interrupted = number;
+}
+
+/* The first ends the run after its step; the second is not caught any more. */
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = note_signal};
+    action.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- A step and what follows it ---- */
+
+static int log_step(cli_training *t, uint64_t step) {
+    cairn_text text = {0};
+    if (t->log == NULL)
+        return CLI_DONE;
+    cairn_status status = cairn_train_log_step(t->train, step, &text);
+    return status == CAIRN_OK ? cli_train_log(t, &text) : cli_fail(status, NULL);
+}
+
+static int log_score(cli_training *t, const cairn_train_score *score) {
+    cairn_text text = {0};
+    if (t->log == NULL)
+        return CLI_DONE;
+    cairn_status status = cairn_train_log_score(t->train, score, &text);
+    return status == CAIRN_OK ? cli_train_log(t, &text) : cli_fail(status, NULL);
+}
+
+/* At the end of an epoch and of the run, where there is something to validate with. */
+static int evaluate(cli_training *t, const cairn_train_result *r) {
+    cairn_train_score score;
+    cairn_error err = {0};
+    if (cairn_data_get_info(t->data).validation == 0) {
+        cli_train_print_score(t, r, NULL);
+        return CLI_DONE;
     }
-    t->bandwidth = bandwidth.bytes;
-    return true;
-}
-
-/* The costs of the model become those of the backend, on this machine. */
-static cairn_status bind_model(training *t, cairn_error *err) {
-    cairn_status status = CAIRN_OK;
-    if (t->model.backend == NULL)
-        status = cli_model_bind(t->args, &t->model, t->backend, (uint32_t)t->threads, err);
-    if (t->bandwidth > 0)
-        t->model.machine.link_bytes_per_second = t->bandwidth;
-    return status;
-}
-
-static int open_model(training *t, const cairn_plan_header *planned) {
-    const char *name = cli_positional(t->args, 0);
-    cairn_error err = {0};
-    int code;
-    if (name == NULL && planned == NULL)
-        return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
-    code = name != NULL ? cli_model_open(t->args, name, &t->model)
-                        : cli_model_of_plan(t->args, planned, &t->model);
-    if (code != CLI_DONE)
-        return code;
-    cairn_status status = bind_model(t, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
-}
-
-/* A plan from a file, for the model on the command line or else the one it names. */
-static int read_plan(training *t, const char *path) {
-    cairn_text text;
-    cairn_error err = {0};
-    cairn_plan_header header;
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
+    cairn_status status = cairn_train_evaluate(t->train, &score, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    int code = CLI_DONE;
-    status = cairn_plan_header_from_text(text.data, text.length, path, &header, &err);
-    if (status == CAIRN_OK) {
-        code = open_model(t, &header);
-        if (code == CLI_DONE)
-            status =
-                cairn_plan_from_text(t->model.graph, text.data, text.length, path, &t->plan, &err);
-    }
-    cairn_text_release(&text);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    return code != CLI_DONE ? code : cli_read_limits(t->args, &t->model, 1, &t->limit);
+    cli_train_print_score(t, r, &score);
+    return log_score(t, &score);
 }
 
-static int make_plan(training *t) {
-    int code = open_model(t, NULL);
-    if (code == CLI_DONE)
-        code = cli_read_limits(t->args, &t->model, 1, &t->limit);
-    if (code == CLI_DONE)
-        code = cli_make_plan(t->args, &t->model, &t->limit, t->seed, &t->plan);
-    if (code == CLI_DONE)
-        cli_model_sign(&t->model, t->plan);
+static int take_snapshot(cli_training *t) {
+    cairn_error err = {0};
+    cairn_status status = cairn_train_snapshot(t->train, t->folder, &err);
+    if (status == CAIRN_OK)
+        return CLI_DONE;
+    cli_train_clear_progress(t);
+    return cli_fail(status, &err);
+}
+
+static int one_step(cli_training *t) {
+    cairn_train_result r;
+    cairn_error err = {0};
+    cli_watch_begin(&t->watch);
+    cairn_status status = cairn_train_step(t->train, &r, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    cli_watch_end(&t->watch, r.time_ns);
+    bool last = r.step == t->steps;
+    bool scored = t->data != NULL && (r.epoch_end || last);
+    bool due = t->snapshot_every > 0 && r.step % t->snapshot_every == 0;
+    t->samples += r.samples;
+    t->measured_peak = r.measured_peak_bytes;
+    cli_train_print_step(t, &r);
+    int code = log_step(t, r.step);
+    if (code == CLI_DONE && scored)
+        code = evaluate(t, &r);
+    if (code == CLI_DONE && t->folder != NULL && (due || scored || last || interrupted))
+        code = take_snapshot(t);
     return code;
 }
 
-static int create(training *t) {
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+/* ---- The whole run ---- */
+
+static int save_weights(const cli_training *t) {
+    const char *path = cli_value(t->args, "save");
+    cairn_weights_save_options options = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_error err = {0};
-    options.backend = t->backend;
-    options.threads = (uint32_t)t->threads;
-    options.budget_bytes = t->limit.arena;
-    options.link_bytes_per_second = t->bandwidth;
-    options.seed = t->seed;
-    options.check = cli_flag(t->args, "check");
-    if (cairn_plan_get_header(t->plan)->goal != CAIRN_TRAIN) {
-        fprintf(stderr,
-                "cairn: the plan is for evaluation; it computes no gradients to train by\n");
-        return CLI_WRONG_INPUT;
-    }
+    if (path == NULL)
+        return CLI_DONE;
+    options.steps = cairn_train_steps(t->train) * t->exec.micro_batches;
     cairn_status status =
-        cairn_exec_create(t->model.graph, t->model.costs, t->plan, &options, &t->exec, &err);
+        cairn_weights_save(cairn_train_exec(t->train), t->model.graph, path, &options, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* ---- Running ---- */
-
-static void print_head(const training *t) {
-    cairn_exec_figures f = cairn_exec_get_figures(t->exec);
-    const cairn_plan_header *h = cairn_plan_get_header(t->plan);
-    printf("%s", h->model);
-    if (h->batch > 0)
-        printf(", batch %u", h->batch);
-    printf(", algorithm %s, backend %s\n", h->algorithm, t->backend);
-    printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
-           (unsigned long long)f.predicted_peak_bytes);
-    printf("  arena           %12s", cli_bytes(f.arena_bytes));
-    if (t->limit.arena > 0)
-        printf("   of a budget of %s", cli_bytes(t->limit.arena));
-    printf("\n  stationary      %12s   parameters, gradients, state, momenta\n",
-           cli_bytes(f.stationary_bytes));
-    if (f.host_bytes > 0)
-        printf("  host copies     %12s\n", cli_bytes(f.host_bytes));
-    printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "measured peak");
+static int say_interrupted(const cli_training *t) {
+    fprintf(stderr, "cairn: interrupted after step %llu",
+            (unsigned long long)cairn_train_steps(t->train));
+    if (t->folder != NULL)
+        fprintf(stderr, "; continue with cairn train --resume %s", t->folder);
+    fprintf(stderr, "\n");
+    return CLI_INTERRUPTED;
 }
 
-static void print_step(const training *t, uint64_t step, const cairn_exec_result *r, int64_t time) {
-    cairn_exec_figures f = cairn_exec_get_figures(t->exec);
-    if (!cli_flag(t->args, "json")) {
-        printf("  %6llu %12.6f %12s %16s   %llu bytes\n", (unsigned long long)step, (double)r->loss,
-               cli_time(time), cli_bytes(r->measured_peak_bytes),
-               (unsigned long long)r->measured_peak_bytes);
-    } else {
-        char loss[32] = "null"; /* JSON has no infinities */
-        if (isfinite(r->loss))
-            snprintf(loss, sizeof loss, "%.9g", (double)r->loss);
-        printf("{\"step\": %llu, \"loss\": %s, \"step_ms\": %.3f, \"predicted_peak_bytes\": %llu, "
-               "\"measured_peak_bytes\": %llu, \"arena_bytes\": %llu",
-               (unsigned long long)step, loss, (double)time / 1e6,
-               (unsigned long long)f.predicted_peak_bytes,
-               (unsigned long long)r->measured_peak_bytes, (unsigned long long)f.arena_bytes);
-        cli_watch_print_json(&t->watch);
-        printf("}\n");
-    }
-    fflush(stdout);
+static int train(cli_training *t) {
+    int code = CLI_DONE;
+    t->start_ns = cli_clock();
+    t->first_step = cairn_train_steps(t->train);
+    cli_watch_init(&t->watch, &t->model, t->plan, t->exec.micro_batches);
+    if (!cli_flag(t->args, "json"))
+        cli_train_print_head(t);
+    while (code == CLI_DONE && !interrupted && cairn_train_steps(t->train) < t->steps)
+        code = one_step(t);
+    bool whole = cairn_train_steps(t->train) >= t->steps;
+    if (code == CLI_DONE)
+        cli_train_print_summary(t);
+    if (code == CLI_DONE && t->folder != NULL && t->data != NULL)
+        code = cli_train_draw(t);
+    if (code == CLI_DONE && whole)
+        code = save_weights(t);
+    return code == CLI_DONE && !whole ? say_interrupted(t) : code;
 }
 
-static void train(training *t) {
-    bool json = cli_flag(t->args, "json");
-    char hash[65];
-    if (!json)
-        print_head(t);
-    cli_watch_init(&t->watch, &t->model, t->plan);
-    for (uint64_t step = 1; step <= t->steps; step++) {
-        cairn_exec_result result;
-        cairn_exec_fill(t->exec, step);
-        cli_watch_begin(&t->watch);
-        cairn_exec_run(t->exec, step, &result);
-        int64_t before = cli_clock();
-        cairn_exec_update(t->exec);
-        int64_t time = result.time_ns + cli_clock() - before;
-        cli_watch_end(&t->watch, time);
-        print_step(t, step, &result, time);
-    }
-    if (!json)
-        cli_watch_print_text(&t->watch);
-    cairn_exec_sha256(t->exec, CAIRN_EXEC_PARAMETERS, hash);
-    printf(json ? "{\"parameters_sha256\": \"%s\"}\n" : "  parameters sha256 %s\n", hash);
+static int resume(cli_training *t) {
+    cairn_text notices = {0};
+    cairn_error err = {0};
+    cairn_status status = cairn_train_resume(t->train, t->folder, &notices, &err);
+    cli_train_notices(&notices);
+    if (status == CAIRN_EUNKNOWN) /* it ended before its first snapshot */
+        return CLI_DONE;
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+static int run_with(const cli_args *args) {
+    cli_training t = {.args = args, .lock = -1};
+    bool resumed = cli_value(args, "resume") != NULL;
+    if (!cli_train_read_options(&t))
+        return CLI_USAGE;
+    int code = cli_train_set_up(&t);
+    if (code == CLI_DONE && t.folder != NULL)
+        code = cli_train_open_folder(&t, resumed);
+    if (code == CLI_DONE && resumed)
+        code = resume(&t);
+    if (code == CLI_DONE && t.folder != NULL)
+        code = cli_train_write_options(&t);
+    if (code == CLI_DONE)
+        code = cli_train_open_log(&t);
+    catch_signals();
+    if (code == CLI_DONE)
+        code = train(&t);
+    if (t.log != NULL && fclose(t.log) != 0 && code == CLI_DONE)
+        code = CLI_SYSTEM;
+    if (t.lock >= 0)
+        close(t.lock);
+    cli_train_take_down(&t);
+    return code;
 }
 
 static int run(const cli_args *args) {
-    training t = {.args = args};
-    if (!read_options(&t))
-        return CLI_USAGE;
-    const char *path = cli_value(args, "plan");
-    if (path != NULL && cli_value(args, "algorithm") != NULL)
-        return cli_usage_error(args, "--plan and --algorithm exclude each other");
-    int code = path != NULL ? read_plan(&t, path) : make_plan(&t);
+    const char *folder = cli_value(args, "resume");
+    char *lines = NULL;
+    cli_args *recalled = NULL;
+    if (folder == NULL)
+        return run_with(args);
+    if (cli_value(args, "out") != NULL)
+        return cli_usage_error(args, "--out and --resume exclude each other");
+    int code = cli_train_recall(args, folder, &lines, &recalled);
     if (code == CLI_DONE)
-        code = create(&t);
-    if (code == CLI_DONE)
-        train(&t);
-    cairn_exec_destroy(t.exec);
-    cairn_plan_destroy(t.plan);
-    cli_model_close(&t.model);
+        code = run_with(recalled);
+    free(recalled);
+    free(lines);
     return code;
 }
 
 static const cli_option options[] = {
-    {"steps", 'n', "N", "how many training steps (default 10)"},
+    {"data", 'd', "SOURCE", "what to learn; without it numbers are drawn (see below)"},
+    {"epochs", 'e', "N", "how often over the data (default 1)"},
+    {"steps", 'n', "N", "or how many steps in all (without --data, default 10)"},
+    {"samples", 0, "N", "of the synthetic task, both splits together (default 10000)"},
+    {"validation", 0, "SHARE", "held out where the data has no split of its own (default 0.1)"},
+    {"augment", 0, "LIST", "flip, crop or crop:PIXELS (default 4), separated by commas"},
+    {"optimizer", 0, "NAME", "sgd (default), adam or adamw"},
+    {"lr", 0, "RATE", "learning rate (default 0.01, of adam and adamw 0.001)"},
+    {"momentum", 0, "M", "of sgd (default 0.9)"},
+    {"nesterov", 0, NULL, "of sgd: look ahead"},
+    {"weight-decay", 0, "D", "(default 0, of adamw 0.01)"},
+    {"beta1", 0, "B", "of adam and adamw (default 0.9)"},
+    {"beta2", 0, "B", "of adam and adamw (default 0.999)"},
+    {"epsilon", 0, "E", "of adam and adamw (default 1e-8)"},
+    {"schedule", 0, "NAME", "of the learning rate: constant (default), step or cosine"},
+    {"warmup", 0, "N", "steps over which the learning rate rises to its full value"},
+    {"decay-every", 0, "N", "of --schedule step: steps (default a third of all)"},
+    {"decay-factor", 0, "F", "of --schedule step (default 0.1)"},
+    {"lr-least", 0, "RATE", "of --schedule cosine: where it ends (default 0)"},
+    {"label-smoothing", 0, "S", "share of the target that all classes have in common"},
+    {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
+    {"weights", 'w', "FILE", "start from these (safetensors)"},
+    {"save", 0, "FILE", "write the weights at the end (safetensors)"},
+    {"out", 'o', "FOLDER", "keep snapshots, a log and a picture there"},
+    {"snapshot-every", 0, "N", "steps; one is taken after each epoch anyway"},
+    {"resume", 0, "FOLDER",
+     "continue the run there; options given again take the place of its own"},
+    {"log", 0, "FILE", "a line of JSON a step (default FOLDER/log.jsonl)"},
     CLI_PLANNING_OPTIONS,
     {"plan", 'p', "FILE", "carry out this plan instead of making one"},
     CLI_MODEL_OPTIONS,
@@ -215,14 +225,19 @@ const cli_command cli_command_train = {
     .arguments = "[MODEL]",
     .least = 0,
     .most = 1,
-    .summary = "train inside a memory budget, on synthetic data",
+    .summary = "train inside a memory budget",
     .details =
         "MODEL is a network of 'cairn zoo' or a graph file; it may be left out with --plan, whose\n"
-        "file names one. Parameters and data are drawn from the seed; the optimiser is gradient\n"
-        "descent with momentum 0.9. Prints a line a step and, at the end, a hash of all\n"
-        "parameters: any two plans for one model, seed, backend and number of steps give the same.",
+        "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
+        "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for its images.\n"
+        "Without it inputs and labels are drawn from the seed, and a line is printed a step.\n\n"
+        "At the end a hash of all parameters is printed: any two plans for one model, data, seed,\n"
+        "backend and number of steps give the same, and so does a run that was interrupted, or\n"
+        "killed, and continued with --resume. Ctrl-C ends it after the present step, with a\n"
+        "snapshot. See docs/training.md and docs/guide.md.",
     .options = options,
     .list_title = "Algorithms",
     .list = cli_list_algorithms,
     .run = run,
+    .runs = true,
 };

@@ -1,6 +1,8 @@
 /* model.c: from MODEL and its options to a graph with costs. */
 #include "model.h"
 
+#include "allocation_hook.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,14 @@ static int read_options(const cli_args *args, cairn_plan_header *h) {
     return parse_input(args, h->input) ? CLI_DONE : CLI_USAGE;
 }
 
+int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
+    cairn_plan_header header = {0};
+    int code = read_options(args, &header);
+    memcpy(input, header.input, sizeof header.input);
+    *classes = header.classes;
+    return code;
+}
+
 static bool in_zoo(const char *name) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
@@ -79,8 +89,8 @@ static bool in_zoo(const char *name) {
     return false;
 }
 
-static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_graph **out,
-                              cairn_error *err) {
+static cairn_status build_zoo(const char *name, double smoothing, cairn_plan_header *h,
+                              cairn_graph **out, cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     const cairn_zoo_entry *entry = NULL;
     for (uint32_t i = 0; entry == NULL || strcmp(entry->name, name) != 0; i++)
@@ -94,8 +104,9 @@ static cairn_status build_zoo(const char *name, cairn_plan_header *h, cairn_grap
     options.batch = h->batch;
     options.classes = h->classes;
     options.steps = h->steps;
+    options.label_smoothing = smoothing;
     memcpy(options.input, h->input, sizeof options.input);
-    return cairn_zoo_build(NULL, name, &options, out, err);
+    return cairn_zoo_build(cli_own_allocator(), name, &options, out, err);
 }
 
 static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_graph **out,
@@ -110,7 +121,7 @@ static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_grap
     }
     if (status != CAIRN_OK)
         return status;
-    status = cairn_graph_from_json(NULL, text.data, text.length, name, out, err);
+    status = cairn_graph_from_json(cli_own_allocator(), text.data, text.length, name, out, err);
     cairn_text_release(&text);
     h->batch = h->classes = h->steps = 0;
     memset(h->input, 0, sizeof h->input);
@@ -149,7 +160,7 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
     return status;
 }
 
-/* ---- Measured costs ---- */
+/* ---- Costs of a backend, and measured ones ---- */
 
 /* What the machine is, as far as the table says. */
 static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
@@ -164,86 +175,98 @@ static void describe_machine(const cairn_costs_origin *origin, cairn_machine *ma
 
 /* A table of another backend, or of another number of threads, says nothing of this one. */
 static cairn_status check_origin(const cairn_costs_origin *origin, const char *path,
-                                 const char *backend, uint32_t threads, cairn_error *err) {
-    if (origin->backend[0] == '\0' ||
-        (strcmp(origin->backend, backend) == 0 && origin->threads == threads))
+                                 const cli_model *model, cairn_error *err) {
+    uint32_t threads = cairn_count_threads(model->threads);
+    if (origin->backend[0] == '\0' || model->backend == NULL ||
+        (strcmp(origin->backend, model->backend) == 0 && origin->threads == threads))
         return CAIRN_OK;
     err->status = CAIRN_EINVAL;
     snprintf(err->message, sizeof err->message,
              "%.200s was measured on backend \"%s\" with %u threads, not on \"%.64s\" with %u",
-             path, origin->backend, origin->threads, backend, threads);
+             path, origin->backend, origin->threads, model->backend, threads);
     return CAIRN_EINVAL;
 }
 
-/* `backend` NULL: the costs are not bound, and take all that the table says. */
+/* Costs that are bound take times from the table, others all that it says. */
 static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
-                                const char *backend, uint32_t threads, cairn_error *err) {
-    uint32_t matched = 0;
+                                uint32_t *matched, cairn_error *err) {
     cairn_costs_origin origin;
     cairn_status status =
         cairn_costs_origin_from_json(text->data, text->length, path, &origin, err);
-    if (status == CAIRN_OK && backend != NULL)
-        status = check_origin(&origin, path, backend, threads, err);
     if (status == CAIRN_OK)
-        status = (backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
-            model->costs, model->graph, text->data, text->length, path, &matched, err);
-    if (status == CAIRN_OK && matched == 0) {
-        err->status = CAIRN_EINVAL;
-        snprintf(err->message, sizeof err->message,
-                 "%.200s has costs for none of the model's ops; was it measured for another batch "
-                 "or input?",
-                 path);
-        return CAIRN_EINVAL;
-    }
-    if (status == CAIRN_OK) {
-        uint32_t ops = cairn_graph_op_count(model->graph);
-        model->measured = matched == ops;
-        if (!model->measured)
-            fprintf(stderr,
-                    "cairn: %s has costs for %u of %u ops; those of the others are analytic\n",
-                    path, matched, ops);
-        model->update_ns = cairn_costs_update_ns(&origin, model->graph);
-        describe_machine(&origin, &model->machine);
-    }
-    return status;
-}
-
-static cairn_status merge_costs(cli_model *model, const char *path, const char *backend,
-                                uint32_t threads, cairn_error *err) {
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, path, &text, err);
+        status = check_origin(&origin, path, model, err);
+    if (status == CAIRN_OK)
+        status = (model->backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
+            model->costs, model->graph, text->data, text->length, path, matched, err);
     if (status != CAIRN_OK)
         return status;
-    status = merge_table(model, &text, path, backend, threads, err);
-    cairn_text_release(&text);
-    return status;
+    model->measured = *matched == cairn_graph_op_count(model->graph);
+    model->update_ns = cairn_costs_update_ns(&origin, model->graph);
+    describe_machine(&origin, &model->machine);
+    return CAIRN_OK;
 }
 
-cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
-                            uint32_t threads, cairn_error *err) {
+static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
+                               uint32_t threads, cairn_error *err) {
     cairn_costs *costs;
-    const char *table = cli_value(args, "costs");
     cairn_status status = cairn_bind(model->graph, backend, threads, &costs, err);
     if (status != CAIRN_OK)
         return status;
     cairn_costs_destroy(model->costs);
     model->costs = costs;
     model->backend = backend;
-    if (cli_value(args, "machine") == NULL)
-        status = cairn_machine_find("cpu", &model->machine, err);
-    if (status == CAIRN_OK && table != NULL)
-        status = merge_costs(model, table, backend, cairn_count_threads(threads), err);
+    model->threads = threads;
+    return cli_value(args, "machine") != NULL ? CAIRN_OK
+                                              : cairn_machine_find("cpu", &model->machine, err);
+}
+
+/* As the options say. `*matched` counts the ops that --costs has figures for; all without it. */
+static cairn_status set_costs(const cli_args *args, cli_model *model, const char *backend,
+                              uint32_t threads, uint32_t *matched, cairn_error *err) {
+    const char *path = cli_value(args, "costs");
+    cairn_status status = CAIRN_OK;
+    cairn_text text;
+    *matched = cairn_graph_op_count(model->graph);
+    if (backend != NULL)
+        status = bind_costs(args, model, backend, threads, err);
+    if (status != CAIRN_OK || path == NULL)
+        return status;
+    status = cairn_text_load(NULL, path, &text, err);
+    if (status != CAIRN_OK)
+        return status;
+    status = merge_table(model, &text, path, matched, err);
+    cairn_text_release(&text);
     return status;
 }
 
-int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan) {
+cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
+                            uint32_t threads, cairn_error *err) {
+    const char *path = cli_value(args, "costs");
+    uint32_t matched, ops = cairn_graph_op_count(model->graph);
+    cairn_status status = set_costs(args, model, backend, threads, &matched, err);
+    if (status != CAIRN_OK || matched == ops)
+        return status;
+    if (matched > 0) {
+        fprintf(stderr, "cairn: %s has costs for %u of %u ops; those of the others are analytic\n",
+                path, matched, ops);
+        return CAIRN_OK;
+    }
+    err->status = CAIRN_EINVAL; /* a table that has nothing for the model is a mistake */
+    snprintf(err->message, sizeof err->message,
+             "%.200s has costs for none of the model's ops; was it measured for another batch or "
+             "input?",
+             path);
+    return CAIRN_EINVAL;
+}
+
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches) {
     cairn_sim *sim = NULL;
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     int64_t time = 0;
     options.machine = &model->machine;
     if (model->measured &&
         cairn_simulate(model->graph, model->costs, plan, &options, &sim, NULL) == CAIRN_OK)
-        time = cairn_sim_result(sim)->time_ns + model->update_ns;
+        time = cairn_sim_result(sim)->time_ns * micro_batches + model->update_ns;
     cairn_sim_destroy(sim);
     return time;
 }
@@ -265,8 +288,9 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
-    cairn_status status = in_zoo(name) ? build_zoo(name, &out->header, &out->graph, err)
-                                       : read_file(name, &out->header, &out->graph, err);
+    cairn_status status = in_zoo(name)
+                              ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
+                              : read_file(name, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
         status = complete(&out->graph, err);
     if (status == CAIRN_OK)
@@ -284,29 +308,66 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
     return load_model(name, "v100", out, err);
 }
 
+cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
+                                  cli_model *out, cairn_error *err) {
+    uint32_t matched;
+    *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
+    out->header.batch = batch;
+    if (!in_zoo(like->header.model)) {
+        err->status = CAIRN_EUNKNOWN;
+        snprintf(err->message, sizeof err->message,
+                 "%.200s is no network of the zoo, and a graph file has one batch only",
+                 like->header.model);
+        return CAIRN_EUNKNOWN;
+    }
+    cairn_status status = load_model(like->header.model, cli_value(args, "machine"), out, err);
+    if (status == CAIRN_OK)
+        status = set_costs(args, out, like->backend, like->threads, &matched, err);
+    return status;
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
     uint64_t threads;
-    if (!cli_number(args, "threads", 0, 256, 0, &threads))
+    if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing) ||
+        !cli_number(args, "threads", 0, 256, 0, &threads))
         return CLI_USAGE;
+    if (out->smoothing > 0 && !in_zoo(name)) {
+        fprintf(stderr,
+                "cairn: the graph of %s says itself how labels are smoothed; leave out "
+                "--label-smoothing\n",
+                name);
+        return CLI_WRONG_INPUT;
+    }
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
-    const char *table = cli_value(args, "costs"), *backend = cli_value(args, "backend");
-    if (status == CAIRN_OK && backend != NULL)
+    const char *backend = cli_value(args, "backend");
+    if (backend == NULL && cli_runs(args))
+        backend = cairn_backend_list(0, NULL);
+    if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
-    else if (status == CAIRN_OK && table != NULL)
-        status = merge_costs(out, table, NULL, 0, &err);
     if (status == CAIRN_OK)
         return CLI_DONE;
     cli_model_close(out);
     return cli_fail(status, &err);
 }
 
-int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out) {
     *out = (cli_model){0};
     int code = read_options(args, &out->header);
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
-    return code != CLI_DONE ? code : open_model(args, name, out);
+    if (code != CLI_DONE)
+        return code;
+    if (out->header.input[0] == 0)
+        memcpy(out->header.input, input, sizeof out->header.input);
+    if (out->header.classes == 0)
+        out->header.classes = classes;
+    return open_model(args, name, out);
+}
+
+int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
+    return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0, out);
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {

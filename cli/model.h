@@ -29,12 +29,28 @@ typedef struct cli_model {
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
     const char *backend;       /* that the costs are bound for; NULL: none */
+    uint32_t threads;          /* of the backend; 0: one per processor */
     bool measured;             /* the times of all ops are of a table: --costs */
     int64_t update_ns;         /* what the table says that updating the parameters takes */
+    double smoothing;          /* of labels: --label-smoothing */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
 int cli_model_open(const cli_args *args, const char *name, cli_model *out);
+
+/* The same for a network of the zoo that is to be built for images of a size and so many classes,
+ * where the options do not say otherwise. */
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out);
+
+/* A network of the zoo with another batch than the options say; costs of a file count for the ops
+ * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. To be closed
+ * whatever is returned. */
+CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
+                                             uint32_t batch, cli_model *out, cairn_error *err);
+
+/* What --input and --classes say, 0 where they are absent. Returns an exit code. */
+int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes);
 
 /* The model that a plan's header names, where the command line has none. */
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out);
@@ -44,13 +60,14 @@ int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli
 CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
                                           cli_model *out, cairn_error *err);
 
-/* The model's costs become those of a backend on `threads` threads, and its machine the "cpu", with
- * the times of `--costs` where that is given. */
+/* The model's costs become those of a backend (NULL: stay as they are) on `threads` threads, and
+ * its machine the "cpu"; with the times of --costs where that is given. */
 CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
                                        uint32_t threads, cairn_error *err);
 
-/* What a measured step should take with this plan, its update included; 0: not all is measured. */
-int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan);
+/* What a step should take with this plan, run over so many micro-batches and updated once; 0: not
+ * all is measured. */
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches);
 
 void cli_model_close(cli_model *model);
 

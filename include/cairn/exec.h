@@ -5,8 +5,9 @@
  *
  * An executor reserves all of its memory when it is made: one arena that holds everything a plan
  * controls, one pool for copies on the host, and the stationary memory (parameters, gradients,
- * state, momenta) apart from both. Running a step allocates nothing. Any two legal plans of one
- * graph give the same bits: loss, gradients, updated parameters and running statistics. */
+ * state, the optimiser's slots) apart from both. Running a step allocates nothing. Any two legal
+ * plans of one graph give the same bits: loss, gradients, updated parameters and running
+ * statistics. */
 #ifndef CAIRN_EXEC_H
 #define CAIRN_EXEC_H
 
@@ -32,7 +33,22 @@ CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 CAIRN_API CAIRN_MUST cairn_status cairn_bind(const cairn_graph *graph, const char *backend,
                                              uint32_t threads, cairn_costs **out, cairn_error *err);
 
+/* ---- Optimisers ---- */
+
+/* As in PyTorch, p a parameter, g its gradient, r the learning rate, n the number of the update:
+ *
+ *     sgd    g += decay p; v = momentum v + g; p -= r v, with nesterov p -= r (g + momentum v)
+ *     adam   g += decay p; m += (1 - beta1) (g - m); v = beta2 v + (1 - beta2) g g;
+ *            p -= r / (1 - beta1^n) m / (sqrt(v) / sqrt(1 - beta2^n) + epsilon)
+ *     adamw  the same with p *= 1 - r decay in place of the first */
+typedef enum cairn_optimizer { CAIRN_SGD, CAIRN_ADAM, CAIRN_ADAMW } cairn_optimizer;
+
+/* "sgd", "adam", "adamw"; NULL past the end of the list. */
+CAIRN_API const char *cairn_optimizer_name(cairn_optimizer optimizer);
+
 /* ---- An executor ---- */
+
+typedef struct cairn_exec cairn_exec;
 
 /* Start from CAIRN_EXEC_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_exec_options {
@@ -45,14 +61,24 @@ typedef struct cairn_exec_options {
     float learning_rate, momentum;  /* of stochastic gradient descent */
     bool check; /* fill memory with NaNs when it is given back, and where whole pages of it are,
                    make them inaccessible: who reads what was freed does not go unnoticed */
+    cairn_optimizer optimizer;
+    bool nesterov;                /* of sgd */
+    double weight_decay;          /* of all optimisers */
+    double beta1, beta2, epsilon; /* of adam and adamw */
+    uint32_t micro_batches;       /* whose gradients are averaged for an update; 0 is 1 */
+    cairn_exec *share_with; /* for evaluation: work on this executor's stationary memory, and in its
+                               arena where that is large enough; it has the same graph and backend,
+                               outlives this one, and the two are never run at once */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     {                                                                                              \
         .struct_size = sizeof(cairn_exec_options), .backend = "ref", .learning_rate = 0.01f,       \
-        .momentum = 0.9f                                                                           \
+        .momentum = 0.9f, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8                            \
     }
 
-typedef struct cairn_exec cairn_exec;
+/* Tensors that the optimiser keeps per parameter, for cairn_stationary_bytes(): momentum of sgd 1,
+ * adam and adamw 2, and 1 more where gradients of several micro-batches are added up. */
+CAIRN_API uint32_t cairn_optimizer_slots(const cairn_exec_options *options);
 
 /* Make ready to run `plan`. It is simulated again with `costs`, which cairn_bind() made for the
  * same backend and number of threads, and laid out; all memory is reserved; parameters are drawn
@@ -71,8 +97,8 @@ CAIRN_API void cairn_exec_destroy(cairn_exec *exec);
 /* What is reserved and what was predicted. */
 typedef struct cairn_exec_figures {
     uint64_t predicted_peak_bytes; /* by the simulator, with the costs bound here */
-    uint64_t arena_bytes;          /* what is mapped for what the plan controls */
-    uint64_t stationary_bytes;     /* parameters, gradients, state, momenta */
+    uint64_t arena_bytes;          /* of what the plan controls, mapped or shared */
+    uint64_t stationary_bytes;     /* parameters, gradients, state, optimiser; 0 where shared */
     uint64_t host_bytes;           /* copies on the host */
 } cairn_exec_figures;
 CAIRN_API cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec);
@@ -91,18 +117,27 @@ CAIRN_API void cairn_exec_fill(cairn_exec *exec, uint64_t step);
 typedef struct cairn_exec_result {
     float loss; /* 0 for plans of evaluation */
     int64_t time_ns;
-    int64_t idle_ns;              /* of it, waiting for copies */
-    uint64_t measured_peak_bytes; /* largest union of the address ranges bound at any moment */
-    uint32_t runs;                /* kernels that were run */
+    int64_t idle_ns;               /* of it, waiting for copies */
+    uint64_t measured_peak_bytes;  /* largest union of the address ranges bound at any moment */
+    uint32_t runs;                 /* kernels that were run */
+    uint64_t correct, predictions; /* of all that the loss compared with a label, those where the
+                                      label was the likeliest class; 0 for plans of evaluation */
 } cairn_exec_result;
 
 /* Run the plan once. Dropout draws from the executor's seed and `step`. Afterwards the gradients of
  * the parameters are in the stationary memory. Allocates nothing and cannot fail. */
 CAIRN_API void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out);
 
-/* Stochastic gradient descent with momentum: v = m v + g, p = p - rate v, for every parameter that
- * has a gradient; nothing after evaluation. Allocates nothing. */
+/* Add the gradients of the last run to those of the runs before it, for an update over several
+ * micro-batches. An executor with `micro_batches` of 1 has no memory for that; it does nothing. */
+CAIRN_API void cairn_exec_accumulate(cairn_exec *exec);
+
+/* One step of the optimiser for every parameter that has a gradient, by the mean of the gradients
+ * that were accumulated since the last update, or by that of the last run where none were. With the
+ * learning rate of the options, or with `rate`. The bits do not depend on the number of threads.
+ * Nothing after evaluation. Allocates nothing. */
 CAIRN_API void cairn_exec_update(cairn_exec *exec);
+CAIRN_API void cairn_exec_update_at(cairn_exec *exec, double rate);
 
 /* ---- Reading and writing what stays ---- */
 
@@ -110,6 +145,17 @@ CAIRN_API void cairn_exec_update(cairn_exec *exec);
  * of a plan for evaluation also of the network's output, until the next input is written. NULL for
  * any other tensor. */
 CAIRN_API void *cairn_exec_data(cairn_exec *exec, cairn_id tensor);
+
+/* What the optimiser keeps, for those who write it to a file and read it back: slot `slot` of a
+ * parameter ("momentum_buffer" of sgd, "exp_avg" and "exp_avg_sq" of adam), with as many elements
+ * as the parameter; NULL: the tensor is no parameter or there is no such slot. A sum of gradients
+ * is not among them; it is empty after an update. */
+CAIRN_API float *cairn_exec_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot,
+                                 const char **name);
+
+/* How many updates there were, on which the optimiser's arithmetic may depend. */
+CAIRN_API uint64_t cairn_exec_updates(const cairn_exec *exec);
+CAIRN_API void cairn_exec_set_updates(cairn_exec *exec, uint64_t updates);
 
 enum { CAIRN_EXEC_PARAMETERS = 1, CAIRN_EXEC_STATE = 2, CAIRN_EXEC_GRADIENTS = 4 };
 

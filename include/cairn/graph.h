@@ -86,6 +86,7 @@ typedef struct cairn_attributes {
     int32_t count_padding; /* whether an average counts padded zeros */
     double probability;    /* that dropout drops */
     double epsilon, momentum;
+    double smoothing; /* of labels: this share of the target is spread over all classes */
 } cairn_attributes;
 
 enum {
@@ -240,6 +241,11 @@ CAIRN_API cairn_id cairn_build_lstm_cell(cairn_builder *builder, const char *nam
 /* Softmax and the mean negative log likelihood. logits [N, C] or [N, C, H, W]. */
 CAIRN_API cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char *name,
                                              cairn_id logits, cairn_id labels);
+/* The same with smoothed labels: the target is 1 - smoothing at the label, and smoothing / C more
+ * at every class; 0 <= smoothing < 1. */
+CAIRN_API cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name,
+                                                      cairn_id logits, cairn_id labels,
+                                                      double smoothing);
 
 /* ---- Differentiating ---- */
 

@@ -14,7 +14,8 @@ typedef struct cairn_zoo_options {
     uint32_t batch;
     uint32_t input[3]; /* channels, height, width; for recurrent ones features, hidden size, 0 */
     uint32_t classes;
-    uint32_t steps; /* of a recurrent network */
+    uint32_t steps;         /* of a recurrent network */
+    double label_smoothing; /* of the loss */
 } cairn_zoo_options;
 #define CAIRN_ZOO_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_zoo_options)
 

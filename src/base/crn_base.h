@@ -121,6 +121,15 @@ static inline int64_t crn_add_time(int64_t a, int64_t b) {
 /* a * b / c rounded up, exact inside; UINT64_MAX if the result does not fit. c > 0. */
 uint64_t crn_mul_div_up(uint64_t a, uint64_t b, uint64_t c);
 
+/* base^n by squaring: the same everywhere, which a library's pow() need not be. */
+static inline double crn_power(double base, uint64_t n) {
+    double result = 1;
+    for (; n > 0; n >>= 1, base *= base)
+        if (n & 1)
+            result *= base;
+    return result;
+}
+
 /* `bytes` rounded up to a multiple of 64, what a tensor takes in an arena. */
 #define CRN_ALIGNMENT 64u
 static inline uint64_t crn_align(uint64_t bytes) {

@@ -8,6 +8,7 @@
 #define CRN_EXEC_INTERNAL_H
 
 #include "backend/backend.h"
+#include "base/rng.h"
 #include "cairn/exec.h"
 #include "cairn/profile.h"
 #include "exec/occupancy.h"
@@ -40,18 +41,23 @@ typedef struct crn_program {
 typedef struct crn_region {
     void *base;
     uint64_t bytes;
+    bool shared; /* another executor's */
 } crn_region;
+
+#define CRN_MOST_SLOTS 3 /* two of adam, and the sum of gradients, which is always the last */
 
 /* A parameter with what belongs to it. */
 typedef struct crn_parameter {
     cairn_id tensor;
-    float *value, *gradient, *velocity; /* gradient NULL: it has none */
+    float *value, *gradient; /* gradient NULL: it has none */
+    float *slots[CRN_MOST_SLOTS];
     uint64_t elements;
 } crn_parameter;
 
 typedef struct crn_stationary {
-    uint64_t *offsets; /* per tensor, from 1 so that 0 means that it is not stationary */
-    uint64_t *velocity_offsets;
+    uint64_t *offsets;      /* per tensor, from 1 so that 0 means that it is not stationary */
+    uint64_t *slot_offsets; /* of a parameter's first slot; the others follow */
+    uint32_t slot_count;
     void **at;              /* per tensor: its address, NULL for what is not stationary */
     uint32_t *parameter_of; /* per tensor that is a parameter: its place in the list */
     crn_parameter *parameters;
@@ -59,6 +65,20 @@ typedef struct crn_stationary {
     cairn_id *by_name; /* parameters, state and final gradients, sorted by name */
     uint32_t by_name_count;
 } crn_stationary;
+
+/* A part of a parameter, small enough that threads share even one large parameter evenly. */
+typedef struct crn_chunk {
+    uint32_t parameter;
+    uint32_t count; /* elements */
+    uint64_t first;
+} crn_chunk;
+
+typedef struct crn_optimizer_state {
+    crn_chunk *chunks;
+    uint32_t chunk_count;
+    uint64_t updates;  /* so far */
+    uint32_t gathered; /* micro-batches in the sum of gradients */
+} crn_optimizer_state;
 
 struct cairn_exec {
     crn_arena memory; /* in which the executor lies */
@@ -77,6 +97,7 @@ struct cairn_exec {
     crn_occupancy occupancy;
     crn_event *events; /* per tensor: of its copy in flight */
     int64_t *times;    /* per action: how long the last run spent on it; NULL: nobody asks */
+    crn_optimizer_state optimizer;
 };
 
 /* ---- executor.c ---- */
@@ -126,17 +147,30 @@ CAIRN_MUST cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input
 
 /* ---- stationary.c ---- */
 
-/* Give parameters, state, gradients and velocities an offset each; `*bytes` is their sum, the same
- * as cairn_stationary_bytes() with one slot. */
+/* Give parameters, state, gradients and the optimiser's slots an offset each; `*bytes` is their
+ * sum, the same as cairn_stationary_bytes() with as many slots as the optimiser has. */
 CAIRN_MUST cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
                                               uint64_t *bytes);
 
 /* Offsets become addresses in exec->resident. */
 void crn_stationary_place(cairn_exec *exec);
 
+/* Take everything over from the executor that this one shares with. */
+void crn_stationary_share(cairn_exec *exec);
+
+/* ---- optimizer.c ---- */
+
+/* Cut the parameters into chunks. */
+CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec);
+
+/* ---- accuracy.c ---- */
+
+/* Add what the cross-entropy that has just been run got right. */
+void crn_count_correct(const crn_call *call, cairn_exec_result *out);
+
 /* ---- initialize.c ---- */
 
-/* Draw all parameters and state from the seed; momenta become zero. */
+/* Draw all parameters and state from the seed; the optimiser's slots become zero. */
 void crn_initialize(cairn_exec *exec);
 
 /* ---- check_mode.c ---- */
@@ -149,14 +183,5 @@ void crn_check_take(cairn_exec *exec, crn_range range);
 void crn_check_give(cairn_exec *exec, crn_range range);
 /* After the last step: accessible again, so that inputs can be written and results read. */
 void crn_check_end(cairn_exec *exec);
-
-/* ---- random numbers that depend on what they are for alone ---- */
-
-static inline uint64_t crn_mix(uint64_t a, uint64_t b) {
-    uint64_t z = a + 0x9e3779b97f4a7c15u * (b + 1);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 #endif

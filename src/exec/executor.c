@@ -27,7 +27,7 @@ static cairn_status reserve(cairn_exec *exec, crn_pool_kind pool, uint64_t bytes
 }
 
 static void release(cairn_exec *exec, crn_pool_kind pool, crn_region *region) {
-    if (region->bytes > 0)
+    if (region->bytes > 0 && !region->shared)
         exec->backend->release(exec->device, pool, region->base, region->bytes);
     region->bytes = 0;
 }
@@ -62,11 +62,31 @@ static cairn_status check_storage(const cairn_exec *exec, const cairn_costs *cos
     return CAIRN_OK;
 }
 
+/* The arena, or as much as is needed of that of the executor that this one shares with. */
+static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
+    const cairn_exec *other = exec->options.share_with;
+    uint64_t bytes = exec->figures.arena_bytes;
+    if (other == NULL || other->arena.bytes < bytes)
+        return reserve(exec, CRN_DEVICE, bytes, &exec->arena, err);
+    exec->arena = (crn_region){.base = other->arena.base, .bytes = bytes, .shared = true};
+    return CAIRN_OK;
+}
+
 static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
     const cairn_exec_figures *f = &exec->figures;
-    CRN_TRY(reserve(exec, CRN_DEVICE, f->arena_bytes, &exec->arena, err));
+    CRN_TRY(reserve_arena(exec, err));
     CRN_TRY(reserve(exec, CRN_HOST, f->host_bytes, &exec->host, err));
     return reserve(exec, CRN_DEVICE, f->stationary_bytes, &exec->resident, err);
+}
+
+static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
+    const cairn_exec *other = exec->options.share_with;
+    if (other == NULL ||
+        (!exec->training && other->graph == exec->graph && other->backend == exec->backend))
+        return CAIRN_OK;
+    return crn_fail(err, CAIRN_EINVAL,
+                    "only a plan for evaluation, of the same graph and backend, can share the "
+                    "stationary memory of another executor");
 }
 
 /* With lifetimes and offsets at hand: everything that stays in the executor. */
@@ -75,13 +95,21 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     CRN_TRY(crn_backend_store(exec->backend, exec->graph, exec->storage));
     CRN_TRY(check_storage(exec, input->costs, err));
     CRN_TRY(check_budget(exec, input->plan, err));
-    CRN_TRY(crn_stationary_layout(exec, input->costs, &exec->figures.stationary_bytes));
+    bool sharing = exec->options.share_with != NULL;
+    CRN_TRY(check_sharing(exec, err));
+    if (!sharing)
+        CRN_TRY(crn_stationary_layout(exec, input->costs, &exec->figures.stationary_bytes));
     CRN_TRY(crn_occupancy_init(&exec->occupancy, &exec->memory, exec->figures.arena_bytes));
     CRN_TAKE(&exec->memory, exec->events, cairn_graph_tensor_count(exec->graph));
     CRN_TRY(reserve_all(exec, err));
-    crn_stationary_place(exec);
+    if (sharing)
+        crn_stationary_share(exec);
+    else
+        crn_stationary_place(exec);
     CRN_TRY(crn_bind_steps(exec, input, err));
-    crn_initialize(exec);
+    CRN_TRY(crn_optimizer_init(exec));
+    if (!sharing)
+        crn_initialize(exec);
     return CAIRN_OK;
 }
 
@@ -121,6 +149,7 @@ static cairn_exec_options complete(const cairn_exec_options *given) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     if (given != NULL)
         memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    options.micro_batches = CRN_MAX(options.micro_batches, 1);
     return options;
 }
 
@@ -214,6 +243,8 @@ static void act(cairn_exec *exec, crn_action *a, uint64_t step, cairn_exec_resul
         a->call.step = step;
         a->kernel->run(&a->call);
         out->runs++;
+        if (a->call.op->kind == CAIRN_OP_CROSS_ENTROPY && !a->call.again)
+            crn_count_correct(&a->call, out);
         break;
     case CAIRN_OFFLOAD:
         exec->events[a->tensor] =

@@ -1,7 +1,7 @@
 /* stationary.c: what stays from step to step, outside what a plan controls: parameters, state, the
- * gradients of parameters and the optimiser's velocities; and the optimiser.
+ * gradients of parameters and what the optimiser keeps.
  *
- *     | parameters and state | velocities | gradients: one place per parameter |
+ *     | parameters and state | slots of the optimiser | gradients: one place per parameter |
  *
  * The sums of one parameter's gradient (a parameter used several times) share one place: each is
  * made in place of the one before it. */
@@ -51,7 +51,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     crn_stationary *s = &exec->stationary;
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
     CRN_TAKE(&exec->memory, s->offsets, tensors);
-    CRN_TAKE(&exec->memory, s->velocity_offsets, tensors);
+    CRN_TAKE(&exec->memory, s->slot_offsets, tensors);
     CRN_TAKE(&exec->memory, s->at, tensors);
     CRN_TAKE(&exec->memory, s->parameter_of, tensors);
     CRN_TAKE(&exec->memory, s->by_name, tensors);
@@ -97,15 +97,31 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, u
     crn_stationary *s = &exec->stationary;
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
     CRN_TRY(take_arrays(exec));
+    s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
     for (cairn_id t = 0; t < tensors; t++)
         if (is_kept(cairn_graph_tensor(exec->graph, t)->role))
             s->offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
     for (cairn_id t = 0; t < tensors; t++)
-        if (cairn_graph_tensor(exec->graph, t)->role == CAIRN_PARAMETER)
-            s->velocity_offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
+        for (uint32_t slot = 0; slot < s->slot_count; slot++) {
+            if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_PARAMETER)
+                break;
+            uint64_t offset = take(bytes, cairn_costs_bytes(costs, t));
+            s->slot_offsets[t] = slot == 0 ? offset : s->slot_offsets[t];
+        }
     lay_out_gradients(exec, costs, bytes);
     return sort_by_name(exec);
+}
+
+/* A parameter's slots lie one behind the other, as far apart as its value is long. */
+static void place_slots(const crn_stationary *s, crn_parameter *p, char *base) {
+    uint64_t apart = crn_align(p->elements * sizeof(float));
+    for (uint32_t slot = 0; slot < s->slot_count; slot++)
+        p->slots[slot] = (float *)(void *)(base + (s->slot_offsets[p->tensor] - 1) + slot * apart);
+}
+
+void crn_stationary_share(cairn_exec *exec) {
+    exec->stationary = exec->options.share_with->stationary;
 }
 
 void crn_stationary_place(cairn_exec *exec) {
@@ -121,8 +137,8 @@ void crn_stationary_place(cairn_exec *exec) {
         s->parameter_of[t] = s->parameter_count++;
         p->tensor = t;
         p->value = s->at[t];
-        p->velocity = (float *)(void *)(base + (s->velocity_offsets[t] - 1));
         p->elements = tensor->bytes / sizeof(float);
+        place_slots(s, p, base);
     }
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_id of = cairn_graph_tensor(exec->graph, t)->gradient_of;
@@ -130,24 +146,6 @@ void crn_stationary_place(cairn_exec *exec) {
             cairn_graph_tensor(exec->graph, of)->role == CAIRN_PARAMETER)
             s->parameters[s->parameter_of[of]].gradient = s->at[t];
     }
-}
-
-/* ---- Stochastic gradient descent with momentum ---- */
-
-static void update_one(void *context, uint32_t index) {
-    const cairn_exec *exec = context;
-    const crn_parameter *p = &exec->stationary.parameters[index];
-    float rate = exec->options.learning_rate, momentum = exec->options.momentum;
-    for (uint64_t i = 0; i < p->elements && p->gradient != NULL; i++) {
-        p->velocity[i] = momentum * p->velocity[i] + p->gradient[i];
-        p->value[i] -= rate * p->velocity[i];
-    }
-}
-
-void cairn_exec_update(cairn_exec *exec) {
-    if (exec->training)
-        crn_pool_for(exec->backend->threads(exec->device), exec->stationary.parameter_count,
-                     update_one, exec);
 }
 
 /* ---- Reading ---- */

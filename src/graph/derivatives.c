@@ -486,6 +486,11 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
             "one; check its \"of\"",
             op->name, crn_op_kinds[op->kind].name);
     const cairn_op *forward = &graph->ops.data[op->of];
+    if (op->kind == CAIRN_OP_CROSS_ENTROPY_BWD &&
+        op->attributes.smoothing != forward->attributes.smoothing)
+        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                           "op \"%s\" does not have the smoothing of \"%s\"", op->name,
+                           forward->name);
     for (uint32_t input = 0; input < (r->each_input ? forward->input_count : 1); input++) {
         if (r->each_input && op->attributes.index != channel_offset(graph, forward, input))
             continue;

@@ -39,7 +39,10 @@ enum {
     A_COUNT_PADDING = 1 << 7,
     A_PROBABILITY = 1 << 8,
     A_EPSILON = 1 << 9,
-    A_MOMENTUM = 1 << 10
+    A_MOMENTUM = 1 << 10,
+    A_SMOOTHING = 1 << 11,
+    /* May be left out of a file, and is where it is 0. */
+    A_OPTIONAL = A_SMOOTHING
 };
 
 typedef struct crn_op_kind {

@@ -58,6 +58,13 @@ static void write_flags(cairn_text *text, uint32_t flags) {
         crn_text_put(text, "]", 1);
 }
 
+/* Of a real attribute. */
+static bool is_zero(const char *field) {
+    double value;
+    memcpy(&value, field, sizeof value);
+    return value == 0;
+}
+
 static void write_attributes(cairn_text *text, const cairn_op *op) {
     const char *before = ", \"attributes\": {";
     bool any = false;
@@ -66,6 +73,8 @@ static void write_attributes(cairn_text *text, const cairn_op *op) {
         if ((crn_op_kinds[op->kind].attributes & a->bit) == 0)
             continue;
         const char *field = (const char *)&op->attributes + a->offset;
+        if ((a->bit & A_OPTIONAL) && is_zero(field))
+            continue;
         crn_text_printf(text, "%s\"%s\": ", any ? ", " : before, a->name);
         any = true;
         if (a->count == 0) {
@@ -317,10 +326,11 @@ static cairn_status read_attribute(reader *r, const crn_json *at, const crn_attr
 static cairn_status read_attributes(reader *r, const crn_json *at, cairn_op *op) {
     const char *keys[16] = {0};
     uint32_t wanted = crn_op_kinds[op->kind].attributes, count = 0;
+    bool required = (wanted & ~(uint32_t)A_OPTIONAL) != 0;
     for (size_t k = 0; k < crn_attribute_count; k++)
         if (wanted & crn_attribute_list[k].bit)
             keys[count++] = crn_attribute_list[k].name;
-    if (at->value == NULL && count == 0)
+    if (at->value == NULL && !required)
         return CAIRN_OK;
     CRN_TRY(crn_json_object(at, r->err));
     CRN_TRY(crn_json_only(at, keys, r->err));
@@ -329,6 +339,8 @@ static cairn_status read_attributes(reader *r, const crn_json *at, cairn_op *op)
         if ((wanted & a->bit) == 0)
             continue;
         crn_json member = crn_json_member(at, a->name);
+        if (member.value == NULL && (a->bit & A_OPTIONAL))
+            continue;
         CRN_TRY(read_attribute(r, &member, a, (char *)&op->attributes + a->offset));
     }
     return CAIRN_OK;

@@ -228,6 +228,12 @@ cairn_id cairn_build_lstm_cell(cairn_builder *builder, const char *name, cairn_i
 
 cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
                                    cairn_id labels) {
+    return cairn_build_smoothed_cross_entropy(builder, name, logits, labels, 0);
+}
+
+cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name,
+                                            cairn_id logits, cairn_id labels, double smoothing) {
     cairn_id inputs[] = {logits, labels};
-    return add_op(builder, CAIRN_OP_CROSS_ENTROPY, name, 2, inputs, 0, NULL, NULL);
+    cairn_attributes a = {.smoothing = smoothing};
+    return add_op(builder, CAIRN_OP_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);
 }

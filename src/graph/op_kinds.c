@@ -25,6 +25,7 @@ const crn_attribute crn_attribute_list[] = {
     {A_PROBABILITY, "probability", FIELD(probability), 0},
     {A_EPSILON, "epsilon", FIELD(epsilon), 0},
     {A_MOMENTUM, "momentum", FIELD(momentum), 0},
+    {A_SMOOTHING, "smoothing", FIELD(smoothing), 0},
 };
 const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 

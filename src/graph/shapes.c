@@ -289,6 +289,9 @@ static cairn_status infer_cross_entropy(const inference *at) {
         fits = labels->shape[i] == logits->shape[i + 1];
     if (!fits)
         return refuse(at, "wants logits [N, C, ...] and integer labels [N, ...]");
+    double smoothing = at->op->attributes.smoothing;
+    if (!(smoothing >= 0 && smoothing < 1))
+        return refuse(at, "has a smoothing outside 0 <= s < 1");
     SHAPE(&at->out[0], 1);
     at->out[0].role = CAIRN_LOSS;
     set_shape(&at->out[1], logits->rank, logits->shape);

@@ -10,7 +10,7 @@ static const cairn_zoo_entry entries[] = {
 #define X(name, family, depth, channels, height, width, classes, steps, summary)                   \
     {#name,                                                                                        \
      summary,                                                                                      \
-     {sizeof(cairn_zoo_options), DEFAULT_BATCH, {channels, height, width}, classes, steps}},
+     {sizeof(cairn_zoo_options), DEFAULT_BATCH, {channels, height, width}, classes, steps, 0}},
 #include "import/networks.def"
 #undef X
 };
@@ -80,7 +80,7 @@ cairn_id crn_zoo_images(crn_zoo *net) {
 
 void crn_zoo_loss(crn_zoo *net, cairn_id logits) {
     cairn_id label = cairn_build_label(net->builder, "label", 1, &net->batch);
-    cairn_build_cross_entropy(net->builder, "loss", logits, label);
+    cairn_build_smoothed_cross_entropy(net->builder, "loss", logits, label, net->smoothing);
 }
 
 cairn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad) {
@@ -170,6 +170,7 @@ cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
                    .width = filled.input[2],
                    .classes = filled.classes,
                    .steps = filled.steps,
+                   .smoothing = filled.label_smoothing,
                    .depth = recipes[index].depth};
     if (cairn_builder_create(allocator, name, &net.builder) != CAIRN_OK)
         return crn_fail_memory(err);

@@ -13,8 +13,9 @@ typedef struct crn_zoo {
     cairn_builder *builder;
     uint32_t batch, channels, height, width; /* recurrent: channels are features, height hidden */
     uint32_t classes, steps, depth;
-    size_t scope;   /* length of the prefix that crn_zoo_name() puts before a name */
-    char path[160]; /* the prefix, then the name made last */
+    double smoothing; /* of labels */
+    size_t scope;     /* length of the prefix that crn_zoo_name() puts before a name */
+    char path[160];   /* the prefix, then the name made last */
 } crn_zoo;
 
 /* The families: crn_zoo_resnet() and so on, declared from the list. */

@@ -71,5 +71,5 @@ void crn_zoo_unet(crn_zoo *net) {
     x = cairn_build_conv2d(net->builder, "outc.conv", x, &last);
     uint32_t shape[3] = {net->batch, net->height, net->width};
     cairn_id label = cairn_build_label(net->builder, "label", 3, shape);
-    cairn_build_cross_entropy(net->builder, "loss", x, label);
+    cairn_build_smoothed_cross_entropy(net->builder, "loss", x, label, net->smoothing);
 }

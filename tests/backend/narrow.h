@@ -75,7 +75,7 @@ static inline cairn_id narrow_op(const narrowing *n, cairn_id id) {
     case CAIRN_OP_FLATTEN:
         return cairn_build_flatten(n->to, op->name, in[0]);
     case CAIRN_OP_CROSS_ENTROPY:
-        return cairn_build_cross_entropy(n->to, op->name, in[0], in[1]);
+        return cairn_build_smoothed_cross_entropy(n->to, op->name, in[0], in[1], a->smoothing);
     default:
         fprintf(stderr, "%s: cannot be made narrower\n", op->name);
         exit(1);

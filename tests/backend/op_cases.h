@@ -106,7 +106,8 @@ static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op
     uint32_t rank = case_shape(json_array_get(json_object_get(given, "inputs"), 0), shape);
     cairn_id x = cairn_build_input(b, "x0", rank, shape);
     memmove(shape + 1, shape + 2, (rank - 2) * sizeof *shape);
-    return cairn_build_cross_entropy(b, "y", x, cairn_build_label(b, "labels", rank - 1, shape));
+    cairn_id labels = cairn_build_label(b, "labels", rank - 1, shape);
+    return cairn_build_smoothed_cross_entropy(b, "y", x, labels, op->attributes.smoothing);
 }
 
 static inline cairn_op_kind case_kind(const char *name) {

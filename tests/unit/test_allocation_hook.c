@@ -35,6 +35,20 @@ static void test_kinds(void) {
     CHECK_U64(cli_allocations_live(), before);
 }
 
+/* Cairn's own is left out. */
+static void test_own(void) {
+    const cairn_allocator *a = cli_own_allocator();
+    uint64_t before = cli_allocations_live();
+    cli_allocations_mark();
+    block = a->resize(a->context, NULL, 0, 100000);
+    block = a->resize(a->context, block, 100000, 200000);
+    CHECK_U64(cli_allocations_live(), before);
+    block = a->resize(a->context, block, 200000, 0);
+    CHECK(block == NULL);
+    CHECK_U64(cli_allocations_live(), before);
+    CHECK_U64(cli_allocations_peak(), 0);
+}
+
 /* A library that is loaded as a shared one. */
 static void test_library(void) {
     cli_allocations_mark();
@@ -71,6 +85,7 @@ int main(void) {
         return 0;
     }
     test_kinds();
+    test_own();
     test_library();
     test_threads();
     return check_result();

@@ -28,7 +28,7 @@ static void test_list(void) {
         for (uint32_t i = 0; i < count; i++)
             CHECK(strcmp(cairn_zoo_list(i)->name, entry->name) != 0);
     }
-    CHECK_U64(count, 21);
+    CHECK_U64(count, 22);
     CHECK(cairn_zoo_list(UINT32_MAX) == NULL);
 }
 
@@ -78,6 +78,7 @@ static void test_parameter_counts(void) {
         {"darts", 0, 3349342},
         {"rnn", 0, (128 + 256 + 2) * 256 + 257 * 10},
         {"lstm", 0, (128 + 256 + 2) * 1024 + 257 * 10},
+        {"convnet", 0, 18626},
     };
     for (size_t i = 0; i < CRN_LENGTH(known); i++) {
         cairn_graph *graph = build(known[i].name, (cairn_zoo_options){.classes = known[i].classes});
@@ -122,6 +123,9 @@ static void test_parameter_names(void) {
         {"unet", "up1.up.weight", 4, {1024, 512, 2, 2}},
         {"unet", "down4.maxpool_conv.1.double_conv.3.weight", 4, {1024, 1024, 3, 3}},
         {"unet", "outc.conv.bias", 1, {2}},
+        {"convnet", "stage1.conv2.weight", 4, {8, 8, 3, 3}},
+        {"convnet", "stage3.bn1.bias", 1, {32}},
+        {"convnet", "fc.weight", 2, {10, 32}},
     };
     for (size_t i = 0; i < CRN_LENGTH(known); i++) {
         cairn_graph *graph = build(known[i].network, (cairn_zoo_options){0});

@@ -86,23 +86,25 @@ void crn_cpu_fallback(const crn_call *call) {
     const cairn_op *op = call->op;
     const void *inputs[MOST_OPERANDS];
     void *outputs[MOST_OPERANDS];
-    char *room = call->workspace;
+    uint64_t used = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
         uint64_t bytes = copy_bytes(call->graph, call->storage, op->inputs[i]);
-        inputs[i] = bytes > 0 ? room : call->inputs[i];
+        void *copy = bytes > 0 ? (char *)call->workspace + used : NULL;
+        inputs[i] = bytes > 0 ? copy : call->inputs[i];
         if (bytes > 0)
-            change_layout(call, op->inputs[i], call->inputs[i], room, true);
-        room += bytes;
+            change_layout(call, op->inputs[i], call->inputs[i], copy, true);
+        used += bytes;
     }
     for (uint32_t i = 0; i < op->output_count; i++) {
         uint64_t bytes = copy_bytes(call->graph, call->storage, op->outputs[i]);
-        outputs[i] = bytes > 0 ? room : call->outputs[i];
-        room += bytes;
+        outputs[i] = bytes > 0 ? (char *)call->workspace + used : call->outputs[i];
+        used += bytes;
     }
     crn_call plain = *call;
     plain.inputs = inputs;
     plain.outputs = outputs;
-    plain.workspace = room;
+    if (call->workspace != NULL) /* NULL: neither copies nor the reference want any */
+        plain.workspace = (char *)call->workspace + used;
     reference_of(op)->run(&plain);
     for (uint32_t i = 0; i < op->output_count; i++)
         if (outputs[i] != call->outputs[i])

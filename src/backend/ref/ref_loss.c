@@ -2,7 +2,10 @@
  *
  * logits [N, C, S] with labels [N, S], S the product of what follows the classes. Each image's loss
  * goes into the workspace, and the caller adds them up in order. A label that is no class gives a
- * loss of NaN and reads nothing. */
+ * loss of NaN and reads nothing.
+ *
+ * With smoothing s the target is t[c] = (1 - s at the label) + s/C, and the loss
+ * log(sum of exp(x - largest)) - sum over c of t[c] (x[c] - largest). */
 #include "backend/ref/ref_internal.h"
 
 #include <math.h>
@@ -13,6 +16,7 @@ typedef struct loss {
     float *to;             /* [N, C, S]: the probabilities or NULL; backward: the gradient */
     double *parts;         /* [N] */
     size_t batch, classes, pixels;
+    double smoothing;
 } loss;
 
 static loss shape_of(const crn_call *call) {
@@ -21,7 +25,21 @@ static loss shape_of(const crn_call *call) {
                   .labels = call->inputs[1],
                   .batch = logits->shape[0],
                   .classes = logits->shape[1],
-                  .pixels = crn_ref_size(logits, 2, logits->rank)};
+                  .pixels = crn_ref_size(logits, 2, logits->rank),
+                  .smoothing = call->op->attributes.smoothing};
+}
+
+/* What the target makes of the logits: the one at the label, or that and a little of each. */
+static double wanted_logit(const loss *at, const float *x, int32_t label) {
+    if (label < 0 || (size_t)label >= at->classes)
+        return (double)NAN;
+    double hit = x[(size_t)label * at->pixels];
+    if (at->smoothing == 0)
+        return hit;
+    double sum = 0;
+    for (size_t c = 0; c < at->classes; c++)
+        sum += x[c * at->pixels];
+    return (1 - at->smoothing) * hit + at->smoothing * (sum / (double)at->classes);
 }
 
 /* -log(probability of the label) = log(sum of exp(x - largest)) - (x[label] - largest) */
@@ -30,8 +48,7 @@ static double pixel_loss(const loss *at, const float *x, float *probabilities, i
     float largest = x[0];
     for (size_t c = 1; c < at->classes; c++)
         largest = x[c * step] > largest ? x[c * step] : largest;
-    bool is_class = label >= 0 && (size_t)label < at->classes;
-    double wanted = is_class ? x[(size_t)label * step] : (double)NAN;
+    double wanted = wanted_logit(at, x, label);
     double sum = 0;
     for (size_t c = 0; c < at->classes; c++)
         sum += expf(x[c * step] - largest);
@@ -67,17 +84,19 @@ void crn_ref_cross_entropy(const crn_call *call) {
         *(float *)call->outputs[0] = (float)(sum / (double)(at.batch * at.pixels));
 }
 
-/* (p - 1 at the label) / (N*S) */
+/* (p - target) / (N*S); the target is 1 at the label where nothing is smoothed */
 static void image_bwd(void *context, uint32_t n) {
     const loss *at = context;
     const float *p = at->from + n * at->classes * at->pixels;
     float *gx = at->to + n * at->classes * at->pixels;
     float count = (float)(at->batch * at->pixels);
+    float spread = (float)(at->smoothing / (double)at->classes);
+    float peak = (float)(1 - at->smoothing) + spread;
     for (size_t c = 0; c < at->classes; c++)
         for (size_t s = 0; s < at->pixels; s++) {
             size_t i = c * at->pixels + s;
             bool hit = at->labels[n * at->pixels + s] == (int64_t)c;
-            gx[i] = (p[i] - (hit ? 1.0f : 0.0f)) / count;
+            gx[i] = (p[i] - (hit ? peak : spread)) / count;
         }
 }
 

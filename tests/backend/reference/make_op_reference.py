@@ -65,7 +65,8 @@ def lstm_cell(a, x, state, w_ih, w_hh, b_ih, b_hh):
 def cross_entropy(a, x):
     shape = list(x.shape)
     labels = fill.labels("labels", [shape[0]] + shape[2:], 0, CLASSES)
-    return F.cross_entropy(x, torch.tensor(labels))
+    smoothing = a.get("smoothing", 0.0)
+    return F.cross_entropy(x, torch.tensor(labels), label_smoothing=smoothing)
 
 
 KINDS = {

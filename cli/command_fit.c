@@ -1,0 +1,271 @@
+/* command_fit.c: `cairn fit MODEL --budget SIZE`: will it fit, and how large may the batch be?
+ * Every answer is a plan that was made and laid out at that batch; the batch after it was tried as
+ * well, and did not fit. */
+#include "planning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_ANSWERS 32
+#define LARGEST_BATCH ((uint32_t)1 << 24)
+
+typedef struct answer {
+    const char *algorithm;
+    uint32_t batch; /* 0: not even one */
+    int64_t time;
+    uint64_t arena;
+    char stopped_by[128]; /* the op that sets the memory of one image more */
+    uint64_t smallest;    /* bytes that one image more would take, stationary ones included */
+} answer;
+
+typedef struct fitting {
+    const cli_args *args;
+    const cli_model *model;
+    uint64_t budget, stationary, seed;
+    answer answers[MOST_ANSWERS];
+    uint32_t count;
+} fitting;
+
+static void show_progress(const fitting *f, const char *algorithm, uint32_t batch) {
+    if (isatty(STDERR_FILENO) && !cli_flag(f->args, "json"))
+        fprintf(stderr, "\r%-16s batch %-9u", algorithm, batch);
+}
+
+static void clear_progress(const fitting *f) {
+    if (isatty(STDERR_FILENO) && !cli_flag(f->args, "json"))
+        fprintf(stderr, "\r%40s\r", "");
+}
+
+/* A plan at one batch; CAIRN_OK fills the answer, CAIRN_INFEASIBLE says what is in the way. */
+static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn_error *err) {
+    cli_model model;
+    cairn_plan *plan = NULL;
+    cairn_report *report = NULL;
+    show_progress(f, a->algorithm, batch);
+    cairn_status status = cli_model_with_batch(f->args, f->model, batch, &model, err);
+    if (status == CAIRN_OK)
+        status = cli_solve(&model, a->algorithm, f->budget - f->stationary, f->seed, &plan, err);
+    if (status == CAIRN_OK)
+        status =
+            cairn_report_create(model.graph, model.costs, plan, &model.machine, 0, &report, err);
+    if (status == CAIRN_OK) {
+        a->batch = batch;
+        a->time = cairn_sim_result(report->sim)->time_ns;
+        a->arena = report->arena_bytes;
+    } else if (status == CAIRN_INFEASIBLE) {
+        a->smallest = err->smallest_budget + f->stationary;
+        snprintf(a->stopped_by, sizeof a->stopped_by, "%s", err->name);
+    } else if (status == CAIRN_EOVERFLOW) {
+        a->smallest = UINT64_MAX;
+        status = CAIRN_INFEASIBLE;
+    }
+    cairn_report_destroy(report);
+    cairn_plan_destroy(plan);
+    cli_model_close(&model);
+    return status;
+}
+
+/* What is known while one algorithm's largest batch is looked for. */
+typedef struct search {
+    uint32_t fits, fails; /* 0: none yet */
+    uint32_t tries, guesses;
+} search;
+
+/* The batch to try next. Memory grows about as the batch does, so the first that does not fit tells
+ * nearly what will; solvers can take seconds, and halving would ask them ten times. Guesses that
+ * lead nowhere end in halving all the same. */
+static uint32_t next_batch(const fitting *f, const answer *a, uint32_t hint, search *s) {
+    if (s->fails == 0)
+        return s->tries == 0 ? hint : s->tries == 1 ? s->fits + 1 : 2 * s->fits;
+    if (s->guesses++ >= 4 || a->smallest == UINT64_MAX)
+        return s->fits + (s->fails - s->fits) / 2;
+    double room = (double)(f->budget - f->stationary),
+           needed = (double)(a->smallest - f->stationary);
+    uint32_t guess = (uint32_t)((double)s->fails * room / needed);
+    guess = guess > s->fits ? guess : s->fits + 1;
+    return guess < s->fails ? guess : s->fails - 1;
+}
+
+/* The largest batch. What fits at b need not fit at b - 1, nor the other way round; what is found
+ * fits, and one more does not. `hint` is where to begin. */
+static cairn_status find_largest(const fitting *f, uint32_t hint, answer *a, cairn_error *err) {
+    search s = {0};
+    for (; (s.fails == 0 || s.fails > s.fits + 1) && s.fits < LARGEST_BATCH; s.tries++) {
+        uint32_t batch = next_batch(f, a, hint, &s);
+        cairn_status status = try_batch(f, batch, a, err);
+        if (status == CAIRN_OK)
+            s.fits = batch;
+        else if (status == CAIRN_INFEASIBLE)
+            s.fails = batch;
+        else
+            return status;
+    }
+    return CAIRN_OK;
+}
+
+/* Algorithms that do not apply to the network are left out. */
+static cairn_status find_all(fitting *f, cairn_error *err) {
+    const char *only = cli_value(f->args, "algorithm");
+    const cairn_solver *solver;
+    uint32_t hint = 1;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && f->count < MOST_ANSWERS; i++) {
+        bool none = strcmp(solver->name, "none") == 0;
+        if (solver->goal != CAIRN_TRAIN ||
+            (only != NULL && !none && strcmp(only, solver->name) != 0))
+            continue;
+        answer *a = &f->answers[f->count];
+        *a = (answer){.algorithm = solver->name};
+        cairn_status status = find_largest(f, hint, a, err);
+        if (status == CAIRN_EINVAL && !none)
+            continue;
+        if (status != CAIRN_OK)
+            return status;
+        hint = a->batch > hint ? a->batch : hint;
+        f->count++;
+    }
+    return CAIRN_OK;
+}
+
+/* ---- Saying it ---- */
+
+static double speed(const answer *a) {
+    return a->time > 0 ? (double)a->batch * 1e9 / (double)a->time : 0;
+}
+
+static void print_table(const fitting *f) {
+    printf("%s in %s on %s, of which %s are parameters, gradients and optimiser state\n",
+           f->model->header.model, cli_bytes(f->budget), f->model->machine.name,
+           cli_bytes(f->stationary));
+    printf("%-16s %8s %10s %12s %12s   %s\n", "algorithm", "batch", "images/s", "step", "memory",
+           "one more is stopped by");
+    for (uint32_t i = 0; i < f->count; i++) {
+        const answer *a = &f->answers[i];
+        if (a->batch == 0)
+            printf("%-16s %8s   not one image; the smallest budget for it is %s, set by %s\n",
+                   a->algorithm, "-", cli_bytes(a->smallest), a->stopped_by);
+        else
+            printf("%-16s %8u %10.1f %12s %12s   %s\n", a->algorithm, a->batch, speed(a),
+                   cli_time(a->time), cli_bytes(a->arena + f->stationary), a->stopped_by);
+    }
+}
+
+static void print_json(const fitting *f) {
+    for (uint32_t i = 0; i < f->count; i++) {
+        const answer *a = &f->answers[i];
+        printf("{\"model\": \"%s\", \"machine\": \"%s\", \"budget_bytes\": %llu, "
+               "\"algorithm\": \"%s\", \"batch\": %u, ",
+               cairn_graph_name(f->model->graph), f->model->machine.name,
+               (unsigned long long)f->budget, a->algorithm, a->batch);
+        if (a->batch > 0)
+            printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"memory_bytes\": %llu, ",
+                   speed(a), (long long)a->time, (unsigned long long)(a->arena + f->stationary));
+        printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n", (unsigned long long)a->smallest,
+               a->stopped_by);
+    }
+}
+
+/* What nobody can do: exit 3, with the least that would. */
+static int no_fit(const fitting *f, uint64_t smallest) {
+    fprintf(stderr,
+            "cairn: not one image of %s fits a budget of %s; the smallest that would do is %llu "
+            "bytes, of which %llu are parameters, gradients and optimiser state\n",
+            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest,
+            (unsigned long long)f->stationary);
+    return CLI_NO_FIT;
+}
+
+static int show(const fitting *f) {
+    uint64_t smallest = UINT64_MAX;
+    bool any = false;
+    for (uint32_t i = 0; i < f->count; i++) {
+        any |= f->answers[i].batch > 0;
+        smallest = f->answers[i].smallest < smallest ? f->answers[i].smallest : smallest;
+    }
+    if (cli_flag(f->args, "json"))
+        print_json(f);
+    else if (any)
+        print_table(f);
+    return any ? CLI_DONE : no_fit(f, smallest);
+}
+
+/* ---- The command ---- */
+
+/* Where not even the stationary memory fits, the algorithms are asked with the least there is, and
+ * say what one image takes. */
+static int fit(fitting *f, uint32_t slots) {
+    cairn_error err = {0};
+    f->stationary = cairn_stationary_bytes(f->model->graph, f->model->costs, slots);
+    uint64_t given = f->budget;
+    if (f->budget <= f->stationary)
+        f->budget = f->stationary + 1;
+    cairn_status status = find_all(f, &err);
+    f->budget = given;
+    clear_progress(f);
+    return status == CAIRN_OK ? show(f) : cli_fail(status, &err);
+}
+
+static bool known(const char *algorithm) {
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
+        if (solver->goal == CAIRN_TRAIN && strcmp(solver->name, algorithm) == 0)
+            return true;
+    return false;
+}
+
+static int run(const cli_args *args) {
+    cli_size budget;
+    cli_model model;
+    uint64_t slots, seed;
+    const char *algorithm = cli_value(args, "algorithm");
+    if (!cli_size_value(args, "budget", &budget) ||
+        !cli_number(args, "optimizer-slots", 0, 8, 1, &slots) ||
+        !cli_number(args, "seed", 0, UINT64_MAX, 1, &seed))
+        return CLI_USAGE;
+    if (!budget.given || budget.percent || budget.bytes == 0)
+        return cli_usage_error(args, "it needs --budget SIZE, such as 8GiB");
+    if (algorithm != NULL && !known(algorithm))
+        return cli_usage_error(args, "there is no algorithm \"%s\" to train by", algorithm);
+    int code = cli_model_open(args, cli_positional(args, 0), &model);
+    if (code != CLI_DONE)
+        return code;
+    fitting *f = calloc(1, sizeof *f);
+    if (f != NULL) {
+        *f = (fitting){.args = args, .model = &model, .budget = budget.bytes, .seed = seed};
+        code = fit(f, (uint32_t)slots);
+    } else {
+        code = cli_fail(CAIRN_ENOMEM, NULL);
+    }
+    free(f);
+    cli_model_close(&model);
+    return code;
+}
+
+static const cli_option options[] = {
+    {"budget", 0, "SIZE", "of all memory: 8GiB, 500MB"},
+    {"algorithm", 'a', "NAME", "only this one, beside none"},
+    {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},
+    {"classes", 0, "N", "number of classes"},
+    {"seq", 0, "N", "steps of a recurrent network"},
+    CLI_COST_OPTIONS,
+    {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
+    {"seed", 0, "N", "of algorithms that draw (default 1)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command cli_command_fit = {
+    .name = "fit",
+    .arguments = "MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "the largest batch that fits a budget, by every algorithm",
+    .details =
+        "MODEL is a network of 'cairn zoo'. For none and for every algorithm that applies: the\n"
+        "largest batch whose plan fits, the images a second that are predicted for it, and the op\n"
+        "that stops a larger one. Costs of a file count for the batches that it has measured.",
+    .options = options,
+    .list_title = "Algorithms",
+    .list = cli_list_algorithms,
+    .run = run,
+};

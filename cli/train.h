@@ -1,0 +1,83 @@
+/* train.h: what the files of `cairn train` share.
+ *
+ *     options -> data -> model -> plan -> session -> loop: step, log, evaluate, snapshot -> summary
+ *     train_options.c    train_setup.c               command_train.c, train_folder.c,
+ *                                                    train_report.c */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "planning.h"
+#include "step_watch.h"
+
+#include <stdio.h>
+
+typedef struct cli_training {
+    const cli_args *args;
+
+    cairn_exec_options exec;
+    cairn_schedule schedule;
+    uint64_t steps, epochs; /* one of them 0: not given */
+    uint64_t decay_every;   /* 0: not given */
+    uint64_t snapshot_every;
+    uint32_t crop;
+    bool flip;
+
+    cairn_data *data;
+    cli_model model;
+    cairn_plan *plan;
+    cli_limits limit;
+    cairn_train *train;
+
+    const char *folder, *log_path; /* NULL: none */
+    char default_log[4096];
+    int lock; /* of the folder; -1: none */
+    FILE *log;
+
+    int64_t start_ns;
+    uint64_t first_step; /* steps that were done before this run */
+    uint64_t samples;    /* of this run */
+    int64_t shown_ns;    /* when the progress was shown last */
+    uint64_t measured_peak;
+    cli_step_watch watch;
+} cli_training;
+
+/* ---- train_options.c ---- */
+
+bool cli_train_read_options(cli_training *t);
+
+/* ---- train_setup.c ---- */
+
+/* From options to a session. Returns an exit code, after saying what is wrong. */
+int cli_train_set_up(cli_training *t);
+void cli_train_take_down(cli_training *t);
+
+/* ---- train_folder.c: exit codes, likewise ---- */
+
+/* The arguments of the run in a folder, with those given now over them; `*lines` and the result are
+ * to be released with free(). */
+int cli_train_recall(const cli_args *given, const char *folder, char **lines, cli_args **out);
+
+/* Make the folder ours: make it if need be and lock it. With `resume` it has a run already, else it
+ * must not. */
+int cli_train_open_folder(cli_training *t, bool resume);
+int cli_train_write_options(const cli_training *t);
+
+/* Start the log with what is known already. */
+int cli_train_open_log(cli_training *t);
+int cli_train_log(cli_training *t, cairn_text *text);
+
+/* Notices of the library on standard error, a line each. Releases the text. */
+void cli_train_notices(cairn_text *notices);
+
+/* ---- train_report.c ---- */
+
+void cli_train_print_head(const cli_training *t);
+void cli_train_print_step(cli_training *t, const cairn_train_result *r);
+void cli_train_print_score(cli_training *t, const cairn_train_result *r,
+                           const cairn_train_score *score);
+void cli_train_clear_progress(const cli_training *t);
+void cli_train_print_summary(cli_training *t);
+/* Loss and accuracy into the folder. */
+int cli_train_draw(const cli_training *t);
+
+#endif

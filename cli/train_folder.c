@@ -1,0 +1,144 @@
+/* train_folder.c: what a run leaves on disk, and how it is found again.
+ *
+ *     FOLDER/options            the arguments of the run, a word a line
+ *     FOLDER/log.jsonl          a line a step and evaluation
+ *     FOLDER/snapshot-*         see cairn/train.h
+ *     FOLDER/training.svg       at the end
+ *
+ * While it runs it holds a lock on the folder, which goes with it however it ends. */
+#define _DEFAULT_SOURCE /* flock */
+#include "train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int cannot(const char *what, const char *path) {
+    fprintf(stderr, "cairn: cannot %s %s: %s\n", what, path, strerror(errno));
+    return CLI_SYSTEM;
+}
+
+static int options_path(const char *folder, char *out, size_t size) {
+    if (snprintf(out, size, "%s/options", folder) < (int)size)
+        return CLI_DONE;
+    errno = ENAMETOOLONG;
+    return cannot("open", folder);
+}
+
+/* ---- The options ---- */
+
+int cli_train_recall(const cli_args *given, const char *folder, char **lines, cli_args **out) {
+    char path[4096];
+    cairn_text text;
+    cairn_error err = {0};
+    int code = options_path(folder, path, sizeof path);
+    if (code != CLI_DONE)
+        return code;
+    cairn_status status = cairn_text_load(NULL, path, &text, &err);
+    if (status == CAIRN_EUNKNOWN) {
+        fprintf(stderr, "cairn: there is no run in %s to continue\n", folder);
+        return CLI_WRONG_INPUT;
+    }
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    *lines = strdup(text.data);
+    cairn_text_release(&text);
+    if (*lines == NULL)
+        return cli_fail(CAIRN_ENOMEM, NULL);
+    *out = cli_recall(given, *lines);
+    return *out == NULL ? CLI_WRONG_INPUT : CLI_DONE;
+}
+
+int cli_train_write_options(const cli_training *t) {
+    char path[4096];
+    static const char *const without[] = {"out", "resume", "json", "help", NULL};
+    cairn_error err = {0};
+    int code = options_path(t->folder, path, sizeof path);
+    if (code != CLI_DONE)
+        return code;
+    char *lines = cli_remember(t->args, without);
+    if (lines == NULL)
+        return cli_usage_error(t->args, "an argument has a line break");
+    cairn_text text = {.data = lines, .length = strlen(lines)};
+    cairn_status status = cairn_text_save(&text, path, &err);
+    free(lines);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+/* ---- The folder ---- */
+
+static int lock_folder(cli_training *t) {
+    t->lock = open(t->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->lock < 0)
+        return cannot("open", t->folder);
+    if (flock(t->lock, LOCK_EX | LOCK_NB) == 0)
+        return CLI_DONE;
+    if (errno != EWOULDBLOCK)
+        return CLI_DONE; /* a file system without locks */
+    fprintf(stderr, "cairn: another run is at work in %s\n", t->folder);
+    return CLI_WRONG_INPUT;
+}
+
+int cli_train_open_folder(cli_training *t, bool resume) {
+    char path[4096];
+    if (mkdir(t->folder, 0777) != 0 && errno != EEXIST)
+        return cannot("make", t->folder);
+    int code = lock_folder(t);
+    if (code == CLI_DONE)
+        code = options_path(t->folder, path, sizeof path);
+    if (code != CLI_DONE)
+        return code;
+    if (!resume && access(path, F_OK) == 0) {
+        fprintf(stderr,
+                "cairn: %s holds a run already; continue it with --resume %s, or choose another "
+                "folder\n",
+                t->folder, t->folder);
+        return CLI_WRONG_INPUT;
+    }
+    return CLI_DONE;
+}
+
+/* ---- The log ---- */
+
+int cli_train_open_log(cli_training *t) {
+    cairn_text text = {0};
+    cairn_error err = {0};
+    if (t->log_path == NULL && t->folder != NULL) {
+        if (snprintf(t->default_log, sizeof t->default_log, "%s/log.jsonl", t->folder) >=
+            (int)sizeof t->default_log)
+            return options_path(t->folder, t->default_log, 0);
+        t->log_path = t->default_log;
+    }
+    if (t->log_path == NULL)
+        return CLI_DONE;
+    cairn_status status = cairn_train_log(t->train, &text);
+    if (status == CAIRN_OK)
+        status = cairn_text_save(&text, t->log_path, &err);
+    cairn_text_release(&text);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    t->log = fopen(t->log_path, "a");
+    return t->log == NULL ? cannot("write", t->log_path) : CLI_DONE;
+}
+
+int cli_train_log(cli_training *t, cairn_text *text) {
+    bool good = t->log == NULL || (fwrite(text->data, 1, text->length, t->log) == text->length &&
+                                   fflush(t->log) == 0);
+    int code = good ? CLI_DONE : cannot("write", t->log_path);
+    cairn_text_release(text);
+    return code;
+}
+
+void cli_train_notices(cairn_text *notices) {
+    const char *line = notices->data;
+    while (line != NULL && *line != '\0') {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "cairn: %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    cairn_text_release(notices);
+}

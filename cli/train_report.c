@@ -1,0 +1,244 @@
+/* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
+ * and a picture. What is said of memory was measured. */
+#include "train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_POINTS 400 /* of a curve in the picture */
+
+static double share(uint64_t part, uint64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* Samples a second since this run began. */
+static double speed(const cli_training *t) {
+    int64_t passed = cli_clock() - t->start_ns;
+    return passed > 0 ? (double)t->samples * 1e9 / (double)passed : 0;
+}
+
+/* ---- Head ---- */
+
+void cli_train_print_head(const cli_training *t) {
+    cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
+    const cairn_plan_header *h = cairn_plan_get_header(t->plan);
+    printf("%s", h->model);
+    if (h->batch > 0)
+        printf(", batch %u", h->batch);
+    printf(", algorithm %s, backend %s\n", h->algorithm, t->exec.backend);
+    printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
+           (unsigned long long)f.predicted_peak_bytes);
+    printf("  arena           %12s", cli_bytes(f.arena_bytes));
+    if (t->limit.arena > 0)
+        printf("   of a budget of %s", cli_bytes(t->limit.arena));
+    printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
+           cli_bytes(f.stationary_bytes), t->exec.optimizer == CAIRN_SGD ? "momenta" : "moments");
+    if (f.host_bytes > 0)
+        printf("  host copies     %12s\n", cli_bytes(f.host_bytes));
+    if (t->data == NULL) {
+        printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "measured peak");
+        return;
+    }
+    cairn_data_info info = cairn_data_get_info(t->data);
+    printf("  data            %12u samples to learn, %u to validate, %u classes\n", info.train,
+           info.validation, info.classes);
+    if (t->first_step > 0)
+        printf("  continued after step %llu\n", (unsigned long long)t->first_step);
+    printf("  %6s %8s %10s %9s %11s %11s\n", "epoch", "step", "loss", "accuracy", "validation",
+           "images/s");
+}
+
+/* ---- Progress ---- */
+
+static bool shows_progress(const cli_training *t) {
+    return t->data != NULL && !cli_flag(t->args, "json") && isatty(STDERR_FILENO);
+}
+
+void cli_train_clear_progress(const cli_training *t) {
+    if (shows_progress(t))
+        fprintf(stderr, "\r%110s\r", "");
+}
+
+static void show_progress(cli_training *t, const cairn_train_result *r) {
+    int64_t now = cli_clock();
+    if (!shows_progress(t) || now - t->shown_ns < 100000000)
+        return;
+    t->shown_ns = now;
+    uint64_t epoch_steps = cairn_train_epoch_steps(t->train), left = t->steps - r->step;
+    int64_t each = (now - t->start_ns) / (int64_t)(r->step - t->first_step);
+    int64_t seconds = each * (int64_t)left / 1000000000;
+    uint64_t used = r->measured_peak_bytes +
+                    cairn_exec_get_figures(cairn_train_exec(t->train)).stationary_bytes;
+    fprintf(stderr,
+            "\repoch %llu/%llu  step %llu/%llu  loss %.4f  accuracy %.1f%%  %.0f images/s  ",
+            (unsigned long long)r->epoch,
+            (unsigned long long)((t->steps + epoch_steps - 1) / epoch_steps),
+            (unsigned long long)r->step, (unsigned long long)t->steps, (double)r->loss,
+            share(r->correct, r->predictions), speed(t));
+    fprintf(stderr, "memory %s", cli_bytes(used));
+    if (t->limit.stationary > 0)
+        fprintf(stderr, " of %s", cli_bytes(t->limit.given));
+    fprintf(stderr, "  %lld:%02lld left   ", (long long)(seconds / 60), (long long)(seconds % 60));
+}
+
+/* ---- Lines ---- */
+
+static void print_json(const cli_training *t, const cairn_train_result *r) {
+    cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
+    char loss[32] = "null"; /* JSON has no infinities */
+    if (isfinite(r->loss))
+        snprintf(loss, sizeof loss, "%.9g", (double)r->loss);
+    printf("{\"step\": %llu, \"loss\": %s, \"step_ms\": %.3f, \"predicted_peak_bytes\": %llu, "
+           "\"measured_peak_bytes\": %llu, \"arena_bytes\": %llu",
+           (unsigned long long)r->step, loss, (double)r->time_ns / 1e6,
+           (unsigned long long)f.predicted_peak_bytes, (unsigned long long)r->measured_peak_bytes,
+           (unsigned long long)f.arena_bytes);
+    if (t->data != NULL)
+        printf(", \"epoch\": %llu, \"data_ms\": %.3f", (unsigned long long)r->epoch,
+               (double)r->data_ns / 1e6);
+    if (r->predictions > 0)
+        printf(", \"accuracy\": %.6f", share(r->correct, r->predictions) / 100);
+    cli_watch_print_json(&t->watch);
+    printf(", \"learning_rate\": %.9g}\n", r->rate);
+}
+
+void cli_train_print_step(cli_training *t, const cairn_train_result *r) {
+    if (cli_flag(t->args, "json"))
+        print_json(t, r);
+    else if (t->data == NULL)
+        printf("  %6llu %12.6f %12s %16s   %llu bytes\n", (unsigned long long)r->step,
+               (double)r->loss, cli_time(r->time_ns), cli_bytes(r->measured_peak_bytes),
+               (unsigned long long)r->measured_peak_bytes);
+    else
+        show_progress(t, r);
+    if (t->data == NULL || cli_flag(t->args, "json"))
+        fflush(stdout);
+}
+
+/* Mean loss and accuracy of the last steps, as many as an epoch has. */
+static void recent(const cli_training *t, double *loss, double *accuracy) {
+    cairn_train_history h = cairn_train_get_history(t->train);
+    uint64_t wanted = cairn_train_epoch_steps(t->train);
+    uint64_t count = wanted > 0 && wanted < h.steps ? wanted : h.steps;
+    uint64_t correct = 0;
+    *loss = 0;
+    for (uint64_t i = h.steps - count; i < h.steps; i++) {
+        *loss += (double)h.records[i].loss / (double)count;
+        correct += h.records[i].correct;
+    }
+    *accuracy = share(correct, count * h.predictions);
+}
+
+void cli_train_print_score(cli_training *t, const cairn_train_result *r,
+                           const cairn_train_score *score) {
+    double loss, accuracy;
+    recent(t, &loss, &accuracy);
+    if (cli_flag(t->args, "json")) {
+        if (score != NULL)
+            printf("{\"step\": %llu, \"validation_loss\": %.9g, \"validation_accuracy\": %.6f}\n",
+                   (unsigned long long)score->step, score->loss,
+                   share(score->correct, score->predictions) / 100);
+    } else {
+        char validation[16] = "";
+        if (score != NULL)
+            snprintf(validation, sizeof validation, "%.2f%%",
+                     share(score->correct, score->predictions));
+        cli_train_clear_progress(t);
+        printf("  %6llu %8llu %10.4f %8.2f%% %11s %11.0f\n", (unsigned long long)r->epoch,
+               (unsigned long long)r->step, loss, accuracy, validation, speed(t));
+    }
+    fflush(stdout);
+}
+
+/* ---- The end ---- */
+
+static void print_results(const cli_training *t) {
+    cairn_train_history h = cairn_train_get_history(t->train);
+    uint64_t done = h.steps - t->first_step;
+    double loss, accuracy;
+    recent(t, &loss, &accuracy);
+    printf("  %llu steps in %s, %.0f images/s; loss %.4f, accuracy %.2f%%\n",
+           (unsigned long long)done, cli_time(cli_clock() - t->start_ns), speed(t), loss, accuracy);
+    for (uint32_t i = 0; i < h.score_count; i++)
+        if (h.scores[i].step == h.best_step)
+            printf("  best validation accuracy %.2f%%, after step %llu\n",
+                   share(h.scores[i].correct, h.scores[i].predictions),
+                   (unsigned long long)h.best_step);
+    cairn_exec_figures figures = cairn_exec_get_figures(cairn_train_exec(t->train));
+    if (t->measured_peak > 0)
+        printf("  measured peak %s, %llu bytes, %s; with the stationary memory %s\n",
+               cli_bytes(t->measured_peak), (unsigned long long)t->measured_peak,
+               t->measured_peak == figures.predicted_peak_bytes ? "as predicted"
+                                                                : "not as predicted",
+               cli_bytes(t->measured_peak + figures.stationary_bytes));
+}
+
+void cli_train_print_summary(cli_training *t) {
+    char hash[65];
+    cairn_exec_sha256(cairn_train_exec(t->train), CAIRN_EXEC_PARAMETERS, hash);
+    cli_train_clear_progress(t);
+    if (cli_flag(t->args, "json")) {
+        printf("{\"parameters_sha256\": \"%s\"}\n", hash);
+        return;
+    }
+    if (t->data != NULL)
+        print_results(t);
+    cli_watch_print_text(&t->watch);
+    printf("  parameters sha256 %s\n", hash);
+}
+
+/* ---- The picture ---- */
+
+typedef struct points {
+    double x[MOST_POINTS], loss[MOST_POINTS], accuracy[MOST_POINTS];
+    uint32_t count;
+} points;
+
+/* The means of as many neighbouring steps as it takes to have few points. */
+static void gather_points(const cairn_train_history *h, points *out) {
+    uint64_t width = (h->steps + MOST_POINTS - 1) / MOST_POINTS;
+    for (uint64_t first = 0; first < h->steps; first += width) {
+        uint64_t count = h->steps - first < width ? h->steps - first : width, correct = 0;
+        double loss = 0;
+        for (uint64_t i = first; i < first + count; i++) {
+            loss += (double)h->records[i].loss / (double)count;
+            correct += h->records[i].correct;
+        }
+        if (!isfinite(loss))
+            continue;
+        out->x[out->count] = (double)(first + count);
+        out->loss[out->count] = loss;
+        out->accuracy[out->count++] = share(correct, count * h->predictions) / 100;
+    }
+}
+
+int cli_train_draw(const cli_training *t) {
+    cairn_train_history h = cairn_train_get_history(t->train);
+    points *steps = calloc(1, sizeof *steps);
+    double *x = calloc(h.score_count + 1, sizeof *x), *y = calloc(h.score_count + 1, sizeof *y);
+    char title[128], path[4200];
+    cairn_text text;
+    cairn_status status = CAIRN_ENOMEM;
+    if (steps != NULL && x != NULL && y != NULL) {
+        gather_points(&h, steps);
+        for (uint32_t i = 0; i < h.score_count; i++) {
+            x[i] = (double)h.scores[i].step;
+            y[i] = share(h.scores[i].correct, h.scores[i].predictions) / 100;
+        }
+        cairn_curve curves[] = {
+            {"loss", steps->x, steps->loss, steps->count, true},
+            {"accuracy", steps->x, steps->accuracy, steps->count, true},
+            {"validation accuracy", x, y, h.score_count, true},
+        };
+        snprintf(title, sizeof title, "%.60s: training", cairn_graph_name(t->model.graph));
+        status = cairn_plot_svg(NULL, title, "step", "loss, and accuracy from 0 to 1", curves,
+                                h.score_count > 0 ? 3 : 2, &text);
+    }
+    free(steps);
+    free(x);
+    free(y);
+    snprintf(path, sizeof path, "%.4095s/training.svg", t->folder);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}

@@ -1,0 +1,161 @@
+/* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
+#include "allocation_hook.h"
+#include "train.h"
+
+#include <string.h>
+
+/* ---- Data ---- */
+
+static int open_data(cli_training *t) {
+    const char *source = cli_value(t->args, "data");
+    cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
+    cairn_error err = {0};
+    uint64_t samples;
+    uint32_t classes;
+    if (source == NULL)
+        return CLI_DONE;
+    if (!cli_real(t->args, "validation", 0, 1, options.validation, &options.validation) ||
+        !cli_number(t->args, "samples", 2, UINT32_MAX, 0, &samples))
+        return CLI_USAGE;
+    int code = cli_read_size(t->args, options.input, &classes);
+    if (code != CLI_DONE)
+        return code;
+    options.allocator = cli_own_allocator();
+    options.seed = t->exec.seed;
+    options.classes = classes;
+    options.count = (uint32_t)samples;
+    cairn_status status = cairn_data_open(source, &options, &t->data, &err);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+/* ---- The model ---- */
+
+/* A network of the zoo is built for the samples. */
+static int open_named(cli_training *t, const char *name) {
+    uint32_t input[3] = {0}, classes = 0;
+    if (t->data != NULL) {
+        cairn_data_info info = cairn_data_get_info(t->data);
+        for (uint32_t i = 0; i < 3 && i < info.rank; i++)
+            input[i] = info.shape[i];
+        classes = info.classes;
+    }
+    return cli_model_open_for(t->args, name, input, classes, &t->model);
+}
+
+static int open_model(cli_training *t, const cairn_plan_header *planned) {
+    const char *name = cli_positional(t->args, 0);
+    if (name == NULL && planned == NULL)
+        return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
+    int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
+    if (t->exec.link_bytes_per_second > 0)
+        t->model.machine.link_bytes_per_second = t->exec.link_bytes_per_second;
+    return code;
+}
+
+/* ---- The plan ---- */
+
+static int read_limits(cli_training *t) {
+    return cli_read_limits(t->args, &t->model, cairn_optimizer_slots(&t->exec), &t->limit);
+}
+
+/* A plan from a file, for the model on the command line or else the one it names. */
+static int read_plan(cli_training *t, const char *path) {
+    cairn_text text;
+    cairn_error err = {0};
+    cairn_plan_header header;
+    cairn_status status = cairn_text_load(NULL, path, &text, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = CLI_DONE;
+    status = cairn_plan_header_from_text(text.data, text.length, path, &header, &err);
+    if (status == CAIRN_OK) {
+        code = open_model(t, &header);
+        if (code == CLI_DONE)
+            status =
+                cairn_plan_from_text(t->model.graph, text.data, text.length, path, &t->plan, &err);
+    }
+    cairn_text_release(&text);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    return code != CLI_DONE ? code : read_limits(t);
+}
+
+static int make_plan(cli_training *t) {
+    int code = open_model(t, NULL);
+    if (code == CLI_DONE)
+        code = read_limits(t);
+    if (code == CLI_DONE)
+        code = cli_make_plan(t->args, &t->model, &t->limit, t->exec.seed, &t->plan);
+    if (code == CLI_DONE)
+        cli_model_sign(&t->model, t->plan);
+    return code;
+}
+
+/* ---- How long ---- */
+
+static uint32_t batch_of(const cairn_graph *graph) {
+    cairn_graph_summary summary;
+    cairn_graph_summarize(graph, &summary);
+    return summary.input == CAIRN_NONE ? 1 : cairn_graph_tensor(graph, summary.input)->shape[0];
+}
+
+/* Epochs become steps; a schedule that ends does so with the last. */
+static void count_steps(cli_training *t) {
+    if (t->steps == 0 && t->data == NULL)
+        t->steps = 10;
+    if (t->steps == 0) {
+        uint64_t epochs = t->epochs > 0 ? t->epochs : 1;
+        uint64_t batches = cairn_data_get_info(t->data).train / batch_of(t->model.graph);
+        t->steps = epochs * batches / t->exec.micro_batches;
+        t->steps = t->steps > 0 ? t->steps : 1;
+    }
+    t->schedule.total = t->steps;
+    t->schedule.every = t->decay_every > 0 ? t->decay_every : (t->steps + 2) / 3;
+}
+
+/* ---- The session ---- */
+
+static cairn_status load_weights(cli_training *t, const char *path, cairn_error *err) {
+    cairn_text notices = {0};
+    cairn_status status =
+        cairn_weights_load(cairn_train_exec(t->train), t->model.graph, path, &notices, err);
+    cli_train_notices(&notices);
+    return status;
+}
+
+static int create_session(cli_training *t) {
+    cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
+    cairn_error err = {0};
+    t->exec.budget_bytes = t->limit.arena;
+    options.exec = &t->exec;
+    options.schedule = t->schedule;
+    options.data = t->data;
+    options.flip = t->flip;
+    options.crop = t->crop;
+    options.model = cairn_plan_get_header(t->plan)->model;
+    cairn_status status =
+        cairn_train_create(t->model.graph, t->model.costs, t->plan, &options, &t->train, &err);
+    if (status == CAIRN_OK && cli_value(t->args, "weights") != NULL)
+        status = load_weights(t, cli_value(t->args, "weights"), &err);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+int cli_train_set_up(cli_training *t) {
+    const char *path = cli_value(t->args, "plan");
+    if (path != NULL && cli_value(t->args, "algorithm") != NULL)
+        return cli_usage_error(t->args, "--plan and --algorithm exclude each other");
+    int code = open_data(t);
+    if (code == CLI_DONE)
+        code = path != NULL ? read_plan(t, path) : make_plan(t);
+    if (code != CLI_DONE)
+        return code;
+    count_steps(t);
+    return create_session(t);
+}
+
+void cli_train_take_down(cli_training *t) {
+    cairn_train_destroy(t->train);
+    cairn_plan_destroy(t->plan);
+    cli_model_close(&t->model);
+    cairn_data_destroy(t->data);
+}

@@ -1,0 +1,93 @@
+/* fuzz_folder.h: for targets whose reader wants a folder: one that is filled anew with each input
+ * and goes at the end; and what must hold of data that was accepted. */
+#ifndef FUZZ_FOLDER_H
+#define FUZZ_FOLDER_H
+
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+static char fuzz_folder_path[256];
+
+static void fuzz_folder_remove(void) {
+    char path[600];
+    DIR *dir = opendir(fuzz_folder_path);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", fuzz_folder_path, entry->d_name);
+        if (entry->d_name[0] != '.')
+            unlink(path);
+    }
+    closedir(dir);
+    rmdir(fuzz_folder_path);
+}
+
+static inline void fuzz_folder_make(void) {
+    const char *base = getenv("TMPDIR");
+    if (fuzz_folder_path[0] != '\0')
+        return;
+    snprintf(fuzz_folder_path, sizeof fuzz_folder_path, "%s/cairn-fuzz-XXXXXX",
+             base == NULL ? "/tmp" : base);
+    FUZZ_CHECK(mkdtemp(fuzz_folder_path) != NULL);
+    atexit(fuzz_folder_remove);
+}
+
+static inline void fuzz_folder_put(const char *name, const uint8_t *bytes, size_t length) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", fuzz_folder_path, name);
+    FILE *file = fopen(path, "wb");
+    FUZZ_CHECK(file != NULL);
+    FUZZ_CHECK(length == 0 || fwrite(bytes, 1, length, file) == length);
+    FUZZ_CHECK(fclose(file) == 0);
+}
+
+/* An epoch of a split: every label is one; reals that are not finite are said to be so. */
+static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
+    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    cairn_data_info info = cairn_data_get_info(data);
+    cairn_loader *loader;
+    cairn_error err = {0};
+    options.split = split;
+    options.batch = split == CAIRN_DATA_TRAIN ? 1 : 2;
+    options.prefetch = 0; /* a thread for each input would be slow, and test_loader.c has them */
+    options.shuffle = options.flip = info.rank == 3;
+    cairn_status status = cairn_loader_create(data, &options, &loader, &err);
+    if (status != CAIRN_OK) {
+        fuzz_check_error(status, &err);
+        return;
+    }
+    for (uint64_t n = 0; n < cairn_loader_batches(loader) && status == CAIRN_OK; n++) {
+        cairn_batch batch;
+        status = cairn_loader_next(loader, &batch, &err);
+        if (status != CAIRN_OK)
+            fuzz_check_error(status, &err);
+        for (uint32_t k = 0; status == CAIRN_OK && k < options.batch; k++)
+            FUZZ_CHECK(batch.labels[k] >= 0 && (uint32_t)batch.labels[k] < info.classes);
+    }
+    cairn_loader_destroy(loader);
+}
+
+/* Open the folder as what `kind` says; an error names a file in it. */
+static inline void fuzz_open_folder(const char *kind) {
+    char source[300];
+    cairn_data *data;
+    cairn_error err = {0};
+    snprintf(source, sizeof source, "%s:%s", kind, fuzz_folder_path);
+    cairn_status status = cairn_data_open(source, NULL, &data, &err);
+    if (status != CAIRN_OK) {
+        char text[1024];
+        fuzz_check_error(status, &err);
+        FUZZ_CHECK(strstr(cairn_error_text(&err, text, sizeof text), fuzz_folder_path) != NULL);
+        FUZZ_CHECK(data == NULL);
+        return;
+    }
+    cairn_data_info info = cairn_data_get_info(data);
+    FUZZ_CHECK(info.train > 0 && info.classes > 0 && info.rank > 0);
+    fuzz_read_split(data, CAIRN_DATA_TRAIN);
+    if (info.validation > 0)
+        fuzz_read_split(data, CAIRN_DATA_VALIDATION);
+    cairn_data_destroy(data);
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* data.h: samples to train on: files of a few known formats, or a task that is drawn.
+ *
+ *     source --cairn_data_open--> data --cairn_loader_create--> loader --next, next, next ...-->
+ *
+ * Data is a fixed list of samples, each a tensor with a label, in two splits. A loader walks over
+ * one split in batches, epoch after epoch, and makes them ready on a thread of its own. Every batch
+ * is a function of the data, the loader's options and the batch's number, counted from the very
+ * beginning: where training stands in its data is one number. The formats of files are in
+ * docs/data-format.md. */
+#ifndef CAIRN_DATA_H
+#define CAIRN_DATA_H
+
+#include "cairn/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Sources ---- */
+
+typedef struct cairn_data_source {
+    const char *name;     /* "mnist" */
+    const char *argument; /* what follows the name: ":DIR"; "" where nothing does */
+    const char *summary;
+} cairn_data_source;
+
+/* Source `index`, or NULL past the end. */
+CAIRN_API const cairn_data_source *cairn_data_source_list(uint32_t index);
+
+/* ---- Data ---- */
+
+typedef enum cairn_split { CAIRN_DATA_TRAIN, CAIRN_DATA_VALIDATION } cairn_split;
+
+/* Start from CAIRN_DATA_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_data_options {
+    uint32_t struct_size;
+    const cairn_allocator *allocator; /* NULL: the C library's */
+    uint64_t seed;                    /* of the synthetic task and of which samples are held out */
+    uint32_t input[3]; /* of the synthetic task: channels, height, width; 0: 3, 32, 32 */
+    uint32_t classes;  /* of the synthetic task; 0: 10 */
+    uint32_t count;    /* of the synthetic task, samples in both splits; 0: 10000 */
+    double validation; /* share held out where the source has no validation split of its own, from
+                          0 to below 1; of more than one sample at least one stays on each side */
+} cairn_data_options;
+#define CAIRN_DATA_OPTIONS_INIT                                                                    \
+    { .struct_size = sizeof(cairn_data_options), .validation = 0.1 }
+
+typedef struct cairn_data cairn_data;
+
+/* Open "synthetic", "mnist:DIR", "cifar10:DIR" or "tensors:DIR"; `options` may be NULL. Files are
+ * checked (sizes, counts, every label) and stay open; of their contents only the labels are kept in
+ * memory. The files must not be changed while the data is in use.
+ *
+ * CAIRN_EUNKNOWN: there is no such source, folder or file; CAIRN_EINVAL, CAIRN_ESYNTAX: a file or
+ * an option is wrong; CAIRN_EIO: a file cannot be read. The file is named in `err`. `*out` is NULL
+ * unless CAIRN_OK; release with cairn_data_destroy(). O(samples). */
+CAIRN_API CAIRN_MUST cairn_status cairn_data_open(const char *source,
+                                                  const cairn_data_options *options,
+                                                  cairn_data **out, cairn_error *err);
+
+/* Only after all of its loaders. */
+CAIRN_API void cairn_data_destroy(cairn_data *data);
+
+typedef struct cairn_data_info {
+    uint32_t rank; /* of a sample; images have 3: channels, height, width */
+    uint32_t shape[CAIRN_MAX_RANK];
+    uint32_t classes;           /* labels are from 0 to below it */
+    uint32_t train, validation; /* samples in each split; validation may have none */
+    bool held_out;              /* validation was drawn from the training files, by the seed */
+    uint64_t resident_bytes;    /* memory that is held, without that of loaders */
+    uint64_t fingerprint; /* of shape, split and labels, not of values: a run that is continued can
+                             tell that it was given other data */
+} cairn_data_info;
+CAIRN_API cairn_data_info cairn_data_get_info(const cairn_data *data);
+
+/* Mean and standard deviation of each channel (the first dimension of a sample) over the training
+ * split, as loaders use them to normalise: of bytes scaled to 0 .. 1, of reals as they are. A
+ * channel that is constant is given a deviation of 1. Read once, then kept: the first call reads
+ * the whole split. The arrays, of shape[0] elements, live as long as the data. Threads may call
+ * this at once. */
+CAIRN_API CAIRN_MUST cairn_status cairn_data_statistics(cairn_data *data, const float **mean,
+                                                        const float **deviation, cairn_error *err);
+
+/* ---- Loaders ---- */
+
+/* Start from CAIRN_LOADER_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_loader_options {
+    uint32_t struct_size;
+    cairn_split split;
+    uint32_t batch;    /* samples */
+    uint64_t seed;     /* of order, flips and crops */
+    bool shuffle;      /* a new order each epoch; else that of the source */
+    bool flip;         /* mirror every other image left to right, by chance */
+    bool normalise;    /* subtract the mean, divide by the deviation: cairn_data_statistics() */
+    uint32_t crop;     /* images: surround with so many black pixels and cut the size out again
+                          anywhere; 0: as they are */
+    uint32_t prefetch; /* batches a thread makes ahead; 0: no thread, made when asked for */
+} cairn_loader_options;
+#define CAIRN_LOADER_OPTIONS_INIT                                                                  \
+    { .struct_size = sizeof(cairn_loader_options), .batch = 32, .normalise = true, .prefetch = 2 }
+
+typedef struct cairn_loader cairn_loader;
+
+/* Walk over a split, from batch 0 on; `options` may be NULL. The loader borrows `data`, which must
+ * outlive it; data may have several loaders, each used by a thread of its own. All memory is taken
+ * here.
+ *
+ * CAIRN_EINVAL: the split is smaller than a batch of training, or empty, or the samples are no
+ * images that could be flipped or cropped. With `normalise` the statistics may have to be read
+ * first and can fail as cairn_data_statistics() does. CAIRN_ESYSTEM: no thread could be started.
+ * Release with cairn_loader_destroy(), at any moment. */
+CAIRN_API CAIRN_MUST cairn_status cairn_loader_create(cairn_data *data,
+                                                      const cairn_loader_options *options,
+                                                      cairn_loader **out, cairn_error *err);
+CAIRN_API void cairn_loader_destroy(cairn_loader *loader);
+
+/* Batches of an epoch. Training leaves the incomplete last batch out; validation fills it up with
+ * samples from the beginning of the split. */
+CAIRN_API uint64_t cairn_loader_batches(const cairn_loader *loader);
+
+/* Memory the loader holds. */
+CAIRN_API uint64_t cairn_loader_bytes(const cairn_loader *loader);
+
+/* Go to batch `number`, counted from the very beginning: of epoch number / batches. */
+CAIRN_API void cairn_loader_seek(cairn_loader *loader, uint64_t number);
+
+typedef struct cairn_batch {
+    const float *inputs;   /* batch x the shape of a sample, row by row */
+    const int32_t *labels; /* batch */
+    uint32_t count;        /* samples that are counted; the rest repeat others */
+    uint64_t number;       /* of this batch */
+} cairn_batch;
+
+/* The next batch; what it points at is valid until the next call with this loader. CAIRN_EIO,
+ * CAIRN_EINVAL: a file could not be read, or has a value that is not finite; the loader stays where
+ * it is and says so again until it is sent elsewhere. */
+CAIRN_API CAIRN_MUST cairn_status cairn_loader_next(cairn_loader *loader, cairn_batch *out,
+                                                    cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

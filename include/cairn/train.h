@@ -1,0 +1,170 @@
+/* train.h: training as an object: an executor with data, an optimiser and a schedule, that can be
+ * evaluated, written to a file between any two steps, and continued from there bit for bit.
+ *
+ *     graph, costs, plan, data --cairn_train_create--> session --step, step, evaluate, step ...-->
+ *                                                        |  ^
+ *                                               snapshot v  | resume
+ *                                        FOLDER/snapshot-00000200.safetensors
+ *
+ * Everything a step depends on is in its number: the samples it sees, what dropout draws, the
+ * learning rate. So what a snapshot holds besides tensors is a few whole numbers. */
+#ifndef CAIRN_TRAIN_H
+#define CAIRN_TRAIN_H
+
+#include "cairn/data.h"
+#include "cairn/weights.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Learning rates ---- */
+
+typedef enum cairn_schedule_kind {
+    CAIRN_SCHEDULE_CONSTANT,
+    CAIRN_SCHEDULE_STEP,  /* multiplied by `factor` after each `every` updates */
+    CAIRN_SCHEDULE_COSINE /* half a cosine down to `least` at update `total` */
+} cairn_schedule_kind;
+
+typedef struct cairn_schedule {
+    cairn_schedule_kind kind;
+    double rate; /* the highest */
+    uint64_t
+        warmup; /* the first updates: rate * 1/warmup, 2/warmup, ...; the rest counts from there
+                 */
+    uint64_t every;
+    double factor;
+    uint64_t total;
+    double least;
+} cairn_schedule;
+
+/* "constant", "step", "cosine"; NULL past the end of the list. */
+CAIRN_API const char *cairn_schedule_name(cairn_schedule_kind kind);
+
+/* The learning rate of an update, counted from 0. */
+CAIRN_API double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t update);
+
+/* ---- A session ---- */
+
+/* Start from CAIRN_TRAIN_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_train_options {
+    uint32_t struct_size;
+    const cairn_exec_options *exec; /* backend, seed, optimiser, micro-batches; its learning rate is
+                                       not looked at; NULL: the defaults */
+    cairn_schedule schedule;
+    cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
+    bool flip;        /* as in cairn_loader_options, for training */
+    uint32_t crop;
+    bool normalise;    /* training and validation */
+    const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
+} cairn_train_options;
+#define CAIRN_TRAIN_OPTIONS_INIT                                                                   \
+    { .struct_size = sizeof(cairn_train_options), .schedule = {.rate = 0.01}, .normalise = true }
+
+typedef struct cairn_train cairn_train;
+
+/* Make ready to train by `plan`; see cairn_exec_create() for what is checked and reserved. Where
+ * the data has validation samples, an executor for evaluation is made as well, which shares the
+ * memory of the first. The session borrows `graph` and the data.
+ *
+ * CAIRN_EINVAL also: the plan is for evaluation, or the samples do not fit the network's input and
+ * classes. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_create(const cairn_graph *graph,
+                                                     const cairn_costs *costs,
+                                                     const cairn_plan *plan,
+                                                     const cairn_train_options *options,
+                                                     cairn_train **out, cairn_error *err);
+CAIRN_API void cairn_train_destroy(cairn_train *train);
+
+/* The executor that trains: its figures, its parameters. */
+CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
+
+/* Steps done; steps of an epoch, 0 where there is no data. A step is an update. */
+CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
+CAIRN_API uint64_t cairn_train_epoch_steps(const cairn_train *train);
+
+/* What a step gave and took. */
+typedef struct cairn_train_result {
+    uint64_t step;  /* from 1 */
+    uint64_t epoch; /* from 1; 0 where there is no data */
+    bool epoch_end; /* the last step of its epoch */
+    float loss;     /* mean over the micro-batches */
+    double rate;
+    uint64_t correct, predictions;
+    uint32_t samples; /* of all micro-batches */
+    int64_t time_ns;  /* computing; waiting for data is not in it */
+    int64_t idle_ns;  /* of it, waiting for copies */
+    int64_t data_ns;  /* waiting for data */
+    uint64_t measured_peak_bytes;
+} cairn_train_result;
+
+/* One step: for each micro-batch the next samples, forward and backward; then an update. CAIRN_EIO,
+ * CAIRN_EINVAL: the data could not be read; the session is then good for nothing but being
+ * destroyed. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
+                                                   cairn_error *err);
+
+/* What validation gave. */
+typedef struct cairn_train_score {
+    uint64_t step; /* after so many */
+    double loss;   /* mean, without label smoothing */
+    uint64_t correct, predictions;
+} cairn_train_score;
+
+/* Run over all validation samples with an `infer` plan: batch-norm by its running statistics,
+ * dropout off. Changes nothing but the history. CAIRN_EINVAL: there are none. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_evaluate(cairn_train *train, cairn_train_score *out,
+                                                       cairn_error *err);
+
+/* ---- History ---- */
+
+typedef struct cairn_train_record {
+    float loss;
+    uint32_t correct; /* of all `predictions` of a step */
+} cairn_train_record;
+
+/* Per step, and per evaluation; valid until the next step or evaluation. */
+typedef struct cairn_train_history {
+    uint64_t steps;
+    const cairn_train_record *records;
+    uint64_t predictions;
+    uint32_t score_count;
+    const cairn_train_score *scores;
+    uint64_t best_step; /* of the best evaluation: most correct, of equals the first; 0: none */
+} cairn_train_history;
+CAIRN_API cairn_train_history cairn_train_get_history(const cairn_train *train);
+
+/* A step and an evaluation as lines of a log: JSON, one object a line, of numbers that are the same
+ * in every run; docs/training.md. Append to `text`, which the caller has zeroed before the first
+ * use. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step,
+                                                       cairn_text *text);
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
+                                                        const cairn_train_score *score,
+                                                        cairn_text *text);
+/* All of the history so. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *text);
+
+/* ---- Snapshots ---- */
+
+/* Write FOLDER/snapshot-NNNNNNNN.safetensors, numbered by the step: weights by their names, what
+ * the optimiser keeps, the history, and in the metadata what the run is made of. Whole or not at
+ * all; then older ones are deleted, but for the newest three and the one with the best evaluation.
+ * CAIRN_EIO: the system refuses; earlier snapshots are as they were. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_snapshot(cairn_train *train, const char *folder,
+                                                       cairn_error *err);
+
+/* Continue from the newest snapshot of the folder that is whole: what follows has the bits of a run
+ * that was never interrupted. For each that is damaged and passed over, and each temporary file
+ * that was left behind and is deleted, a line goes into `notices`, which may be NULL; it is
+ * initialised here and the caller's to release.
+ *
+ * CAIRN_EUNKNOWN: there is no snapshot, or no folder; the session is as it was. CAIRN_EINVAL: the
+ * snapshot is of a run with other options, and `err` says which; the session is as it was. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_resume(cairn_train *train, const char *folder,
+                                                     cairn_text *notices, cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

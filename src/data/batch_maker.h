@@ -1,0 +1,34 @@
+/* batch_maker.h: makes any batch of a split from its number. Loaders decide which and when. */
+#ifndef CRN_BATCH_MAKER_H
+#define CRN_BATCH_MAKER_H
+
+#include "data/data_internal.h"
+
+/* Used by one thread at a time. */
+typedef struct crn_batch_maker {
+    cairn_data *data;
+    cairn_loader_options options;
+    uint32_t first, count; /* the split: places of data */
+    uint64_t batches;      /* of an epoch */
+    uint32_t planes, rows; /* a sample seen as an image; others are planes of one row */
+    uint64_t columns;
+    float *mean, *inverse; /* per plane: out = (value - mean) * inverse */
+    uint8_t *raw;          /* a sample as it is in its file */
+    uint32_t *order;       /* of samples in the epoch; NULL: not shuffled */
+    bool ordered;          /* whether `order` is that of any epoch yet */
+    uint64_t epoch;        /* that `order` is of */
+    float byte_values[UINT8_MAX + 1];
+} crn_batch_maker;
+
+/* Memory is from the arena. The fields above `planes` are set by the caller but for first, count
+ * and batches. */
+CAIRN_MUST cairn_status crn_batch_maker_init(crn_batch_maker *maker, crn_arena *arena,
+                                             cairn_error *err);
+
+/* How many samples of the batch are counted. */
+uint32_t crn_batch_count(const crn_batch_maker *maker, uint64_t number);
+
+CAIRN_MUST cairn_status crn_batch_make(crn_batch_maker *maker, uint64_t number, float *inputs,
+                                       int32_t *labels, cairn_error *err);
+
+#endif

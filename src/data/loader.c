@@ -1,0 +1,202 @@
+/* loader.c: batches in order, made ahead by a thread.
+ *
+ *     slots, a ring:   | held by the caller | ready | ready | being made |
+ *                        given - 1            given           made
+ *
+ * One slot more than batches made ahead: the caller keeps what it was given until it asks again.
+ * `given` and `made` count from `base`, the number last sought; the thread makes batches while
+ * made - given is less than it may be ahead, and waits otherwise. All under one lock but the making
+ * itself. A batch that failed stays in its slot, with its error, and is not passed over. */
+#include "data/batch_maker.h"
+
+typedef struct slot {
+    float *inputs;
+    int32_t *labels;
+    cairn_status status;
+    cairn_error error;
+} slot;
+
+struct cairn_loader {
+    crn_arena arena; /* in which this lies too */
+    crn_batch_maker maker;
+    slot *slots;
+    uint32_t slot_count;
+    uint64_t bytes;
+    bool threaded;
+    pthread_t thread;
+    pthread_mutex_t lock; /* for all that follows */
+    pthread_cond_t changed;
+    uint64_t base, given, made;
+    bool making, seeking, stop;
+};
+
+static slot *slot_of(const cairn_loader *l, uint64_t which) {
+    return &l->slots[which % l->slot_count];
+}
+
+static void make(cairn_loader *l, slot *s, uint64_t number) {
+    crn_error_clear(&s->error);
+    s->status = crn_batch_make(&l->maker, number, s->inputs, s->labels, &s->error);
+}
+
+/* ---- The thread ---- */
+
+static bool may_make(const cairn_loader *l) {
+    return !l->seeking && l->made - l->given < l->maker.options.prefetch;
+}
+
+static void *work(void *argument) {
+    cairn_loader *l = argument;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->stop && !may_make(l))
+            pthread_cond_wait(&l->changed, &l->lock);
+        if (l->stop)
+            break;
+        slot *s = slot_of(l, l->made);
+        uint64_t number = l->base + l->made;
+        l->making = true;
+        pthread_mutex_unlock(&l->lock);
+        make(l, s, number);
+        pthread_mutex_lock(&l->lock);
+        l->making = false;
+        l->made++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- Creating ---- */
+
+static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
+    const cairn_loader_options *o = &l->maker.options;
+    uint64_t elements = 0, bytes = 0;
+    l->slot_count = o->prefetch + 1;
+    CRN_TAKE(&l->arena, l->slots, l->slot_count);
+    if (!crn_mul_u64(l->maker.data->elements, o->batch, &elements) ||
+        !crn_mul_u64(elements, sizeof(float), &bytes) || bytes > SIZE_MAX / 8)
+        return crn_fail(err, CAIRN_EOVERFLOW, "a batch of %u samples is too large", o->batch);
+    for (uint32_t i = 0; i < l->slot_count; i++) {
+        CRN_TAKE(&l->arena, l->slots[i].inputs, elements);
+        CRN_TAKE(&l->arena, l->slots[i].labels, o->batch);
+    }
+    l->bytes = sizeof *l + l->maker.data->sample_bytes +
+               (o->shuffle ? (uint64_t)l->maker.count * sizeof *l->maker.order : 0) +
+               l->slot_count * (sizeof *l->slots + bytes + o->batch * sizeof(int32_t));
+    return CAIRN_OK;
+}
+
+static cairn_status start(cairn_loader *l, cairn_error *err) {
+    if (l->maker.options.prefetch == 0)
+        return CAIRN_OK;
+    int reason = pthread_create(&l->thread, NULL, work, l);
+    if (reason != 0)
+        return crn_fail(err, CAIRN_ESYSTEM, "cannot start a thread: %s", strerror(reason));
+    l->threaded = true;
+    return CAIRN_OK;
+}
+
+#define MOST_AHEAD 1024u
+
+static cairn_status prepare(cairn_loader *l, cairn_error *err) {
+    if (l->maker.options.prefetch > MOST_AHEAD)
+        return crn_fail(err, CAIRN_EINVAL, "at most %u batches can be made ahead", MOST_AHEAD);
+    CRN_TRY(crn_batch_maker_init(&l->maker, &l->arena, err));
+    CRN_TRY(take_slots(l, err));
+    return start(l, err);
+}
+
+cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *given,
+                                 cairn_loader **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    crn_arena arena;
+    crn_arena_init(&arena, &data->arena.allocator);
+    cairn_loader *l = crn_arena_take(&arena, 1, sizeof *l);
+    if (l == NULL)
+        return crn_fail_memory(err);
+    l->arena = arena;
+    l->maker.data = data;
+    l->maker.options = (cairn_loader_options)CAIRN_LOADER_OPTIONS_INIT;
+    if (given != NULL)
+        memcpy(&l->maker.options, given, CRN_MIN(given->struct_size, sizeof *given));
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    cairn_status status = prepare(l, err);
+    if (status != CAIRN_OK) {
+        cairn_loader_destroy(l);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    }
+    *out = l;
+    return CAIRN_OK;
+}
+
+void cairn_loader_destroy(cairn_loader *l) {
+    if (l == NULL)
+        return;
+    if (l->threaded) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    crn_arena arena = l->arena; /* the loader lies in it */
+    crn_arena_release(&arena);
+}
+
+/* ---- Using ---- */
+
+uint64_t cairn_loader_batches(const cairn_loader *l) {
+    return l->maker.batches;
+}
+
+uint64_t cairn_loader_bytes(const cairn_loader *l) {
+    return l->bytes;
+}
+
+void cairn_loader_seek(cairn_loader *l, uint64_t number) {
+    pthread_mutex_lock(&l->lock);
+    l->seeking = true; /* the thread ends what it is at and starts nothing */
+    while (l->making)
+        pthread_cond_wait(&l->changed, &l->lock);
+    l->seeking = false;
+    l->base = number;
+    l->given = l->made = 0;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The slot with the next batch, made here where there is no thread. Called with the lock. */
+static slot *next_slot(cairn_loader *l) {
+    slot *s = slot_of(l, l->given);
+    if (!l->threaded) {
+        make(l, s, l->base + l->given);
+        return s;
+    }
+    while (l->made == l->given)
+        pthread_cond_wait(&l->changed, &l->lock);
+    return s;
+}
+
+cairn_status cairn_loader_next(cairn_loader *l, cairn_batch *out, cairn_error *err) {
+    memset(out, 0, sizeof *out);
+    crn_error_clear(err);
+    pthread_mutex_lock(&l->lock);
+    const slot *s = next_slot(l);
+    cairn_status status = s->status;
+    if (status == CAIRN_OK) {
+        out->inputs = s->inputs;
+        out->labels = s->labels;
+        out->number = l->base + l->given++;
+        out->count = crn_batch_count(&l->maker, out->number);
+        pthread_cond_broadcast(&l->changed);
+    } else if (err != NULL) {
+        *err = s->error;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* conditions.c: what the numbers of a run depend on, as words: a snapshot is only continued by a
+ * run with the same. What does not change a bit (the plan, the budget, threads, how many steps
+ * there are) is not among them. */
+#include "base/sha256.h"
+#include "train/train_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+static void
+add(cairn_train *train, const char *name, const char *format, ...) {
+    crn_condition *condition = &train->conditions[train->condition_count++];
+    va_list arguments;
+    condition->name = name;
+    va_start(arguments, format);
+    vsnprintf(condition->value, sizeof condition->value, format, arguments);
+    va_end(arguments);
+}
+
+/* A real number in as few digits as give it back. */
+static void add_real(cairn_train *train, const char *name, double value) {
+    char shorter[40];
+    snprintf(shorter, sizeof shorter, "%.15g", value);
+    if (strtod(shorter, NULL) == value)
+        add(train, name, "%s", shorter);
+    else
+        add(train, name, "%.17g", value);
+}
+
+static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
+    add(train, "optimizer", "%s", cairn_optimizer_name(exec->optimizer));
+    if (exec->optimizer == CAIRN_SGD) {
+        add(train, "momentum", "%.9g", (double)exec->momentum); /* a float */
+        add(train, "nesterov", "%s", exec->nesterov ? "yes" : "no");
+    } else {
+        add_real(train, "beta1", exec->beta1);
+        add_real(train, "beta2", exec->beta2);
+        add_real(train, "epsilon", exec->epsilon);
+    }
+    add_real(train, "weight decay", exec->weight_decay);
+}
+
+static void add_schedule(cairn_train *train) {
+    const cairn_schedule *s = &train->options.schedule;
+    add(train, "schedule", "%s", cairn_schedule_name(s->kind));
+    add_real(train, "learning rate", s->rate);
+    add(train, "warm-up", "%llu", (unsigned long long)s->warmup);
+    if (s->kind == CAIRN_SCHEDULE_STEP)
+        add(train, "decay of the rate", "%g every %llu", s->factor, (unsigned long long)s->every);
+    if (s->kind == CAIRN_SCHEDULE_COSINE)
+        add(train, "end of the schedule", "%g after %llu", s->least, (unsigned long long)s->total);
+}
+
+static void add_data(cairn_train *train) {
+    if (train->options.data == NULL) {
+        add(train, "data", "drawn");
+        return;
+    }
+    cairn_data_info info = cairn_data_get_info(train->options.data);
+    add(train, "data", "%u samples, %016llx", info.train, (unsigned long long)info.fingerprint);
+    add(train, "augmentation", "%s, %u pixels of crop", train->options.flip ? "flip" : "no flip",
+        train->options.crop);
+    add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
+}
+
+/* Kinds, shapes, attributes and names: all that the file form of the graph says. */
+static cairn_status add_graph(cairn_train *train) {
+    cairn_text text;
+    crn_sha256 hash;
+    char digits[65];
+    CRN_TRY(cairn_graph_to_json(train->graph, &text));
+    crn_sha256_init(&hash);
+    crn_sha256_add(&hash, text.data, text.length);
+    crn_sha256_finish(&hash, digits);
+    cairn_text_release(&text);
+    add(train, "network", "%s %.32s", cairn_graph_name(train->graph), digits);
+    return CAIRN_OK;
+}
+
+static double smoothing_of(const cairn_graph *graph) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
+        if (cairn_graph_op(graph, o)->kind == CAIRN_OP_CROSS_ENTROPY)
+            return cairn_graph_op(graph, o)->attributes.smoothing;
+    return 0;
+}
+
+cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *exec) {
+    add(train, "batch", "%u", train->batch);
+    add_real(train, "label smoothing", smoothing_of(train->graph));
+    CRN_TRY(add_graph(train));
+    add(train, "micro-batches", "%u", train->micro_batches);
+    add(train, "seed", "%llu", (unsigned long long)exec->seed);
+    add(train, "backend", "%s", exec->backend);
+    add_optimizer(train, exec);
+    add_schedule(train);
+    add_data(train);
+    return CAIRN_OK;
+}

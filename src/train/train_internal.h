@@ -1,0 +1,65 @@
+/* train_internal.h: what the files of train/ share: a session. */
+#ifndef CRN_TRAIN_INTERNAL_H
+#define CRN_TRAIN_INTERNAL_H
+
+#include "base/crn_base.h"
+#include "cairn/train.h"
+
+/* What a snapshot must agree with, as words: "learning rate", "0.1". */
+#define CRN_MOST_CONDITIONS 24
+typedef struct crn_condition {
+    const char *name;
+    char value[80];
+} crn_condition;
+
+typedef struct crn_history {
+    cairn_train_record *records;
+    uint64_t steps, capacity;
+    cairn_train_score *scores;
+    uint32_t score_count, score_capacity;
+    uint64_t best_step, best_correct;
+} crn_history;
+
+struct cairn_train {
+    crn_arena memory; /* in which the session lies */
+    const cairn_graph *graph;
+    cairn_train_options options;
+    cairn_exec *exec, *evaluator; /* evaluator NULL: nothing to validate with */
+    cairn_loader *loader, *validation;
+    cairn_id input, label;
+    uint32_t batch, classes, micro_batches;
+    uint64_t predictions; /* a step */
+    uint64_t position;    /* micro-batches done */
+    crn_history history;  /* its `steps` are the steps done */
+    crn_condition conditions[CRN_MOST_CONDITIONS];
+    uint32_t condition_count;
+};
+
+/* ---- train.c ---- */
+
+/* Go to the state after `steps` steps, the tensors being there already. */
+void crn_train_go_to(cairn_train *train, uint64_t steps);
+
+/* ---- history.c ---- */
+
+/* Make room for so many steps, and for one evaluation more. */
+CAIRN_MUST cairn_status crn_history_reserve(cairn_train *train, uint64_t steps,
+                                            uint32_t score_count);
+void crn_history_add_step(crn_history *history, float loss, uint64_t correct);
+/* Also remembers the best. */
+void crn_history_add_score(crn_history *history, const cairn_train_score *score);
+void crn_history_release(cairn_train *train);
+
+/* ---- conditions.c ---- */
+
+CAIRN_MUST cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *exec);
+
+/* ---- snapshot_file.c ---- */
+
+CAIRN_MUST cairn_status crn_snapshot_write(cairn_train *train, const char *path, cairn_error *err);
+
+/* Take everything from a file. CAIRN_ESYNTAX: it is damaged or no snapshot; CAIRN_EINVAL: it is of
+ * another run. Either way the session is as it was. */
+CAIRN_MUST cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+#!/bin/sh
+# kill.sh CAIRN [MOMENTS]: a run that is killed at many moments and continued ends with the hash and
+# the log of one that was left alone; no snapshot is ever damaged.
+#
+# Moments come from a fixed sequence: from the start of the program until some steps later, however
+# long a start takes. So they fall into planning, reading, steps, evaluations, the writing of
+# snapshots and their deletion.
+set -eu
+cairn=$1
+moments=${2:-50}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+length="--steps 300"
+model="convnet --data synthetic --samples 400 --input 3x8x8 --batch 16  --seed 7 --threads 1"
+snapshots="--snapshot-every 1"
+"$cairn" train $model $length --out whole --json | tail -n 1 >expected
+
+before=$(date +%s%N)
+"$cairn" train $model --steps 1 --json >output
+start=$((($(date +%s%N) - before) / 1000000))
+
+state=12345
+killed=0
+round=0
+while [ $killed -lt "$moments" ]; do
+    round=$((round + 1))
+    [ $round -le 2000 ] || { echo "it takes too many attempts" >&2; exit 1; }
+    state=$(((state * 1103515245 + 12345) % 2147483648))
+    milliseconds=$((state / 65536 % (start + 60)))
+    if [ -e run/options ]; then
+        "$cairn" train --resume run --json >output 2>>errors &
+    else
+        "$cairn" train $model $length $snapshots --out run --json >output 2>>errors &
+    fi
+    child=$!
+    sleep "$(printf %d.%03d $((milliseconds / 1000)) $((milliseconds % 1000)))"
+    if kill -9 $child 2>/dev/null; then
+        killed=$((killed + 1))
+    fi
+    if wait $child 2>/dev/null; then # it was done before; another begins
+        tail -n 1 output | cmp expected -
+        cmp whole/log.jsonl run/log.jsonl
+        rm -rf run
+        continue
+    fi
+    for snapshot in run/snapshot-*.safetensors; do
+        [ ! -e "$snapshot" ] || cp "$snapshot" "seen-$(basename "$snapshot")" 2>/dev/null || true
+    done
+done
+resume="--resume run"
+[ -e run/options ] || resume="$model $length --out run"
+"$cairn" train $resume --json | tail -n 1 | cmp expected -
+cmp whole/log.jsonl run/log.jsonl
+
+# Nothing that was there at any moment was damaged: resuming would have said so.
+! grep -q damaged errors
+[ "$(ls run | grep -c '^snapshot-')" -le 4 ]
+! ls run | grep -q '\.tmp\.'
+steps=$(ls seen-* | wc -l)
+[ "$steps" -ge 5 ] || { echo "only $steps snapshots were seen; the moments are too early" >&2; exit 1; }
+echo "killed $killed times, $steps snapshots seen, $(grep -c 'left behind' errors || true) left unfinished"

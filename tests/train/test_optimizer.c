@@ -1,0 +1,283 @@
+/* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), sums over
+ * micro-batches, and that the number of threads changes no bit. */
+#include "cairn.h"
+#include "check.h"
+#include "exec/exec_internal.h"
+#include "exec/toy_network.h"
+
+#include <jansson.h>
+#include <math.h>
+
+typedef struct subject {
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_exec *exec;
+} subject;
+
+static subject open_subject(cairn_graph *graph, const cairn_exec_options *options) {
+    subject s = {.graph = graph};
+    cairn_error err = {0};
+    CHECK_OK(cairn_bind(graph, "ref", options->threads, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.plan, &err), &err);
+    CHECK_OK(cairn_exec_create(graph, s.costs, s.plan, options, &s.exec, &err), &err);
+    CHECK_U64(cairn_exec_get_figures(s.exec).stationary_bytes,
+              cairn_stationary_bytes(graph, s.costs, cairn_optimizer_slots(options)));
+    return s;
+}
+
+static void close_subject(subject *s) {
+    cairn_exec_destroy(s->exec);
+    cairn_plan_destroy(s->plan);
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+}
+
+/* One linear layer; its weight is what the reference moves. */
+static cairn_graph *linear(uint32_t features, uint32_t classes) {
+    cairn_builder *b;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    uint32_t one = 1;
+    CHECK_OK(cairn_builder_create(NULL, "linear", &b), &err);
+    cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){1, features});
+    x = cairn_build_linear(b, "fc", x, classes);
+    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, &one));
+    CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
+    cairn_builder_destroy(b);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+static float *gradient_of(subject *s, cairn_id parameter) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
+        if (cairn_graph_tensor(s->graph, t)->gradient_of == parameter)
+            return cairn_exec_data(s->exec, t);
+    return NULL;
+}
+
+/* ---- Against PyTorch ---- */
+
+static double real(const json_t *object, const char *key, double fallback) {
+    const json_t *value = json_object_get(object, key);
+    return value == NULL ? fallback : json_number_value(value);
+}
+
+static double at(const json_t *array, size_t i) {
+    return json_number_value(json_array_get(array, i));
+}
+
+static cairn_exec_options options_of(const json_t *given) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    const char *name = json_string_value(json_object_get(given, "optimizer"));
+    while (strcmp(cairn_optimizer_name(options.optimizer), name) != 0)
+        options.optimizer++;
+    options.threads = 1;
+    options.momentum = (float)real(given, "momentum", 0.9);
+    options.nesterov = json_is_true(json_object_get(given, "nesterov"));
+    options.weight_decay = real(given, "weight_decay", 0);
+    options.beta1 = real(given, "beta1", 0.9);
+    options.beta2 = real(given, "beta2", 0.999);
+    options.epsilon = real(given, "epsilon", 1e-8);
+    return options;
+}
+
+static void test_reference(const json_t *root, const json_t *given) {
+    cairn_exec_options options = options_of(given);
+    const json_t *start = json_object_get(given, "start"),
+                 *values = json_object_get(given, "values");
+    size_t elements = json_array_size(start);
+    subject s = open_subject(linear((uint32_t)elements / 2, 2), &options);
+    cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
+    float *p = cairn_exec_data(s.exec, weight), *g = gradient_of(&s, weight);
+    for (size_t i = 0; i < elements; i++)
+        p[i] = (float)at(start, i);
+    for (size_t step = 0; step < json_array_size(values); step++) {
+        const json_t *expected = json_array_get(values, step);
+        for (size_t i = 0; i < elements; i++)
+            g[i] = (float)at(json_array_get(json_object_get(root, "gradients"), step), i);
+        cairn_exec_update_at(s.exec, at(json_object_get(root, "rates"), step));
+        for (size_t i = 0; i < elements; i++) {
+            double off = fabs((double)p[i] - at(expected, i));
+            CHECK(off <= 3e-7 * fmax(fabs(at(expected, i)), 2)); /* values on the way are larger */
+        }
+    }
+    CHECK_U64(cairn_exec_updates(s.exec), json_array_size(values));
+    close_subject(&s);
+}
+
+static void test_schedule(const json_t *given) {
+    const char *name = json_string_value(json_object_get(given, "schedule"));
+    cairn_schedule s = {.rate = 0.4, .every = 4, .factor = 0.25, .total = 12, .least = 0.04};
+    const json_t *rates = json_object_get(given, "rates");
+    while (strcmp(cairn_schedule_name(s.kind), name) != 0)
+        s.kind++;
+    for (size_t i = 0; i < json_array_size(rates); i++)
+        CHECK(fabs(cairn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
+    /* a warm-up before it */
+    s.warmup = 5;
+    s.total = 17;
+    for (size_t i = 0; i < 5; i++)
+        CHECK(fabs(cairn_schedule_rate(&s, i) - 0.4 * (double)(i + 1) / 5) < 1e-12);
+    for (size_t i = 0; i < json_array_size(rates); i++)
+        CHECK(fabs(cairn_schedule_rate(&s, i + 5) - at(rates, i)) < 1e-12);
+}
+
+/* ---- Slots ---- */
+
+static void test_slots(void) {
+    static const struct {
+        cairn_optimizer optimizer;
+        float momentum;
+        uint32_t micro_batches, slots;
+        const char *first;
+    } cases[] = {
+        {CAIRN_SGD, 0, 0, 0, NULL},        {CAIRN_SGD, 0.9f, 1, 1, "momentum_buffer"},
+        {CAIRN_SGD, 0, 4, 1, NULL},        {CAIRN_ADAM, 0, 1, 2, "exp_avg"},
+        {CAIRN_ADAMW, 0, 2, 3, "exp_avg"},
+    };
+    for (size_t i = 0; i < CRN_LENGTH(cases); i++) {
+        cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+        const char *name = NULL;
+        options.optimizer = cases[i].optimizer;
+        options.momentum = cases[i].momentum;
+        options.micro_batches = cases[i].micro_batches;
+        CHECK_U64(cairn_optimizer_slots(&options), cases[i].slots);
+        subject s = open_subject(linear(3, 2), &options);
+        cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
+        float *slot = cairn_exec_slot(s.exec, weight, 0, &name);
+        CHECK((slot != NULL) == (cases[i].first != NULL));
+        if (slot != NULL)
+            CHECK_STRING(name, cases[i].first);
+        CHECK(cairn_exec_slot(s.exec, weight, 2, NULL) == NULL);
+        CHECK(cairn_exec_slot(s.exec, cairn_graph_find_tensor(s.graph, "fc"), 0, NULL) == NULL);
+        close_subject(&s);
+    }
+    CHECK(cairn_optimizer_name((cairn_optimizer)3) == NULL);
+}
+
+/* ---- Threads ---- */
+
+/* A parameter of many chunks and some of a few elements. */
+static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65]) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.threads = threads;
+    options.optimizer = optimizer;
+    options.weight_decay = 0.01;
+    options.micro_batches = 2;
+    subject s = open_subject(linear(50021, 3), &options);
+    cairn_exec_result result;
+    for (uint64_t step = 0; step < 6; step++) {
+        cairn_exec_fill(s.exec, step);
+        cairn_exec_run(s.exec, step, &result);
+        cairn_exec_accumulate(s.exec);
+        if (step % 2 == 1)
+            cairn_exec_update_at(s.exec, 0.01);
+    }
+    cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, hash);
+    close_subject(&s);
+}
+
+static void test_threads(void) {
+    for (cairn_optimizer o = CAIRN_SGD; cairn_optimizer_name(o) != NULL; o++) {
+        char one[65], several[65];
+        train_some(1, o, one);
+        train_some(3, o, several);
+        CHECK_STRING(several, one);
+    }
+}
+
+/* ---- Micro-batches ---- */
+
+/* Three runs and one update move the parameters by the mean of the three gradients. */
+static void test_accumulation(void) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.momentum = 0;
+    options.micro_batches = 3;
+    options.threads = 2;
+    subject s = open_subject(toy_network(NULL, 2, 16), &options);
+    cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
+    float *p = cairn_exec_data(s.exec, weight), *g = gradient_of(&s, weight);
+    uint64_t count = cairn_graph_tensor(s.graph, weight)->bytes / sizeof(float);
+    float *sum = calloc(count, sizeof *sum), *before = calloc(count, sizeof *before);
+    cairn_exec_result result;
+    for (int round = 0; round < 2; round++) {
+        memcpy(before, p, count * sizeof *before);
+        for (uint64_t i = 0; i < 3; i++) {
+            cairn_exec_fill(s.exec, i);
+            cairn_exec_run(s.exec, i, &result);
+            cairn_exec_accumulate(s.exec);
+            for (uint64_t k = 0; k < count; k++)
+                sum[k] = i == 0 ? g[k] : sum[k] + g[k];
+        }
+        cairn_exec_update_at(s.exec, 0.5);
+        for (uint64_t k = 0; k < count; k++)
+            CHECK(p[k] == before[k] - 0.5f * (sum[k] / 3));
+    }
+    free(sum);
+    free(before);
+    close_subject(&s);
+}
+
+/* Without memory for a sum, accumulating does nothing. */
+static void test_no_accumulation(void) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    char plain[65], tried[65];
+    cairn_exec_result result;
+    for (int i = 0; i < 2; i++) {
+        subject s = open_subject(toy_network(NULL, 2, 16), &options);
+        cairn_exec_fill(s.exec, 1);
+        cairn_exec_run(s.exec, 1, &result);
+        if (i == 1)
+            cairn_exec_accumulate(s.exec);
+        cairn_exec_update(s.exec);
+        cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, i == 0 ? plain : tried);
+        close_subject(&s);
+    }
+    CHECK_STRING(tried, plain);
+}
+
+/* ---- Predictions ---- */
+
+static void test_correct(void) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    subject s = open_subject(linear(4, 3), &options);
+    cairn_exec_result result;
+    cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
+    float *w = cairn_exec_data(s.exec, weight);
+    int32_t *label = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label"));
+    for (int32_t likeliest = 0; likeliest < 3; likeliest++)
+        for (int32_t given = -1; given < 4; given++) {
+            cairn_exec_fill(s.exec, 1);
+            float *x = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "input"));
+            for (int i = 0; i < 4; i++)
+                x[i] = 1;
+            for (int i = 0; i < 12; i++)
+                w[i] = i / 4 == likeliest ? 1.0f : 0.0f;
+            *label = given;
+            cairn_exec_run(s.exec, 1, &result);
+            CHECK_U64(result.predictions, 1);
+            CHECK_U64(result.correct, likeliest == given);
+        }
+    close_subject(&s);
+}
+
+int main(void) {
+    json_error_t error;
+    json_t *root = json_load_file(CAIRN_TEST_DATA "/optimizer_reference.json", 0, &error);
+    const json_t *optimizers = json_object_get(root, "optimizers"),
+                 *schedules = json_object_get(root, "schedules");
+    CHECK(json_array_size(optimizers) >= 7 && json_array_size(schedules) == 2);
+    for (size_t i = 0; i < json_array_size(optimizers); i++)
+        test_reference(root, json_array_get(optimizers, i));
+    for (size_t i = 0; i < json_array_size(schedules); i++)
+        test_schedule(json_array_get(schedules, i));
+    json_decref(root);
+    test_slots();
+    test_threads();
+    test_accumulation();
+    test_no_accumulation();
+    test_correct();
+    return check_result();
+}

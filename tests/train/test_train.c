@@ -1,0 +1,510 @@
+/* test_train.c: sessions: a run that is continued has the bits of one that was not interrupted, an
+ * evaluation is that of an executor of its own, and snapshots come whole, are kept by the rule and
+ * refused where they do not belong. */
+#define _DEFAULT_SOURCE
+#include "cairn.h"
+#include "check.h"
+#include "exec/toy_network.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BATCH 4
+
+typedef struct setting {
+    cairn_exec_options exec;
+    cairn_schedule schedule;
+    const char *algorithm;
+    uint64_t data_seed;
+    bool drawn, flip;
+} setting;
+
+typedef struct subject {
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_data *data;
+    cairn_train *train;
+} subject;
+
+static setting plain(void) {
+    setting s = {.exec = CAIRN_EXEC_OPTIONS_INIT, .algorithm = "none"};
+    s.exec.threads = 2;
+    s.schedule = (cairn_schedule){.rate = 0.05};
+    s.flip = true;
+    return s;
+}
+
+static cairn_status create(subject *s, const setting *with, cairn_error *err) {
+    cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
+    options.exec = &with->exec;
+    options.schedule = with->schedule;
+    options.data = s->data;
+    options.flip = with->flip && s->data != NULL;
+    options.model = "toy";
+    return cairn_train_create(s->graph, s->costs, s->plan, &options, &s->train, err);
+}
+
+/* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
+ * continued as well. */
+static subject open_subject(const setting *with) {
+    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    cairn_error err = {0};
+    cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
+    data.input[0] = 3;
+    data.input[1] = data.input[2] = 16;
+    data.count = 30; /* 27 to learn: 6 batches; 3 to validate: one batch, not full */
+    data.seed = with->data_seed;
+    if (!with->drawn)
+        CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, with->algorithm, NULL, &s.plan, &err), &err);
+    CHECK_OK(create(&s, with, &err), &err);
+    return s;
+}
+
+static void close_subject(subject *s) {
+    cairn_train_destroy(s->train);
+    cairn_data_destroy(s->data);
+    cairn_plan_destroy(s->plan);
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+}
+
+/* ---- Folders ---- */
+
+static char folder[256];
+
+static void new_folder(void) {
+    snprintf(folder, sizeof folder, "%s/cairn-train-XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    CHECK(mkdtemp(folder) != NULL);
+}
+
+static const char *in_folder(const char *name) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* The names in it, sorted, with a blank after each. */
+static const char *list_folder(void) {
+    static char text[2000];
+    struct dirent **entries;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        if (entries[i]->d_name[0] != '.') {
+            strcat(text, entries[i]->d_name);
+            strcat(text, " ");
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return text;
+}
+
+static void remove_folder(void) {
+    struct dirent **entries;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (entries[i]->d_name[0] != '.')
+            unlink(in_folder(entries[i]->d_name));
+        free(entries[i]);
+    }
+    free(entries);
+    CHECK(rmdir(folder) == 0);
+}
+
+/* ---- What is compared ---- */
+
+typedef struct outcome {
+    char hash[65];
+    cairn_text log;
+} outcome;
+
+static void take_steps(subject *s, uint64_t until) {
+    cairn_error err = {0};
+    while (cairn_train_steps(s->train) < until) {
+        cairn_train_result result;
+        cairn_train_score score;
+        CHECK_OK(cairn_train_step(s->train, &result, &err), &err);
+        if (result.epoch_end)
+            CHECK_OK(cairn_train_evaluate(s->train, &score, &err), &err);
+    }
+}
+
+static outcome outcome_of(subject *s) {
+    outcome o = {0};
+    cairn_error err = {0};
+    cairn_exec_sha256(cairn_train_exec(s->train), CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, o.hash);
+    CHECK_OK(cairn_train_log(s->train, &o.log), &err);
+    return o;
+}
+
+static void check_same(outcome *actual, const outcome *expected) {
+    CHECK_STRING(actual->hash, expected->hash);
+    CHECK_STRING(actual->log.data, expected->log.data);
+    cairn_text_release(&actual->log);
+}
+
+/* ---- Resuming ---- */
+
+/* Stop after each number of steps, continue in a session of its own and under another plan. */
+static void test_resume(setting with) {
+    enum { STEPS = 8 };
+    cairn_error err = {0};
+    subject whole = open_subject(&with);
+    take_steps(&whole, STEPS);
+    outcome expected = outcome_of(&whole);
+    close_subject(&whole);
+    for (uint64_t stop = 0; stop < STEPS; stop += 3) {
+        new_folder();
+        subject first = open_subject(&with);
+        take_steps(&first, stop);
+        CHECK_OK(cairn_train_snapshot(first.train, folder, &err), &err);
+        take_steps(&first, stop + 1); /* what came after the snapshot is lost */
+        close_subject(&first);
+        with.algorithm = "feng";
+        subject second = open_subject(&with);
+        with.algorithm = "none";
+        CHECK_OK(cairn_train_resume(second.train, folder, NULL, &err), &err);
+        CHECK_U64(cairn_train_steps(second.train), stop);
+        take_steps(&second, STEPS);
+        outcome actual = outcome_of(&second);
+        check_same(&actual, &expected);
+        close_subject(&second);
+        remove_folder();
+    }
+    cairn_text_release(&expected.log);
+}
+
+static void test_resumes(void) {
+    setting with = plain();
+    test_resume(with);
+    with.exec.optimizer = CAIRN_ADAMW;
+    with.exec.weight_decay = 0.01;
+    with.schedule = (cairn_schedule){CAIRN_SCHEDULE_COSINE, 0.01, 3, 0, 0, 8, 0.001};
+    test_resume(with);
+    with = plain();
+    with.exec.micro_batches = 4; /* does not divide an epoch */
+    with.exec.nesterov = true;
+    test_resume(with);
+    with = plain();
+    with.exec.momentum = 0;
+    with.drawn = true;
+    test_resume(with);
+}
+
+/* The loss and all that follows from it are the same under any plan. */
+static void test_plans(void) {
+    setting with = plain();
+    subject none = open_subject(&with);
+    take_steps(&none, 7);
+    outcome expected = outcome_of(&none), actual;
+    with.algorithm = "feng";
+    subject feng = open_subject(&with);
+    take_steps(&feng, 7);
+    actual = outcome_of(&feng);
+    check_same(&actual, &expected);
+    cairn_text_release(&expected.log);
+    close_subject(&none);
+    close_subject(&feng);
+}
+
+/* ---- Evaluation ---- */
+
+/* The session's score against an executor of its own that is given the same parameters. */
+static void test_evaluation(void) {
+    setting with = plain();
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    cairn_train_score score;
+    take_steps(&s, 7);
+    char before[65], after[65];
+    cairn_exec *exec = cairn_train_exec(s.train);
+    cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before);
+    CHECK_OK(cairn_train_evaluate(s.train, &score, &err), &err);
+    cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after);
+    CHECK_STRING(after, before);
+    CHECK_U64(score.step, 7);
+    CHECK_U64(score.predictions, cairn_data_get_info(s.data).validation);
+
+    cairn_plan *infer;
+    cairn_exec *own;
+    cairn_loader *loader;
+    cairn_batch batch;
+    cairn_exec_result result;
+    cairn_loader_options loading = CAIRN_LOADER_OPTIONS_INIT;
+    loading.split = CAIRN_DATA_VALIDATION;
+    loading.batch = BATCH;
+    CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &infer, &err), &err);
+    CHECK_OK(cairn_exec_create(s.graph, s.costs, infer, &with.exec, &own, &err), &err);
+    CHECK_OK(cairn_loader_create(s.data, &loading, &loader, &err), &err);
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(s.graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(s.graph, t);
+        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
+            memcpy(cairn_exec_data(own, t), cairn_exec_data(exec, t), tensor->bytes);
+    }
+    double loss = 0;
+    uint64_t correct = 0, count = 0;
+    for (uint64_t i = 0; i < cairn_loader_batches(loader); i++) {
+        CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+        cairn_id input = cairn_graph_find_tensor(s.graph, "input");
+        memcpy(cairn_exec_input(own, input), batch.inputs,
+               cairn_graph_tensor(s.graph, input)->bytes);
+        cairn_exec_run(own, 0, &result);
+        const float *logits = cairn_exec_data(own, cairn_graph_find_tensor(s.graph, "fc2"));
+        for (uint32_t n = 0; n < batch.count; n++, count++) {
+            const float *x = logits + 10 * n;
+            double sum = 0;
+            int likeliest = 0;
+            for (int c = 0; c < 10; c++) {
+                sum += exp((double)x[c]);
+                likeliest = x[c] > x[likeliest] ? c : likeliest;
+            }
+            loss += log(sum) - (double)x[batch.labels[n]];
+            correct += likeliest == batch.labels[n];
+        }
+    }
+    CHECK_U64(score.correct, correct);
+    CHECK(fabs(score.loss - loss / (double)count) < 1e-5);
+    cairn_loader_destroy(loader);
+    cairn_exec_destroy(own);
+    cairn_plan_destroy(infer);
+    close_subject(&s);
+}
+
+/* Only evaluation may share, and only with its like. */
+static void test_sharing(void) {
+    setting with = plain();
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    cairn_exec *own;
+    cairn_exec_options options = with.exec;
+    options.share_with = cairn_train_exec(s.train);
+    CHECK(cairn_exec_create(s.graph, s.costs, s.plan, &options, &own, &err) == CAIRN_EINVAL);
+    CHECK(own == NULL && strstr(err.message, "share") != NULL);
+    close_subject(&s);
+}
+
+/* ---- Snapshots ---- */
+
+static void test_kept(void) {
+    setting with = plain();
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    new_folder();
+    cairn_train_result result;
+    cairn_train_score score;
+    for (int i = 1; i <= 7; i++) {
+        CHECK_OK(cairn_train_step(s.train, &result, &err), &err);
+        if (i == 2)
+            CHECK_OK(cairn_train_evaluate(s.train, &score, &err), &err);
+        CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    }
+    CHECK_U64(cairn_train_get_history(s.train).best_step, 2);
+    CHECK_STRING(list_folder(), "snapshot-00000002.safetensors snapshot-00000005.safetensors "
+                                "snapshot-00000006.safetensors snapshot-00000007.safetensors ");
+    /* its weights load as weights do */
+    CHECK_OK(cairn_weights_load(cairn_train_exec(s.train), s.graph,
+                                in_folder("snapshot-00000002.safetensors"), NULL, &err),
+             &err);
+    close_subject(&s);
+    remove_folder();
+}
+
+static void change_byte(const char *path, long from_end) {
+    FILE *file = fopen(path, "r+b");
+    CHECK(file != NULL && fseek(file, -from_end, SEEK_END) == 0);
+    int byte = fgetc(file);
+    CHECK(fseek(file, -from_end, SEEK_END) == 0 && fputc(byte ^ 1, file) != EOF);
+    CHECK(fclose(file) == 0);
+}
+
+/* Cut, changed, empty, something else: an older one is taken, and it is said. */
+static void test_damaged(void) {
+    setting with = plain();
+    cairn_error err = {0};
+    cairn_text notices;
+    for (int damage = 0; damage < 5; damage++) {
+        subject s = open_subject(&with);
+        new_folder();
+        take_steps(&s, 1);
+        CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+        take_steps(&s, 2);
+        CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+        const char *newest = in_folder("snapshot-00000002.safetensors");
+        struct stat info;
+        CHECK(stat(newest, &info) == 0);
+        if (damage == 0)
+            CHECK(truncate(newest, info.st_size / 2) == 0);
+        else if (damage == 1)
+            change_byte(newest, 5); /* of a tensor: only the hash tells */
+        else if (damage == 2)
+            CHECK(truncate(newest, 0) == 0);
+        else if (damage == 3)
+            CHECK_OK(cairn_weights_save(cairn_train_exec(s.train), s.graph, newest, NULL, &err),
+                     &err);
+        else
+            change_byte(newest, info.st_size - 40); /* of the header */
+        FILE *left = fopen(in_folder("snapshot-00000003.safetensors.tmp.12"), "w");
+        CHECK(left != NULL && fclose(left) == 0);
+        close_subject(&s);
+        s = open_subject(&with);
+        cairn_status status = cairn_train_resume(s.train, folder, &notices, &err);
+        CHECK_OK(status, &err);
+        CHECK_U64(cairn_train_steps(s.train), 1);
+        CHECK(strstr(notices.data, "older") != NULL && strstr(notices.data, ".tmp.12") != NULL);
+        CHECK_STRING(list_folder(), "snapshot-00000001.safetensors snapshot-00000002.safetensors ");
+        cairn_text_release(&notices);
+        /* with no older one it is an error, and the session is as it was */
+        CHECK(unlink(in_folder("snapshot-00000001.safetensors")) == 0);
+        close_subject(&s);
+        s = open_subject(&with);
+        status = cairn_train_resume(s.train, folder, NULL, &err);
+        char text[1024];
+        CHECK(status == CAIRN_ESYNTAX);
+        CHECK(strstr(cairn_error_text(&err, text, sizeof text), "snapshot-00000002") != NULL);
+        CHECK_U64(cairn_train_steps(s.train), 0);
+        close_subject(&s);
+        remove_folder();
+    }
+}
+
+static void check_refused(const setting *other, const char *word) {
+    subject s = open_subject(other);
+    cairn_error err = {0};
+    char before[65], after[65];
+    cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, before);
+    CHECK(cairn_train_resume(s.train, folder, NULL, &err) == CAIRN_EINVAL);
+    if (strstr(err.message, word) == NULL)
+        fprintf(stderr, "\"%s\" is not in: %s\n", word, err.message);
+    CHECK(strstr(err.message, word) != NULL);
+    cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, after);
+    CHECK_STRING(after, before);
+    CHECK_U64(cairn_train_steps(s.train), 0);
+    close_subject(&s);
+}
+
+static void test_mismatch(void) {
+    setting with = plain(), other;
+    cairn_error err = {0};
+    subject s = open_subject(&with);
+    new_folder();
+    take_steps(&s, 1);
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    close_subject(&s);
+    other = with;
+    other.exec.seed = 5;
+    check_refused(&other, "seed 0, and this one 5");
+    other = with;
+    other.schedule.rate = 0.1;
+    check_refused(&other, "learning rate 0.05, and this one 0.1");
+    other = with;
+    other.exec.optimizer = CAIRN_ADAM;
+    check_refused(&other, "optimizer sgd, and this one adam");
+    other = with;
+    other.exec.momentum = 0.5f;
+    check_refused(&other, "momentum");
+    other = with;
+    other.exec.micro_batches = 2;
+    check_refused(&other, "micro-batches");
+    other = with;
+    other.data_seed = 3;
+    check_refused(&other, "data");
+    other = with;
+    other.drawn = true;
+    check_refused(&other, "data");
+    other = with;
+    other.flip = false;
+    check_refused(&other, "augmentation");
+    remove_folder();
+    s = open_subject(&with);
+    CHECK(cairn_train_resume(s.train, folder, NULL, &err) == CAIRN_EUNKNOWN);
+    new_folder();
+    CHECK(cairn_train_resume(s.train, folder, NULL, &err) == CAIRN_EUNKNOWN);
+    close_subject(&s);
+    remove_folder();
+}
+
+/* A disk that is full: a limit on the size of files stands in for it. What was there stays, nothing
+ * half-written is left, and the session goes on. */
+static void test_full_disk(void) {
+    setting with = plain();
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    struct rlimit usual, small;
+    new_folder();
+    take_steps(&s, 1);
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    take_steps(&s, 2);
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+    small = (struct rlimit){.rlim_cur = 20000, .rlim_max = usual.rlim_max};
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    cairn_status status = cairn_train_snapshot(s.train, folder, &err);
+    CHECK(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+    CHECK(status == CAIRN_EIO && strstr(err.message, "File too large") != NULL);
+    CHECK_STRING(list_folder(), "snapshot-00000001.safetensors ");
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    close_subject(&s);
+    s = open_subject(&with);
+    CHECK_OK(cairn_train_resume(s.train, folder, NULL, &err), &err);
+    CHECK_U64(cairn_train_steps(s.train), 2);
+    CHECK(cairn_train_snapshot(s.train, "/no/such/folder", &err) == CAIRN_EIO);
+    close_subject(&s);
+    remove_folder();
+}
+
+/* ---- What does not fit ---- */
+
+static void check_data_refused(const uint32_t input[3], uint32_t classes, const char *word) {
+    setting with = plain();
+    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    cairn_error err = {0};
+    cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
+    memcpy(data.input, input, sizeof data.input);
+    data.classes = classes;
+    data.count = 30;
+    CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &s.plan, &err), &err);
+    CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
+    CHECK(strstr(err.message, word) != NULL);
+    close_subject(&s);
+}
+
+static void test_wrong_data(void) {
+    check_data_refused((uint32_t[]){3, 16, 20}, 10, "3x16x20");
+    check_data_refused((uint32_t[]){1, 16, 16}, 10, "1x16x16");
+    check_data_refused((uint32_t[]){3, 16, 16}, 11, "11 classes");
+}
+
+static void test_wrong_plan(void) {
+    setting with = plain();
+    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    cairn_error err = {0};
+    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.plan, &err), &err);
+    CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
+    close_subject(&s);
+}
+
+int main(void) {
+    test_resumes();
+    test_plans();
+    test_evaluation();
+    test_sharing();
+    test_kept();
+    test_damaged();
+    test_mismatch();
+    test_full_disk();
+    test_wrong_data();
+    test_wrong_plan();
+    return check_result();
+}
