@@ -41,7 +41,8 @@ typedef struct cli_command {
     const char *list_title;
     bool (*list)(uint32_t index, cli_named *out);
     int (*run)(const cli_args *args);
-    bool runs; /* it runs the model that it opens: on the best backend, without --backend */
+    bool runs;     /* it runs the model that it opens: on the best backend, without --backend */
+    bool computes; /* it runs networks, not only plans them */
 } cli_command;
 
 /* ---- What was given ---- */

@@ -87,4 +87,5 @@ const cli_command cli_command_bench = {
                "commit and the machine.",
     .options = options,
     .run = run,
+    .computes = true,
 };

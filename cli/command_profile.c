@@ -214,5 +214,6 @@ const cli_command cli_command_profile = {
         "'cairn plan', 'train', 'simulate' and 'sweep' as --costs, with the same batch and input.",
     .options = options,
     .run = run,
+    .computes = true,
     .runs = true,
 };

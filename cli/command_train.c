@@ -241,5 +241,6 @@ const cli_command cli_command_train = {
     .list_title = "Algorithms",
     .list = cli_list_algorithms,
     .run = run,
+    .computes = true,
     .runs = true,
 };
