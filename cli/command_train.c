@@ -1,5 +1,5 @@
 /* command_train.c: `cairn train MODEL`: plan, then really train. */
-#include "train.h"
+#include "training.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -143,7 +143,9 @@ static int run_with(const cli_args *args) {
     bool resumed = cli_value(args, "resume") != NULL;
     if (!cli_train_read_options(&t))
         return CLI_USAGE;
-    int code = cli_train_set_up(&t);
+    int code = cli_train_check_save(&t);
+    if (code == CLI_DONE)
+        code = cli_train_set_up(&t);
     if (code == CLI_DONE && t.folder != NULL)
         code = cli_train_open_folder(&t, resumed);
     if (code == CLI_DONE && resumed)

@@ -60,6 +60,10 @@ int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli
 CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
                                           cli_model *out, cairn_error *err);
 
+/* The same for a recurrent network of so many steps. */
+CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps,
+                                           cli_model *out, cairn_error *err);
+
 /* The model's costs become those of a backend (NULL: stay as they are) on `threads` threads, and
  * its machine the "cpu"; with the times of --costs where that is given. */
 CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,

@@ -7,7 +7,7 @@
  *
  * While it runs it holds a lock on the folder, which goes with it however it ends. */
 #define _DEFAULT_SOURCE /* flock */
-#include "train.h"
+#include "training.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +100,17 @@ int cli_train_open_folder(cli_training *t, bool resume) {
         return CLI_WRONG_INPUT;
     }
     return CLI_DONE;
+}
+
+int cli_train_check_save(const cli_training *t) {
+    const char *path = cli_value(t->args, "save");
+    char parent[4096] = ".";
+    if (path == NULL)
+        return CLI_DONE;
+    const char *slash = strrchr(path, '/');
+    if (slash != NULL)
+        snprintf(parent, sizeof parent, "%.*s/", (int)(slash - path), path);
+    return access(parent, W_OK) == 0 ? CLI_DONE : cannot("write", path);
 }
 
 /* ---- The log ---- */

@@ -1,5 +1,5 @@
 /* train_options.c: the options of `cairn train` that say how to learn. */
-#include "train.h"
+#include "training.h"
 
 #include <stdlib.h>
 #include <string.h>

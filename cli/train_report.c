@@ -1,6 +1,6 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
  * and a picture. What is said of memory was measured. */
-#include "train.h"
+#include "training.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -159,8 +159,9 @@ static void print_results(const cli_training *t) {
     uint64_t done = h.steps - t->first_step;
     double loss, accuracy;
     recent(t, &loss, &accuracy);
-    printf("  %llu steps in %s, %.0f images/s; loss %.4f, accuracy %.2f%%\n",
-           (unsigned long long)done, cli_time(cli_clock() - t->start_ns), speed(t), loss, accuracy);
+    printf("  %llu step%s in %s, %.0f images/s; loss %.4f, accuracy %.2f%%\n",
+           (unsigned long long)done, done == 1 ? "" : "s", cli_time(cli_clock() - t->start_ns),
+           speed(t), loss, accuracy);
     for (uint32_t i = 0; i < h.score_count; i++)
         if (h.scores[i].step == h.best_step)
             printf("  best validation accuracy %.2f%%, after step %llu\n",

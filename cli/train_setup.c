@@ -1,6 +1,6 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
 #include "allocation_hook.h"
-#include "train.h"
+#include "training.h"
 
 #include <string.h>
 
@@ -30,10 +30,19 @@ static int open_data(cli_training *t) {
 
 /* ---- The model ---- */
 
+/* Whether a network of the zoo reads images, which all but the recurrent ones do. */
+static bool reads_images(const char *name) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strcmp(entry->name, name) == 0)
+            return entry->defaults.input[2] > 0;
+    return false;
+}
+
 /* A network of the zoo is built for the samples. */
 static int open_named(cli_training *t, const char *name) {
     uint32_t input[3] = {0}, classes = 0;
-    if (t->data != NULL) {
+    if (t->data != NULL && reads_images(name)) {
         cairn_data_info info = cairn_data_get_info(t->data);
         for (uint32_t i = 0; i < 3 && i < info.rank; i++)
             input[i] = info.shape[i];

@@ -30,10 +30,19 @@ static void add_real(cairn_train *train, const char *name, double value) {
         add(train, name, "%.17g", value);
 }
 
+static void add_float(cairn_train *train, const char *name, float value) {
+    char shorter[40];
+    snprintf(shorter, sizeof shorter, "%.6g", (double)value);
+    if (strtof(shorter, NULL) == value)
+        add(train, name, "%s", shorter);
+    else
+        add(train, name, "%.9g", (double)value);
+}
+
 static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
     add(train, "optimizer", "%s", cairn_optimizer_name(exec->optimizer));
     if (exec->optimizer == CAIRN_SGD) {
-        add(train, "momentum", "%.9g", (double)exec->momentum); /* a float */
+        add_float(train, "momentum", exec->momentum);
         add(train, "nesterov", "%s", exec->nesterov ? "yes" : "no");
     } else {
         add_real(train, "beta1", exec->beta1);

@@ -16,7 +16,8 @@ typedef struct narrowing {
 } narrowing;
 
 static inline uint32_t narrow_width(const narrowing *n, cairn_id op, uint32_t channels) {
-    return op == n->last ? channels : channels / n->divisor;
+    uint32_t width = channels > n->divisor ? channels / n->divisor : 1;
+    return op == n->last ? channels : width;
 }
 
 static inline cairn_id narrow_conv(const narrowing *n, cairn_id id, cairn_id x) {

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 length="--steps 300"
-model="convnet --data synthetic --samples 400 --input 3x8x8 --batch 16  --seed 7 --threads 1"
+model="convnet --backend ref --data synthetic --samples 400 --input 3x8x8 --batch 16  --seed 7 --threads 1"
 snapshots="--snapshot-every 1"
 "$cairn" train $model $length --out whole --json | tail -n 1 >expected
 

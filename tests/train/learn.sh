@@ -7,8 +7,8 @@ cairn=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-options="convnet --data synthetic --samples 3000 --input 3x16x16 --epochs 4 --lr 0.05
-    --schedule cosine --seed 1 --threads 2"
+options="convnet --backend ref --data synthetic --samples 3000 --input 3x16x16 --epochs 8
+    --optimizer adam --lr 0.01 --warmup 50 --schedule cosine --threads 2"
 
 "$cairn" train $options --log free.jsonl --json >free
 before=$(date +%s)

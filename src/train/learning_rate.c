@@ -1,4 +1,4 @@
-/* schedule.c: the learning rate as a function of the number of the update. */
+/* learning_rate.c: the learning rate as a function of the number of the update. */
 #include "base/crn_base.h"
 #include "cairn/train.h"
 

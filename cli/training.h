@@ -1,10 +1,10 @@
-/* train.h: what the files of `cairn train` share.
+/* training.h: what the files of `cairn train` share.
  *
  *     options -> data -> model -> plan -> session -> loop: step, log, evaluate, snapshot -> summary
  *     train_options.c    train_setup.c               command_train.c, train_folder.c,
  *                                                    train_report.c */
-#ifndef CLI_TRAIN_H
-#define CLI_TRAIN_H
+#ifndef CLI_TRAINING_H
+#define CLI_TRAINING_H
 
 #include "planning.h"
 #include "step_watch.h"
@@ -61,6 +61,9 @@ int cli_train_recall(const cli_args *given, const char *folder, char **lines, cl
  * must not. */
 int cli_train_open_folder(cli_training *t, bool resume);
 int cli_train_write_options(const cli_training *t);
+
+/* Whether --save can be written at the end: said before the work rather than after it. */
+int cli_train_check_save(const cli_training *t);
 
 /* Start the log with what is known already. */
 int cli_train_open_log(cli_training *t);

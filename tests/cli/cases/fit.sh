@@ -1,0 +1,19 @@
+# Will it fit? Every batch is a plan that was made; one image more was tried and did not fit.
+cairn fit vgg16 --budget 2GiB
+cairn fit alexnet --budget 1GiB --machine h200 --optimizer-slots 2 --algorithm precise --json
+cairn fit lstm --budget 20MB --seq 6 --algorithm pieces
+
+# The answer is what `cairn plan` says.
+for batch in 30 31; do
+    cairn plan alexnet --batch $batch --budget 1GiB --machine h200 --optimizer-slots 2 --algorithm none --top 0
+done
+
+# What does not fit, and what is refused.
+cairn fit vgg16 --budget 1GiB
+cairn fit vgg16 --budget 100MB
+cairn fit vgg16
+cairn fit vgg16 --budget 40%
+cairn fit vgg16 --budget 2GiB --algorithm magic
+cairn fit vgg17 --budget 2GiB
+"$CAIRN" zoo convnet --batch 8 -o graph.json
+cairn fit graph.json --budget 2GiB
