@@ -216,6 +216,7 @@ static cairn_status bind_costs(const cli_args *args, cli_model *model, const cha
     model->costs = costs;
     model->backend = backend;
     model->threads = threads;
+    model->one_memory = cli_value(args, "machine") == NULL;
     return cli_value(args, "machine") != NULL ? CAIRN_OK
                                               : cairn_machine_find("cpu", &model->machine, err);
 }

@@ -30,9 +30,10 @@ typedef struct cli_model {
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
     const char *backend;       /* that the costs are bound for; NULL: none */
     uint32_t threads;          /* of the backend; 0: one per processor */
-    bool measured;             /* the times of all ops are of a table: --costs */
-    int64_t update_ns;         /* what the table says that updating the parameters takes */
-    double smoothing;          /* of labels: --label-smoothing */
+    bool one_memory;   /* the backend's host is its device: parking a tensor frees nothing */
+    bool measured;     /* the times of all ops are of a table: --costs */
+    int64_t update_ns; /* what the table says that updating the parameters takes */
+    double smoothing;  /* of labels: --label-smoothing */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */

@@ -51,8 +51,7 @@ show "$folder/free"
 cat <<'WORDS'
 
 Now the same with half of that memory: some tensors are thrown away and computed again when the
-backward pass asks for them, or parked in another pool that stands for the memory of a host and
-brought back in time, whichever makes the shorter step.
+backward pass asks for them; which, is what was planned.
 
 WORDS
 # shellcheck disable=SC2086
