@@ -10,4 +10,7 @@ CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
                                           const cairn_lifetime *lifetimes, uint32_t count,
                                           uint64_t enough, cairn_layout **out, cairn_error *err);
 
+/* What an arena is to be at most: a hundredth over the live peak. */
+uint64_t crn_layout_promise(uint64_t peak);
+
 #endif

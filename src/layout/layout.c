@@ -18,8 +18,8 @@
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 20000000u /* pairs tested in a search for one size of the arena */
-#define ROUNDS 500u          /* whole ones, at most */
+#define PROMISE_WORK 50000000u /* pairs tested in the search for the promised size */
+#define WORK 20000000u         /* and for another */
 #define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
 #define MANY 5000u           /* more lifetimes than that are placed without a search */
 
@@ -34,6 +34,7 @@ struct cairn_layout {
 typedef struct placed {
     uint64_t from, to; /* offsets */
     uint32_t first, last;
+    uint32_t turn; /* when it was placed: its place in the order */
 } placed;
 
 typedef struct placing {
@@ -161,7 +162,7 @@ static void place_all(placing *p) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
         uint64_t offset = lowest_offset(p->stack, k, life);
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
+        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
         arena = CRN_MAX(arena, offset + life->bytes);
         if (arena > p->best)
             return;
@@ -191,22 +192,38 @@ static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
     return drawn;
 }
 
+/* Take away what was placed at `turn` or later. */
+static void unwind(placing *p, uint32_t count, uint32_t turn) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (p->stack[i].turn < turn)
+            p->stack[left++] = p->stack[i];
+}
+
+/* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
+static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
+    for (uint32_t k = turn; k < p->count; k++) {
+        const cairn_lifetime *life = &p->lifetimes[p->order[k]];
+        uint64_t offset = lowest_offset(p->stack, k, life);
+        if (offset + life->bytes > target)
+            return k;
+        p->offsets[p->order[k]] = offset;
+        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+    }
+    return p->count;
+}
+
 /* Aim at an arena of `target` bytes: what does not fit goes before one of its rivals, whatever that
- * does to others, and placing begins anew. A round ends at the first that does not fit, so it is
- * short. */
+ * does to others, and placing goes on from there. A round is short: it begins at the rival and ends
+ * at the first that does not fit. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
+    if (p->best <= target)
+        return;
     memcpy(p->order, p->best_order, p->count * sizeof *p->order);
-    for (uint64_t done = 0; done < work && p->best > target;) {
-        uint32_t k = 0;
-        for (; k < p->count; k++) {
-            const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-            uint64_t offset = lowest_offset(p->stack, k, life);
-            if (offset + life->bytes > target)
-                break;
-            p->offsets[p->order[k]] = offset;
-            put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
-        }
-        done += (uint64_t)(k + 1) * (k + 1) / 2 + 100;
+    uint32_t turn = 0;
+    for (uint64_t done = 0; done < work;) {
+        uint32_t k = place_within(p, turn, target);
+        done += (uint64_t)(k + turn + 1) * (k - turn + 1) / 2 + k + 100;
         if (k == p->count) {
             place_all(p);
             return;
@@ -214,12 +231,31 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
         uint32_t to = draw_rival(p, k, rng), moved = p->order[k];
         memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
         p->order[to] = moved;
+        unwind(p, k, to);
+        turn = to;
     }
+}
+
+uint64_t crn_layout_promise(uint64_t peak) {
+    return peak + peak / 100;
+}
+
+/* If the promise can be kept, for less; otherwise for more and more. */
+static void search(placing *p) {
+    static const uint32_t less[] = {250, 1000}, more[] = {50, 25, 12};
+    crn_rng rng = {0};
+    uint64_t promise = crn_layout_promise(p->peak);
+    if (!good_enough(p))
+        aim(p, promise, PROMISE_WORK, &rng);
+    bool kept = p->best <= promise;
+    for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !good_enough(p); i++)
+        aim(p, p->peak + p->peak / less[i], WORK, &rng);
+    for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !good_enough(p); i++)
+        aim(p, p->peak + p->peak / more[i], WORK, &rng);
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
     keyed *work;
-    crn_rng rng = {0};
     CRN_TAKE(scratch, work, p->count);
     CRN_TAKE(scratch, p->order, p->count);
     CRN_TAKE(scratch, p->best_order, p->count);
@@ -234,12 +270,8 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         if (p->count > FEW && good_enough(p))
             break;
     }
-    /* Aim high first, then lower the sights. */
-    uint64_t effort = CRN_MIN(WORK_LIMIT, ROUNDS * ((uint64_t)p->count * p->count / 2 + 100));
-    if (p->count <= MANY && !good_enough(p))
-        aim(p, p->peak, effort, &rng);
-    for (uint64_t share = 1000; share >= 12 && p->count <= MANY && !good_enough(p); share /= 2)
-        aim(p, p->peak + p->peak / share, effort, &rng);
+    if (p->count <= MANY)
+        search(p);
     return CAIRN_OK;
 }
 

@@ -28,7 +28,9 @@ typedef struct crn_judgement {
     int64_t time;
 } crn_judgement;
 
-CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan,
+/* The search for a layout ends when the arena is within problem->limit and, if `close`, also as
+ * close to the live peak as is promised. */
+CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool close,
                                   crn_judgement *out);
 
 /* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this
