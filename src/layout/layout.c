@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-#define PROMISE_WORK 50000000u /* pairs tested in the search for the promised size */
+#define PROMISE_WORK 20000000u /* pairs tested in the search for the promised size */
 #define WORK 20000000u         /* and for another */
 #define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
 #define MANY 5000u           /* more lifetimes than that are placed without a search */

@@ -96,10 +96,10 @@ int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget);
 /* ---- offload_settle.c ---- */
 
 /* The schedule that a choice ends in, and what the simulator and the layout say of it: the shortest
- * of several whose arena is within problem->limit and close to the live peak, if one is. Changes
- * the choice's `spare`. The choice must fit `budget`. */
+ * of several whose arena is within problem->limit and close to the live peak, if one is. The choice
+ * must fit `budget`. */
 CAIRN_MUST cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
-                                         crn_trip_choice *choice, crn_schedule *schedule,
+                                         const crn_trip_choice *choice, crn_schedule *schedule,
                                          crn_judgement *is);
 
 /* ---- offload_walk.c ---- */
