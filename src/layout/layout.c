@@ -7,21 +7,22 @@
  *
  * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
  * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
- * comes a search: fix the size of the arena a little above the live peak, and let what does not fit
- * go before one that it is live with, again and again, until all fit or the work is used up; then
- * the same with a little more. The work depends on the number of lifetimes only, so the result is
- * the same everywhere. O(n^2) for a round, with a small constant: the test of two lifetimes is two
- * comparisons. */
+ * comes a search: fix the size of the arena a hundredth above the live peak, which is what is
+ * promised, and let what does not fit go before one that it is live with, again and again, until
+ * all fit or the work is used up; then the same with less, or with more. The work depends on the
+ * number of lifetimes only, so the result is the same everywhere. O(n^2) to place all, with a small
+ * constant: the test of two lifetimes is two comparisons. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
 
 #include <stdlib.h>
 
-#define PROMISE_WORK 20000000u /* pairs tested in the search for the promised size */
-#define WORK 20000000u         /* and for another */
-#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
-#define MANY 5000u           /* more lifetimes than that are placed without a search */
+#define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
+#define BRIEF_WORK 10000000u   /* the same where it is to be short */
+#define WORK 20000000u         /* for another size */
+#define FEW 2000u              /* up to so many lifetimes every order is tried for an exact fit */
+#define MANY 5000u             /* more lifetimes than that are placed without a search */
 
 struct cairn_layout {
     crn_arena arena;
@@ -42,6 +43,7 @@ typedef struct placing {
     uint32_t count;
     uint64_t peak;
     uint64_t enough; /* no need to go below this */
+    bool brief;
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     placed *stack;     /* the placed ones, lowest first */
@@ -246,7 +248,9 @@ static void search(placing *p) {
     crn_rng rng = {0};
     uint64_t promise = crn_layout_promise(p->peak);
     if (!good_enough(p))
-        aim(p, promise, PROMISE_WORK, &rng);
+        aim(p, promise, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
+    if (p->brief)
+        return;
     bool kept = p->best <= promise;
     for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !good_enough(p); i++)
         aim(p, p->peak + p->peak / less[i], WORK, &rng);
@@ -275,11 +279,13 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     return CAIRN_OK;
 }
 
-static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough) {
+static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough,
+                         bool brief) {
     crn_arena scratch;
     crn_arena_init(&scratch, &layout->arena.allocator);
     placing p = {.lifetimes = lifetimes, .count = layout->count, .best = UINT64_MAX};
     p.enough = enough;
+    p.brief = brief;
     CRN_TAKE(&layout->arena, layout->offsets, layout->count);
     p.best_offsets = layout->offsets;
     cairn_status status = find_peak(&p, &scratch);
@@ -292,11 +298,11 @@ static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, 
 
 cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                  uint32_t count, cairn_layout **out, cairn_error *err) {
-    return crn_layout_within(allocator, lifetimes, count, 0, out, err);
+    return crn_layout_within(allocator, lifetimes, count, 0, false, out, err);
 }
 
 cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
-                               uint32_t count, uint64_t enough, cairn_layout **out,
+                               uint32_t count, uint64_t enough, bool brief, cairn_layout **out,
                                cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
@@ -309,7 +315,7 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
     }
     layout->arena = arena;
     layout->count = count;
-    if (fill(layout, lifetimes, enough) != CAIRN_OK) {
+    if (fill(layout, lifetimes, enough, brief) != CAIRN_OK) {
         cairn_layout_destroy(layout);
         return crn_fail_memory(err);
     }

@@ -31,7 +31,7 @@ typedef struct judged {
     crn_judgement is;
 } judged;
 
-cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool close,
+cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                        crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
@@ -43,12 +43,13 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
     uint32_t count = 0;
     const cairn_lifetime *lifetimes = NULL;
     if (status == CAIRN_OK) {
-        uint64_t enough = problem->limit, promise;
-        promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
-        if (close)
+        uint64_t enough = problem->limit;
+        uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
+        if (brief)
             enough = enough == 0 ? promise : CRN_MIN(enough, promise);
         lifetimes = cairn_sim_lifetimes(sim, &count);
-        status = crn_layout_within(&allocator, lifetimes, count, enough, &layout, problem->err);
+        status =
+            crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err);
     }
     if (status == CAIRN_OK) {
         const cairn_sim_summary *summary = cairn_sim_result(sim);

@@ -28,9 +28,9 @@ typedef struct crn_judgement {
     int64_t time;
 } crn_judgement;
 
-/* The search for a layout ends when the arena is within problem->limit and, if `close`, also as
- * close to the live peak as is promised. */
-CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool close,
+/* The search for a layout ends when the arena is within problem->limit; with `brief` it is a short
+ * one for an arena as close to the live peak as is promised. */
+CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 
 /* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this
