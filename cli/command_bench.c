@@ -62,7 +62,7 @@ static const cli_option options[] = {
      "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
     {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
     {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
-    {"only", 0, "NAME", "table2 --run: this network alone"},
+    {"only", 0, "NAME", "table2 --run, layout: this network alone"},
     {NULL, 0, NULL, NULL},
 };
 
