@@ -18,9 +18,11 @@
 
 #include <stdlib.h>
 
+#define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define BRIEF_WORK 10000000u   /* the same where it is to be short */
 #define WORK 20000000u         /* for another size */
+#define WHOLE_ROUNDS 1000u     /* and for any: no more than to place all so often */
 #define FEW 2000u              /* up to so many lifetimes every order is tried for an exact fit */
 #define MANY 5000u             /* more lifetimes than that are placed without a search */
 
@@ -52,6 +54,10 @@ typedef struct placing {
     uint64_t best;
     uint64_t *keys; /* of the order being made */
 } placing;
+
+uint64_t crn_layout_promise(uint64_t peak) {
+    return peak + peak / PROMISE;
+}
 
 /* ---- The live peak: a lower bound for every layout ---- */
 
@@ -238,24 +244,22 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     }
 }
 
-uint64_t crn_layout_promise(uint64_t peak) {
-    return peak + peak / 100;
+/* Aim at the live peak and a part of it, 0: at the peak alone. */
+static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
+    uint64_t all = (uint64_t)p->count * p->count * WHOLE_ROUNDS;
+    aim(p, p->peak + (part == 0 ? 0 : p->peak / part), CRN_MIN(work, all), rng);
 }
 
 /* If the promise can be kept, for less; otherwise for more and more. */
 static void search(placing *p) {
-    static const uint32_t less[] = {250, 1000}, more[] = {50, 25, 12};
+    static const uint32_t less[] = {250, 1000, 0}, more[] = {50, 25, 12};
     crn_rng rng = {0};
-    uint64_t promise = crn_layout_promise(p->peak);
-    if (!good_enough(p))
-        aim(p, promise, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
-    if (p->brief)
-        return;
-    bool kept = p->best <= promise;
-    for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !good_enough(p); i++)
-        aim(p, p->peak + p->peak / less[i], WORK, &rng);
-    for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !good_enough(p); i++)
-        aim(p, p->peak + p->peak / more[i], WORK, &rng);
+    aim_at(p, PROMISE, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
+    bool kept = p->best <= crn_layout_promise(p->peak);
+    for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
+        aim_at(p, less[i], WORK, &rng);
+    for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !p->brief && !good_enough(p); i++)
+        aim_at(p, more[i], WORK, &rng);
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -274,7 +278,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         if (p->count > FEW && good_enough(p))
             break;
     }
-    if (p->count <= MANY)
+    if (p->count <= MANY && !good_enough(p))
         search(p);
     return CAIRN_OK;
 }
