@@ -48,6 +48,7 @@ typedef struct placing {
     bool brief;
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
+    uint32_t *start;   /* the best of the simple orders, from which a search starts */
     placed *stack;     /* the placed ones, lowest first */
     uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
@@ -227,7 +228,7 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
-    memcpy(p->order, p->best_order, p->count * sizeof *p->order);
+    memcpy(p->order, p->start, p->count * sizeof *p->order);
     uint32_t turn = 0;
     for (uint64_t done = 0; done < work;) {
         uint32_t k = place_within(p, turn, target);
@@ -250,12 +251,14 @@ static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
     aim(p, p->peak + (part == 0 ? 0 : p->peak / part), CRN_MIN(work, all), rng);
 }
 
-/* If the promise can be kept, for less; otherwise for more and more. */
+/* If the promise can be kept, for less, starting with the least; otherwise for more and more. */
 static void search(placing *p) {
-    static const uint32_t less[] = {250, 1000, 0}, more[] = {50, 25, 12};
+    static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
     crn_rng rng = {0};
+    memcpy(p->start, p->best_order, p->count * sizeof *p->start);
     aim_at(p, PROMISE, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
     bool kept = p->best <= crn_layout_promise(p->peak);
+    rng = (crn_rng){0};
     for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
         aim_at(p, less[i], WORK, &rng);
     for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !p->brief && !good_enough(p); i++)
@@ -267,6 +270,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, work, p->count);
     CRN_TAKE(scratch, p->order, p->count);
     CRN_TAKE(scratch, p->best_order, p->count);
+    CRN_TAKE(scratch, p->start, p->count);
     CRN_TAKE(scratch, p->stack, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);

@@ -64,9 +64,10 @@ typedef struct settling {
     crn_trip_choice now, best;
     uint64_t *room;
     CRN_ARRAY(trial) tried;
-    int64_t limit;        /* of time */
-    uint32_t first;       /* the pass that is spared in first: the other gets what is left */
-    crn_judgement is;     /* of the last that was tried */
+    int64_t limit;    /* of time */
+    uint32_t first;   /* the pass that is spared in first: the other gets what is left */
+    crn_judgement is; /* of the last that was tried */
+    crn_schedule schedule;
     int grade;            /* of the best: 2 is good, 1 within the limit, 0 not even that */
     uint64_t best_budget; /* and what it was tried with */
     uint64_t best_arena;
@@ -126,6 +127,7 @@ static cairn_status try_within(settling *s, uint64_t budget, bool *fresh) {
         return CAIRN_OK;
     *fresh = true;
     CRN_TRY(judge_choice(trips, budget, &s->now, true, &schedule, &s->is));
+    s->schedule = schedule;
     keep(s, budget);
     return CAIRN_OK;
 }
@@ -161,5 +163,9 @@ cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
     }
     if (s.grade < 0)
         return judge_choice(trips, budget, choice, false, schedule, is);
-    return judge_choice(trips, s.best_budget, &s.best, s.grade == 2, schedule, is);
+    if (s.grade < 2)
+        return judge_choice(trips, s.best_budget, &s.best, false, schedule, is);
+    *schedule = s.schedule;
+    *is = s.is;
+    return CAIRN_OK;
 }
