@@ -11,10 +11,12 @@
  * promised, and let what does not fit go before one that it is live with, again and again, until
  * all fit or the work is used up; then the same with less, or with more. The work depends on the
  * number of lifetimes only, so the result is the same everywhere. O(n^2) to place all, with a small
- * constant: the test of two lifetimes is two comparisons. */
+ * constant: the test of two lifetimes is two comparisons; for the longest first there is a quicker
+ * way (long_first.h), and where there are very many it is the only order tried. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
+#include "layout/long_first.h"
 
 #include <stdlib.h>
 
@@ -25,6 +27,8 @@
 #define WHOLE_ROUNDS 1000u     /* and for any: no more than to place all so often */
 #define FEW 2000u              /* up to so many lifetimes every order is tried for an exact fit */
 #define MANY 5000u             /* more lifetimes than that are placed without a search */
+#define SPARSE 64u             /* lifetimes for one that is live at a time, for the quick way */
+#define LOTS 20000u            /* and more than that in one order only */
 
 struct cairn_layout {
     crn_arena arena;
@@ -44,7 +48,8 @@ typedef struct placing {
     const cairn_lifetime *lifetimes;
     uint32_t count;
     uint64_t peak;
-    uint64_t enough; /* no need to go below this */
+    uint32_t most_alive; /* lifetimes at one step */
+    uint64_t enough;     /* no need to go below this */
     bool brief;
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
@@ -88,8 +93,11 @@ static cairn_status find_peak(placing *p, crn_arena *scratch) {
     if (n > 0)
         qsort(events, n, sizeof *events, compare_events);
     uint64_t live = 0;
+    uint32_t alive = 0;
     for (uint32_t i = 0; i < n; i++) {
         live = events[i].take ? live + events[i].bytes : live - events[i].bytes;
+        alive = events[i].take ? alive + 1 : alive - 1;
+        p->most_alive = CRN_MAX(p->most_alive, alive);
         p->peak = CRN_MAX(p->peak, live);
     }
     return CAIRN_OK;
@@ -163,6 +171,12 @@ static void put(placed *stack, uint32_t count, placed fresh) {
     stack[low] = fresh;
 }
 
+static void keep_best(placing *p, uint64_t arena) {
+    p->best = arena;
+    memcpy(p->best_order, p->order, p->count * sizeof *p->order);
+    memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
+}
+
 /* Place all in the present order; keep the result if it is the best so far. Ends early when it
  * cannot be. */
 static void place_all(placing *p) {
@@ -176,9 +190,15 @@ static void place_all(placing *p) {
         if (arena > p->best)
             return;
     }
-    p->best = arena;
-    memcpy(p->best_order, p->order, p->count * sizeof *p->order);
-    memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
+    keep_best(p, arena);
+}
+
+/* The same for the first order, the longest first, which has a quick way. */
+static cairn_status place_long_first(placing *p, crn_arena *scratch) {
+    uint64_t arena;
+    CRN_TRY(crn_place_long_first(scratch, p->lifetimes, p->order, p->count, p->offsets, &arena));
+    keep_best(p, arena);
+    return CAIRN_OK;
 }
 
 /* Close enough to stop searching: within a thousandth of the live peak. */
@@ -278,8 +298,11 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         for (uint32_t i = 0; i < p->count; i++)
             p->keys[i] = key_of(&p->lifetimes[i], order);
         sort_by_keys(p, work);
-        place_all(p);
-        if (p->count > FEW && good_enough(p))
+        if (order == BY_DURATION && p->count / SPARSE > p->most_alive)
+            CRN_TRY(place_long_first(p, scratch));
+        else
+            place_all(p);
+        if (p->count > LOTS || (p->count > FEW && good_enough(p)))
             break;
     }
     if (p->count <= MANY && !good_enough(p))

@@ -1,0 +1,15 @@
+/* long_first.h: placing the longest lifetimes first, quickly where there are many. */
+#ifndef CRN_LONG_FIRST_H
+#define CRN_LONG_FIRST_H
+
+#include "base/crn_base.h"
+#include "cairn/layout.h"
+
+/* First fit in `order`, in which no lifetime is longer than one before it; offsets per lifetime
+ * into `offsets`, the end of the highest into `*arena`. CAIRN_ENOMEM. O(n k log k) with k lifetimes
+ * live at a time. */
+CAIRN_MUST cairn_status crn_place_long_first(crn_arena *scratch, const cairn_lifetime *lifetimes,
+                                             const uint32_t *order, uint32_t count,
+                                             uint64_t *offsets, uint64_t *arena);
+
+#endif
