@@ -33,8 +33,10 @@ cairn train convnet --weights nothing.safetensors
 cat >interrupt.sh <<'SCRIPT'
 "$CAIRN" train $model --epochs 40 --out stopped >/dev/null 2>said &
 until [ -e stopped/snapshot-00000013.safetensors ]; do sleep 0.01; done
-kill -INT $!
-wait $!
+child=$!
+"$CAIRN" train --resume stopped; echo "[exit $?]"
+kill -INT $child
+wait $child
 echo "[exit $?]"
 sed 's/step [0-9]*/step N/' said
 SCRIPT
