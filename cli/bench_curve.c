@@ -1,23 +1,25 @@
 /* bench_curve.c: how long the whole curve of `precise` takes, the answer for every budget: exact to
- * the byte, or with step functions of at most 512 points and the bracket that this leaves. */
+ * the byte, or with step functions of at most 512 points and the bracket that this leaves. Then how
+ * long a plan for one budget takes on a chain of a thousand steps. Next to each is the most memory
+ * that the process has taken so far; the networks come by size. */
 #include "bench.h"
-#include "model.h"
+#include "planning.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
 
 #define THINNED 512
+#define STEPS 1000
 
-static const struct {
-    const char *name;
-    uint32_t batch;
-    bool exact; /* also without thinning */
-} networks[] = {
-    {"resnet18", 32, true},     {"resnet50", 32, true},     {"resnet101", 32, true},
-    {"resnet152", 32, true},    {"inception_v3", 32, true}, {"densenet121", 32, true},
-    {"densenet161", 32, false}, {"densenet169", 32, false}, {"densenet201", 32, false},
-};
+static const char *const networks[] = {"resnet18",    "resnet50",     "resnet101",
+                                       "resnet152",   "inception_v3", "densenet121",
+                                       "densenet161", "densenet169",  "densenet201"};
+
+static uint64_t peak_bytes(void) {
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
 
 /* The widest gap between a point and its bound, in percent. */
 static double bracket(const cairn_budget_curve *curve) {
@@ -29,48 +31,95 @@ static double bracket(const cairn_budget_curve *curve) {
     return widest;
 }
 
-static cairn_status bench_one(const cli_args *args, const char *name, const cairn_graph *graph,
-                              const cairn_costs *costs, uint32_t most, cairn_error *err) {
-    cairn_budget_curve *curve, *bounded = NULL;
-    int64_t start = cli_clock();
-    cairn_status status = cairn_precise_curve(graph, costs, most, false, &curve, err);
-    int64_t time = cli_clock() - start;
-    if (status == CAIRN_OK && most > 0)
-        status = cairn_precise_curve(graph, costs, most, true, &bounded, err);
-    if (status != CAIRN_OK)
-        return status;
-    double gap = bounded == NULL ? 0 : bracket(bounded);
+static void print_curve(const cli_args *args, const char *name, const cairn_budget_curve *curve,
+                        int64_t time, double gap) {
     if (cli_flag(args, "json")) {
         cli_bench_line("curve");
         printf(
             ", \"network\": \"%s\", \"pieces\": %u, \"points\": %u, \"exact\": %s, \"solve_ns\": "
-            "%lld, \"bracket_percent\": %.4f}\n",
+            "%lld, \"bracket_percent\": %.4f, \"peak_bytes\": %llu}\n",
             name, curve->piece_count, curve->count, curve->exact ? "true" : "false",
-            (long long)time, gap);
-    } else {
-        printf("%-13s %7u %9u %-8s %10s", name, curve->piece_count, curve->count,
-               curve->exact ? "exact" : "thinned", cli_time(time));
-        printf(curve->exact ? "\n" : "   within %.2f%%\n", gap);
+            (long long)time, gap, (unsigned long long)peak_bytes());
+        return;
     }
+    printf("%-13s %7u %9u %-8s %10s %11s", name, curve->piece_count, curve->count,
+           curve->exact ? "exact" : "thinned", cli_time(time), cli_bytes(peak_bytes()));
+    printf(curve->exact ? "\n" : "   within %.2f%%\n", gap);
+}
+
+static cairn_status bench_one(const cli_args *args, const char *name, const cli_model *net,
+                              uint32_t most, cairn_error *err) {
+    cairn_budget_curve *curve, *bounded = NULL;
+    int64_t start = cli_clock();
+    cairn_status status = cairn_precise_curve(net->graph, net->costs, most, false, &curve, err);
+    int64_t time = cli_clock() - start;
+    if (status != CAIRN_OK)
+        return status;
+    if (most > 0)
+        status = cairn_precise_curve(net->graph, net->costs, most, true, &bounded, err);
+    if (status == CAIRN_OK)
+        print_curve(args, name, curve, time, bounded == NULL ? 0 : bracket(bounded));
     cairn_budget_curve_destroy(bounded);
     cairn_budget_curve_destroy(curve);
+    return status;
+}
+
+/* A plan for so much of what `none` needs; the time includes its simulation and layout. */
+static cairn_status bench_budget(const cli_args *args, const cli_model *net, uint64_t none,
+                                 uint32_t percent, cairn_error *err) {
+    cairn_plan *plan;
+    int64_t start = cli_clock();
+    cairn_status status =
+        cli_solve(net, "precise", cli_share(none, percent * 10000), 0, &plan, err);
+    int64_t time = cli_clock() - start;
+    if (status != CAIRN_OK)
+        return status;
+    if (cli_flag(args, "json")) {
+        cli_bench_line("curve");
+        printf(", \"network\": \"lstm\", \"steps\": %u, \"budget_percent\": %u, \"plan_ns\": %lld, "
+               "\"peak_bytes\": %llu}\n",
+               STEPS, percent, (long long)time, (unsigned long long)peak_bytes());
+    } else {
+        printf("%-13s %7u %8u%% %-8s %10s %11s\n", "lstm", STEPS, percent, "one plan",
+               cli_time(time), cli_bytes(peak_bytes()));
+    }
+    cairn_plan_destroy(plan);
     return CAIRN_OK;
 }
 
+static cairn_status bench_network(const cli_args *args, const char *name, cairn_error *err) {
+    cli_model net;
+    cairn_status status = cli_model_network(name, 32, 0, &net, err);
+    if (status == CAIRN_OK)
+        status = bench_one(args, name, &net, 0, err);
+    if (status == CAIRN_OK)
+        status = bench_one(args, name, &net, THINNED, err);
+    cli_model_close(&net);
+    return status;
+}
+
+static cairn_status bench_sequence(const cli_args *args, cairn_error *err) {
+    static const uint32_t percents[] = {10, 30, 50, 80};
+    cli_model net;
+    uint64_t none = 0;
+    cairn_status status = cli_model_sequence("lstm", 32, STEPS, &net, err);
+    if (status == CAIRN_OK)
+        status = cli_none_arena(&net, &none, err);
+    for (size_t i = 0; i < sizeof percents / sizeof *percents && status == CAIRN_OK; i++)
+        status = bench_budget(args, &net, none, percents[i], err);
+    cli_model_close(&net);
+    return status;
+}
+
 int cli_bench_curve(const cli_args *args) {
+    cairn_error err = {0};
+    cairn_status status = CAIRN_OK;
     if (!cli_flag(args, "json"))
-        printf("%-13s %7s %9s %-8s %10s   bracket\n", "network", "pieces", "points", "", "time");
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
-        cairn_error err = {0};
-        cli_model net;
-        cairn_status status = cli_model_network(networks[i].name, networks[i].batch, 0, &net, &err);
-        if (status == CAIRN_OK && networks[i].exact)
-            status = bench_one(args, networks[i].name, net.graph, net.costs, 0, &err);
-        if (status == CAIRN_OK)
-            status = bench_one(args, networks[i].name, net.graph, net.costs, THINNED, &err);
-        cli_model_close(&net);
-        if (status != CAIRN_OK)
-            return cli_fail(status, &err);
-    }
-    return CLI_DONE;
+        printf("%-13s %7s %9s %-8s %10s %11s   bracket\n", "network", "pieces", "points", "",
+               "time", "memory");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks && status == CAIRN_OK; i++)
+        status = bench_network(args, networks[i], &err);
+    if (status == CAIRN_OK)
+        status = bench_sequence(args, &err);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }

@@ -240,6 +240,14 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
     return status;
 }
 
+cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps, cli_model *out,
+                                cairn_error *err) {
+    *out = (cli_model){0};
+    out->header.batch = batch;
+    out->header.steps = steps;
+    return load_model(name, "v100", out, err);
+}
+
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
     if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing))

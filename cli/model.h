@@ -51,6 +51,10 @@ int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli
 CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
                                           cli_model *out, cairn_error *err);
 
+/* The same for a recurrent network of so many steps. */
+CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps,
+                                           cli_model *out, cairn_error *err);
+
 void cli_model_close(cli_model *model);
 
 /* Put the model's description into a plan's header. */

@@ -37,6 +37,8 @@ need "gcc libc6-dev" "compiles the library and the command" compiles cc
 need cmake "builds them" has cmake
 need pkg-config "finds the libraries they use" has pkg-config
 need libjansson-dev "reads JSON" pkg-config --exists jansson
+need libdnnl-dev "oneDNN: fast kernels for the processor" \
+    compiles cc -include oneapi/dnnl/dnnl.h -ldnnl
 if [ "${1:-demo}" = check ]; then
     need g++ "tests that the headers serve C++" has g++
     need clang "compiles everything a second time" has clang

@@ -24,8 +24,10 @@ struct crn_pool {
     void (*body)(void *context, uint32_t index);
     void *context;
     uint32_t count;
-    atomic_uint next; /* the next index to hand out */
-    uint32_t workers;
+    atomic_uint next;    /* the next index to hand out */
+    crn_pool_team *team; /* NULL: its own threads */
+    uint32_t count_of_threads;
+    uint32_t workers; /* that run; a pool on a team has none */
     pthread_t threads[];
 };
 
@@ -60,6 +62,11 @@ static void *work(void *argument) {
 
 cairn_status crn_pool_create(const cairn_allocator *allocator, uint32_t threads, crn_pool **out,
                              cairn_error *err) {
+    return crn_pool_create_on(allocator, threads, NULL, out, err);
+}
+
+cairn_status crn_pool_create_on(const cairn_allocator *allocator, uint32_t threads,
+                                crn_pool_team *team, crn_pool **out, cairn_error *err) {
     *out = NULL;
     if (threads == 0) {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -73,10 +80,12 @@ cairn_status crn_pool_create(const cairn_allocator *allocator, uint32_t threads,
     memset(pool, 0, size);
     pool->allocator = from;
     pool->size = size;
+    pool->team = team;
+    pool->count_of_threads = threads;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);
-    for (; pool->workers < threads - 1; pool->workers++) {
+    for (; team == NULL && pool->workers < threads - 1; pool->workers++) {
         int reason = pthread_create(&pool->threads[pool->workers], NULL, work, pool);
         if (reason != 0) {
             crn_pool_destroy(pool);
@@ -104,11 +113,15 @@ void crn_pool_destroy(crn_pool *pool) {
 }
 
 uint32_t crn_pool_threads(const crn_pool *pool) {
-    return pool->workers + 1;
+    return pool->count_of_threads;
 }
 
 void crn_pool_for(crn_pool *pool, uint32_t count, void (*body)(void *context, uint32_t index),
                   void *context) {
+    if (pool->team != NULL) {
+        pool->team(pool->count_of_threads, count, body, context);
+        return;
+    }
     pthread_mutex_lock(&pool->lock);
     pool->body = body;
     pool->context = context;

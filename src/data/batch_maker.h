@@ -20,8 +20,7 @@ typedef struct crn_batch_maker {
     float byte_values[UINT8_MAX + 1];
 } crn_batch_maker;
 
-/* Memory is from the arena. The fields above `planes` are set by the caller but for first, count
- * and batches. */
+/* With `data` and `options` set, the rest follows. Memory is from the arena. */
 CAIRN_MUST cairn_status crn_batch_maker_init(crn_batch_maker *maker, crn_arena *arena,
                                              cairn_error *err);
 

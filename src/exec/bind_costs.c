@@ -34,34 +34,48 @@ static uint32_t count_threads(uint32_t threads) {
 }
 
 /* The implementations of one op, each with the analytic time that `costs` has. */
-static cairn_status bind_op(const cairn_graph *graph, const crn_backend *backend, uint32_t threads,
-                            cairn_costs *costs, cairn_id id, cairn_error *err) {
-    const cairn_op *op = cairn_graph_op(graph, id);
+static cairn_status bind_op(const crn_backend *backend, const crn_site *site, cairn_costs *costs,
+                            cairn_id id, cairn_error *err) {
     const crn_kernel *choices[CRN_MOST_CHOICES];
     cairn_implementation list[CRN_MOST_CHOICES];
-    uint32_t analytic, count = crn_backend_choices(backend, graph, op, choices, CRN_MOST_CHOICES);
+    uint32_t analytic, count = crn_backend_choices(backend, site, choices, CRN_MOST_CHOICES);
     int64_t time = cairn_costs_op(costs, id, &analytic)->time_ns;
     if (count == 0)
-        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+        return crn_fail_at(err, CAIRN_EINVAL, site->op->name,
                            "backend \"%s\" has no implementation of op \"%s\" (%s)", backend->name,
-                           op->name, cairn_op_kind_name(op->kind));
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t workspace = 0;
-        if (choices[i]->workspace != NULL)
-            workspace = choices[i]->workspace(graph, op, threads);
-        list[i] = (cairn_implementation){choices[i]->name, time, workspace};
-    }
+                           site->op->name, cairn_op_kind_name(site->op->kind));
+    for (uint32_t i = 0; i < count; i++)
+        list[i] =
+            (cairn_implementation){choices[i]->name, time, crn_kernel_workspace(choices[i], site)};
     return cairn_costs_set_op(costs, id, list, count);
 }
 
-static cairn_status bind_ops(const cairn_graph *graph, const crn_backend *backend, uint32_t threads,
-                             cairn_costs *costs, cairn_error *err) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
-        cairn_status status = bind_op(graph, backend, threads, costs, o, err);
-        if (status != CAIRN_OK)
-            return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+static cairn_status bind_all(const crn_backend *backend, crn_site *site, cairn_costs *costs,
+                             cairn_error *err) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(site->graph); t++)
+        cairn_costs_set_bytes(costs, t, site->storage[t].bytes);
+    for (cairn_id o = 0; o < cairn_graph_op_count(site->graph); o++) {
+        site->op = cairn_graph_op(site->graph, o);
+        CRN_TRY(bind_op(backend, site, costs, o, err));
     }
     return CAIRN_OK;
+}
+
+/* Bytes and implementations of `backend` in place of those that `costs` has. */
+static cairn_status put_over(const cairn_graph *graph, const crn_backend *backend, uint32_t threads,
+                             cairn_costs *costs, cairn_error *err) {
+    crn_arena scratch;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&scratch, &allocator);
+    crn_storage *storage =
+        crn_arena_take(&scratch, cairn_graph_tensor_count(graph), sizeof *storage);
+    crn_site site = {.graph = graph, .storage = storage, .threads = count_threads(threads)};
+    cairn_status status =
+        storage == NULL ? CAIRN_ENOMEM : crn_backend_store(backend, graph, storage);
+    if (status == CAIRN_OK)
+        status = bind_all(backend, &site, costs, err);
+    crn_arena_release(&scratch);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
 cairn_status crn_bind(const cairn_graph *graph, const crn_backend *backend, uint32_t threads,
@@ -71,7 +85,7 @@ cairn_status crn_bind(const cairn_graph *graph, const crn_backend *backend, uint
     *out = NULL;
     CRN_TRY(cairn_machine_find("cpu", &machine, err));
     CRN_TRY(cairn_costs_analytic(graph, &machine, &costs, err));
-    cairn_status status = bind_ops(graph, backend, count_threads(threads), costs, err);
+    cairn_status status = put_over(graph, backend, threads, costs, err);
     if (status != CAIRN_OK) {
         cairn_costs_destroy(costs);
         return status;

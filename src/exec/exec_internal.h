@@ -88,6 +88,7 @@ struct cairn_exec {
 
     const crn_backend *backend;
     crn_device *device;
+    crn_storage *storage;             /* per tensor */
     crn_region arena, host, resident; /* resident: the stationary memory */
 
     crn_program program;

@@ -47,6 +47,21 @@ static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan,
                     (unsigned long long)budget);
 }
 
+/* A tensor that the backend stores in another number of bytes than the costs say was planned for
+ * another backend. */
+static cairn_status check_storage(const cairn_exec *exec, const cairn_costs *costs,
+                                  cairn_error *err) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
+        if (exec->storage[t].bytes != cairn_costs_bytes(costs, t))
+            return crn_fail_at(err, CAIRN_EINVAL, cairn_graph_tensor(exec->graph, t)->name,
+                               "tensor \"%s\" takes %llu bytes on backend \"%s\", and the costs "
+                               "say %llu; they were not bound for this backend",
+                               cairn_graph_tensor(exec->graph, t)->name,
+                               (unsigned long long)exec->storage[t].bytes, exec->backend->name,
+                               (unsigned long long)cairn_costs_bytes(costs, t));
+    return CAIRN_OK;
+}
+
 /* The arena, or as much as is needed of that of the executor that this one shares with. */
 static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
     const cairn_exec *other = exec->options.share_with;
@@ -76,6 +91,9 @@ static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
 
 /* With lifetimes and offsets at hand: everything that stays in the executor. */
 static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, cairn_error *err) {
+    CRN_TAKE(&exec->memory, exec->storage, cairn_graph_tensor_count(exec->graph));
+    CRN_TRY(crn_backend_store(exec->backend, exec->graph, exec->storage));
+    CRN_TRY(check_storage(exec, input->costs, err));
     CRN_TRY(check_budget(exec, input->plan, err));
     bool sharing = exec->options.share_with != NULL;
     CRN_TRY(check_sharing(exec, err));
@@ -178,6 +196,10 @@ cairn_status cairn_exec_create(const cairn_graph *graph, const cairn_costs *cost
 void cairn_exec_destroy(cairn_exec *exec) {
     if (exec == NULL)
         return;
+    for (uint32_t i = 0; exec->program.actions != NULL && i < exec->program.count; i++) {
+        crn_action *action = &exec->program.actions[i];
+        crn_kernel_finish(action->kernel, &action->call, &exec->memory.allocator);
+    }
     release(exec, CRN_DEVICE, &exec->resident);
     release(exec, CRN_HOST, &exec->host);
     release(exec, CRN_DEVICE, &exec->arena);

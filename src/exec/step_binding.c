@@ -130,7 +130,9 @@ static cairn_status choose_kernel(walker *w, const cairn_step *step, crn_action 
     const cairn_exec *exec = w->exec;
     const cairn_op *op = cairn_graph_op(w->graph, step->id);
     const crn_kernel *choices[CRN_MOST_CHOICES];
-    uint32_t count = crn_backend_choices(exec->backend, w->graph, op, choices, CRN_MOST_CHOICES);
+    crn_site site = {w->graph, op, exec->storage,
+                     crn_pool_threads(exec->backend->threads(exec->device))};
+    uint32_t count = crn_backend_choices(exec->backend, &site, choices, CRN_MOST_CHOICES);
     uint32_t known;
     const cairn_implementation *list = cairn_costs_op(w->in->costs, step->id, &known);
     if (step->implementation >= count || step->implementation >= known)
@@ -140,10 +142,7 @@ static cairn_status choose_kernel(walker *w, const cairn_step *step, crn_action 
                            cairn_op_kind_name(op->kind));
     action->kernel = choices[step->implementation];
     *workspace = crn_align(list[step->implementation].workspace_bytes);
-    uint64_t needed = 0;
-    if (action->kernel->workspace != NULL)
-        needed = action->kernel->workspace(w->graph, op,
-                                           crn_pool_threads(exec->backend->threads(exec->device)));
+    uint64_t needed = crn_kernel_workspace(action->kernel, &site);
     if (needed > *workspace)
         return crn_fail_at(w->err, CAIRN_EINVAL, op->name,
                            "op \"%s\" needs a workspace of %llu bytes on backend \"%s\", and the "
@@ -202,6 +201,7 @@ static cairn_status bind_run(walker *w, const cairn_step *step, crn_action *acti
     call->graph = w->graph;
     call->op = op;
     call->op_id = step->id;
+    call->storage = w->exec->storage;
     call->inputs = inputs;
     call->outputs = outputs;
     call->params = params;
@@ -210,7 +210,7 @@ static cairn_status bind_run(walker *w, const cairn_step *step, crn_action *acti
     call->again = w->has_run[step->id];
     call->training = w->exec->training;
     w->has_run[step->id] = true;
-    return CAIRN_OK;
+    return crn_kernel_prepare(action->kernel, call, &memory->allocator, w->err);
 }
 
 /* ---- Moves ---- */

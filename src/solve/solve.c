@@ -131,7 +131,9 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     crn_arena scratch;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&scratch, &allocator);
-    crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
+    void *kept = NULL;
+    crn_problem problem = {
+        .graph = graph, .costs = costs, .scratch = &scratch, .kept = &kept, .err = err};
     problem.budget =
         options == NULL || options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes;
     problem.limit = problem.budget == UINT64_MAX ? 0 : problem.budget;

@@ -18,6 +18,7 @@ typedef struct crn_problem {
     uint64_t seed;
     cairn_cost_model cost_model;
     crn_arena *scratch;
+    void **kept; /* the algorithm's own from one round to the next, in scratch; at first NULL */
     cairn_error *err;
 } crn_problem;
 

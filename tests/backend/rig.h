@@ -12,7 +12,8 @@ typedef struct rig {
     const crn_backend *backend;
     const cairn_graph *graph;
     crn_device *device;
-    void **place; /* per tensor */
+    void **place; /* per tensor, stored as the backend wants it */
+    crn_storage *storage;
     void *workspace;
     uint64_t seed, step;
     bool training, again;
@@ -28,35 +29,59 @@ static inline void *rig_block(uint64_t bytes) {
 }
 
 static inline uint64_t rig_bytes(const rig *r, cairn_id tensor) {
-    return cairn_graph_tensor(r->graph, tensor)->bytes;
+    return r->storage[tensor].bytes;
 }
 
-static inline const crn_kernel *rig_kernel(const rig *r, const cairn_op *op) {
+static inline crn_site rig_site(const rig *r, cairn_id op) {
+    return (crn_site){r->graph, cairn_graph_op(r->graph, op), r->storage,
+                      crn_pool_threads(r->backend->threads(r->device))};
+}
+
+static inline const crn_kernel *rig_kernel(const rig *r, cairn_id op) {
     const crn_kernel *kernel;
-    return crn_backend_choices(r->backend, r->graph, op, &kernel, 1) > 0 ? kernel : NULL;
+    crn_site site = rig_site(r, op);
+    return crn_backend_choices(r->backend, &site, &kernel, 1) > 0 ? kernel : NULL;
 }
 
-/* The graph is borrowed. */
-static inline void rig_open(rig *r, const cairn_graph *graph, const char *backend,
-                            uint32_t threads) {
+/* The graph is borrowed. Storage is the backend's and may be changed before rig_place(). */
+static inline void rig_open_with(rig *r, const cairn_graph *graph, const char *backend,
+                                 uint32_t threads) {
     *r = (rig){.backend = crn_backend_find(backend), .graph = graph, .seed = 1, .training = true};
     cairn_error err;
     crn_device_options options = {.threads = threads};
     CHECK_OK(r->backend->open(&options, &r->device, &err), &err);
     uint32_t tensors = cairn_graph_tensor_count(graph);
     r->place = calloc(tensors, sizeof *r->place);
-    for (cairn_id t = 0; t < tensors; t++)
-        if (cairn_graph_storage(graph, t) == t)
-            r->place[t] = rig_block(rig_bytes(r, t));
-    for (cairn_id t = 0; t < tensors; t++)
-        r->place[t] = r->place[cairn_graph_storage(graph, t)];
+    r->storage = calloc(tensors, sizeof *r->storage);
+    CHECK(crn_backend_store(r->backend, graph, r->storage) == CAIRN_OK);
+}
+
+static inline void rig_place(rig *r) {
+    uint32_t tensors = cairn_graph_tensor_count(r->graph);
     uint64_t most = 0;
-    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
-        const crn_kernel *kernel = rig_kernel(r, cairn_graph_op(graph, o));
-        if (kernel != NULL && kernel->workspace != NULL)
-            most = CRN_MAX(most, kernel->workspace(graph, cairn_graph_op(graph, o), threads));
+    for (cairn_id t = 0; t < tensors; t++) {
+        uint64_t bytes = rig_bytes(r, t);
+        for (cairn_id other = 0; other < tensors; other++)
+            if (cairn_graph_storage(r->graph, other) == t)
+                bytes = CRN_MAX(bytes, rig_bytes(r, other));
+        if (cairn_graph_storage(r->graph, t) == t)
+            r->place[t] = rig_block(bytes);
+    }
+    for (cairn_id t = 0; t < tensors; t++)
+        r->place[t] = r->place[cairn_graph_storage(r->graph, t)];
+    for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
+        const crn_kernel *kernel = rig_kernel(r, o);
+        crn_site site = rig_site(r, o);
+        if (kernel != NULL)
+            most = CRN_MAX(most, crn_kernel_workspace(kernel, &site));
     }
     r->workspace = rig_block(most);
+}
+
+static inline void rig_open(rig *r, const cairn_graph *graph, const char *backend,
+                            uint32_t threads) {
+    rig_open_with(r, graph, backend, threads);
+    rig_place(r);
 }
 
 static inline void rig_close(rig *r) {
@@ -64,6 +89,7 @@ static inline void rig_close(rig *r) {
         if (cairn_graph_storage(r->graph, t) == t)
             free(r->place[t]);
     free(r->place);
+    free(r->storage);
     free(r->workspace);
     r->backend->close(r->device);
 }
@@ -84,6 +110,7 @@ static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **o
     crn_call call = {.graph = r->graph,
                      .op = op,
                      .op_id = id,
+                     .storage = r->storage,
                      .inputs = in,
                      .outputs = out,
                      .params = params,
@@ -93,12 +120,16 @@ static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **o
                      .step = r->step,
                      .again = r->again,
                      .training = r->training};
-    const crn_kernel *kernel = rig_kernel(r, op);
+    const crn_kernel *kernel = rig_kernel(r, id);
     if (kernel == NULL) {
         fprintf(stderr, "no kernel for %s\n", cairn_op_kind_name(op->kind));
         exit(1);
     }
+    cairn_allocator allocator = crn_allocator_or_default(NULL);
+    cairn_error err;
+    CHECK_OK(crn_kernel_prepare(kernel, &call, &allocator, &err), &err);
     kernel->run(&call);
+    crn_kernel_finish(kernel, &call, &allocator);
 }
 
 static inline void rig_run(rig *r, cairn_id id) {

@@ -51,10 +51,9 @@ static void write_numbers(uint8_t *to, uint64_t bytes, uint64_t h) {
     }
 }
 
-static uint64_t wanted_workspace(const cairn_graph *graph, const cairn_op *op, uint32_t threads) {
-    (void)graph;
-    (void)threads;
-    uint64_t h = digest(1, (const uint8_t *)op->name, strlen(op->name), 1);
+static uint64_t wanted_workspace(const crn_site *site) {
+    const char *name = site->op->name;
+    uint64_t h = digest(1, (const uint8_t *)name, strlen(name), 1);
     return h % 3 == 0 ? h % 6000 : 0;
 }
 
@@ -100,23 +99,27 @@ static void mix_operands(const crn_call *call) {
 
 /* Two implementations that differ in their workspace, all of which they write to. */
 static void run(const crn_call *call) {
-    uint64_t workspace = wanted_workspace(call->graph, call->op, 1);
+    crn_site site = crn_site_of(call);
+    uint64_t workspace = wanted_workspace(&site);
     if (workspace > 0)
         memset(call->workspace, 0xff, workspace);
     mix_operands(call);
 }
 
-static uint64_t other_workspace(const cairn_graph *graph, const cairn_op *op, uint32_t threads) {
-    return 3000 - wanted_workspace(graph, op, threads) / 2;
+static uint64_t other_workspace(const crn_site *site) {
+    return 3000 - wanted_workspace(site) / 2;
 }
 
 static void run_other(const crn_call *call) {
-    memset(call->workspace, 0xff, other_workspace(call->graph, call->op, 1));
+    crn_site site = crn_site_of(call);
+    memset(call->workspace, 0xff, other_workspace(&site));
     mix_operands(call);
 }
 
-static const crn_kernel both[] = {{"mixing", NULL, wanted_workspace, run},
-                                  {"mixing-other", NULL, other_workspace, run_other}};
+static const crn_kernel both[] = {
+    {.name = "mixing", .workspace = wanted_workspace, .run = run},
+    {.name = "mixing-other", .workspace = other_workspace, .run = run_other},
+};
 
 static const crn_kernel *kernels(cairn_op_kind kind, uint32_t *count) {
     (void)kind;
@@ -196,9 +199,27 @@ static crn_event copy_early(crn_device *device, crn_lane lane, void *to, const v
     return event;
 }
 
-const crn_backend mixing_backend_late = {"mixing",   "late copies", open_device, close_device,
-                                         threads,    reserve,       release,     copy_late,
-                                         wait_event, kernels};
-const crn_backend mixing_backend_early = {"mixing",   "early copies", open_device, close_device,
-                                          threads,    reserve,        release,     copy_early,
-                                          wait_event, kernels};
+const crn_backend mixing_backend_late = {
+    .name = "mixing",
+    .summary = "late copies",
+    .open = open_device,
+    .close = close_device,
+    .threads = threads,
+    .reserve = reserve,
+    .release = release,
+    .copy = copy_late,
+    .wait = wait_event,
+    .kernels = kernels,
+};
+const crn_backend mixing_backend_early = {
+    .name = "mixing",
+    .summary = "early copies",
+    .open = open_device,
+    .close = close_device,
+    .threads = threads,
+    .reserve = reserve,
+    .release = release,
+    .copy = copy_early,
+    .wait = wait_event,
+    .kernels = kernels,
+};

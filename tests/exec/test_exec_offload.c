@@ -87,8 +87,11 @@ static void check_backend(const crn_backend *backend, uint64_t bandwidth, bool c
 }
 
 int main(void) {
-    check_backend(crn_backend_find("ref"), 0, false);
-    check_backend(crn_backend_find("ref"), 0, true);
-    check_backend(crn_backend_find("ref"), 20000000, false);
+    const crn_backend *backend;
+    for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++) {
+        check_backend(backend, 0, false);
+        check_backend(backend, 0, true);
+        check_backend(backend, 20000000, false);
+    }
     return check_result();
 }

@@ -151,13 +151,14 @@ static void run_and_inspect(const crn_call *call) {
     mixing_backend_late.kernels(call->op->kind, &count)->run(call);
 }
 
-static uint64_t workspace_of(const cairn_graph *graph, const cairn_op *op, uint32_t threads) {
+static uint64_t workspace_of(const crn_site *site) {
     uint32_t count;
-    return mixing_backend_late.kernels(op->kind, &count)->workspace(graph, op, threads);
+    return mixing_backend_late.kernels(site->op->kind, &count)->workspace(site);
 }
 
 static const crn_kernel *inspecting_kernels(cairn_op_kind kind, uint32_t *count) {
-    static const crn_kernel kernel = {"inspecting", NULL, workspace_of, run_and_inspect};
+    static const crn_kernel kernel = {
+        .name = "inspecting", .workspace = workspace_of, .run = run_and_inspect};
     (void)kind;
     *count = 1;
     return &kernel;
@@ -185,7 +186,8 @@ static void read_closed(const crn_call *call) {
 }
 
 static const crn_kernel *reading_kernels(cairn_op_kind kind, uint32_t *count) {
-    static const crn_kernel kernel = {"reading", NULL, workspace_of, read_closed};
+    static const crn_kernel kernel = {
+        .name = "reading", .workspace = workspace_of, .run = read_closed};
     (void)kind;
     *count = 1;
     return &kernel;

@@ -3,8 +3,8 @@
  *     the measured peak is the predicted one
  *     loss, gradients, updated parameters and running statistics are bitwise those of `none`
  *
- * Networks of the zoo by the mixing backend, small ones also by the reference backend, in check
- * mode; `cairn bench table2 --run` does it for all of them. The
+ * Networks of the zoo by the mixing backend, small ones also by every backend that computes, in
+ * check mode; `cairn bench table2 --run` does it for all of them. The
  * algorithms come from the list; those that look at budgets get 75, 50 and 30% of what `none`
  * needs, or the least that they can do with. */
 #include "exec/fingerprint.h"
@@ -112,16 +112,17 @@ static void check_network(const char *name, const crn_backend *backend) {
     cairn_graph_destroy(s.graph);
 }
 
-/* Without arguments the list; else the networks named, by the reference backend. */
+/* Without arguments the list; else the networks named, by the best backend. */
 int main(int argc, char **argv) {
     static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn", "lstm", "toy"};
-    static const char *const by_reference[] = {"rnn", "lstm", "toy"};
-    const crn_backend *ref = crn_backend_find("ref");
+    static const char *const by_all[] = {"rnn", "lstm", "toy"};
+    const crn_backend *backend;
     for (int i = 1; i < argc; i++)
-        check_network(argv[i], ref);
+        check_network(argv[i], crn_backend_list(0));
     for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_mixing); i++)
         check_network(by_mixing[i], &mixing_backend_late);
-    for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_reference); i++)
-        check_network(by_reference[i], ref);
+    for (uint32_t b = 0; argc == 1 && (backend = crn_backend_list(b)) != NULL; b++)
+        for (size_t i = 0; i < CRN_LENGTH(by_all); i++)
+            check_network(by_all[i], backend);
     return check_result();
 }

@@ -270,18 +270,44 @@ static void check_schedules(const sample *s, const crn_piece_table *table, crn_a
     }
 }
 
-static void check_sample(const sample *s, uint64_t memory) {
+static uint32_t attained, not_attained; /* by tables of short parts */
+
+/* A table of short parts is nowhere above the exact one, and where it has a schedule, that is the
+ * best. */
+static void check_longest(const crn_piece_chain *chain, crn_curve curve, uint64_t memory,
+                          uint32_t longest, crn_arena *arena) {
+    crn_piece_options options = {.memory = memory, .longest = longest};
+    crn_piece_table *table;
+    cairn_error err = {0};
+    CHECK_OK(crn_piece_solve(chain, &options, arena, &table), &err);
+    for (uint32_t i = 0; i < curve.count; i += 1 + curve.count / 64) {
+        crn_piece_nodes nodes = {0};
+        crn_piece_need need;
+        uint64_t at = curve.points[i].memory;
+        CHECK(crn_piece_time(table, 0, chain->count - 1, at) <= curve.points[i].cost);
+        CHECK_OK(crn_piece_schedule(table, 0, chain->count - 1, at, arena, &nodes), &err);
+        *(nodes.length > 0 ? &attained : &not_attained) += 1;
+        if (nodes.length == 0) {
+            CHECK(longest < chain->count);
+            continue;
+        }
+        CHECK_OK(crn_piece_judge(chain, nodes.data, nodes.length, arena, &need), &err);
+        CHECK(need.time == curve.points[i].cost && need.memory <= at);
+    }
+}
+
+static void check_sample(const sample *s, uint64_t memory, bool whole) {
     crn_arena arena;
     crn_arena_init(&arena, NULL);
     cairn_error err = {0};
     crn_piece_table *table;
     crn_envelope truth;
-    crn_piece_options options = {.memory = memory};
+    crn_piece_options options = {.memory = memory, .whole = whole};
     uint64_t least = UINT64_MAX;
     CHECK_OK(crn_piece_check(&s->chain, &err), &err);
     CHECK_OK(crn_piece_solve(&s->chain, &options, &arena, &table), &err);
     crn_envelope_init(&truth, &arena);
-    truth.cap = memory;
+    truth.range.end = memory == UINT64_MAX ? UINT64_MAX : memory + 1;
     for (uint64_t i = 0, count = schedules(s, s->count, true); i < count; i++) {
         meter m = {s->chain.final_gradient, 0, 0};
         walk(s, 0, s->count - 1, i, &m);
@@ -296,6 +322,7 @@ static void check_sample(const sample *s, uint64_t memory) {
            memcmp(curve.points, truth.points, curve.count * sizeof *curve.points) == 0));
     CHECK(!crn_piece_thinned(table));
     check_schedules(s, table, &arena);
+    check_longest(&s->chain, curve, memory, 1 + (uint32_t)below(s->count), &arena);
     crn_arena_release(&arena);
 }
 
@@ -357,9 +384,9 @@ static void test_against_all_schedules(void) {
     static sample s;
     for (int round = 0; round < 3000; round++) {
         make_sample(&s, 1 + (uint32_t)below(round % 8 == 0 ? 6 : 5), round % 3 == 0);
-        check_sample(&s, UINT64_MAX);
+        check_sample(&s, UINT64_MAX, round % 2 == 0);
         if (round % 4 == 0)
-            check_sample(&s, below(60));
+            check_sample(&s, below(60), round % 8 == 0);
     }
 }
 
@@ -382,6 +409,28 @@ static void make_long(crn_piece *pieces, crn_piece_way *ways, uint32_t count, bo
         p->again = (crn_piece_way){3 * out, 0, 4 * out + in, p->forward_time, 2 * p->forward_time};
         ways[a] =
             (crn_piece_way){3 * out, 3 * out, 4 * out + in, p->forward_time, 2 * p->forward_time};
+    }
+}
+
+/* A table for the whole chain only has the same curve, and schedules that keep what it says. */
+static void check_whole(const crn_piece_chain *chain, crn_curve curve, crn_arena *arena) {
+    crn_piece_options options = {.memory = UINT64_MAX, .whole = true};
+    crn_piece_table *whole;
+    cairn_error err = {0};
+    CHECK_OK(crn_piece_solve(chain, &options, arena, &whole), &err);
+    CHECK(!crn_piece_thinned(whole));
+    CHECK_U64(crn_piece_curve(whole).count, curve.count);
+    CHECK(crn_piece_curve(whole).count == curve.count &&
+          memcmp(crn_piece_curve(whole).points, curve.points, curve.count * sizeof *curve.points) ==
+              0);
+    for (uint32_t i = 0; i < curve.count; i += 1 + curve.count / 64) {
+        crn_piece_nodes nodes = {0};
+        crn_piece_need need;
+        CHECK_OK(
+            crn_piece_schedule(whole, 0, chain->count - 1, curve.points[i].memory, arena, &nodes),
+            &err);
+        CHECK_OK(crn_piece_judge(chain, nodes.data, nodes.length, arena, &need), &err);
+        CHECK(need.time == curve.points[i].cost && need.memory <= curve.points[i].memory);
     }
 }
 
@@ -416,6 +465,8 @@ static void test_thinning(void) {
         }
         CHECK(crn_piece_curve(upper).points[crn_piece_curve(upper).count - 1].cost ==
               curve.points[curve.count - 1].cost);
+        check_whole(&chain, curve, &arena);
+        check_longest(&chain, curve, UINT64_MAX, 1 + (uint32_t)below(COUNT), &arena);
         crn_arena_release(&arena);
     }
 }
@@ -443,6 +494,10 @@ static void test_equal_pieces(void) {
             time += 30;
     }
     CHECK(time == crn_piece_time(table, 0, COUNT - 1, 4000));
+    crn_curve_point point = {4000, time};
+    for (uint32_t longest = 16; longest < 4 * COUNT; longest *= 8)
+        check_longest(&chain, (crn_curve){&point, 1}, 4000, longest, &arena);
+    CHECK(attained > 1000 && not_attained > 100);
     crn_arena_release(&arena);
 }
 
@@ -473,6 +528,8 @@ static cairn_status solve_both_ways(const crn_piece_chain *chain, crn_arena *are
     crn_piece_nodes nodes = {0};
     int64_t time;
     bool found;
+    CRN_TRY(crn_piece_solve(chain, &options, arena, &table));
+    options.whole = true;
     CRN_TRY(crn_piece_solve(chain, &options, arena, &table));
     CRN_TRY(crn_piece_schedule(table, 0, chain->count - 1, crn_piece_least_memory(table), arena,
                                &nodes));

@@ -17,8 +17,7 @@
 #define X(kind, function, workspace) void crn_ref_##function(const crn_call *call);
 #include "backend/ref/ref_kernels.def"
 #undef X
-uint64_t crn_ref_cross_entropy_workspace(const cairn_graph *graph, const cairn_op *op,
-                                         uint32_t threads);
+uint64_t crn_ref_cross_entropy_workspace(const crn_site *site);
 
 /* ---- Shapes ---- */
 

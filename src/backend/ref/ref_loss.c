@@ -67,10 +67,8 @@ static void image_loss(void *context, uint32_t n) {
     at->parts[n] = sum;
 }
 
-uint64_t crn_ref_cross_entropy_workspace(const cairn_graph *graph, const cairn_op *op,
-                                         uint32_t threads) {
-    (void)threads;
-    return cairn_graph_tensor(graph, op->inputs[0])->shape[0] * sizeof(double);
+uint64_t crn_ref_cross_entropy_workspace(const crn_site *site) {
+    return cairn_graph_tensor(site->graph, site->op->inputs[0])->shape[0] * sizeof(double);
 }
 
 /* logits [N, C, S], labels [N, S] -> loss [1], probabilities [N, C, S] */

@@ -27,7 +27,17 @@
  *
  * Columns b are filled from left to right, each from a = b down, so that Opt(j,b) lies in the
  * column being filled and Opt(a,j-1) in row a. A sub-chain whose pieces equal those of one further
- * left shares its function. */
+ * left shares its function.
+ *
+ * On long chains, a part a..j-1 that is worth running again is short, or there is memory to keep it
+ * all. So beyond a length only a bound is worked out for such parts, from that of the part without
+ * its first piece. Let t be the least time of a piece, forward and backward. Piece a is kept, or it
+ * runs twice, wherever the checkpoint is:
+ *
+ *     Opt(a,b)(m) >= min of  keep as above,  f_a + t_a + Opt(a+1,b)(m)       if FD <= FX
+ *
+ * for what checkpoint j does to a+1..b is among its choices, and needs no less memory. If the best
+ * schedule with these bounds only ever keeps where they hold, then it is the best schedule. */
 #include "solve/chain/piece_rules.h"
 
 struct crn_piece_table {
@@ -36,6 +46,7 @@ struct crn_piece_table {
     bool downwards, thinned, gave_up;
     uint64_t total, max_total; /* points of all step functions */
     uint32_t max_points;
+    uint32_t longest; /* L, or n */
     uint64_t memory;
     const uint32_t *home; /* [a * n + length - 1]: the leftmost equal sub-chain begins here */
     crn_curve *curves;    /* [a * n + b] */
@@ -182,6 +193,18 @@ static uint64_t find_floor(const crn_piece_table *table, uint32_t a, uint32_t b,
     return best;
 }
 
+/* Is there only a bound for a..b? */
+static bool is_long(const crn_piece_table *table, uint32_t a, uint32_t b) {
+    return b + 1 < table->count && b - a >= table->longest;
+}
+
+static int64_t least_time(const crn_piece *piece) {
+    int64_t least = crn_piece_way_time(&piece->again);
+    for (uint32_t k = 0; k < piece->way_count; k++)
+        least = CRN_MIN(least, crn_piece_way_time(&piece->ways[k]));
+    return least;
+}
+
 /* Put every way to begin a..b into the envelope. `column[j]` is the function of j..b. */
 static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint32_t b,
                                   const crn_curve *column, crn_envelope *envelope) {
@@ -203,6 +226,10 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
                                      crn_piece_way_time(way),
                                      crn_piece_way_memory(table->chain, way, b)));
     }
+    if (is_long(table, a, b))
+        return crn_envelope_add_sum(envelope, column[a + 1], 0, NULL,
+                                    pieces[a].forward_time + least_time(&pieces[a]),
+                                    gradient + pieces[a].discard_peak);
     for (uint32_t j = a + 1; j <= b; j++) {
         peak = crn_piece_sweep_peak(table->chain, a, j, peak);
         CRN_TRY(crn_envelope_add_sum(envelope, column[j], pieces[j].input_bytes, &row[j - 1],
@@ -213,21 +240,29 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
     return CAIRN_OK;
 }
 
-/* More than this a..b never gets: cut a itself is counted by whoever asks, unless a is 0. */
-static uint64_t memory_cap(const crn_piece_table *table, uint32_t a) {
-    uint64_t input = table->chain->pieces[a].input_bytes;
-    if (a == 0 || table->memory == UINT64_MAX)
-        return table->memory;
-    return table->memory > input ? table->memory - input : 0;
-}
-
 typedef struct builder {
     crn_piece_table *table;
     crn_arena *arena;
+    const crn_range *ranges; /* from crn_piece_narrow(), or NULL */
     crn_envelope envelope;
     uint64_t *floor_column;
     crn_curve *curve_column;
 } builder;
+
+/* The memory at which a..b is of interest. More than all of it but cut a, which is counted by
+ * whoever asks unless a is 0, it never gets; but a bound does ask for all. */
+static crn_range range_of(const builder *build, uint32_t a, uint32_t b) {
+    const crn_piece_table *table = build->table;
+    crn_range range =
+        build->ranges == NULL ? CRN_RANGE_ALL : build->ranges[(size_t)a * table->count + b];
+    if (table->memory == UINT64_MAX)
+        return range;
+    bool all = a == 0 || table->longest < table->count;
+    uint64_t input = all ? 0 : table->chain->pieces[a].input_bytes;
+    uint64_t most = table->memory > input ? table->memory - input : 0;
+    range.end = CRN_MIN(range.end, most + 1);
+    return range;
+}
 
 static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     crn_piece_table *table = build->table;
@@ -239,8 +274,8 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
         table->curves[cell] = table->curves[other];
     } else {
         table->floors[cell] = find_floor(table, a, b, build->floor_column);
-        build->envelope.cap = memory_cap(table, a);
-        if (table->floors[cell] <= build->envelope.cap)
+        build->envelope.range = range_of(build, a, b);
+        if (table->floors[cell] < build->envelope.range.end)
             CRN_TRY(fill_envelope(table, a, b, build->curve_column, &build->envelope));
         if (table->max_points > 0 && (a != 0 || b + 1 != table->count) &&
             crn_envelope_thin(&build->envelope, table->max_points, table->downwards))
@@ -253,8 +288,16 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     return CAIRN_OK;
 }
 
-cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
-                             crn_arena *arena, crn_piece_table **out) {
+/* The longest part to be run again, where the bound holds for longer ones. */
+static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
+    bool bounded = longest > 0;
+    for (uint32_t a = 0; a < chain->count; a++)
+        bounded = bounded && chain->pieces[a].discard_peak <= chain->pieces[a].pass_peak;
+    return bounded ? longest : chain->count;
+}
+
+static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options *options,
+                          const crn_range *ranges, crn_arena *arena, crn_piece_table **out) {
     crn_piece_table *table;
     CRN_TAKE(arena, table, 1);
     size_t n = table->count = chain->count;
@@ -262,6 +305,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     table->downwards = options->downwards;
     table->max_points = options->max_points;
     table->max_total = options->max_total;
+    table->longest = longest_part(chain, options->longest);
     table->memory = options->memory;
     CRN_TAKE(arena, table->curves, n * n);
     CRN_TAKE(arena, table->floors, n * n);
@@ -269,7 +313,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     for (size_t a = 0; a < n; a++)
         table->elapsed[a + 1] = table->elapsed[a] + chain->pieces[a].forward_time;
     CRN_TRY(crn_piece_homes(chain, arena, &table->home));
-    builder build = {.table = table, .arena = arena};
+    builder build = {.table = table, .arena = arena, .ranges = ranges};
     CRN_TAKE(arena, build.floor_column, n);
     CRN_TAKE(arena, build.curve_column, n);
     crn_envelope_init(&build.envelope, arena);
@@ -280,6 +324,30 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     }
     *out = table;
     return CAIRN_OK;
+}
+
+/* Bracket every function with two coarse tables, which `scratch` holds, and see what is left. */
+static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
+                                crn_arena *arena, const crn_range **out) {
+    crn_piece_table *above, *below;
+    crn_piece_options coarse = {.memory = memory, .max_points = 8 + chain->count / 2};
+    CRN_TRY(solve(chain, &coarse, NULL, scratch, &above));
+    coarse.downwards = true;
+    CRN_TRY(solve(chain, &coarse, NULL, scratch, &below));
+    return crn_piece_narrow(chain, above, below, arena, out);
+}
+
+cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
+                             crn_arena *arena, crn_piece_table **out) {
+    const crn_range *ranges = NULL;
+    if (options->whole && options->max_points == 0 && options->longest == 0) {
+        crn_arena scratch;
+        crn_arena_init(&scratch, &arena->allocator);
+        cairn_status status = find_ranges(chain, options->memory, &scratch, arena, &ranges);
+        crn_arena_release(&scratch);
+        CRN_TRY(status);
+    }
+    return solve(chain, options, ranges, arena, out);
 }
 
 /* ---- Asking ---- */
@@ -300,11 +368,15 @@ crn_curve crn_piece_curve(const crn_piece_table *table) {
     return table->curves[table->count - 1];
 }
 
+crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last) {
+    return table->curves[(size_t)first * table->count + last];
+}
+
 int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t last,
                        uint64_t memory) {
     if (last + 1 == first)
         return 0;
-    return crn_curve_at(table->curves[(size_t)first * table->count + last], memory);
+    return crn_curve_at(crn_piece_part_curve(table, first, last), memory);
 }
 
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last) {
@@ -372,7 +444,7 @@ typedef struct task {
 /* The function's own point at or below `memory`: its choice is as good, and with a thinned table it
  * is the memory at which the point was found. */
 static crn_curve_point point_at(const crn_piece_table *table, task at) {
-    crn_curve curve = table->curves[(size_t)at.first * table->count + at.last];
+    crn_curve curve = crn_piece_part_curve(table, at.first, at.last);
     uint32_t k = curve.count - 1;
     while (k > 0 && curve.points[k].memory > at.memory)
         k--;
@@ -382,11 +454,16 @@ static crn_curve_point point_at(const crn_piece_table *table, task at) {
 cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, uint32_t last,
                                 uint64_t memory, crn_arena *arena, crn_piece_nodes *out) {
     CRN_ARRAY(task) tasks = {0}; /* what is still to be expanded, next one last */
+    uint32_t before = out->length;
     CRN_PUSH(arena, tasks, ((task){first, last, memory}));
     while (tasks.length > 0) {
         task at = tasks.data[--tasks.length];
         crn_curve_point point = point_at(table, at);
         crn_piece_node node = find_node(table, at.first, at.last, point.memory, point.cost);
+        if (node.kind == CRN_PIECE_CHECKPOINT && is_long(table, at.first, at.last)) {
+            out->length = before; /* it is only a bound */
+            return CAIRN_OK;
+        }
         CRN_PUSH(arena, *out, node);
         if (node.kind == CRN_PIECE_KEEP) {
             uint64_t kept = table->chain->pieces[at.first].ways[node.choice].kept;

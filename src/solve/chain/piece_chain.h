@@ -64,6 +64,11 @@ typedef struct crn_piece_options {
     uint32_t max_points; /* of one step function; 0: no limit, exact */
     bool downwards;      /* when thinning, err downwards: a lower bound, with no schedules */
     uint64_t max_total;  /* points of all step functions; beyond it the table gives up. 0: none */
+    bool whole;          /* only the whole chain will be asked about; saves most of the work where
+                            there is no limit of points (see piece_narrow.c) */
+    uint32_t longest;    /* pieces of a part that is run again after a checkpoint; longer ones are
+                            only bounded from below, and only the whole chain may be asked about.
+                            0: no limit */
 } crn_piece_options;
 
 typedef struct crn_piece_table crn_piece_table;
@@ -91,6 +96,7 @@ bool crn_piece_gave_up(const crn_piece_table *table);
 /* Least time of the whole chain as a function of memory, and of the sub-chain first..last with its
  * input resident and not counted. `last` may be `first` - 1: nothing to do, time 0. */
 crn_curve crn_piece_curve(const crn_piece_table *table);
+crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last);
 int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t last,
                        uint64_t memory);
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last);
@@ -118,7 +124,8 @@ typedef struct crn_piece_node {
 typedef CRN_ARRAY(crn_piece_node) crn_piece_nodes;
 
 /* The schedule of a sub-chain within `memory`, appended to `*out` in `arena`. It takes
- * crn_piece_time() and must be feasible; the table must not be a lower bound. */
+ * crn_piece_time() and must be feasible; the table must not be a lower bound. Nothing is appended
+ * where it would run a part again that is longer than `longest`: ask a table with a larger one. */
 CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first,
                                            uint32_t last, uint64_t memory, crn_arena *arena,
                                            crn_piece_nodes *out);

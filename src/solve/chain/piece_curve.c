@@ -39,7 +39,7 @@ int64_t crn_curve_at(crn_curve curve, uint64_t memory) {
 }
 
 void crn_envelope_init(crn_envelope *envelope, crn_arena *arena) {
-    *envelope = (crn_envelope){.arena = arena, .cap = UINT64_MAX};
+    *envelope = (crn_envelope){.arena = arena, .range = CRN_RANGE_ALL};
 }
 
 /* Room for `count` points in both buffers. */
@@ -90,15 +90,15 @@ static void walk_to(walk *w, uint64_t memory) {
 
 /* Start the walk at the first memory where the sum is defined; false where it is nowhere. */
 static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                       uint64_t from, uint64_t cap) {
+                       crn_range range) {
     if (low.count == 0 || (high != NULL && high->count == 0))
         return false;
     *w = (walk){.low = low.points, .low_end = low.points + low.count, .shift = shift, .base = base};
     w->high = high != NULL ? high->points : &zero_point;
     w->high_end = w->high + (high != NULL ? high->count : 1);
-    uint64_t memory = CRN_MAX(from, low.points[0].memory + shift);
+    uint64_t memory = CRN_MAX(range.low, low.points[0].memory + shift);
     memory = CRN_MAX(memory, w->high->memory);
-    if (memory > cap)
+    if (memory >= range.end)
         return false;
     w->low += points_within(w->low, low.count, memory - shift) - 1;
     if (high != NULL)
@@ -106,6 +106,26 @@ static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *
     w->memory = memory;
     w->cost = base + w->low->cost + w->high->cost;
     return true;
+}
+
+crn_range crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
+                              crn_curve limit, crn_range range) {
+    crn_range below = {0, 0};
+    const crn_curve_point *at = limit.points, *last = limit.points + limit.count;
+    walk w;
+    if (!walk_start(&w, low, shift, high, base, range))
+        return below;
+    for (;;) {
+        while (at < last && at->memory <= w.memory)
+            at++;
+        uint64_t next = CRN_MIN(walk_next(&w), at < last ? at->memory : UINT64_MAX);
+        next = CRN_MIN(next, range.end);
+        if (at == limit.points || w.cost <= at[-1].cost)
+            below = (crn_range){below.end == 0 ? w.memory : below.low, next};
+        if (next == range.end)
+            return below;
+        walk_to(&w, next);
+    }
 }
 
 /* The first of `count` sorted points from `from` on whose memory is above `memory`. */
@@ -236,13 +256,15 @@ static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point 
 cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
                                   const crn_curve *high, int64_t base, uint64_t from) {
     walk w;
-    if (!walk_start(&w, low, shift, high, base, from, envelope->cap))
+    crn_range range = envelope->range;
+    range.low = CRN_MAX(range.low, from);
+    if (!walk_start(&w, low, shift, high, base, range))
         return CAIRN_OK;
     /* The sum never falls below its last value, so it cannot improve beyond the point where the
      * envelope reaches that. */
     int64_t least = base + w.low_end[-1].cost + w.high_end[-1].cost;
     uint32_t above = points_above(envelope->points, envelope->count, least);
-    uint64_t end = envelope->cap == UINT64_MAX ? UINT64_MAX : envelope->cap + 1;
+    uint64_t end = range.end;
     if (above < envelope->count)
         end = CRN_MIN(end, envelope->points[above].memory);
     if (w.memory >= end)

@@ -26,12 +26,25 @@ typedef struct crn_curve {
 /* The cost at `memory`, or CRN_CURVE_NEVER. O(log points). */
 int64_t crn_curve_at(crn_curve curve, uint64_t memory);
 
+/* From `low` up to, not including, `end`; {0, 0} is nothing. */
+typedef struct crn_range {
+    uint64_t low, end;
+} crn_range;
+
+#define CRN_RANGE_ALL ((crn_range){0, UINT64_MAX})
+
+/* From the first to the last memory within `range` at which  base + low(m - shift) + high(m)  is at
+ * most limit(m). `high` may be NULL: then it is 0. O(points of all). */
+crn_range crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
+                              crn_curve limit, crn_range range);
+
 /* A curve that is being built: the least of all that was put into it. */
 typedef struct crn_envelope {
     crn_arena *arena;
     crn_curve_point *points, *spare;
     uint32_t count, capacity;
-    uint64_t cap;       /* points beyond this memory are not wanted */
+    crn_range range;    /* the memory of interest: left of it the function is not known, right of
+                           it it may be too high */
     uint64_t tolerance; /* of the last thinning, where the next search for one begins */
 } crn_envelope;
 

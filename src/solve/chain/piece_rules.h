@@ -44,4 +44,10 @@ static inline uint64_t crn_piece_sweep_peak(const crn_piece_chain *chain, uint32
 CAIRN_MUST cairn_status crn_piece_homes(const crn_piece_chain *chain, crn_arena *arena,
                                         const uint32_t **out);
 
+/* (*out)[a * n + b], for the leftmost of equal sub-chains: the memory at which a schedule of the
+ * whole chain can have use for a..b, by a table of upper and one of lower bounds. */
+CAIRN_MUST cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_table *above,
+                                         const crn_piece_table *below, crn_arena *arena,
+                                         const crn_range **out);
+
 #endif

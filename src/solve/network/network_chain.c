@@ -29,7 +29,7 @@ typedef struct measuring {
     bool recomputes; /* whether what running pieces again takes is wanted too */
     bool *wanted_op; /* per op, while collecting what to run again */
     uint32_t *first_backward, *backward_ops; /* backward ops by piece */
-    cairn_id *constant;                      /* inputs and labels that stay */
+    cairn_id *constant; /* inputs and labels that the piece being measured reads; all stay */
     uint32_t constant_count;
     uint64_t constant_bytes;
 } measuring;
@@ -433,9 +433,39 @@ static cairn_status measure_again(measuring *m, crn_network_chain *network, uint
     return CAIRN_OK;
 }
 
+static bool is_constant(const measuring *m, cairn_id t) {
+    cairn_role role = cairn_graph_tensor(m->graph, t)->role;
+    return role == CAIRN_INPUT || role == CAIRN_LABEL;
+}
+
+static void note_constants(measuring *m, cairn_id o) {
+    const cairn_op *op = cairn_graph_op(m->graph, o);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        cairn_id t = op->inputs[i];
+        if (!is_constant(m, t) || m->epoch_of[t] == m->epoch)
+            continue;
+        m->epoch_of[t] = m->epoch;
+        m->constant[m->constant_count++] = t;
+        m->constant_bytes += bytes_of(m, t);
+    }
+}
+
+/* Which inputs and labels the piece reads. The others would add to its peaks and to what is
+ * subtracted from them alike, and a long chain has many. */
+static void find_constants(measuring *m, uint32_t piece) {
+    m->constant_count = 0;
+    m->constant_bytes = 0;
+    m->epoch++;
+    for (cairn_id o = m->view->first_op[piece]; o < m->view->first_op[piece + 1]; o++)
+        note_constants(m, o);
+    for (uint32_t k = m->first_backward[piece]; k < m->first_backward[piece + 1]; k++)
+        note_constants(m, m->backward_ops[k]);
+}
+
 static cairn_status measure_piece(measuring *m, crn_network_chain *network, uint32_t piece,
                                   crn_piece *out) {
     ends incoming = {0};
+    find_constants(m, piece);
     CRN_TRY(find_ways(m, network, piece, out));
     if (m->recomputes)
         CRN_TRY(measure_again(m, network, piece, out));
@@ -468,17 +498,12 @@ static cairn_status index_backward(measuring *m) {
     return CAIRN_OK;
 }
 
-static cairn_status find_constants(measuring *m) {
-    uint32_t tensors = cairn_graph_tensor_count(m->graph);
-    CRN_TAKE(m->arena, m->constant, tensors);
-    for (cairn_id t = 0; t < tensors; t++) {
-        cairn_role role = cairn_graph_tensor(m->graph, t)->role;
-        if (role == CAIRN_INPUT || role == CAIRN_LABEL) {
-            m->constant[m->constant_count++] = t;
-            m->constant_bytes += bytes_of(m, t);
-        }
-    }
-    return CAIRN_OK;
+/* The bytes of all inputs and labels. */
+static uint64_t bytes_always(const measuring *m) {
+    uint64_t bytes = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(m->graph); t++)
+        bytes += is_constant(m, t) ? bytes_of(m, t) : 0;
+    return bytes;
 }
 
 static cairn_status build(const crn_problem *problem, const cairn_chain_view *view, bool recomputes,
@@ -490,7 +515,7 @@ static cairn_status build(const crn_problem *problem, const cairn_chain_view *vi
     CRN_TAKE(m.arena, m.keepable, cairn_graph_tensor_count(m.graph));
     CRN_TAKE(m.arena, m.wanted_op, cairn_graph_op_count(m.graph));
     CRN_TRY(index_backward(&m));
-    CRN_TRY(find_constants(&m));
+    CRN_TAKE(m.arena, m.constant, cairn_graph_tensor_count(m.graph));
     *out = (crn_network_chain){.problem = problem, .view = view};
     CRN_TAKE(m.arena, out->ways, view->piece_count);
     CRN_TAKE(m.arena, out->again, view->piece_count);
@@ -499,7 +524,7 @@ static cairn_status build(const crn_problem *problem, const cairn_chain_view *vi
     for (uint32_t p = 0; p < view->piece_count; p++)
         CRN_TRY(measure_piece(&m, out, p, &pieces[p]));
     out->chain = (crn_piece_chain){pieces, view->piece_count, 0};
-    out->always = m.constant_bytes;
+    out->always = bytes_always(&m);
     return CAIRN_OK;
 }
 

@@ -1,8 +1,10 @@
 /* precise.c: least time under a budget on the chain of a network, by the recurrence of
  * piece_chain.h (Butt's thesis, paper 003, mended and carried over to pieces of real networks).
  *
- * If the budget is below what the chain can do, the schedule for the least memory is given, and the
- * dispatcher says what that needs.
+ * The answer is exact, unless the chain is long or has more points than memory for them: then the
+ * step functions are thinned. If the budget is below what the chain can do, the schedule for the
+ * least memory is given, and the dispatcher says what that needs. A table answers for less memory
+ * too, so it is kept for the rounds in which the dispatcher asks for less.
  *
  * With a uniform cost model the recurrence sees averages over the pieces, and each piece either
  * keeps all that is read or is run again. What it then thinks that a schedule needs means little,
@@ -10,9 +12,19 @@
  * the budget is taken; the smallest of all, if none does. */
 #include "solve/network/network_chain.h"
 
-#define MOST_POINTS 512u /* of one step function; see piece_chain.h. Fewer on long chains: */
-#define MOST_WORK 65536u /* points times pieces */
-#define MOST_TRIES 64u   /* schedules measured with a uniform cost model */
+#define MOST_POINTS 512u      /* of a step function, if thinned. Fewer on long chains: */
+#define MOST_WORK 65536u      /* points times pieces */
+#define MOST_TOTAL (1u << 24) /* points of all step functions, if not thinned */
+#define LONG_CHAIN 128u       /* pieces */
+#define SHORT_PART 64u        /* see `longest` in piece_chain.h */
+#define MOST_TRIES 64u        /* schedules measured with a uniform cost model */
+
+/* What is kept from round to round, in the problem's scratch. */
+typedef struct rounds {
+    crn_network_chain network;
+    crn_piece_options options; /* that the table was made with */
+    crn_piece_table *table;    /* or NULL */
+} rounds;
 
 static uint32_t most_points(const crn_piece_chain *chain) {
     return CRN_MAX(CRN_MIN(MOST_POINTS, MOST_WORK / chain->count), 32);
@@ -20,21 +32,46 @@ static uint32_t most_points(const crn_piece_chain *chain) {
 
 /* ---- Precise costs ---- */
 
-static cairn_status solve_precisely(const crn_problem *problem, const crn_network_chain *network,
-                                    crn_schedule *schedule) {
-    crn_piece_nodes nodes = {0};
-    crn_piece_table *table;
-    uint64_t memory = problem->budget > network->always ? problem->budget - network->always : 0;
-    crn_piece_options options = {.memory = memory, .max_points = most_points(&network->chain)};
-    CRN_TRY(crn_piece_solve(&network->chain, &options, problem->scratch, &table));
-    uint64_t least = crn_piece_least_memory(table);
-    if (memory < least) {
-        options.memory = memory = least;
-        CRN_TRY(crn_piece_solve(&network->chain, &options, problem->scratch, &table));
+static crn_piece_options first_options(const crn_piece_chain *chain, uint64_t memory) {
+    if (chain->count <= LONG_CHAIN)
+        return (crn_piece_options){.memory = memory, .whole = true, .max_total = MOST_TOTAL};
+    return (crn_piece_options){
+        .memory = memory, .max_points = most_points(chain), .longest = SHORT_PART};
+}
+
+/* A schedule within `memory`, or the least that is possible; none if the table is not good enough
+ * for it, with the options for a better one. */
+static cairn_status try_table(const crn_problem *problem, rounds *r, uint64_t memory,
+                              crn_piece_nodes *nodes) {
+    const crn_piece_chain *chain = &r->network.chain;
+    if (crn_piece_gave_up(r->table)) {
+        r->options = (crn_piece_options){.memory = memory, .max_points = most_points(chain)};
+        return CAIRN_OK;
     }
-    CRN_TRY(
-        crn_piece_schedule(table, 0, network->chain.count - 1, memory, problem->scratch, &nodes));
-    return crn_network_chain_expand(network, &nodes, schedule);
+    memory = CRN_MAX(memory, crn_piece_least_memory(r->table));
+    if (r->options.memory < memory) {
+        r->options.memory = memory;
+        return CAIRN_OK;
+    }
+    CRN_TRY(crn_piece_schedule(r->table, 0, chain->count - 1, memory, problem->scratch, nodes));
+    r->options.longest *= 4;
+    return CAIRN_OK;
+}
+
+static cairn_status solve_precisely(const crn_problem *problem, rounds *r, crn_schedule *schedule) {
+    crn_piece_nodes nodes = {0};
+    uint64_t always = r->network.always;
+    uint64_t memory = problem->budget > always ? problem->budget - always : 0;
+    if (r->table == NULL)
+        r->options = first_options(&r->network.chain, memory);
+    while (nodes.length == 0) {
+        if (r->table == NULL)
+            CRN_TRY(crn_piece_solve(&r->network.chain, &r->options, problem->scratch, &r->table));
+        CRN_TRY(try_table(problem, r, memory, &nodes));
+        if (nodes.length == 0)
+            r->table = NULL;
+    }
+    return crn_network_chain_expand(&r->network, &nodes, schedule);
 }
 
 /* ---- Uniform costs ---- */
@@ -145,20 +182,40 @@ static cairn_status solve_uniformly(const crn_problem *problem, const crn_networ
     return CAIRN_OK;
 }
 
-static cairn_status solve_chain(const crn_problem *problem, const cairn_chain_view *view,
-                                crn_schedule *schedule) {
-    crn_network_chain network;
-    CRN_TRY(crn_network_chain_build(problem, view, &network));
-    CRN_TRY(crn_piece_check(&network.chain, problem->err));
-    if (problem->cost_model == CAIRN_COSTS_PRECISE)
-        return solve_precisely(problem, &network, schedule);
-    return solve_uniformly(problem, &network, schedule);
+/* The view as well is kept in the scratch. */
+static cairn_status copy_view(const crn_problem *problem, const cairn_chain_view *view,
+                              cairn_chain_view *out) {
+    uint32_t ops = cairn_graph_op_count(problem->graph);
+    cairn_id *cuts, *first_op;
+    uint32_t *piece_of;
+    CRN_TAKE(problem->scratch, cuts, view->piece_count);
+    CRN_TAKE(problem->scratch, first_op, view->piece_count + 1);
+    CRN_TAKE(problem->scratch, piece_of, ops);
+    memcpy(cuts, view->cuts, view->piece_count * sizeof *cuts);
+    memcpy(first_op, view->first_op, (view->piece_count + 1) * sizeof *first_op);
+    memcpy(piece_of, view->piece_of, ops * sizeof *piece_of);
+    *out = (cairn_chain_view){view->piece_count, cuts, first_op, piece_of, NULL};
+    return CAIRN_OK;
+}
+
+static cairn_status start_rounds(const crn_problem *problem, rounds **out) {
+    cairn_chain_view *made, *view;
+    CRN_TAKE(problem->scratch, *out, 1);
+    CRN_TAKE(problem->scratch, view, 1);
+    CRN_TRY(cairn_chain_view_create(problem->graph, &made, problem->err));
+    cairn_status status = copy_view(problem, made, view);
+    cairn_chain_view_destroy(made);
+    CRN_TRY(status);
+    CRN_TRY(crn_network_chain_build(problem, view, &(*out)->network));
+    return crn_piece_check(&(*out)->network.chain, problem->err);
 }
 
 cairn_status crn_solve_precise(const crn_problem *problem, crn_schedule *schedule) {
-    cairn_chain_view *view;
-    CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
-    cairn_status status = solve_chain(problem, view, schedule);
-    cairn_chain_view_destroy(view);
-    return status;
+    rounds *r = *problem->kept;
+    if (r == NULL)
+        CRN_TRY(start_rounds(problem, &r));
+    *problem->kept = r;
+    if (problem->cost_model == CAIRN_COSTS_PRECISE)
+        return solve_precisely(problem, r, schedule);
+    return solve_uniformly(problem, &r->network, schedule);
 }

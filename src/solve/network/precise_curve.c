@@ -40,7 +40,7 @@ static cairn_status solve(const crn_problem *problem, const cairn_chain_view *vi
                           crn_arena *arena) {
     crn_network_chain network;
     crn_piece_table *table, *below = NULL;
-    crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points};
+    crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points, .whole = true};
     CRN_TRY(crn_network_chain_build(problem, view, &network));
     CRN_TRY(crn_piece_check(&network.chain, problem->err));
     CRN_TRY(crn_piece_solve(&network.chain, &options, problem->scratch, &table));

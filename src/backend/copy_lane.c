@@ -1,7 +1,7 @@
-/* ref_lane.c: see ref_lane.h. A link sends one copy after another, each for bytes / bandwidth from
- * when it was asked for or from when the link was free, whichever is later; so copies never take
- * less than their time, and a thread that overslept does not make the next one later. */
-#include "backend/ref/ref_lane.h"
+/* copy_lane.c: see copy_lane.h. A link sends one copy after another, each for bytes / bandwidth
+ * from when it was asked for or from when the link was free, whichever is later; so copies never
+ * take less than their time, and a thread that overslept does not make the next one later. */
+#include "backend/copy_lane.h"
 
 #include <errno.h>
 #include <time.h>
@@ -20,7 +20,7 @@ static void sleep_until(int64_t time) {
         continue;
 }
 
-static void carry(crn_ref_lane *lane, const crn_ref_copy *copy) {
+static void carry(crn_copy_lane *lane, const crn_ref_copy *copy) {
     if (copy->bytes > 0) /* else there may be no place either */
         memcpy(copy->to, copy->from, copy->bytes);
     if (lane->bytes_per_second == 0)
@@ -36,7 +36,7 @@ static void carry(crn_ref_lane *lane, const crn_ref_copy *copy) {
 }
 
 static void *work(void *argument) {
-    crn_ref_lane *lane = argument;
+    crn_copy_lane *lane = argument;
     pthread_mutex_lock(&lane->lock);
     for (;;) {
         while (lane->done == lane->asked && !lane->stop)
@@ -54,7 +54,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-cairn_status crn_ref_lane_open(crn_ref_lane *lane, uint64_t bytes_per_second, cairn_error *err) {
+cairn_status crn_copy_lane_open(crn_copy_lane *lane, uint64_t bytes_per_second, cairn_error *err) {
     memset(lane, 0, sizeof *lane);
     lane->bytes_per_second = bytes_per_second;
     pthread_mutex_init(&lane->lock, NULL);
@@ -67,7 +67,7 @@ cairn_status crn_ref_lane_open(crn_ref_lane *lane, uint64_t bytes_per_second, ca
     return crn_fail(err, CAIRN_ESYSTEM, "cannot start a thread: %s", strerror(reason));
 }
 
-void crn_ref_lane_close(crn_ref_lane *lane) {
+void crn_copy_lane_close(crn_copy_lane *lane) {
     pthread_mutex_lock(&lane->lock);
     lane->stop = true;
     pthread_cond_broadcast(&lane->changed);
@@ -77,7 +77,7 @@ void crn_ref_lane_close(crn_ref_lane *lane) {
     pthread_mutex_destroy(&lane->lock);
 }
 
-uint64_t crn_ref_lane_copy(crn_ref_lane *lane, void *to, const void *from, uint64_t bytes) {
+uint64_t crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes) {
     crn_ref_copy copy = {to, from, bytes, now()};
     pthread_mutex_lock(&lane->lock);
     while (lane->asked - lane->done == CRN_REF_RING)
@@ -89,7 +89,7 @@ uint64_t crn_ref_lane_copy(crn_ref_lane *lane, void *to, const void *from, uint6
     return number;
 }
 
-void crn_ref_lane_wait(crn_ref_lane *lane, uint64_t number) {
+void crn_copy_lane_wait(crn_copy_lane *lane, uint64_t number) {
     pthread_mutex_lock(&lane->lock);
     while (lane->done < number)
         pthread_cond_wait(&lane->changed, &lane->lock);

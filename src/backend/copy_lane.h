@@ -1,4 +1,4 @@
-/* ref_lane.h: a copy lane: one thread that copies in order, as fast as a link would.
+/* copy_lane.h: a copy lane: one thread that copies in order, as fast as a link would.
  *
  *     copy --> ring of waiting copies --> thread: memcpy, then rest until the link would be done
  *                                            |
@@ -6,8 +6,8 @@
  *
  * Copies are numbered from 1 as they come; a copy is done when as many as its number are. The ring
  * is of fixed size and copy blocks while it is full, so nothing is allocated. */
-#ifndef REF_LANE_H
-#define REF_LANE_H
+#ifndef CRN_COPY_LANE_H
+#define CRN_COPY_LANE_H
 
 #include "base/crn_base.h"
 
@@ -22,7 +22,7 @@ typedef struct crn_ref_copy {
     int64_t asked_at; /* ns */
 } crn_ref_copy;
 
-typedef struct crn_ref_lane {
+typedef struct crn_copy_lane {
     pthread_t thread;
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed;
@@ -31,17 +31,17 @@ typedef struct crn_ref_lane {
     bool stop;
     uint64_t bytes_per_second; /* 0: as fast as it goes */
     int64_t free_at;           /* when the link has sent all before; of the thread alone, ns */
-} crn_ref_lane;
+} crn_copy_lane;
 
 /* Start the thread. The lane must not move until it is closed. */
-CAIRN_MUST cairn_status crn_ref_lane_open(crn_ref_lane *lane, uint64_t bytes_per_second,
-                                          cairn_error *err);
+CAIRN_MUST cairn_status crn_copy_lane_open(crn_copy_lane *lane, uint64_t bytes_per_second,
+                                           cairn_error *err);
 
 /* Finish what was asked for and end the thread. */
-void crn_ref_lane_close(crn_ref_lane *lane);
+void crn_copy_lane_close(crn_copy_lane *lane);
 
 /* The number of the copy. Any thread may call these. */
-uint64_t crn_ref_lane_copy(crn_ref_lane *lane, void *to, const void *from, uint64_t bytes);
-void crn_ref_lane_wait(crn_ref_lane *lane, uint64_t number);
+uint64_t crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes);
+void crn_copy_lane_wait(crn_copy_lane *lane, uint64_t number);
 
 #endif

@@ -1,9 +1,9 @@
-/* test_ref_networks.c: whole networks on the reference against PyTorch: three steps of SGD with
+/* test_networks.c: whole networks on a backend against PyTorch: three steps of SGD with
  * momentum, the losses, the gradients of all parameters and the running statistics.
  *
  * The expected values were computed in double precision (reference/make_network_reference.py) and
- * are in tests/data/network_reference.json together with the sizes. Arguments: the networks to run;
- * none: all. */
+ * are in tests/data/network_reference.json together with the sizes. Arguments: the backend and
+ * the networks to run; none: all on the reference. */
 #include "backend/fill.h"
 #include "backend/narrow.h"
 #include "backend/rig.h"
@@ -23,7 +23,7 @@
 #define NOISE 0.01
 
 typedef struct network {
-    const char *name;
+    const char *name, *backend;
     const json_t *expected;
     cairn_graph *graph;
     rig rig;
@@ -57,7 +57,7 @@ static void build(network *net) {
     cairn_error err;
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net->graph, &err), &err);
     cairn_graph_destroy(forward);
-    rig_open(&net->rig, net->graph, "ref", 2);
+    rig_open(&net->rig, net->graph, net->backend, 2);
     uint32_t tensors = cairn_graph_tensor_count(net->graph);
     net->velocity = calloc(tensors, sizeof *net->velocity);
     for (cairn_id t = 0; t < tensors; t++) {
@@ -209,8 +209,8 @@ static void run_phase(network *net, cairn_phase phase) {
             rig_run(&net->rig, o);
 }
 
-static void test_network(const char *name, const json_t *expected) {
-    network net = {.name = name, .expected = expected};
+static void test_network(const char *name, const char *backend, const json_t *expected) {
+    network net = {.name = name, .backend = backend, .expected = expected};
     build(&net);
     for (unsigned step = 0; step < STEPS; step++) {
         net.rig.step = step;
@@ -231,20 +231,24 @@ static void test_network(const char *name, const json_t *expected) {
 }
 
 static bool chosen(int argc, char **argv, const char *name) {
-    for (int i = 1; i < argc; i++)
+    for (int i = 2; i < argc; i++)
         if (strcmp(argv[i], name) == 0)
             return true;
-    return argc == 1;
+    return argc <= 2;
 }
 
 int main(int argc, char **argv) {
     json_error_t error;
+    const char *name, *backend = argc > 1 ? argv[1] : "ref";
+    if (crn_backend_find(backend) == NULL) {
+        printf("there is no backend %s in this build\n", backend);
+        return 77;
+    }
     json_t *root = json_load_file(CAIRN_TEST_DATA "/network_reference.json", 0, &error), *expected;
     CHECK(root != NULL);
-    const char *name;
     json_object_foreach(root, name, expected) {
         if (chosen(argc, argv, name))
-            test_network(name, expected);
+            test_network(name, backend, expected);
     }
     json_decref(root);
     return check_result();

@@ -1,0 +1,94 @@
+/* cpu_backend.c: the processor's fast backend: oneDNN's kernels and our own (cpu_kernels.def), the
+ * reference where there is neither. Memory and copies are the processor's; loops run on oneDNN's
+ * threads. */
+#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/recipe.h"
+#include "backend/processor.h"
+
+#include <pthread.h>
+
+extern const crn_backend crn_backend_cpu;
+
+/* ---- Kernels out of builders ---- */
+
+#define KERNEL(kind, function, fits, workspace)
+#define RECIPE(kind, builder)                                                                      \
+    static bool fits_##builder(const crn_site *site) {                                             \
+        return crn_recipe_fits(site, crn_build_##builder);                                         \
+    }                                                                                              \
+    static uint64_t workspace_##builder(const crn_site *site) {                                    \
+        return crn_recipe_workspace(site, crn_build_##builder);                                    \
+    }                                                                                              \
+    static cairn_status prepare_##builder(crn_call *call, const cairn_allocator *allocator,        \
+                                          cairn_error *err) {                                      \
+        return crn_recipe_prepare(call, allocator, crn_build_##builder, err);                      \
+    }
+#include "backend/cpu/cpu_kernels.def"
+#undef RECIPE
+#undef KERNEL
+
+/* ---- The list: after the kernels of each kind comes the reference ---- */
+
+#define MOST_OF_A_KIND 3
+
+static const crn_kernel fallback = {.name = "ref",
+                                    .fits = crn_cpu_fallback_fits,
+                                    .workspace = crn_cpu_fallback_workspace,
+                                    .run = crn_cpu_fallback};
+
+static const struct {
+    cairn_op_kind kind;
+    crn_kernel kernel;
+} kernels[] = {
+#define KERNEL(k, function, can, wanted)                                                           \
+    {CAIRN_OP_##k, {.name = "own", .fits = can, .workspace = wanted, .run = crn_cpu_##function}},
+#define RECIPE(k, builder)                                                                         \
+    {CAIRN_OP_##k,                                                                                 \
+     {.name = "onednn",                                                                            \
+      .fits = fits_##builder,                                                                      \
+      .workspace = workspace_##builder,                                                            \
+      .run = crn_recipe_run,                                                                       \
+      .prepare = prepare_##builder,                                                                \
+      .finish = crn_recipe_finish}},
+#include "backend/cpu/cpu_kernels.def"
+#undef RECIPE
+#undef KERNEL
+};
+
+static crn_kernel of_kind[CAIRN_OP_KINDS][MOST_OF_A_KIND];
+static uint32_t counts[CAIRN_OP_KINDS];
+
+static void sort_by_kind(void) {
+    for (size_t i = 0; i < CRN_LENGTH(kernels); i++)
+        of_kind[kernels[i].kind][counts[kernels[i].kind]++] = kernels[i].kernel;
+    for (int kind = 0; kind < CAIRN_OP_KINDS; kind++)
+        of_kind[kind][counts[kind]++] = fallback;
+}
+
+static const crn_kernel *kernels_of(cairn_op_kind kind, uint32_t *count) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sort_by_kind);
+    *count = counts[kind];
+    return of_kind[kind];
+}
+
+static cairn_status open_cpu(const crn_device_options *options, crn_device **out,
+                             cairn_error *err) {
+    crn_device_options ours = *options;
+    ours.team = crn_cpu_team;
+    return crn_processor_open(&ours, out, err);
+}
+
+const crn_backend crn_backend_cpu = {
+    .name = "cpu",
+    .summary = "oneDNN and vectorised C",
+    .open = open_cpu,
+    .close = crn_processor_close,
+    .threads = crn_processor_threads,
+    .reserve = crn_processor_reserve,
+    .release = crn_processor_release,
+    .copy = crn_processor_copy,
+    .wait = crn_processor_wait,
+    .store = crn_cpu_store,
+    .kernels = kernels_of,
+};

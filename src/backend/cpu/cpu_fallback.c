@@ -1,0 +1,112 @@
+/* cpu_fallback.c: the reference in place of a kernel that this backend has not.
+ *
+ *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result */
+#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/recipe.h"
+
+extern const crn_backend crn_backend_ref, crn_backend_cpu;
+
+#define MOST_OPERANDS 64u /* images in one op; only a concatenation has many */
+
+static const crn_kernel *reference_of(const cairn_op *op) {
+    uint32_t count;
+    return crn_backend_ref.kernels(op->kind, &count);
+}
+
+bool crn_cpu_fallback_fits(const crn_site *site) {
+    uint32_t count;
+    const crn_kernel *list = crn_backend_cpu.kernels(site->op->kind, &count);
+    for (uint32_t i = 0; i < count && list[i].run != crn_cpu_fallback; i++)
+        if (list[i].fits == NULL || list[i].fits(site))
+            return false;
+    return reference_of(site->op) != NULL && site->op->input_count <= MOST_OPERANDS &&
+           site->op->output_count <= MOST_OPERANDS;
+}
+
+/* Bytes that the plain copy of an operand takes; 0: it needs none. */
+static uint64_t copy_bytes(const cairn_graph *graph, const crn_storage *storage, cairn_id tensor) {
+    if (tensor == CAIRN_NONE || storage[tensor].block == 1)
+        return 0;
+    return crn_align(cairn_graph_tensor(graph, tensor)->bytes);
+}
+
+static uint64_t copies_bytes(const crn_site *site) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < site->op->input_count; i++)
+        sum += copy_bytes(site->graph, site->storage, site->op->inputs[i]);
+    for (uint32_t i = 0; i < site->op->output_count; i++)
+        sum += copy_bytes(site->graph, site->storage, site->op->outputs[i]);
+    return sum;
+}
+
+uint64_t crn_cpu_fallback_workspace(const crn_site *site) {
+    return copies_bytes(site) + crn_kernel_workspace(reference_of(site->op), site);
+}
+
+/* ---- Changing layouts: elements of one or four bytes ---- */
+
+typedef struct change {
+    crn_image image;
+    size_t size; /* of an element */
+    const char *from;
+    char *to;
+    bool to_plain;
+} change;
+
+static void change_block(void *context, uint32_t index) {
+    const change *at = context;
+    const crn_image *image = &at->image;
+    size_t n = index / image->blocks, channel = index % image->blocks * image->block;
+    for (size_t l = 0; l < image->block; l++)
+        for (size_t i = 0; i < image->plane; i++) {
+            size_t plain = ((n * image->channels + channel + l) * image->plane + i) * at->size;
+            size_t blocked = ((index * image->plane + i) * image->block + l) * at->size;
+            if (channel + l >= image->channels) {
+                if (!at->to_plain)
+                    memset(at->to + blocked, 0, at->size);
+            } else if (at->to_plain) {
+                memcpy(at->to + plain, at->from + blocked, at->size);
+            } else {
+                memcpy(at->to + blocked, at->from + plain, at->size);
+            }
+        }
+}
+
+static void change_layout(const crn_call *call, cairn_id tensor, const void *from, void *to,
+                          bool to_plain) {
+    change at = {.image = crn_image_of(call, tensor),
+                 .size = cairn_graph_tensor(call->graph, tensor)->dtype == CAIRN_U8 ? 1 : 4,
+                 .from = from,
+                 .to = to,
+                 .to_plain = to_plain};
+    crn_pool_for(call->threads, crn_image_blocks(&at.image), change_block, &at);
+}
+
+void crn_cpu_fallback(const crn_call *call) {
+    const cairn_op *op = call->op;
+    const void *inputs[MOST_OPERANDS];
+    void *outputs[MOST_OPERANDS];
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint64_t bytes = copy_bytes(call->graph, call->storage, op->inputs[i]);
+        void *copy = bytes > 0 ? (char *)call->workspace + used : NULL;
+        inputs[i] = bytes > 0 ? copy : call->inputs[i];
+        if (bytes > 0)
+            change_layout(call, op->inputs[i], call->inputs[i], copy, true);
+        used += bytes;
+    }
+    for (uint32_t i = 0; i < op->output_count; i++) {
+        uint64_t bytes = copy_bytes(call->graph, call->storage, op->outputs[i]);
+        outputs[i] = bytes > 0 ? (char *)call->workspace + used : call->outputs[i];
+        used += bytes;
+    }
+    crn_call plain = *call;
+    plain.inputs = inputs;
+    plain.outputs = outputs;
+    if (call->workspace != NULL) /* NULL: neither copies nor the reference want any */
+        plain.workspace = (char *)call->workspace + used;
+    reference_of(op)->run(&plain);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (outputs[i] != call->outputs[i])
+            change_layout(call, op->outputs[i], outputs[i], call->outputs[i], false);
+}

@@ -1,0 +1,95 @@
+/* cpu_internal.h: what the kernels of the processor's fast backend share.
+ *
+ *     convolutions, linear layers    recipes of oneDNN primitives (recipe.h)
+ *     products of recurrent cells    oneDNN's matrix product, with the reference's cells around it
+ *     all else with images           our own loops over blocks of channels
+ *     the rest                       the reference, behind a change of layout where one is needed
+ *
+ * Images are stored in blocks of as many channels as a vector register holds (cpu_storage.c): for
+ * each image and block a plane of H*W places of B channels. A loop over one place is one vector
+ * instruction; the loops are written plainly and compiled for several instruction sets
+ * (CRN_VECTORISED). As in the reference, an index of a parallel loop owns what it writes, and sums
+ * have an order that depends on shapes alone. */
+#ifndef CPU_INTERNAL_H
+#define CPU_INTERNAL_H
+
+#include "backend/backend.h"
+#include "backend/ref/ref_internal.h"
+
+/* Compiled once for each of these, chosen when the program is loaded. */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__ELF__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__clang__)
+#define CRN_VECTORISED
+#else
+#define CRN_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#else
+#define CRN_VECTORISED
+#endif
+
+#define CRN_CPU_MOST_BLOCK 16u
+
+/* ---- cpu_storage.c ---- */
+
+/* Channels of a block on this machine. */
+uint32_t crn_cpu_block(void);
+CAIRN_MUST cairn_status crn_cpu_store(const cairn_graph *graph, crn_storage *out);
+
+/* ---- cpu_team.c ---- */
+
+/* Loops on the threads that oneDNN uses. */
+crn_pool_team crn_cpu_team;
+
+/* oneDNN takes the number of threads from the thread that calls it. Returns what was set before. */
+int crn_cpu_set_threads(int threads);
+
+/* ---- Images in blocks ---- */
+
+/* An image tensor [N, C, H, W] as it is stored. */
+typedef struct crn_image {
+    size_t batch, channels, height, width;
+    size_t plane;  /* H*W */
+    size_t block;  /* B */
+    size_t blocks; /* of an image: C/B, rounded up */
+} crn_image;
+
+static inline crn_image crn_image_of(const crn_call *call, cairn_id tensor) {
+    const cairn_tensor *t = cairn_graph_tensor(call->graph, tensor);
+    size_t block = call->storage[tensor].block;
+    return (crn_image){.batch = t->shape[0],
+                       .channels = t->shape[1],
+                       .height = t->shape[2],
+                       .width = t->shape[3],
+                       .plane = (size_t)t->shape[2] * t->shape[3],
+                       .block = block,
+                       .blocks = (t->shape[1] + block - 1) / block};
+}
+
+/* Blocks of all images: the indices of most parallel loops; each is plane * block elements. */
+static inline uint32_t crn_image_blocks(const crn_image *image) {
+    return (uint32_t)(image->batch * image->blocks);
+}
+
+/* Whether all images among the operands are stored in blocks; whether all are stored alike. */
+bool crn_cpu_all_blocked(const crn_site *site);
+bool crn_cpu_all_alike(const crn_site *site);
+
+/* ---- cpu_fallback.c ---- */
+
+/* Whether no other kernel of this backend fits; and the reference behind a change of layout. */
+bool crn_cpu_fallback_fits(const crn_site *site);
+uint64_t crn_cpu_fallback_workspace(const crn_site *site);
+void crn_cpu_fallback(const crn_call *call);
+
+/* ---- The kernels, from the list ---- */
+
+#define RECIPE(kind, builder)
+#define KERNEL(kind, function, fits, workspace) void crn_cpu_##function(const crn_call *call);
+#include "backend/cpu/cpu_kernels.def"
+#undef KERNEL
+#undef RECIPE
+
+uint64_t crn_cpu_lstm_workspace(const crn_site *site);
+uint64_t crn_cpu_norm_workspace(const crn_site *site);
+
+#endif

@@ -1,0 +1,207 @@
+/* cpu_pointwise.c: ops that treat each element by itself, and ops that move channels. Pointwise ops
+ * do not care how a tensor is stored, so long as all operands are stored alike; channels that fill
+ * up a block stay zero. */
+#include "backend/cpu/cpu_internal.h"
+#include "backend/dropout_mask.h"
+
+/* ---- pointwise ---- */
+
+#define CHUNK 16384u
+
+typedef struct pointwise {
+    const float *a, *b;
+    float *to;
+    size_t count;
+} pointwise;
+
+static pointwise open_pointwise(const crn_call *call) {
+    return (pointwise){.a = call->inputs[0],
+                       .b = call->op->input_count > 1 ? call->inputs[1] : NULL,
+                       .to = call->outputs[0],
+                       .count = call->storage[call->op->outputs[0]].bytes / sizeof(float)};
+}
+
+static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *, uint32_t)) {
+    crn_pool_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
+}
+
+/* Elements of a chunk are computed a few at a time, since the result may lie on an operand. */
+#define STEP 64u
+
+#define FOR_STEPS(at, chunk, i, count)                                                             \
+    for (size_t i = (size_t)(chunk)*CHUNK,                                                         \
+                end_ = CRN_MIN((at)->count, ((size_t)(chunk) + 1) * CHUNK), count;                 \
+         i < end_ && (count = CRN_MIN(STEP, end_ - i)) > 0; i += STEP)
+
+/* Not "x > 0 ? x : 0": a NaN stays one. */
+CRN_VECTORISED static void relu_chunk(void *context, uint32_t chunk) {
+    const pointwise *at = context;
+    FOR_STEPS(at, chunk, i, count) {
+        float value[STEP];
+        for (size_t k = 0; k < count; k++)
+            value[k] = at->a[i + k] <= 0 ? 0 : at->a[i + k];
+        memcpy(at->to + i, value, count * sizeof *value);
+    }
+}
+
+/* x -> y */
+void crn_cpu_relu(const crn_call *call) {
+    pointwise at = open_pointwise(call);
+    for_chunks(call, &at, relu_chunk);
+}
+
+CRN_VECTORISED static void relu_bwd_chunk(void *context, uint32_t chunk) {
+    const pointwise *at = context;
+    FOR_STEPS(at, chunk, i, count) {
+        float value[STEP];
+        for (size_t k = 0; k < count; k++) {
+            float through = at->b[i + k];
+            value[k] = at->a[i + k] <= 0 ? 0 : through;
+        }
+        memcpy(at->to + i, value, count * sizeof *value);
+    }
+}
+
+/* y, gy -> gx */
+void crn_cpu_relu_bwd(const crn_call *call) {
+    pointwise at = open_pointwise(call);
+    for_chunks(call, &at, relu_bwd_chunk);
+}
+
+CRN_VECTORISED static void add_chunk(void *context, uint32_t chunk) {
+    const pointwise *at = context;
+    FOR_STEPS(at, chunk, i, count) {
+        float value[STEP];
+        for (size_t k = 0; k < count; k++)
+            value[k] = at->a[i + k] + at->b[i + k];
+        memcpy(at->to + i, value, count * sizeof *value);
+    }
+}
+
+/* a, b -> a + b; add and accumulate */
+void crn_cpu_add(const crn_call *call) {
+    pointwise at = open_pointwise(call);
+    for_chunks(call, &at, add_chunk);
+}
+
+/* ---- dropout ---- */
+
+typedef struct dropping {
+    crn_image image;
+    const float *from;
+    float *to;
+    crn_dropout_mask mask;
+} dropping;
+
+/* The mask goes by the element's place in plain layout. */
+static void drop_block(void *context, uint32_t index) {
+    const dropping *at = context;
+    const crn_image *image = &at->image;
+    size_t n = index / image->blocks, channel = index % image->blocks * image->block;
+    size_t begin = index * image->plane * image->block;
+    for (size_t i = 0; i < image->plane; i++)
+        for (size_t l = 0; l < image->block; l++) {
+            size_t element = ((n * image->channels) + channel + l) * image->plane + i;
+            float factor = crn_dropout_factor(&at->mask, element);
+            size_t k = begin + i * image->block + l;
+            at->to[k] = channel + l < image->channels ? at->from[k] * factor : 0;
+        }
+}
+
+/* x -> y = x * mask / (1 - p), and likewise gy -> gx; without training y = x */
+void crn_cpu_dropout(const crn_call *call) {
+    cairn_id tensor = call->op->inputs[0];
+    if (call->storage[tensor].block == 1) {
+        crn_ref_dropout(call);
+        return;
+    }
+    dropping at = {.image = crn_image_of(call, tensor),
+                   .from = call->inputs[0],
+                   .to = call->outputs[0],
+                   .mask = crn_dropout_mask_of(call)};
+    if (call->training)
+        crn_pool_for(call->threads, crn_image_blocks(&at.image), drop_block, &at);
+    else if (at.to != at.from)
+        memcpy(at.to, at.from, call->storage[tensor].bytes);
+}
+
+/* ---- moving channels ---- */
+
+/* Planes of channels from one image to another; neither need begin at a block's edge. */
+typedef struct moving {
+    const float *from;
+    float *to;
+    crn_image source, target;
+    size_t from_channel, to_channel, channels;
+} moving;
+
+/* Channels of one block of the target, as far as they come from this source. */
+static void move_lanes(const moving *at, const float *from, float *to, size_t channel, size_t end) {
+    size_t block = at->target.block, plane = at->target.plane;
+    for (; channel < end; channel++) {
+        size_t source = channel - at->to_channel + at->from_channel;
+        const float *x = from + source / block * plane * block + source % block;
+        float *y = to + channel / block * plane * block + channel % block;
+        for (size_t i = 0; i < plane; i++)
+            y[i * block] = x[i * block];
+    }
+}
+
+static void move_image(const moving *at, size_t n) {
+    size_t block = at->target.block, plane = at->target.plane;
+    const float *from = at->from + n * at->source.blocks * plane * block;
+    float *to = at->to + n * at->target.blocks * plane * block;
+    size_t first = at->to_channel, end = first + at->channels;
+    if (at->from_channel % block == 0 && first % block == 0) { /* whole blocks: one copy */
+        size_t whole = at->channels / block * block;
+        memcpy(to + first * plane, from + at->from_channel * plane, whole * plane * sizeof *to);
+        first += whole;
+    }
+    move_lanes(at, from, to, first, end);
+}
+
+/* The channels of the last block that there are not. */
+static void fill_up(const crn_image *image, float *to, size_t n) {
+    size_t block = image->block, plane = image->plane;
+    to += (n * image->blocks + image->blocks - 1) * plane * block;
+    for (size_t l = image->channels % block; l > 0 && l < block; l++)
+        for (size_t i = 0; i < plane; i++)
+            to[i * block + l] = 0;
+}
+
+static void concat_image(void *context, uint32_t n) {
+    const crn_call *call = context;
+    moving at = {.to = call->outputs[0], .target = crn_image_of(call, call->op->outputs[0])};
+    for (uint32_t i = 0; i < call->op->input_count; i++) {
+        at.from = call->inputs[i];
+        at.source = crn_image_of(call, call->op->inputs[i]);
+        at.channels = at.source.channels;
+        move_image(&at, n);
+        at.to_channel += at.channels;
+    }
+    fill_up(&at.target, at.to, n);
+}
+
+/* x0 [N, C0, H, W], x1 [N, C1, H, W], ... -> y [N, C0 + C1 + ..., H, W] */
+void crn_cpu_concat(const crn_call *call) {
+    crn_pool_for(call->threads, crn_ref_output(call, 0)->shape[0], concat_image,
+                 (void *)(uintptr_t)call);
+}
+
+static void cut_image(void *context, uint32_t n) {
+    const crn_call *call = context;
+    moving at = {.from = call->inputs[0],
+                 .to = call->outputs[0],
+                 .source = crn_image_of(call, call->op->inputs[0]),
+                 .target = crn_image_of(call, call->op->outputs[0]),
+                 .from_channel = (size_t)call->op->attributes.index};
+    at.channels = at.target.channels;
+    move_image(&at, n);
+    fill_up(&at.target, at.to, n);
+}
+
+/* gy [N, C, H, W] -> gx [N, Ci, H, W], the channels from `index` on */
+void crn_cpu_concat_bwd(const crn_call *call) {
+    crn_pool_for(call->threads, crn_ref_output(call, 0)->shape[0], cut_image,
+                 (void *)(uintptr_t)call);
+}

@@ -1,0 +1,256 @@
+/* cpu_pool.c: pooling of images in blocks of channels. An index is a block of an image; a window is
+ * walked place by place, all channels of the block at once. What is computed is the reference's
+ * (ref_pool.c), element for element. */
+#include "backend/cpu/cpu_internal.h"
+
+#include <math.h>
+
+typedef struct pooling {
+    crn_image large, small; /* before and after pooling */
+    const cairn_attributes *attributes;
+    bool adaptive, bytes; /* bytes: indices are u8, else i32 */
+    const float *from;
+    float *to;
+    void *places;
+    const void *given_places;
+} pooling;
+
+/* A window clipped to the image: rows top..bottom-1, columns left..right-1. */
+typedef struct box {
+    int64_t top, left, bottom, right;
+    int64_t first_row, first_column; /* before clipping */
+} box;
+
+static box window_at(const pooling *at, int64_t p, int64_t q) {
+    int64_t h = (int64_t)at->large.height, w = (int64_t)at->large.width;
+    int64_t small_h = (int64_t)at->small.height, small_w = (int64_t)at->small.width;
+    if (at->adaptive) /* from the floor of the beginning to the ceiling of the end */
+        return (box){.top = p * h / small_h,
+                     .left = q * w / small_w,
+                     .bottom = ((p + 1) * h + small_h - 1) / small_h,
+                     .right = ((q + 1) * w + small_w - 1) / small_w};
+    const cairn_attributes *a = at->attributes;
+    int64_t row = p * a->stride[0] - a->pad[0], column = q * a->stride[1] - a->pad[1];
+    return (box){.top = CRN_MAX(row, 0),
+                 .left = CRN_MAX(column, 0),
+                 .bottom = CRN_MIN(row + a->kernel[0], h),
+                 .right = CRN_MIN(column + a->kernel[1], w),
+                 .first_row = row,
+                 .first_column = column};
+}
+
+static pooling between(const crn_call *call, cairn_id large, cairn_id small) {
+    return (pooling){.large = crn_image_of(call, large),
+                     .small = crn_image_of(call, small),
+                     .attributes = &call->op->attributes};
+}
+
+/* Where the block of this index begins. */
+static size_t large_at(const pooling *at, uint32_t index) {
+    return index * at->large.plane * at->large.block;
+}
+
+static size_t small_at(const pooling *at, uint32_t index) {
+    return index * at->small.plane * at->small.block;
+}
+
+/* Runs `body` for every window of a block; i is the element at which its result begins. */
+#define FOR_WINDOWS(at, index, b, i)                                                               \
+    for (size_t p_ = 0, i = small_at(at, index); p_ < (at)->small.height; p_++)                    \
+        for (size_t q_ = 0; q_ < (at)->small.width; q_++, i += (at)->small.block)                  \
+            for (box b = window_at(at, (int64_t)p_, (int64_t)q_), *once_ = &b; once_ != NULL;      \
+                 once_ = NULL)
+
+/* ---- maximum ---- */
+
+/* The first maximum in row-major order wins; NaN is a maximum. */
+static inline void find_maximum(const pooling *at, const float *restrict image, box b, size_t block,
+                                float *restrict best, int32_t *restrict place) {
+    int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
+    int32_t first = (int32_t)((b.top - b.first_row) * wide + b.left - b.first_column);
+    for (size_t l = 0; l < block; l++) {
+        best[l] = -INFINITY;
+        place[l] = first;
+    }
+    for (int64_t i = b.top; i < b.bottom; i++)
+        for (int64_t j = b.left; j < b.right; j++) {
+            const float *value = image + (size_t)(i * width + j) * block;
+            int32_t here = (int32_t)((i - b.first_row) * wide + j - b.first_column);
+            for (size_t l = 0; l < block; l++) {
+                int larger = (value[l] > best[l]) | (value[l] != value[l]);
+                place[l] = larger ? here : place[l];
+                best[l] = larger ? value[l] : best[l];
+            }
+        }
+}
+
+static inline void max_windows(const pooling *at, uint32_t index, size_t block) {
+    const float *image = at->from + large_at(at, index);
+    FOR_WINDOWS(at, index, b, i) {
+        float best[CRN_CPU_MOST_BLOCK];
+        int32_t place[CRN_CPU_MOST_BLOCK];
+        find_maximum(at, image, b, block, best, place);
+        memcpy(at->to + i, best, block * sizeof *best);
+        if (at->places == NULL)
+            continue;
+        if (!at->bytes)
+            memcpy((int32_t *)at->places + i, place, block * sizeof *place);
+        else
+            for (size_t l = 0; l < block; l++)
+                ((uint8_t *)at->places)[i + l] = (uint8_t)place[l];
+    }
+}
+
+CRN_VECTORISED static void max_block(void *context, uint32_t index) {
+    const pooling *at = context;
+    if (at->large.block == 16)
+        max_windows(at, index, 16);
+    else
+        max_windows(at, index, 8);
+}
+
+/* x [N, C, H, W] -> y, indices [N, C, P, Q]; an index is row * KW + column within the window */
+void crn_cpu_max_pool(const crn_call *call) {
+    pooling at = between(call, call->op->inputs[0], call->op->outputs[0]);
+    at.from = call->inputs[0];
+    at.to = call->outputs[0];
+    at.places = call->outputs[1];
+    at.bytes = at.places != NULL && crn_ref_output(call, 1)->dtype == CAIRN_U8;
+    crn_pool_for(call->threads, crn_image_blocks(&at.large), max_block, &at);
+}
+
+static inline void read_places(const pooling *at, size_t i, size_t block, int32_t *place) {
+    if (!at->bytes)
+        memcpy(place, (const int32_t *)at->given_places + i, block * sizeof *place);
+    else
+        for (size_t l = 0; l < block; l++)
+            place[l] = ((const uint8_t *)at->given_places)[i + l];
+}
+
+/* To every place of the window: the gradients of those channels whose maximum it was. */
+static inline void scatter_windows(const pooling *at, uint32_t index, size_t block) {
+    float *restrict image = at->to + large_at(at, index);
+    int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
+    memset(image, 0, at->large.plane * block * sizeof *image);
+    FOR_WINDOWS(at, index, b, k) {
+        int32_t place[CRN_CPU_MOST_BLOCK];
+        read_places(at, k, block, place);
+        for (int64_t i = b.top; i < b.bottom; i++)
+            for (int64_t j = b.left; j < b.right; j++) {
+                int32_t here = (int32_t)((i - b.first_row) * wide + j - b.first_column);
+                float *to = image + (size_t)(i * width + j) * block;
+                for (size_t l = 0; l < block; l++)
+                    to[l] += place[l] == here ? at->from[k + l] : 0.0f;
+            }
+    }
+}
+
+CRN_VECTORISED static void scatter_block(void *context, uint32_t index) {
+    const pooling *at = context;
+    if (at->large.block == 16)
+        scatter_windows(at, index, 16);
+    else
+        scatter_windows(at, index, 8);
+}
+
+/* indices, gy [N, C, P, Q] -> gx [N, C, H, W] */
+void crn_cpu_max_pool_bwd(const crn_call *call) {
+    pooling at = between(call, call->op->outputs[0], call->op->inputs[1]);
+    at.given_places = call->inputs[0];
+    at.bytes = crn_ref_input(call, 0)->dtype == CAIRN_U8;
+    at.from = call->inputs[1];
+    at.to = call->outputs[0];
+    crn_pool_for(call->threads, crn_image_blocks(&at.large), scatter_block, &at);
+}
+
+/* ---- average ---- */
+
+static float share_of(const pooling *at, box b) {
+    int64_t count = (b.bottom - b.top) * (b.right - b.left);
+    if (!at->adaptive && at->attributes->count_padding)
+        count = (int64_t)at->attributes->kernel[0] * at->attributes->kernel[1];
+    return (float)count;
+}
+
+static inline void average_windows(const pooling *at, uint32_t index, size_t block) {
+    const float *image = at->from + large_at(at, index);
+    int64_t width = (int64_t)at->large.width;
+    FOR_WINDOWS(at, index, b, k) {
+        float sum[CRN_CPU_MOST_BLOCK] = {0}, share = share_of(at, b);
+        for (int64_t i = b.top; i < b.bottom; i++)
+            for (int64_t j = b.left; j < b.right; j++) {
+                const float *value = image + (size_t)(i * width + j) * block;
+                for (size_t l = 0; l < block; l++)
+                    sum[l] += value[l];
+            }
+        for (size_t l = 0; l < block; l++)
+            at->to[k + l] = sum[l] / share;
+    }
+}
+
+CRN_VECTORISED static void average_block(void *context, uint32_t index) {
+    const pooling *at = context;
+    if (at->large.block == 16)
+        average_windows(at, index, 16);
+    else
+        average_windows(at, index, 8);
+}
+
+static inline void spread_windows(const pooling *at, uint32_t index, size_t block) {
+    float *restrict image = at->to + large_at(at, index);
+    int64_t width = (int64_t)at->large.width;
+    memset(image, 0, at->large.plane * block * sizeof *image);
+    FOR_WINDOWS(at, index, b, k) {
+        float part[CRN_CPU_MOST_BLOCK], share = share_of(at, b);
+        for (size_t l = 0; l < block; l++)
+            part[l] = at->from[k + l] / share;
+        for (int64_t i = b.top; i < b.bottom; i++)
+            for (int64_t j = b.left; j < b.right; j++) {
+                float *to = image + (size_t)(i * width + j) * block;
+                for (size_t l = 0; l < block; l++)
+                    to[l] += part[l];
+            }
+    }
+}
+
+CRN_VECTORISED static void spread_block(void *context, uint32_t index) {
+    const pooling *at = context;
+    if (at->large.block == 16)
+        spread_windows(at, index, 16);
+    else
+        spread_windows(at, index, 8);
+}
+
+/* x [N, C, H, W] -> y [N, C, P, Q] */
+static void average(const crn_call *call, bool adaptive) {
+    pooling at = between(call, call->op->inputs[0], call->op->outputs[0]);
+    at.adaptive = adaptive;
+    at.from = call->inputs[0];
+    at.to = call->outputs[0];
+    crn_pool_for(call->threads, crn_image_blocks(&at.large), average_block, &at);
+}
+
+/* gy [N, C, P, Q] -> gx [N, C, H, W] */
+static void average_bwd(const crn_call *call, bool adaptive) {
+    pooling at = between(call, call->op->outputs[0], call->op->inputs[0]);
+    at.adaptive = adaptive;
+    at.from = call->inputs[0];
+    at.to = call->outputs[0];
+    crn_pool_for(call->threads, crn_image_blocks(&at.large), spread_block, &at);
+}
+
+void crn_cpu_avg_pool(const crn_call *call) {
+    average(call, false);
+}
+
+void crn_cpu_avg_pool_bwd(const crn_call *call) {
+    average_bwd(call, false);
+}
+
+void crn_cpu_adaptive_avg_pool(const crn_call *call) {
+    average(call, true);
+}
+
+void crn_cpu_adaptive_avg_pool_bwd(const crn_call *call) {
+    average_bwd(call, true);
+}

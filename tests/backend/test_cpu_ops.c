@@ -1,0 +1,347 @@
+/* test_cpu_ops.c: every op of the fast backend against the reference, within the tolerance of
+ * single precision, for tensors stored plainly, in blocks of channels, and mixed; over the cases of
+ * op_cases.json and over random shapes, strides, groups, dilations and paddings. Also: the channels
+ * that fill up a block are zeros, the bits are the same again and in place. */
+#include "backend/op_cases.h"
+#include "backend/rig.h"
+#include "base/rng.h"
+
+#define TOLERANCE 3e-5 /* of the largest element */
+
+static uint32_t kinds_compared[CAIRN_OP_KINDS], images_blocked, permissions_tried;
+
+/* ---- How tensors are stored ---- */
+
+enum { PLAIN, BLOCKED, NARROW, MIXED, MODES };
+
+static void store(rig *r, int mode, crn_rng *rng) {
+    uint32_t block = mode == NARROW ? 8 : 16;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
+        r->storage[t] = (crn_storage){tensor->bytes, 1};
+        if (tensor->rank != 4 || tensor->stationary || mode == PLAIN ||
+            (mode == MIXED && crn_rng_below(rng, 2) == 0))
+            continue;
+        uint64_t channels = (tensor->shape[1] + block - 1) / block * block;
+        r->storage[t] = (crn_storage){tensor->bytes / tensor->shape[1] * channels, block};
+        images_blocked++;
+    }
+}
+
+/* Calls visit(context, plain, stored) with the numbers of every element; plain is UINT64_MAX for
+ * those that fill up a block. */
+static void visit_elements(const cairn_tensor *t, crn_storage storage,
+                           void (*visit)(void *, uint64_t plain, uint64_t stored), void *context) {
+    uint64_t count = fill_count(t), block = storage.block;
+    if (block == 1) {
+        for (uint64_t i = 0; i < count; i++)
+            visit(context, i, i);
+        return;
+    }
+    uint64_t plane = (uint64_t)t->shape[2] * t->shape[3], channels = t->shape[1];
+    uint64_t blocks = (channels + block - 1) / block, stored = 0;
+    for (uint64_t n = 0; n < t->shape[0]; n++)
+        for (uint64_t b = 0; b < blocks; b++)
+            for (uint64_t i = 0; i < plane; i++)
+                for (uint64_t l = 0; l < block; l++, stored++) {
+                    uint64_t c = b * block + l;
+                    visit(context, c < channels ? (n * channels + c) * plane + i : UINT64_MAX,
+                          stored);
+                }
+}
+
+typedef struct transfer {
+    const char *from;
+    char *to;
+    size_t size;
+    bool filled_with_zeros;
+} transfer;
+
+static void to_stored(void *context, uint64_t plain, uint64_t stored) {
+    const transfer *at = context;
+    static const char zero[8];
+    memcpy(at->to + stored * at->size, plain == UINT64_MAX ? zero : at->from + plain * at->size,
+           at->size);
+}
+
+static void to_plain(void *context, uint64_t plain, uint64_t stored) {
+    transfer *at = context;
+    static const char zero[8];
+    if (plain != UINT64_MAX)
+        memcpy(at->to + plain * at->size, at->from + stored * at->size, at->size);
+    else if (memcmp(at->from + stored * at->size, zero, at->size) != 0)
+        at->filled_with_zeros = false;
+}
+
+static size_t element_size(const cairn_tensor *t) {
+    return t->bytes / fill_count(t);
+}
+
+/* ---- Comparing ---- */
+
+static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs) {
+    uint64_t count = fill_count(t);
+    if (t->dtype != CAIRN_F32)
+        return memcmp(ours, theirs, t->bytes) == 0;
+    const float *a = ours, *b = theirs;
+    double largest = 0, worst = 0;
+    for (uint64_t i = 0; i < count; i++)
+        largest = isfinite(b[i]) ? fmax(largest, fabs(b[i])) : largest;
+    for (uint64_t i = 0; i < count; i++) {
+        double off = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ? 0 : fabs((double)a[i] - b[i]);
+        worst = off <= worst ? worst : off; /* a NaN is the worst */
+    }
+    return worst <= TOLERANCE * fmax(largest, 1e-3);
+}
+
+typedef struct comparison {
+    const op_case *c;
+    rig ref, cpu;
+} comparison;
+
+/* What the reference has, stored as the fast backend stores it. */
+static void give(comparison *at, cairn_id t) {
+    const cairn_tensor *tensor = cairn_graph_tensor(at->c->graph, t);
+    transfer move = {
+        .from = at->ref.place[t], .to = at->cpu.place[t], .size = element_size(tensor)};
+    visit_elements(tensor, at->cpu.storage[t], to_stored, &move);
+}
+
+static void compare(comparison *at, cairn_id t, const char *op) {
+    const cairn_tensor *tensor = cairn_graph_tensor(at->c->graph, t);
+    void *plain = rig_block(tensor->bytes);
+    transfer move = {.from = at->cpu.place[t],
+                     .to = plain,
+                     .size = element_size(tensor),
+                     .filled_with_zeros = true};
+    visit_elements(tensor, at->cpu.storage[t], to_plain, &move);
+    bool right = close_enough(tensor, plain, at->ref.place[t]);
+    move.filled_with_zeros |= tensor->dtype != CAIRN_F32; /* nobody reads those of indices */
+    CHECK(right && move.filled_with_zeros);
+    if (!right || !move.filled_with_zeros)
+        fprintf(stderr, "  %s: %s of %s (block %u) %s\n", at->c->name, tensor->name, op,
+                at->cpu.storage[t].block, right ? "is not filled up with zeros" : "differs");
+    free(plain);
+}
+
+/* One op: the same operands for both, then all that it made or moved. */
+static void compare_op(comparison *at, cairn_id id) {
+    const cairn_op *op = cairn_graph_op(at->c->graph, id);
+    kinds_compared[op->kind]++;
+    for (uint32_t i = 0; i < op->input_count; i++)
+        give(at, op->inputs[i]);
+    for (uint32_t i = 0; i < op->param_count; i++)
+        give(at, op->params[i]);
+    rig_run(&at->ref, id);
+    rig_run(&at->cpu, id);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE)
+            compare(at, op->outputs[i], op->name);
+    for (uint32_t i = 0; i < op->param_count; i++)
+        compare(at, op->params[i], op->name);
+}
+
+/* ---- The same bits again, and in place ---- */
+
+static void try_permission(rig *r, cairn_id id, cairn_inplace permission) {
+    const cairn_op *op = cairn_graph_op(r->graph, id);
+    void *inputs[RIG_MOST], *outputs[RIG_MOST];
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        inputs[i] = rig_block(rig_bytes(r, op->inputs[i]));
+        memcpy(inputs[i], r->place[op->inputs[i]], rig_bytes(r, op->inputs[i]));
+    }
+    for (uint32_t i = 0; i < op->output_count; i++)
+        outputs[i] = i == permission.output         ? inputs[permission.input]
+                     : op->outputs[i] == CAIRN_NONE ? NULL
+                                                    : rig_block(rig_bytes(r, op->outputs[i]));
+    rig_run_at(r, id, (const void **)inputs, outputs);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE)
+            CHECK(memcmp(outputs[i], r->place[op->outputs[i]], rig_bytes(r, op->outputs[i])) == 0);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        free(inputs[i]);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (i != permission.output)
+            free(outputs[i]);
+}
+
+static void try_again(rig *r, cairn_id id) {
+    const cairn_op *op = cairn_graph_op(r->graph, id);
+    r->again = true;
+    try_permission(r, id, (cairn_inplace){.output = UINT32_MAX});
+    for (uint32_t i = 0; i < op->inplace_count; i++) {
+        cairn_id input = op->inputs[op->inplace[i].input];
+        cairn_id output = op->outputs[op->inplace[i].output];
+        if (output == CAIRN_NONE || r->storage[input].block != r->storage[output].block)
+            continue;
+        try_permission(r, id, op->inplace[i]);
+        permissions_tried++;
+    }
+    r->again = false;
+}
+
+/* ---- A case ---- */
+
+static bool is_alias_op(const cairn_op *op) {
+    return op->kind == CAIRN_OP_FLATTEN || op->kind == CAIRN_OP_FLATTEN_BWD;
+}
+
+static void test_case(const json_t *given, int mode, uint32_t threads, bool training,
+                      crn_rng *rng) {
+    op_case c = case_build(given, true);
+    comparison at = {.c = &c};
+    rig_open(&at.ref, c.graph, "ref", 1);
+    rig_open_with(&at.cpu, c.graph, "cpu", threads);
+    store(&at.cpu, mode, rng);
+    rig_place(&at.cpu);
+    at.ref.training = at.cpu.training = training;
+    case_fill(&c, at.ref.place);
+    for (cairn_id o = 0; o < cairn_graph_op_count(c.graph); o++) {
+        if (o == c.behind && c.gy != CAIRN_NONE) /* the gradient under test, not the loss's own */
+            fill_values(at.ref.place[c.gy], fill_count(cairn_graph_tensor(c.graph, c.gy)), "gy", 0,
+                        1);
+        if (is_alias_op(cairn_graph_op(c.graph, o))) {
+            rig_run(&at.ref, o);
+            continue;
+        }
+        compare_op(&at, o);
+        try_again(&at.cpu, o);
+    }
+    rig_close(&at.ref);
+    rig_close(&at.cpu);
+    cairn_graph_destroy(c.graph);
+}
+
+/* ---- Random cases ---- */
+
+static uint32_t draw(crn_rng *rng, uint32_t least, uint32_t most) {
+    return least + (uint32_t)crn_rng_below(rng, most - least + 1);
+}
+
+static uint32_t draw_channels(crn_rng *rng) {
+    static const uint32_t some[] = {1, 2, 3, 8, 15, 16, 17, 24, 31, 32, 33, 48};
+    return some[crn_rng_below(rng, (uint32_t)CRN_LENGTH(some))];
+}
+
+static json_t *random_conv(crn_rng *rng) {
+    uint32_t groups = crn_rng_below(rng, 3) == 0 ? draw_channels(rng) : 1;
+    uint32_t in = groups * draw(rng, 1, groups > 1 ? 3 : 1), out = groups * draw(rng, 1, 2);
+    if (groups == 1) {
+        in = draw_channels(rng);
+        out = draw_channels(rng);
+    }
+    uint32_t kh = draw(rng, 1, 5), kw = draw(rng, 1, 4), dh = draw(rng, 1, 2), dw = draw(rng, 1, 3);
+    uint32_t h = (kh - 1) * dh + draw(rng, 1, 9), w = (kw - 1) * dw + draw(rng, 1, 9);
+    json_t *params = json_pack("[[i,i,i,i]]", out, in / groups, kh, kw);
+    if (crn_rng_below(rng, 2) == 0)
+        json_array_append_new(params, json_pack("[i]", out));
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:o, s:{s:[i,i], s:[i,i], s:[i,i,i,i], s:[i,i], "
+                     "s:i}}",
+                     "name", "random_conv", "kind", "conv2d", "inputs", draw(rng, 1, 3), in, h, w,
+                     "params", params, "attributes", "kernel", kh, kw, "stride", draw(rng, 1, 3),
+                     draw(rng, 1, 3), "pad", draw(rng, 0, 2), draw(rng, 0, 2), draw(rng, 0, 2),
+                     draw(rng, 0, 2), "dilation", dh, dw, "groups", groups);
+}
+
+static json_t *random_transpose(crn_rng *rng) {
+    uint32_t in = draw_channels(rng), out = draw_channels(rng);
+    uint32_t kh = draw(rng, 1, 4), kw = draw(rng, 1, 4);
+    json_t *params = json_pack("[[i,i,i,i]]", in, out, kh, kw);
+    if (crn_rng_below(rng, 2) == 0)
+        json_array_append_new(params, json_pack("[i]", out));
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:o, s:{s:[i,i], s:[i,i]}}", "name",
+                     "random_transpose", "kind", "conv_transpose2d", "inputs", draw(rng, 1, 3), in,
+                     draw(rng, 1, 7), draw(rng, 1, 7), "params", params, "attributes", "kernel", kh,
+                     kw, "stride", draw(rng, 1, 3), draw(rng, 1, 3));
+}
+
+static json_t *random_norm(crn_rng *rng) {
+    uint32_t channels = draw_channels(rng);
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:[[i],[i],[i],[i]], s:{s:f, s:f}}", "name",
+                     "random_norm", "kind", "batch_norm", "inputs", draw(rng, 2, 4), channels,
+                     draw(rng, 2, 20), draw(rng, 2, 9), "params", channels, channels, channels,
+                     channels, "attributes", "epsilon", 1e-5, "momentum", 0.1);
+}
+
+static json_t *random_pool(crn_rng *rng, const char *kind) {
+    uint32_t kh = draw(rng, 1, 4), kw = draw(rng, 1, 4);
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:{s:[i,i], s:[i,i], s:[i,i,i,i], s:i}}", "name",
+                     "random_pool", "kind", kind, "inputs", draw(rng, 1, 3), draw_channels(rng),
+                     kh + draw(rng, 0, 9), kw + draw(rng, 0, 9), "attributes", "kernel", kh, kw,
+                     "stride", draw(rng, 1, 3), draw(rng, 1, 3), "pad", draw(rng, 0, kh / 2),
+                     draw(rng, 0, kw / 2), draw(rng, 0, kh / 2), draw(rng, 0, kw / 2),
+                     "count_padding", draw(rng, 0, 1));
+}
+
+static json_t *random_adaptive(crn_rng *rng) {
+    uint32_t h = draw(rng, 1, 12), w = draw(rng, 1, 12);
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:{s:[i,i]}}", "name", "random_adaptive", "kind",
+                     "adaptive_avg_pool", "inputs", draw(rng, 1, 3), draw_channels(rng), h, w,
+                     "attributes", "size", draw(rng, 1, h), draw(rng, 1, w));
+}
+
+static json_t *random_concat(crn_rng *rng) {
+    uint32_t n = draw(rng, 1, 3), h = draw(rng, 1, 5), w = draw(rng, 1, 5);
+    return json_pack("{s:s, s:s, s:[[i,i,i,i],[i,i,i,i],[i,i,i,i]]}", "name", "random_concat",
+                     "kind", "concat", "inputs", n, draw_channels(rng), h, w, n, draw_channels(rng),
+                     h, w, n, draw_channels(rng), h, w);
+}
+
+static json_t *random_pointwise(crn_rng *rng, const char *kind) {
+    json_t *shape = json_pack("[i,i,i,i]", draw(rng, 1, 3), draw_channels(rng), draw(rng, 1, 20),
+                              draw(rng, 1, 20));
+    json_t *inputs = json_array();
+    json_array_append(inputs, shape);
+    if (strcmp(kind, "add") == 0)
+        json_array_append(inputs, shape);
+    json_decref(shape);
+    return json_pack("{s:s, s:s, s:o, s:{s:f}}", "name", "random_pointwise", "kind", kind, "inputs",
+                     inputs, "attributes", "probability", 0.3);
+}
+
+static json_t *random_case(crn_rng *rng, uint32_t number) {
+    static const char *const pools[] = {"max_pool", "avg_pool"};
+    static const char *const pointwise[] = {"relu", "dropout", "add"};
+    switch (number % 12) {
+    case 0:
+        return random_norm(rng);
+    case 1:
+    case 2:
+        return random_pool(rng, pools[number % 12 - 1]);
+    case 3:
+        return random_adaptive(rng);
+    case 4:
+        return random_concat(rng);
+    case 5:
+        return random_transpose(rng);
+    case 6:
+        return random_pointwise(rng, pointwise[number / 12 % 3]);
+    default:
+        return random_conv(rng);
+    }
+}
+
+int main(void) {
+    crn_rng rng = {0};
+    if (crn_backend_find("cpu") == NULL) {
+        printf("there is no backend cpu in this build\n");
+        return 77;
+    }
+    json_t *cases = case_load(CAIRN_TEST_DATA "/op_cases.json");
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (uint32_t threads = 1; threads <= 3; threads += 2)
+                test_case(json_array_get(cases, i), mode, threads, true, &rng);
+    for (uint32_t i = 0; i < 480; i++) {
+        json_t *given = random_case(&rng, i);
+        for (int mode = 0; mode < MODES; mode++)
+            test_case(given, mode, 2, i % 5 != 4, &rng);
+        json_decref(given);
+    }
+    CHECK(images_blocked > 1000 && permissions_tried > 500);
+    for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
+        CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
+              kind == CAIRN_OP_FLATTEN_BWD);
+    json_decref(cases);
+    return check_result();
+}
