@@ -4,6 +4,7 @@
 #include "base/sha256.h"
 #include "train/train_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ __attribute__((format(printf, 3, 4)))
 #endif
 static void
 add(cairn_train *train, const char *name, const char *format, ...) {
+    assert(train->condition_count < CRN_MOST_CONDITIONS);
     crn_condition *condition = &train->conditions[train->condition_count++];
     va_list arguments;
     condition->name = name;
