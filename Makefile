@@ -4,13 +4,15 @@
 #   make           build/cairn and build/libcairn.*
 #   make demo      build, then plan a network and say what is shown
 #   make check     every test, under both compilers and the sanitizers
+#   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 #   make install   into PREFIX (/usr/local), below DESTDIR
 
 PREFIX = /usr/local
 DESTDIR =
+PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo check install update-golden clean
+.PHONY: all demo check bench install update-golden clean
 
 all:
 	@scripts/install-deps.sh demo
@@ -26,6 +28,9 @@ demo:
 check:
 	@scripts/install-deps.sh check
 	@JOBS=$(JOBS) scripts/check.sh
+
+bench: all
+	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

@@ -10,6 +10,8 @@
 /* One network and what `none` made of it. */
 typedef struct trial {
     const cli_args *args;
+    const char *backend;
+    uint32_t threads;
     cli_model model;
     cairn_exec *none;
     float none_loss;
@@ -36,7 +38,8 @@ static cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     return options;
 }
 
-static cairn_status open_network(const cairn_zoo_entry *entry, cli_model *out, cairn_error *err) {
+static cairn_status open_network(const trial *t, const cairn_zoo_entry *entry, cli_model *out,
+                                 cairn_error *err) {
     cairn_zoo_options options = small_options(entry);
     cairn_graph *forward = NULL;
     *out = (cli_model){0};
@@ -47,9 +50,7 @@ static cairn_status open_network(const cairn_zoo_entry *entry, cli_model *out, c
     if (status == CAIRN_OK)
         status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
     if (status == CAIRN_OK)
-        status = cairn_bind(out->graph, "ref", 0, &out->costs, err);
-    if (status == CAIRN_OK)
-        status = cairn_machine_find("cpu", &out->machine, err);
+        status = cli_model_bind(t->args, out, t->backend, t->threads, err);
     cairn_graph_destroy(forward);
     return status;
 }
@@ -84,10 +85,11 @@ static void print_row(const trial *t, const char *algorithm, const char *budget,
         return;
     }
     cli_bench_line("table2-run");
-    printf(", \"network\": \"%s\", \"batch\": %u, \"algorithm\": \"%s\", \"budget\": \"%s\", "
+    printf(", \"network\": \"%s\", \"backend\": \"%s\", \"batch\": %u, \"algorithm\": \"%s\", "
+           "\"budget\": \"%s\", "
            "\"budget_bytes\": %llu, \"predicted_peak_bytes\": %llu, \"measured_peak_bytes\": %llu, "
            "\"arena_bytes\": %llu, \"equal_to_none\": %s, \"step_ms\": %.3f}\n",
-           t->model.header.model, t->model.header.batch, algorithm, budget,
+           t->model.header.model, t->backend, t->model.header.batch, algorithm, budget,
            (unsigned long long)budget_bytes, (unsigned long long)f->predicted_peak_bytes,
            (unsigned long long)r->measured_peak_bytes, (unsigned long long)f->arena_bytes,
            equal ? "true" : "false", (double)r->time_ns / 1e6);
@@ -100,6 +102,8 @@ static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budge
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
     cairn_exec_result result;
+    options.backend = t->backend;
+    options.threads = t->threads;
     options.budget_bytes = budget_bytes;
     options.seed = 1;
     cairn_status status =
@@ -197,19 +201,22 @@ static void print_head(const trial *t) {
     printf("%s, batch %u, input %u", h->model, h->batch, h->input[0]);
     for (int i = 1; i < 3 && h->input[i] > 0; i++)
         printf("x%u", h->input[i]);
-    printf("\n  %-14s %7s %11s %11s %7s %6s %11s\n", "algorithm", "budget", "predicted", "measured",
-           "equal", "bits", "step");
+    printf(", backend %s\n  %-14s %7s %11s %11s %7s %6s %11s\n", t->backend, "algorithm", "budget",
+           "predicted", "measured", "equal", "bits", "step");
 }
 
 int cli_bench_table2_run(const cli_args *args) {
     const cairn_zoo_entry *entry;
     const char *only = cli_value(args, "only");
-    trial t = {.args = args};
+    uint64_t threads;
+    if (!cli_number(args, "threads", 0, 256, 0, &threads))
+        return CLI_USAGE;
+    trial t = {.args = args, .backend = cli_bench_backend(args), .threads = (uint32_t)threads};
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
         cairn_error err = {0};
         if (only != NULL && strcmp(only, entry->name) != 0)
             continue;
-        cairn_status status = open_network(entry, &t.model, &err);
+        cairn_status status = open_network(&t, entry, &t.model, &err);
         if (status == CAIRN_OK && !cli_flag(args, "json"))
             print_head(&t);
         if (status == CAIRN_OK)

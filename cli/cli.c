@@ -101,6 +101,10 @@ bool cli_flag(const cli_args *args, const char *option) {
     return cli_value(args, option) != NULL;
 }
 
+bool cli_runs(const cli_args *args) {
+    return args->command->runs;
+}
+
 bool cli_number(const cli_args *args, const char *option, uint64_t low, uint64_t high,
                 uint64_t fallback, uint64_t *out) {
     const char *text = cli_value(args, option);

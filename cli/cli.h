@@ -41,6 +41,8 @@ typedef struct cli_command {
     const char *list_title;
     bool (*list)(uint32_t index, cli_named *out);
     int (*run)(const cli_args *args);
+    bool runs;     /* it runs the model that it opens: on the best backend, without --backend */
+    bool computes; /* it runs networks, not only plans them */
 } cli_command;
 
 /* ---- What was given ---- */
@@ -48,6 +50,9 @@ typedef struct cli_command {
 const char *cli_positional(const cli_args *args, int index); /* NULL: not given */
 const char *cli_value(const cli_args *args, const char *option);
 bool cli_flag(const cli_args *args, const char *option);
+
+/* Whether the command runs the model that it opens. */
+bool cli_runs(const cli_args *args);
 
 /* A whole number from `low` to `high`; `fallback` when the option is absent. On a bad value these
  * print a sentence and return false; the command then exits with CLI_USAGE. */

@@ -42,6 +42,11 @@ const cli_paper_row *cli_paper_table2(uint32_t index) {
     return index < sizeof table2 / sizeof *table2 ? &table2[index] : NULL;
 }
 
+const char *cli_bench_backend(const cli_args *args) {
+    const char *backend = cli_value(args, "backend");
+    return backend == NULL ? cairn_backend_list(0, NULL) : backend;
+}
+
 static int run(const cli_args *args) {
     const char *name = cli_positional(args, 0);
     for (size_t i = 0; i < COUNT && name != NULL; i++)
@@ -56,13 +61,19 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"data", 0, "DIR", "the graphs that a bench reads (default tests/data/feng)"},
-    {"repeat", 0, "N", "repetitions of what is timed; the median is printed (default 5)"},
+    {"repeat", 0, "N",
+     "repetitions of what is timed; the median is printed (default 5; step 20; resident 1000)"},
     {"svg", 0, "FILE", "draw the figure, where the bench is one; offload: a folder of figures"},
     {"by", 0, "ops|pieces",
      "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
     {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
     {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
-    {"only", 0, "NAME", "table2 --run: this network alone"},
+    {"only", 0, "NAME", "table2 --run, step, resident: this network alone"},
+    {"backend", 0, "NAME", "table2 --run, step, resident: what runs it (default: the best)"},
+    {"threads", 't', "N", "threads of the backend (default: one per processor)"},
+    {"batch", 'b', "N", "step, resident: images a step (default 16; resident 2)"},
+    {"size", 0, "N", "step, resident: their side (default 224; resident 32)"},
+    {"serve", 0, NULL, "step: a step of --only NAME for every line that is read"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -76,4 +87,5 @@ const cli_command cli_command_bench = {
                "commit and the machine.",
     .options = options,
     .run = run,
+    .computes = true,
 };

@@ -113,7 +113,8 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && f->count < MOST_ANSWERS; i++) {
         bool none = strcmp(solver->name, "none") == 0;
         if (solver->goal != CAIRN_TRAIN ||
-            (only != NULL && !none && strcmp(only, solver->name) != 0))
+            (only != NULL && !none && strcmp(only, solver->name) != 0) ||
+            (only == NULL && solver->offloads && f->model->one_memory))
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name};

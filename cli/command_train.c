@@ -67,9 +67,11 @@ static int take_snapshot(cli_training *t) {
 static int one_step(cli_training *t) {
     cairn_train_result r;
     cairn_error err = {0};
+    cli_watch_begin(&t->watch);
     cairn_status status = cairn_train_step(t->train, &r, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    cli_watch_end(&t->watch, r.time_ns);
     bool last = r.step == t->steps;
     bool scored = t->data != NULL && (r.epoch_end || last);
     bool due = t->snapshot_every > 0 && r.step % t->snapshot_every == 0;
@@ -111,6 +113,7 @@ static int train(cli_training *t) {
     int code = CLI_DONE;
     t->start_ns = cli_clock();
     t->first_step = cairn_train_steps(t->train);
+    cli_watch_init(&t->watch, &t->model, t->plan, t->exec.micro_batches);
     if (!cli_flag(t->args, "json"))
         cli_train_print_head(t);
     while (code == CLI_DONE && !interrupted && cairn_train_steps(t->train) < t->steps)
@@ -210,6 +213,7 @@ static const cli_option options[] = {
     CLI_PLANNING_OPTIONS,
     {"plan", 'p', "FILE", "carry out this plan instead of making one"},
     CLI_MODEL_OPTIONS,
+    CLI_MEASURED_OPTION,
     {"backend", 0, "NAME", "what runs it (default: the best there is)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
     {"link-bandwidth", 0, "SIZE", "imitate a link to the host of so many bytes a second"},
@@ -237,4 +241,6 @@ const cli_command cli_command_train = {
     .list_title = "Algorithms",
     .list = cli_list_algorithms,
     .run = run,
+    .computes = true,
+    .runs = true,
 };

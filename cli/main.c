@@ -2,7 +2,9 @@
 #include "cli_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define X(name) extern const cli_command cli_command_##name;
 #include "commands.def"
@@ -36,6 +38,16 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
+/* The threads of OpenMP, on which the fast backend runs, wait busily for more to do unless the
+ * environment says otherwise when the program is loaded. Beside other programs that makes a step
+ * many times slower, and alone it hardly helps. So a command that computes starts itself once more
+ * with the word said; if it cannot, it goes on as it is. */
+static void calm_threads(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
+        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
+        execv("/proc/self/exe", argv);
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_overview();
@@ -61,6 +73,8 @@ static int run(int argc, char **argv) {
         cli_print_help(command);
         return CLI_DONE;
     }
+    if (command->computes)
+        calm_threads(argv);
     return command->run(&args);
 }
 

@@ -1,6 +1,8 @@
 /* model.c: from MODEL and its options to a graph with costs. */
 #include "model.h"
 
+#include "allocation_hook.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +106,7 @@ static cairn_status build_zoo(const char *name, double smoothing, cairn_plan_hea
     options.steps = h->steps;
     options.label_smoothing = smoothing;
     memcpy(options.input, h->input, sizeof options.input);
-    return cairn_zoo_build(NULL, name, &options, out, err);
+    return cairn_zoo_build(cli_own_allocator(), name, &options, out, err);
 }
 
 static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_graph **out,
@@ -119,7 +121,7 @@ static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_grap
     }
     if (status != CAIRN_OK)
         return status;
-    status = cairn_graph_from_json(NULL, text.data, text.length, name, out, err);
+    status = cairn_graph_from_json(cli_own_allocator(), text.data, text.length, name, out, err);
     cairn_text_release(&text);
     h->batch = h->classes = h->steps = 0;
     memset(h->input, 0, sizeof h->input);
@@ -158,30 +160,116 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
     return status;
 }
 
-static cairn_status merge_costs(const char *path, cli_model *model, uint32_t *matched,
-                                cairn_error *err) {
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, path, &text, err);
+/* ---- Costs of a backend, and measured ones ---- */
+
+/* What the machine is, as far as the table says. */
+static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
+    if (origin->backend[0] != '\0')
+        snprintf(machine->name, sizeof machine->name, "%s with %u thread%s", origin->backend,
+                 origin->threads, origin->threads == 1 ? "" : "s");
+    if (origin->link_bytes_per_second > 0) {
+        machine->link_bytes_per_second = origin->link_bytes_per_second;
+        machine->link_latency_ns = origin->link_latency_ns;
+    }
+}
+
+/* A table of another backend, or of another number of threads, says nothing of this one. */
+static cairn_status check_origin(const cairn_costs_origin *origin, const char *path,
+                                 const cli_model *model, cairn_error *err) {
+    uint32_t threads = cairn_count_threads(model->threads);
+    if (origin->backend[0] == '\0' || model->backend == NULL ||
+        (strcmp(origin->backend, model->backend) == 0 && origin->threads == threads))
+        return CAIRN_OK;
+    err->status = CAIRN_EINVAL;
+    snprintf(err->message, sizeof err->message,
+             "%.200s was measured on backend \"%s\" with %u threads, not on \"%.64s\" with %u",
+             path, origin->backend, origin->threads, model->backend, threads);
+    return CAIRN_EINVAL;
+}
+
+/* Costs that are bound take times from the table, others all that it says. */
+static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
+                                uint32_t *matched, cairn_error *err) {
+    cairn_costs_origin origin;
+    cairn_status status =
+        cairn_costs_origin_from_json(text->data, text->length, path, &origin, err);
+    if (status == CAIRN_OK)
+        status = check_origin(&origin, path, model, err);
+    if (status == CAIRN_OK)
+        status = (model->backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
+            model->costs, model->graph, text->data, text->length, path, matched, err);
     if (status != CAIRN_OK)
         return status;
-    status = cairn_costs_merge_json(model->costs, model->graph, text.data, text.length, path,
-                                    matched, err);
+    model->measured = *matched == cairn_graph_op_count(model->graph);
+    model->update_ns = cairn_costs_update_ns(&origin, model->graph);
+    describe_machine(&origin, &model->machine);
+    return CAIRN_OK;
+}
+
+static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
+                               uint32_t threads, cairn_error *err) {
+    cairn_costs *costs;
+    cairn_status status = cairn_bind(model->graph, backend, threads, &costs, err);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_costs_destroy(model->costs);
+    model->costs = costs;
+    model->backend = backend;
+    model->threads = threads;
+    model->one_memory = cli_value(args, "machine") == NULL;
+    return cli_value(args, "machine") != NULL ? CAIRN_OK
+                                              : cairn_machine_find("cpu", &model->machine, err);
+}
+
+/* As the options say. `*matched` counts the ops that --costs has figures for; all without it. */
+static cairn_status set_costs(const cli_args *args, cli_model *model, const char *backend,
+                              uint32_t threads, uint32_t *matched, cairn_error *err) {
+    const char *path = cli_value(args, "costs");
+    cairn_status status = CAIRN_OK;
+    cairn_text text;
+    *matched = cairn_graph_op_count(model->graph);
+    if (backend != NULL)
+        status = bind_costs(args, model, backend, threads, err);
+    if (status != CAIRN_OK || path == NULL)
+        return status;
+    status = cairn_text_load(NULL, path, &text, err);
+    if (status != CAIRN_OK)
+        return status;
+    status = merge_table(model, &text, path, matched, err);
     cairn_text_release(&text);
     return status;
 }
 
-/* A table that has nothing for the model is a mistake. */
-static cairn_status merge_some_costs(const char *path, cli_model *model, cairn_error *err) {
-    uint32_t matched = 0;
-    cairn_status status = merge_costs(path, model, &matched, err);
-    if (status != CAIRN_OK || matched > 0)
+cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
+                            uint32_t threads, cairn_error *err) {
+    const char *path = cli_value(args, "costs");
+    uint32_t matched, ops = cairn_graph_op_count(model->graph);
+    cairn_status status = set_costs(args, model, backend, threads, &matched, err);
+    if (status != CAIRN_OK || matched == ops)
         return status;
-    err->status = CAIRN_EINVAL;
+    if (matched > 0) {
+        fprintf(stderr, "cairn: %s has costs for %u of %u ops; those of the others are analytic\n",
+                path, matched, ops);
+        return CAIRN_OK;
+    }
+    err->status = CAIRN_EINVAL; /* a table that has nothing for the model is a mistake */
     snprintf(err->message, sizeof err->message,
              "%.200s has costs for none of the model's ops; was it measured for another batch or "
              "input?",
              path);
     return CAIRN_EINVAL;
+}
+
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches) {
+    cairn_sim *sim = NULL;
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    int64_t time = 0;
+    options.machine = &model->machine;
+    if (model->measured &&
+        cairn_simulate(model->graph, model->costs, plan, &options, &sim, NULL) == CAIRN_OK)
+        time = cairn_sim_result(sim)->time_ns * micro_batches + model->update_ns;
+    cairn_sim_destroy(sim);
+    return time;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -223,7 +311,6 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
 
 cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
                                   cli_model *out, cairn_error *err) {
-    const char *costs = cli_value(args, "costs");
     uint32_t matched;
     *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
     out->header.batch = batch;
@@ -235,8 +322,8 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
         return CAIRN_EUNKNOWN;
     }
     cairn_status status = load_model(like->header.model, cli_value(args, "machine"), out, err);
-    if (status == CAIRN_OK && costs != NULL)
-        status = merge_costs(costs, out, &matched, err);
+    if (status == CAIRN_OK)
+        status = set_costs(args, out, like->backend, like->threads, &matched, err);
     return status;
 }
 
@@ -250,7 +337,9 @@ cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps
 
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
-    if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing))
+    uint64_t threads;
+    if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing) ||
+        !cli_number(args, "threads", 0, 256, 0, &threads))
         return CLI_USAGE;
     if (out->smoothing > 0 && !in_zoo(name)) {
         fprintf(stderr,
@@ -260,8 +349,11 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
         return CLI_WRONG_INPUT;
     }
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
-    if (status == CAIRN_OK && cli_value(args, "costs") != NULL)
-        status = merge_some_costs(cli_value(args, "costs"), out, &err);
+    const char *backend = cli_value(args, "backend");
+    if (backend == NULL && cli_runs(args))
+        backend = cairn_backend_list(0, NULL);
+    if (status == CAIRN_OK)
+        status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)
         return CLI_DONE;
     cli_model_close(out);

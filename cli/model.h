@@ -13,9 +13,14 @@
     }
 
 #define CLI_COST_OPTIONS                                                                           \
-    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"}, {  \
-        "costs", 0, "FILE", "measured costs, put over the analytic ones"                           \
+    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"},    \
+        CLI_MEASURED_OPTION,                                                                       \
+        {"backend", 0, "NAME", "as this backend stores and runs it, on the machine cpu"}, {        \
+        "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
+
+#define CLI_MEASURED_OPTION                                                                        \
+    { "costs", 0, "FILE", "measured costs, of 'cairn profile', put over the analytic ones" }
 
 typedef struct cli_model {
     cairn_graph *graph; /* of the whole training step */
@@ -23,7 +28,12 @@ typedef struct cli_model {
     cairn_machine machine;
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
-    double smoothing;          /* of labels: --label-smoothing */
+    const char *backend;       /* that the costs are bound for; NULL: none */
+    uint32_t threads;          /* of the backend; 0: one per processor */
+    bool one_memory;   /* the backend's host is its device: parking a tensor frees nothing */
+    bool measured;     /* the times of all ops are of a table: --costs */
+    int64_t update_ns; /* what the table says that updating the parameters takes */
+    double smoothing;  /* of labels: --label-smoothing */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
@@ -54,6 +64,15 @@ CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint
 /* The same for a recurrent network of so many steps. */
 CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps,
                                            cli_model *out, cairn_error *err);
+
+/* The model's costs become those of a backend (NULL: stay as they are) on `threads` threads, and
+ * its machine the "cpu"; with the times of --costs where that is given. */
+CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
+                                       uint32_t threads, cairn_error *err);
+
+/* What a step should take with this plan, run over so many micro-batches and updated once; 0: not
+ * all is measured. */
+int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches);
 
 void cli_model_close(cli_model *model);
 

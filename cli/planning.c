@@ -127,7 +127,7 @@ cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t see
     *choice = (cli_choice){0};
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
         cairn_plan *plan = NULL;
-        if (solver->goal != CAIRN_TRAIN)
+        if (solver->goal != CAIRN_TRAIN || (solver->offloads && model->one_memory))
             continue;
         cairn_status status = try_solver(model, solver->name, arena, seed, &plan, &time, err);
         if (status == CAIRN_INFEASIBLE &&

@@ -100,6 +100,7 @@ static void print_json(const cli_training *t, const cairn_train_result *r) {
                (double)r->data_ns / 1e6);
     if (r->predictions > 0)
         printf(", \"accuracy\": %.6f", share(r->correct, r->predictions) / 100);
+    cli_watch_print_json(&t->watch);
     printf(", \"learning_rate\": %.9g}\n", r->rate);
 }
 
@@ -185,6 +186,7 @@ void cli_train_print_summary(cli_training *t) {
     }
     if (t->data != NULL)
         print_results(t);
+    cli_watch_print_text(&t->watch);
     printf("  parameters sha256 %s\n", hash);
 }
 

@@ -1,4 +1,5 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
+#include "allocation_hook.h"
 #include "training.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ static int open_data(cli_training *t) {
     int code = cli_read_size(t->args, options.input, &classes);
     if (code != CLI_DONE)
         return code;
+    options.allocator = cli_own_allocator();
     options.seed = t->exec.seed;
     options.classes = classes;
     options.count = (uint32_t)samples;
@@ -27,20 +29,6 @@ static int open_data(cli_training *t) {
 }
 
 /* ---- The model ---- */
-
-/* The costs of the model become those of the backend, on this machine. */
-static cairn_status bind_model(cli_training *t, cairn_error *err) {
-    cairn_costs *costs;
-    cairn_status status = cairn_bind(t->model.graph, t->exec.backend, t->exec.threads, &costs, err);
-    if (status != CAIRN_OK)
-        return status;
-    cairn_costs_destroy(t->model.costs);
-    t->model.costs = costs;
-    status = cairn_machine_find("cpu", &t->model.machine, err);
-    if (t->exec.link_bytes_per_second > 0)
-        t->model.machine.link_bytes_per_second = t->exec.link_bytes_per_second;
-    return status;
-}
 
 /* Whether a network of the zoo reads images, which all but the recurrent ones do. */
 static bool reads_images(const char *name) {
@@ -65,14 +53,14 @@ static int open_named(cli_training *t, const char *name) {
 
 static int open_model(cli_training *t, const cairn_plan_header *planned) {
     const char *name = cli_positional(t->args, 0);
-    cairn_error err = {0};
     if (name == NULL && planned == NULL)
         return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
     int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
-    if (code != CLI_DONE)
-        return code;
-    cairn_status status = bind_model(t, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    if (t->exec.link_bytes_per_second > 0) {
+        t->model.machine.link_bytes_per_second = t->exec.link_bytes_per_second;
+        t->model.one_memory = false; /* as if there were another at its end */
+    }
+    return code;
 }
 
 /* ---- The plan ---- */

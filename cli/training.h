@@ -7,6 +7,7 @@
 #define CLI_TRAINING_H
 
 #include "planning.h"
+#include "step_watch.h"
 
 #include <stdio.h>
 
@@ -37,6 +38,7 @@ typedef struct cli_training {
     uint64_t samples;    /* of this run */
     int64_t shown_ns;    /* when the progress was shown last */
     uint64_t measured_peak;
+    cli_step_watch watch;
 } cli_training;
 
 /* ---- train_options.c ---- */

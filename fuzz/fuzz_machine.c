@@ -1,5 +1,5 @@
 /* fuzz_machine.c: the readers of machines and of cost tables. What a machine says can be computed
- * with, and a table that is accepted gives costs that can be. */
+ * with, and a table that is accepted gives costs that can be, in either way of merging it. */
 #include "fuzz.h"
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
@@ -18,8 +18,18 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
     cairn_plan *plan;
     cairn_error err = {0};
     uint32_t matched;
+    cairn_costs_origin origin;
     FUZZ_CHECK(cairn_costs_create(graph, &costs, &err) == CAIRN_OK);
+    bool times =
+        cairn_costs_merge_times_json(costs, graph, text, size, "t", &matched, &err) == CAIRN_OK;
+    if (!times)
+        fuzz_check_error(err.status, &err);
     cairn_status status = cairn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
+    FUZZ_CHECK(times == (status == CAIRN_OK));
+    if (cairn_costs_origin_from_json(text, size, "t", &origin, NULL) == CAIRN_OK)
+        FUZZ_CHECK(cairn_costs_update_ns(&origin, graph) >= 0);
+    else
+        FUZZ_CHECK(status != CAIRN_OK);
     if (status == CAIRN_OK)
         FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &plan, &err) == CAIRN_OK);
     else

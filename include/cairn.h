@@ -26,6 +26,7 @@
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
 #include "cairn/plan.h"
+#include "cairn/profile.h"
 #include "cairn/report.h"
 #include "cairn/sim.h"
 #include "cairn/solve.h"

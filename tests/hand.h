@@ -121,7 +121,8 @@ static inline cairn_costs *hand_costs(const cairn_graph *graph) {
 static inline void hand_cost(const cairn_graph *graph, cairn_costs *costs, const char *op,
                              int64_t time_ns, uint64_t workspace_units) {
     cairn_error err = {0};
-    cairn_implementation given = {"given", time_ns, workspace_units * UNIT};
+    cairn_implementation given = {
+        .name = "given", .time_ns = time_ns, .workspace_bytes = workspace_units * UNIT};
     CHECK_OK(cairn_costs_set_op(costs, cairn_graph_find_op(graph, op), &given, 1), &err);
 }
 

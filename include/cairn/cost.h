@@ -49,6 +49,8 @@ typedef struct cairn_implementation {
     const char *name;
     int64_t time_ns;
     uint64_t workspace_bytes;
+    int64_t low_ns, high_ns; /* where time_ns is the median of measurements: their quartiles; else 0
+                              */
 } cairn_implementation;
 
 /* Times from each op's arithmetic and the bytes it moves: launch + max(flops / rate, bytes /
@@ -86,17 +88,45 @@ CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *fl
 CAIRN_API CAIRN_MUST cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op,
                                                      cairn_text *out);
 
-/* Put the table's figures over the costs of the ops it knows; `matched` (may be NULL) counts them.
- */
+/* Put the table's figures over the costs of the ops it knows: its implementations take the place of
+ * theirs. `matched` (may be NULL) counts the ops. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_json(cairn_costs *costs,
                                                          const cairn_graph *graph, const char *text,
                                                          size_t length, const char *file,
                                                          uint32_t *matched, cairn_error *err);
 
-/* The table of all ops of a graph, each signature once. `source` says where the figures are from.
- */
+/* The same for costs that a backend has bound (exec.h): implementations and workspaces stay the
+ * backend's, and only take the times that the table has under their names. `matched` counts the ops
+ * all of whose implementations got one. */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_times_json(cairn_costs *costs,
+                                                               const cairn_graph *graph,
+                                                               const char *text, size_t length,
+                                                               const char *file, uint32_t *matched,
+                                                               cairn_error *err);
+
+/* Where a table is from, and what was measured beside the ops. Empty and zero: the table does not
+ * say. */
+typedef struct cairn_costs_origin {
+    char source[160];
+    char backend[32];
+    uint32_t threads;
+    uint64_t link_bytes_per_second; /* copying to the host and back */
+    int64_t link_latency_ns;
+    uint64_t update_bytes_per_second; /* parameters that the optimiser updates */
+} cairn_costs_origin;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_origin_from_json(const char *text, size_t length,
+                                                               const char *file,
+                                                               cairn_costs_origin *out,
+                                                               cairn_error *err);
+
+/* How long updating all parameters of the graph takes; 0 where the origin does not say. */
+CAIRN_API int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
+
+/* The table of all ops of a graph, each signature once. `origin` may be NULL. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_to_json(const cairn_costs *costs,
-                                                      const cairn_graph *graph, const char *source,
+                                                      const cairn_graph *graph,
+                                                      const cairn_costs_origin *origin,
                                                       cairn_text *out);
 
 #ifdef __cplusplus

@@ -23,6 +23,9 @@ extern "C" {
  * end. */
 CAIRN_API const char *cairn_backend_list(uint32_t index, const char **summary);
 
+/* How many threads `threads` asks for: 0 is one per processor. */
+CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
+
 /* Costs as the backend stores and runs things on that many threads (0: as many as there are
  * processors): per op the implementations that fit it, best first, with their workspaces; bytes as
  * stored. Times are analytic, of the machine "cpu". CAIRN_EUNKNOWN: there is no such backend;

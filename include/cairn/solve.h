@@ -33,6 +33,7 @@ typedef struct cairn_solver {
     const char *summary;
     cairn_goal goal;
     bool budgeted; /* it looks at the budget: more memory may give a faster plan */
+    bool offloads; /* it parks tensors in the memory of a host */
 } cairn_solver;
 
 /* Solver `index` of solvers.def, or NULL past the end. */

@@ -8,6 +8,10 @@
 #define VERSION 1
 #define MOST_IMPLEMENTATIONS 16
 #define LONGEST_TIME 1000000000000000000
+#define FASTEST_RATE 1000000000000000000
+#define MACHINE_LINK "link_bytes_per_second"
+#define MACHINE_LATENCY "link_latency_ns"
+#define MACHINE_UPDATE "update_bytes_per_second"
 
 /* ---- Signatures: "conv2d kernel=3,3 stride=1,1 ... [32,64,56,56] [64,64,3,3] -> [32,64,56,56]"
  * ---- */
@@ -107,22 +111,52 @@ static cairn_status write_entry(void *context, cairn_id op, const char *signatur
     for (uint32_t i = 0; i < count; i++) {
         crn_text_printf(w->out, "%s{\"name\": ", i > 0 ? ", " : "");
         crn_text_json_string(w->out, list[i].name);
-        crn_text_printf(w->out, ", \"time_ns\": %lld, \"workspace_bytes\": %llu}",
+        crn_text_printf(w->out, ", \"time_ns\": %lld, \"workspace_bytes\": %llu",
                         (long long)list[i].time_ns, (unsigned long long)list[i].workspace_bytes);
+        if (list[i].high_ns > 0)
+            crn_text_printf(w->out, ", \"low_ns\": %lld, \"high_ns\": %lld",
+                            (long long)list[i].low_ns, (long long)list[i].high_ns);
+        crn_text_put(w->out, "}", 1);
     }
     crn_text_printf(w->out, "]}");
     w->any = true;
     return CAIRN_OK;
 }
 
+static void write_origin(cairn_text *out, const cairn_costs_origin *origin) {
+    crn_text_printf(out, ", \"source\": ");
+    crn_text_json_string(out, origin->source);
+    if (origin->backend[0] != '\0') {
+        crn_text_printf(out, ", \"backend\": ");
+        crn_text_json_string(out, origin->backend);
+        crn_text_printf(out, ", \"threads\": %u", origin->threads);
+    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } measured[] = {{MACHINE_LINK, origin->link_bytes_per_second},
+                    {MACHINE_LATENCY, (uint64_t)origin->link_latency_ns},
+                    {MACHINE_UPDATE, origin->update_bytes_per_second}};
+    bool any = false;
+    for (size_t i = 0; i < CRN_LENGTH(measured); i++)
+        if (measured[i].value > 0) {
+            crn_text_printf(out, "%s\"%s\": %llu", any ? ", " : ",\n\"machine\": {",
+                            measured[i].name, (unsigned long long)measured[i].value);
+            any = true;
+        }
+    if (any)
+        crn_text_put(out, "}", 1);
+}
+
 cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *graph,
-                                 const char *source, cairn_text *out) {
+                                 const cairn_costs_origin *origin, cairn_text *out) {
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_text_init(out, &allocator);
     table_writer w = {.out = out, .costs = costs};
     crn_arena_init(&w.scratch, &allocator);
-    crn_text_printf(out, "{\"format\": \"" FORMAT "\", \"version\": %d, \"source\": ", VERSION);
-    crn_text_json_string(out, source);
+    crn_text_printf(out, "{\"format\": \"" FORMAT "\", \"version\": %d", VERSION);
+    if (origin != NULL)
+        write_origin(out, origin);
     crn_text_printf(out, ",\n\"ops\": [");
     cairn_status status = crn_names_init(&w.seen, &w.scratch, cairn_graph_op_count(graph));
     if (status == CAIRN_OK)
@@ -147,23 +181,29 @@ typedef struct table_reader {
     crn_arena scratch;
     crn_names signatures;
     table_entry *entries;
+    bool times_only;
     uint32_t matched;
     cairn_error *err;
 } table_reader;
 
 static cairn_status read_implementation(const crn_json *at, cairn_implementation *out,
                                         cairn_error *err) {
-    static const char *const keys[] = {"name", "time_ns", "workspace_bytes", NULL};
+    static const char *const keys[] = {"name",   "time_ns", "workspace_bytes",
+                                       "low_ns", "high_ns", NULL};
     CRN_TRY(crn_json_object(at, err));
     CRN_TRY(crn_json_only(at, keys, err));
     crn_json name = crn_json_member(at, "name"), time = crn_json_member(at, "time_ns");
     crn_json workspace = crn_json_member(at, "workspace_bytes");
+    crn_json low = crn_json_member(at, "low_ns"), high = crn_json_member(at, "high_ns");
     int64_t bytes = 0;
     CRN_TRY(crn_json_string(&name, &out->name, err));
     CRN_TRY(crn_json_integer(&time, 0, LONGEST_TIME, &out->time_ns, err));
     CRN_TRY(crn_json_integer(&workspace, 0, INT64_MAX / 8, &bytes, err));
     out->workspace_bytes = (uint64_t)bytes;
-    return CAIRN_OK;
+    if (low.value == NULL && high.value == NULL)
+        return CAIRN_OK;
+    CRN_TRY(crn_json_integer(&low, 0, out->time_ns, &out->low_ns, err));
+    return crn_json_integer(&high, out->time_ns, LONGEST_TIME, &out->high_ns, err);
 }
 
 static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t index) {
@@ -189,20 +229,105 @@ static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t ind
     return CAIRN_OK;
 }
 
+/* The implementations that the costs have take the times that the table has under their names. */
+static cairn_status merge_times(table_reader *r, cairn_id op, const table_entry *entry) {
+    uint32_t count, found = 0;
+    const cairn_implementation *known = cairn_costs_op(r->costs, op, &count);
+    cairn_implementation *list;
+    CRN_TAKE(&r->scratch, list, count);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = known[i];
+        for (uint32_t k = 0; k < entry->count; k++)
+            if (strcmp(entry->list[k].name, list[i].name) == 0) {
+                list[i].time_ns = entry->list[k].time_ns;
+                list[i].low_ns = entry->list[k].low_ns;
+                list[i].high_ns = entry->list[k].high_ns;
+                found++;
+                break;
+            }
+    }
+    r->matched += found == count;
+    return found == 0 ? CAIRN_OK : cairn_costs_set_op(r->costs, op, list, count);
+}
+
 static cairn_status merge_op(void *context, cairn_id op, const char *signature) {
     table_reader *r = context;
     uint32_t entry = crn_names_find(&r->signatures, signature);
     if (entry == CRN_NO_NAME)
         return CAIRN_OK;
+    if (r->times_only)
+        return merge_times(r, op, &r->entries[entry]);
     r->matched++;
     return cairn_costs_set_op(r->costs, op, r->entries[entry].list, r->entries[entry].count);
 }
 
+static cairn_status read_rate(const crn_json *object, const char *key, int64_t low, int64_t *out,
+                              cairn_error *err) {
+    crn_json member = crn_json_member(object, key);
+    return member.value == NULL ? CAIRN_OK : crn_json_integer(&member, low, FASTEST_RATE, out, err);
+}
+
+static cairn_status read_name(const crn_json *object, const char *key, char *out, size_t size,
+                              cairn_error *err) {
+    crn_json member = crn_json_member(object, key);
+    const char *string = "";
+    if (member.value != NULL)
+        CRN_TRY(crn_json_string(&member, &string, err));
+    crn_copy_string(out, size, string);
+    return CAIRN_OK;
+}
+
+/* Everything but the ops. */
+static cairn_status read_origin(const crn_json *root, cairn_costs_origin *out, cairn_error *err) {
+    static const char *const keys[] = {"format",  "version", "source", "backend",
+                                       "threads", "machine", "ops",    NULL};
+    static const char *const rates[] = {MACHINE_LINK, MACHINE_LATENCY, MACHINE_UPDATE, NULL};
+    int64_t threads = 0, link = 0, update = 0;
+    *out = (cairn_costs_origin){0};
+    CRN_TRY(crn_json_format(root, FORMAT, VERSION, err));
+    CRN_TRY(crn_json_only(root, keys, err));
+    CRN_TRY(read_name(root, "source", out->source, sizeof out->source, err));
+    CRN_TRY(read_name(root, "backend", out->backend, sizeof out->backend, err));
+    CRN_TRY(read_rate(root, "threads", 1, &threads, err));
+    out->threads = (uint32_t)CRN_MIN(threads, UINT32_MAX);
+    crn_json machine = crn_json_member(root, "machine");
+    if (machine.value == NULL)
+        return CAIRN_OK;
+    CRN_TRY(crn_json_object(&machine, err));
+    CRN_TRY(crn_json_only(&machine, rates, err));
+    CRN_TRY(read_rate(&machine, MACHINE_LINK, 1, &link, err));
+    CRN_TRY(read_rate(&machine, MACHINE_LATENCY, 0, &out->link_latency_ns, err));
+    CRN_TRY(read_rate(&machine, MACHINE_UPDATE, 1, &update, err));
+    out->link_bytes_per_second = (uint64_t)link;
+    out->update_bytes_per_second = (uint64_t)update;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_costs_origin_from_json(const char *text, size_t length, const char *file,
+                                          cairn_costs_origin *out, cairn_error *err) {
+    crn_json_document document;
+    crn_error_clear(err);
+    CRN_TRY(crn_json_parse(text, length, file, &document, err));
+    crn_json root = crn_json_root(&document);
+    cairn_status status = read_origin(&root, out, err);
+    crn_json_release(&document);
+    return status;
+}
+
+int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph) {
+    cairn_graph_summary summary;
+    if (origin->update_bytes_per_second == 0)
+        return 0;
+    cairn_graph_summarize(graph, &summary);
+    uint64_t time =
+        crn_mul_div_up(summary.parameter_bytes, 1000000000u, origin->update_bytes_per_second);
+    return (int64_t)CRN_MIN(time, (uint64_t)1 << 60);
+}
+
 static cairn_status merge(table_reader *r, const cairn_graph *graph, const crn_json *root) {
-    static const char *const keys[] = {"format", "version", "source", "ops", NULL};
     size_t count = 0;
-    CRN_TRY(crn_json_format(root, FORMAT, VERSION, r->err));
-    CRN_TRY(crn_json_only(root, keys, r->err));
+    cairn_costs_origin origin;
+    CRN_TRY(read_origin(root, &origin, r->err));
     crn_json ops = crn_json_member(root, "ops");
     CRN_TRY(crn_json_array(&ops, &count, r->err));
     CRN_TRY(crn_names_init(&r->signatures, &r->scratch, (uint32_t)CRN_MIN(count, UINT32_MAX)));
@@ -214,13 +339,13 @@ static cairn_status merge(table_reader *r, const cairn_graph *graph, const crn_j
     return for_signatures(graph, r, merge_op);
 }
 
-cairn_status cairn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph, const char *text,
-                                    size_t length, const char *file, uint32_t *matched,
-                                    cairn_error *err) {
+static cairn_status merge_text(cairn_costs *costs, const cairn_graph *graph, const char *text,
+                               size_t length, const char *file, bool times_only, uint32_t *matched,
+                               cairn_error *err) {
     crn_json_document document;
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
     crn_json root = crn_json_root(&document);
-    table_reader r = {.costs = costs, .err = err};
+    table_reader r = {.costs = costs, .times_only = times_only, .err = err};
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&r.scratch, &allocator);
     cairn_status status = merge(&r, graph, &root);
@@ -229,4 +354,16 @@ cairn_status cairn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph
     if (matched != NULL)
         *matched = r.matched;
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+cairn_status cairn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph, const char *text,
+                                    size_t length, const char *file, uint32_t *matched,
+                                    cairn_error *err) {
+    return merge_text(costs, graph, text, length, file, false, matched, err);
+}
+
+cairn_status cairn_costs_merge_times_json(cairn_costs *costs, const cairn_graph *graph,
+                                          const char *text, size_t length, const char *file,
+                                          uint32_t *matched, cairn_error *err) {
+    return merge_text(costs, graph, text, length, file, true, matched, err);
 }

@@ -25,8 +25,7 @@ cairn_status crn_find_backend(const char *name, const crn_backend **out, cairn_e
                        "there is no backend \"%.64s\"; the backends are %s", name, known);
 }
 
-/* As the thread pool counts: 0 is one per processor. */
-static uint32_t count_threads(uint32_t threads) {
+uint32_t cairn_count_threads(uint32_t threads) {
     if (threads > 0)
         return threads;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -45,8 +44,9 @@ static cairn_status bind_op(const crn_backend *backend, const crn_site *site, ca
                            "backend \"%s\" has no implementation of op \"%s\" (%s)", backend->name,
                            site->op->name, cairn_op_kind_name(site->op->kind));
     for (uint32_t i = 0; i < count; i++)
-        list[i] =
-            (cairn_implementation){choices[i]->name, time, crn_kernel_workspace(choices[i], site)};
+        list[i] = (cairn_implementation){.name = choices[i]->name,
+                                         .time_ns = time,
+                                         .workspace_bytes = crn_kernel_workspace(choices[i], site)};
     return cairn_costs_set_op(costs, id, list, count);
 }
 
@@ -69,7 +69,7 @@ static cairn_status put_over(const cairn_graph *graph, const crn_backend *backen
     crn_arena_init(&scratch, &allocator);
     crn_storage *storage =
         crn_arena_take(&scratch, cairn_graph_tensor_count(graph), sizeof *storage);
-    crn_site site = {.graph = graph, .storage = storage, .threads = count_threads(threads)};
+    crn_site site = {.graph = graph, .storage = storage, .threads = cairn_count_threads(threads)};
     cairn_status status =
         storage == NULL ? CAIRN_ENOMEM : crn_backend_store(backend, graph, storage);
     if (status == CAIRN_OK)

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 #include "cairn/exec.h"
+#include "cairn/profile.h"
 #include "exec/occupancy.h"
 
 /* One step of the plan with everything it needs at hand. Ranges are parts of the arena. */
@@ -95,6 +96,7 @@ struct cairn_exec {
     crn_stationary stationary;
     crn_occupancy occupancy;
     crn_event *events; /* per tensor: of its copy in flight */
+    int64_t *times;    /* per action: how long the last run spent on it; NULL: nobody asks */
     crn_optimizer_state optimizer;
 };
 
@@ -106,6 +108,9 @@ CAIRN_MUST cairn_status crn_exec_create(const crn_backend *backend, const cairn_
                                         const cairn_exec_options *options, cairn_exec **out,
                                         cairn_error *err);
 
+/* Nanoseconds of a clock that only goes forward. */
+int64_t crn_exec_clock(void);
+
 /* ---- bind_costs.c ---- */
 
 #define CRN_MOST_CHOICES 16
@@ -116,6 +121,13 @@ CAIRN_MUST cairn_status crn_bind(const cairn_graph *graph, const crn_backend *ba
 /* The backend of that name, or CAIRN_EUNKNOWN with the names there are. */
 CAIRN_MUST cairn_status crn_find_backend(const char *name, const crn_backend **out,
                                          cairn_error *err);
+
+/* ---- profile.c ---- */
+
+/* cairn_profile() on a backend that need not be in the list. */
+CAIRN_MUST cairn_status crn_profile(const crn_backend *backend, const cairn_graph *graph,
+                                    const cairn_profile_options *options, cairn_costs *costs,
+                                    cairn_costs_origin *origin, cairn_error *err);
 
 /* ---- step_binding.c ---- */
 

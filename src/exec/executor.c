@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-static int64_t clock_ns(void) {
+int64_t crn_exec_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -234,9 +234,9 @@ static void give_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t coun
 }
 
 static void wait_for(cairn_exec *exec, cairn_id tensor, cairn_exec_result *out) {
-    int64_t start = clock_ns();
+    int64_t start = crn_exec_clock();
     exec->backend->wait(exec->device, exec->events[tensor]);
-    out->idle_ns += clock_ns() - start;
+    out->idle_ns += crn_exec_clock() - start;
 }
 
 static void act(cairn_exec *exec, crn_action *a, uint64_t step, cairn_exec_result *out) {
@@ -266,7 +266,7 @@ static void act(cairn_exec *exec, crn_action *a, uint64_t step, cairn_exec_resul
 
 void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out) {
     crn_program *program = &exec->program;
-    int64_t start = clock_ns();
+    int64_t start = crn_exec_clock(), before = start;
     *out = (cairn_exec_result){0};
     crn_occupancy_reset(&exec->occupancy);
     for (uint32_t i = 0; i < program->input_count; i++)
@@ -278,6 +278,11 @@ void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out) {
         take_ranges(exec, action->takes, action->take_count);
         act(exec, action, step, out);
         give_ranges(exec, action->gives, action->give_count);
+        if (exec->times != NULL) {
+            int64_t now = crn_exec_clock();
+            exec->times[i] = now - before;
+            before = now;
+        }
     }
     for (uint32_t i = 0; i < program->unwaited_count; i++)
         wait_for(exec, program->unwaited[i], out);
@@ -286,5 +291,5 @@ void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out) {
     if (program->loss != NULL)
         memcpy(&out->loss, program->loss, sizeof out->loss);
     out->measured_peak_bytes = exec->occupancy.peak;
-    out->time_ns = clock_ns() - start;
+    out->time_ns = crn_exec_clock() - start;
 }

@@ -10,13 +10,14 @@
 #include "layout/crn_layout.h"
 
 static const cairn_solver solvers[] = {
-#define X(identifier, name, goal, budgeted, summary) {name, summary, goal, budgeted},
+#define X(identifier, name, goal, budgeted, offloads, summary)                                     \
+    {name, summary, goal, budgeted, offloads},
 #include "solve/solvers.def"
 #undef X
 };
 
 static cairn_status (*const functions[])(const crn_problem *problem, crn_schedule *schedule) = {
-#define X(identifier, name, goal, budgeted, summary) crn_solve_##identifier,
+#define X(identifier, name, goal, budgeted, offloads, summary) crn_solve_##identifier,
 #include "solve/solvers.def"
 #undef X
 };

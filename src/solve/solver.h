@@ -37,7 +37,7 @@ CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *
 #define CRN_MOST_ROUNDS 8
 uint64_t crn_less_after(uint32_t round, uint64_t excess);
 
-#define X(identifier, name, goal, budgeted, summary)                                               \
+#define X(identifier, name, goal, budgeted, offloads, summary)                                     \
     CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
                                                    crn_schedule *schedule);
 #include "solve/solvers.def"

@@ -100,6 +100,34 @@ static void test_failing_allocations(const crn_backend *backend) {
 
 /* ---- Refusals ---- */
 
+/* Profiling, likewise. The costs are made anew each time; failing may leave them half changed. */
+static void test_failing_profile(void) {
+    subject s;
+    open_subject(&s, &mixing_backend_late, "none");
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    options.threads = 1;
+    options.repetitions = 1;
+    uint64_t before = s.memory.live, failures = 0;
+    for (uint64_t k = 1; k < MOST_FAILURES; k++) {
+        cairn_error err = {0};
+        cairn_costs *costs;
+        CHECK_OK(crn_bind(s.graph, &mixing_backend_late, 1, &costs, &err), &err);
+        s.memory.taken = 0;
+        s.memory.fail_at = k;
+        cairn_status status =
+            crn_profile(&mixing_backend_late, s.graph, &options, costs, NULL, &err);
+        s.memory.fail_at = 0;
+        cairn_costs_destroy(costs);
+        CHECK_U64(s.memory.live, before);
+        if (status == CAIRN_OK)
+            break;
+        failures++;
+        CHECK(status == CAIRN_ENOMEM && err.status == CAIRN_ENOMEM && err.message[0] != '\0');
+    }
+    CHECK(failures > 100);
+    close_subject(&s);
+}
+
 static void expect(cairn_status status, cairn_status wanted, const cairn_error *err,
                    const char *words) {
     CHECK(status == wanted);
@@ -262,6 +290,7 @@ int main(void) {
     const crn_backend *backend;
     for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++)
         test_failing_allocations(backend);
+    test_failing_profile();
     test_budget();
     test_wrong_plans();
     test_wrong_backends();

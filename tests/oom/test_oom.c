@@ -101,7 +101,7 @@ TRY_OBJECT(pool, crn_pool, crn_pool_destroy, crn_pool_create(&f->allocator, 2, o
 TRY_TEXT(graph_to_json, cairn_graph_to_json(f->graph, out))
 TRY_TEXT(graph_to_dot, cairn_graph_to_dot(f->graph, NULL, true, out))
 TRY_TEXT(op_signature, cairn_op_signature(f->graph, 0, out))
-TRY_TEXT(costs_to_json, cairn_costs_to_json(f->costs, f->graph, "test", out))
+TRY_TEXT(costs_to_json, cairn_costs_to_json(f->costs, f->graph, NULL, out))
 TRY_TEXT(plan_to_text, cairn_plan_to_text(f->plan, f->graph, out))
 TRY_TEXT(plan_to_json, cairn_plan_to_json(f->plan, f->graph, out))
 TRY_TEXT(report_to_json, cairn_report_to_json(f->report, out))
@@ -188,7 +188,7 @@ static void set_up(fixture *f, const char *network) {
     CHECK_OK(simulate(f, &f->sim, &err), &err);
     CHECK_OK(make_report(f, &f->report, &err), &err);
     CHECK_OK(cairn_graph_to_json(f->graph, &f->graph_json), &err);
-    CHECK_OK(cairn_costs_to_json(f->costs, f->graph, "test", &f->costs_json), &err);
+    CHECK_OK(cairn_costs_to_json(f->costs, f->graph, NULL, &f->costs_json), &err);
     CHECK_OK(cairn_plan_to_text(f->plan, f->graph, &f->plan_text), &err);
 }
 

@@ -330,8 +330,10 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
         cairn_implementation list[3];
         uint32_t count = 1 + below(rng, 3);
         for (uint32_t i = 0; i < count; i++)
-            list[i] = (cairn_implementation){"given", (int64_t)below(rng, 100),
-                                             one_in(rng, 2) ? below(rng, 300) : 0};
+            list[i] =
+                (cairn_implementation){.name = "given",
+                                       .time_ns = (int64_t)below(rng, 100),
+                                       .workspace_bytes = one_in(rng, 2) ? below(rng, 300) : 0};
         must(cairn_costs_set_op(costs, o, list, count), &err);
     }
     return costs;

@@ -267,10 +267,12 @@ static void set_costs(network *net, const cairn_offload_problem *p) {
     for (uint32_t i = 0; i < p->layers; i++) {
         uint64_t last = i + 1 == p->layers ? p->gradients[p->layers] : 0;
         int64_t tick = (int64_t)(TICK * p->bandwidth);
-        cairn_implementation forward = {"given", (int64_t)p->forward_time[i] * tick,
-                                        p->forward_extra[i] * UNIT};
-        cairn_implementation backward = {"given", (int64_t)p->backward_time[i] * tick,
-                                         (p->backward_extra[i] + last) * UNIT};
+        cairn_implementation forward = {.name = "given",
+                                        .time_ns = (int64_t)p->forward_time[i] * tick,
+                                        .workspace_bytes = p->forward_extra[i] * UNIT};
+        cairn_implementation backward = {.name = "given",
+                                         .time_ns = (int64_t)p->backward_time[i] * tick,
+                                         .workspace_bytes = (p->backward_extra[i] + last) * UNIT};
         cairn_error err = {0};
         CHECK_OK(cairn_costs_set_op(net->costs, i, &forward, 1), &err);
         CHECK_OK(cairn_costs_set_op(net->costs, 2 * p->layers - 1 - i, &backward, 1), &err);

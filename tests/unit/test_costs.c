@@ -75,14 +75,15 @@ static void test_table(void) {
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);
     CHECK_OK(cairn_costs_create(graph, &other, &err), &err);
 
+    cairn_costs_origin origin = {.source = "a test"};
     cairn_text text, again;
-    CHECK_OK(cairn_costs_to_json(costs, graph, "a test", &text), &err);
+    CHECK_OK(cairn_costs_to_json(costs, graph, &origin, &text), &err);
     uint32_t matched = 0;
     CHECK_OK(cairn_costs_merge_json(other, graph, text.data, text.length, NULL, &matched, &err),
              &err);
     CHECK_U64(matched, cairn_graph_op_count(graph));
     CHECK_U64((uint64_t)time_of(graph, other, "conv1"), (uint64_t)time_of(graph, costs, "conv1"));
-    CHECK_OK(cairn_costs_to_json(other, graph, "a test", &again), &err);
+    CHECK_OK(cairn_costs_to_json(other, graph, &origin, &again), &err);
     CHECK_STRING(again.data, text.data);
     cairn_text_release(&again);
     cairn_text_release(&text);

@@ -1,0 +1,126 @@
+"""Training steps of Cairn and of PyTorch, in turns, on the same machine.
+
+Two processes are started and stay: `cairn bench step --serve` and steps.py. Each does one step when
+told to; the other sleeps meanwhile. Who goes first changes from pair to pair. See README.md.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+VERSION = "2.13"
+
+
+class Contender:
+    """A process that does a step for every line it is sent."""
+
+    def __init__(self, name, command, threads):
+        self.name = name
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=environment)
+        self.ready = self.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended before it answered, see above")
+        return json.loads(line)
+
+    def step(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.read()["step_ms"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def quartiles(values):
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"low": round(low, 4), "median": round(middle, 4), "high": round(high, 4)}
+
+
+def open_contenders(network, options):
+    common = [str(options.batch), str(options.size), str(options.threads)]
+    cairn = Contender("cairn", [options.cairn, "bench", "step", "--serve", "--only", network,
+                                "--backend", options.backend, "--batch", common[0], "--size",
+                                common[1], "--threads", common[2]], options.threads)
+    torch = Contender("pytorch", [sys.executable, os.path.join(FOLDER, "steps.py"), network,
+                                  *common], options.threads)
+    if not torch.ready["version"].startswith(VERSION + "."):
+        print(f"note: this is PyTorch {torch.ready['version']}, not {VERSION}", file=sys.stderr)
+    if cairn.ready["parameters"] != torch.ready["parameters"]:
+        raise SystemExit(f"{network}: cairn has {cairn.ready['parameters']} parameters, "
+                         f"PyTorch {torch.ready['parameters']}")
+    return cairn, torch
+
+
+def take_turns(contenders, pairs, pause):
+    """Lists of step times, one per contender."""
+    times = {contender.name: [] for contender in contenders}
+    for pair in range(pairs):
+        for contender in contenders if pair % 2 == 0 else reversed(contenders):
+            time.sleep(pause)  # threads of the other one stop spinning
+            times[contender.name].append(contender.step())
+    return times
+
+
+def compare(network, options):
+    contenders = open_contenders(network, options)
+    take_turns(contenders, options.warmups, options.pause)
+    times = take_turns(contenders, options.pairs, options.pause)
+    ratios = [ours / theirs for ours, theirs in zip(times["cairn"], times["pytorch"])]
+    row = {"bench": "pytorch", "network": network, "batch": options.batch, "size": options.size,
+           "threads": options.threads, "backend": options.backend,
+           "pytorch": contenders[1].ready["version"], "machine": platform.platform(),
+           "pairs": options.pairs, "cairn_ms": quartiles(times["cairn"]),
+           "pytorch_ms": quartiles(times["pytorch"]), "ratio": quartiles(ratios)}
+    for contender in contenders:
+        contender.close()
+    return row
+
+
+def show(row, as_json):
+    if as_json:
+        print(json.dumps(row), flush=True)
+        return
+    print(f"{row['network']:12} {'':8} {'quartile':>10} {'median':>10} {'quartile':>10}")
+    for name, unit in (("cairn_ms", "ms"), ("pytorch_ms", "ms"), ("ratio", "")):
+        figures = row[name]
+        digits = 1 if unit else 3
+        print(f"  {name:20} " + " ".join(f"{figures[k]:10.{digits}f}" for k in
+                                         ("low", "median", "high")), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--cairn", default="build/cairn", help="the command")
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--size", type=int, default=224, help="side of the images")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--pairs", type=int, default=20, help="of steps that count, at least 2")
+    parser.add_argument("--warmups", type=int, default=3, help="pairs before them")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between steps")
+    parser.add_argument("--json", action="store_true", help="one line per network")
+    parser.add_argument("networks", nargs="*", default=["resnet18", "vgg11", "densenet121"])
+    options = parser.parse_args()
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise SystemExit(f"PyTorch is not installed in {sys.executable}: this bench needs "
+                         f"torch {VERSION} and numpy; see bench/pytorch/README.md")
+    for network in options.networks or ["resnet18", "vgg11", "densenet121"]:
+        show(compare(network, options), options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+/* bench_resident.c: `cairn bench resident`: whether a long training grows: the resident memory of
+ * the process after ten steps and after a thousand. */
+#include "allocation_hook.h"
+#include "bench.h"
+#include "planning.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EARLY 10
+
+/* Resident bytes of this process; 0: the system does not say. */
+static uint64_t resident_bytes(void) {
+    unsigned long long size, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void train(const cli_args *args, const char *network, const char *backend, cairn_exec *exec,
+                  uint64_t steps) {
+    uint64_t early = 0, early_live = 0, library = 0;
+    for (uint64_t step = 1; step <= steps; step++) {
+        cairn_exec_result result;
+        cairn_exec_fill(exec, step);
+        cli_allocations_mark();
+        cairn_exec_run(exec, step, &result);
+        cairn_exec_update(exec);
+        if (cli_allocations_peak() > library)
+            library = cli_allocations_peak();
+        if (step == EARLY) {
+            early = resident_bytes();
+            early_live = cli_allocations_live();
+        }
+    }
+    uint64_t late = resident_bytes(), late_live = cli_allocations_live();
+    if (!cli_flag(args, "json")) {
+        printf("%s on %s: resident %llu bytes after %d steps, %llu after %llu: %+lld\n", network,
+               backend, (unsigned long long)early, EARLY, (unsigned long long)late,
+               (unsigned long long)steps, (long long)late - (long long)early);
+        printf("allocated meanwhile and kept: %+lld bytes; by libraries in a step at most %llu\n",
+               (long long)late_live - (long long)early_live, (unsigned long long)library);
+        return;
+    }
+    cli_bench_line("resident");
+    printf(", \"network\": \"%s\", \"backend\": \"%s\", \"steps\": %llu, "
+           "\"resident_bytes_early\": %llu, \"resident_bytes_late\": %llu, "
+           "\"allocated_growth_bytes\": %lld, \"library_peak_bytes\": %llu}\n",
+           network, backend, (unsigned long long)steps, (unsigned long long)early,
+           (unsigned long long)late, (long long)late_live - (long long)early_live,
+           (unsigned long long)library);
+}
+
+int cli_bench_resident(const cli_args *args) {
+    const char *backend = cli_bench_backend(args), *only = cli_value(args, "only");
+    const char *network = only == NULL ? "resnet18" : only;
+    uint64_t threads, batch, size, steps;
+    if (!cli_number(args, "threads", 0, 256, 0, &threads) ||
+        !cli_number(args, "batch", 1, 65536, 2, &batch) ||
+        !cli_number(args, "size", 1, 65536, 32, &size) ||
+        !cli_number(args, "repeat", EARLY + 1, 100000000, 1000, &steps))
+        return CLI_USAGE;
+    cli_model model;
+    cairn_error err = {0};
+    cairn_plan *plan = NULL;
+    cairn_exec *exec = NULL;
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.backend = backend;
+    options.threads = (uint32_t)threads;
+    cairn_status status = cli_model_network(network, (uint32_t)batch, (uint32_t)size, &model, &err);
+    if (status == CAIRN_OK)
+        status = cli_model_bind(args, &model, backend, (uint32_t)threads, &err);
+    if (status == CAIRN_OK)
+        status = cli_solve(&model, "pieces", 0, 0, &plan, &err);
+    if (status == CAIRN_OK)
+        status = cairn_exec_create(model.graph, model.costs, plan, &options, &exec, &err);
+    if (status == CAIRN_OK)
+        train(args, network, backend, exec, steps);
+    cairn_exec_destroy(exec);
+    cairn_plan_destroy(plan);
+    cli_model_close(&model);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}

@@ -1,0 +1,234 @@
+/* bench_step.c: `cairn bench step`: how long training steps take on a backend, with all the memory
+ * and with half of it, against what was predicted from profiled costs. Steps of the two plans are
+ * taken in turns, so that whatever else the machine does meets both.
+ *
+ * With --serve it does one step of --only NAME for each line that it reads, and says how long it
+ * took: for who compares with another program, step by step (bench/pytorch). */
+#include "bench.h"
+#include "planning.h"
+#include "quantiles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLANS 2
+
+static const char *const networks[] = {"resnet18", "vgg11", "densenet121", "resnet50",
+                                       "inception_v3"};
+
+/* One way to run the network. */
+typedef struct contender {
+    cairn_plan *plan;
+    cairn_exec *exec;
+    uint64_t budget; /* of the arena; 0: none */
+    int64_t predicted_ns;
+    int64_t *times;  /* per repetition */
+    int64_t *ratios; /* to the first plan, in millionths */
+} contender;
+
+typedef struct step_bench {
+    const cli_args *args;
+    const char *backend;
+    uint64_t threads, batch, size, repetitions;
+    cli_model model;
+    contender contenders[PLANS];
+} step_bench;
+
+static bool read_options(step_bench *b, const cli_args *args) {
+    *b = (step_bench){.args = args, .backend = cli_bench_backend(args)};
+    return cli_number(args, "threads", 0, 256, 0, &b->threads) &&
+           cli_number(args, "batch", 1, 65536, 16, &b->batch) &&
+           cli_number(args, "size", 1, 65536, 224, &b->size) &&
+           cli_number(args, "repeat", 1, 100000, 20, &b->repetitions);
+}
+
+static cairn_status open_model(step_bench *b, const char *network, cairn_error *err) {
+    cairn_status status =
+        cli_model_network(network, (uint32_t)b->batch, (uint32_t)b->size, &b->model, err);
+    if (status == CAIRN_OK)
+        status = cli_model_bind(b->args, &b->model, b->backend, (uint32_t)b->threads, err);
+    return status;
+}
+
+static void close_bench(step_bench *b) {
+    for (size_t i = 0; i < PLANS; i++) {
+        contender *c = &b->contenders[i];
+        cairn_exec_destroy(c->exec);
+        cairn_plan_destroy(c->plan);
+        free(c->times);
+        free(c->ratios);
+        *c = (contender){0};
+    }
+    cli_model_close(&b->model);
+}
+
+/* ---- Getting ready ---- */
+
+static cairn_status profile(step_bench *b, cairn_error *err) {
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    cairn_costs_origin origin;
+    options.backend = b->backend;
+    options.threads = (uint32_t)b->threads;
+    cairn_status status = cairn_profile(b->model.graph, &options, b->model.costs, &origin, err);
+    b->model.measured = status == CAIRN_OK;
+    if (status == CAIRN_OK)
+        b->model.update_ns = cairn_costs_update_ns(&origin, b->model.graph);
+    return status;
+}
+
+static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.backend = b->backend;
+    options.threads = (uint32_t)b->threads;
+    options.budget_bytes = c->budget;
+    options.learning_rate = 0.001f; /* some networks go to infinity by the default one */
+    c->predicted_ns = cli_predicted_ns(&b->model, c->plan, 1);
+    c->times = calloc(b->repetitions, sizeof *c->times);
+    c->ratios = calloc(b->repetitions, sizeof *c->ratios);
+    if (c->times == NULL || c->ratios == NULL)
+        return CAIRN_ENOMEM;
+    return cairn_exec_create(b->model.graph, b->model.costs, c->plan, &options, &c->exec, err);
+}
+
+/* The plan that keeps everything, and the fastest without copies in half of its memory, or in the
+ * least that will do. */
+static cairn_status make_plans(step_bench *b, cairn_error *err) {
+    contender *none = &b->contenders[0], *half = &b->contenders[1];
+    cairn_status status = cli_solve(&b->model, "none", 0, 0, &none->plan, err);
+    if (status == CAIRN_OK)
+        status = create(b, none, err);
+    if (status != CAIRN_OK)
+        return status;
+    half->budget = cairn_exec_get_figures(none->exec).arena_bytes / 2;
+    status = cli_solve(&b->model, "precise", half->budget, 0, &half->plan, err);
+    if (status == CAIRN_INFEASIBLE) {
+        half->budget = err->smallest_budget;
+        status = cli_solve(&b->model, "precise", half->budget, 0, &half->plan, err);
+    }
+    return status == CAIRN_OK ? create(b, half, err) : status;
+}
+
+/* ---- Steps ---- */
+
+/* Run and update; the data are there already. */
+static int64_t time_step(cairn_exec *exec, uint64_t step, float *loss) {
+    cairn_exec_result result;
+    cairn_exec_fill(exec, step);
+    int64_t before = cli_clock();
+    cairn_exec_run(exec, step, &result);
+    cairn_exec_update(exec);
+    *loss = result.loss;
+    return cli_clock() - before;
+}
+
+static void take_turns(step_bench *b) {
+    float loss;
+    for (uint64_t r = 0; r <= b->repetitions; r++)
+        for (size_t i = 0; i < PLANS; i++) {
+            contender *c = &b->contenders[i];
+            int64_t time = time_step(c->exec, r, &loss);
+            if (r == 0) /* to warm up */
+                continue;
+            c->times[r - 1] = time;
+            c->ratios[r - 1] =
+                (int64_t)(1e6 * (double)time / (double)b->contenders[0].times[r - 1]);
+        }
+}
+
+/* ---- Rows ---- */
+
+static void print_row(const step_bench *b, contender *c) {
+    cairn_exec_figures figures = cairn_exec_get_figures(c->exec);
+    cli_quantiles q = cli_quantiles_of(c->times, (uint32_t)b->repetitions);
+    cli_quantiles ratio = cli_quantiles_of(c->ratios, (uint32_t)b->repetitions);
+    double error = (double)c->predicted_ns / (double)q.median - 1.0;
+    double share = (double)figures.arena_bytes /
+                   (double)cairn_exec_get_figures(b->contenders[0].exec).arena_bytes;
+    const char *algorithm = cairn_plan_get_header(c->plan)->algorithm;
+    if (!cli_flag(b->args, "json")) {
+        printf("%-14s %-9s %5.0f%% %11s %11s %11s %11s %+8.1f%% %+8.1f%%\n", b->model.header.model,
+               algorithm, 100 * share, cli_time(c->predicted_ns), cli_time(q.low),
+               cli_time(q.median), cli_time(q.high), 100 * error, (double)ratio.median / 1e4 - 100);
+    } else {
+        cli_bench_line("step");
+        printf(", \"network\": \"%s\", \"batch\": %u, \"size\": %llu, \"backend\": \"%s\", "
+               "\"threads\": %u, \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
+               "\"arena_bytes\": %llu, \"predicted_ms\": %.3f, \"low_ms\": %.3f, "
+               "\"median_ms\": %.3f, \"high_ms\": %.3f, \"prediction_error\": %.4f, "
+               "\"overhead_low\": %.4f, \"overhead\": %.4f, \"overhead_high\": %.4f, "
+               "\"pairs\": %llu}\n",
+               b->model.header.model, b->model.header.batch, (unsigned long long)b->size,
+               b->backend, cairn_count_threads((uint32_t)b->threads), algorithm,
+               (unsigned long long)c->budget, (unsigned long long)figures.arena_bytes,
+               (double)c->predicted_ns / 1e6, (double)q.low / 1e6, (double)q.median / 1e6,
+               (double)q.high / 1e6, error, (double)ratio.low / 1e6 - 1,
+               (double)ratio.median / 1e6 - 1, (double)ratio.high / 1e6 - 1,
+               (unsigned long long)b->repetitions);
+    }
+    fflush(stdout);
+}
+
+static cairn_status run_network(step_bench *b, const char *network, cairn_error *err) {
+    cairn_status status = open_model(b, network, err);
+    if (status == CAIRN_OK)
+        status = profile(b, err);
+    if (status == CAIRN_OK)
+        status = make_plans(b, err);
+    if (status != CAIRN_OK)
+        return status;
+    take_turns(b);
+    for (size_t i = 0; i < PLANS; i++)
+        print_row(b, &b->contenders[i]);
+    return CAIRN_OK;
+}
+
+/* ---- Serving ---- */
+
+static cairn_status serve(step_bench *b, const char *network, cairn_error *err) {
+    contender *c = &b->contenders[0];
+    char line[64];
+    float loss;
+    cairn_status status = open_model(b, network, err);
+    if (status == CAIRN_OK)
+        status = cli_solve(&b->model, "none", 0, 0, &c->plan, err);
+    if (status == CAIRN_OK)
+        status = create(b, c, err);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_graph_summary summary;
+    cairn_graph_summarize(b->model.graph, &summary);
+    printf("{\"ready\": \"%s\", \"parameters\": %llu}\n", network,
+           (unsigned long long)summary.parameters);
+    fflush(stdout);
+    for (uint64_t step = 0; fgets(line, sizeof line, stdin) != NULL; step++) {
+        int64_t time = time_step(c->exec, step, &loss);
+        printf("{\"step_ms\": %.3f, \"loss\": \"%.6g\"}\n", (double)time / 1e6, (double)loss);
+        fflush(stdout);
+    }
+    return CAIRN_OK;
+}
+
+int cli_bench_step(const cli_args *args) {
+    step_bench b;
+    const char *only = cli_value(args, "only");
+    if (!read_options(&b, args))
+        return CLI_USAGE;
+    bool serving = cli_flag(args, "serve");
+    if (serving && only == NULL)
+        return cli_usage_error(args, "--serve needs --only NAME");
+    if (!serving && !cli_flag(args, "json"))
+        printf("%-14s %-9s %6s %11s %11s %11s %11s %9s %9s\n", "network", "plan", "memory",
+               "predicted", "quartile", "median", "quartile", "error", "overhead");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        cairn_error err = {0};
+        if (only != NULL && i > 0)
+            break;
+        const char *network = only != NULL ? only : networks[i];
+        cairn_status status = serving ? serve(&b, network, &err) : run_network(&b, network, &err);
+        close_bench(&b);
+        if (status != CAIRN_OK)
+            return cli_fail(status, &err);
+    }
+    return CLI_DONE;
+}

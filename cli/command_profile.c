@@ -1,0 +1,219 @@
+/* command_profile.c: `cairn profile MODEL`: run training steps with a clock between the ops, and
+ * write what each costs as a table for `--costs`. */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Ops of one signature. */
+typedef struct group {
+    cairn_text signature;
+    cairn_id first;
+    uint32_t count;
+    cairn_implementation cost;
+} group;
+
+typedef struct profile {
+    const cli_args *args;
+    cli_model model;
+    cairn_costs_origin origin;
+    uint64_t threads, repetitions, seconds, top;
+    group *groups; /* most expensive first */
+    uint32_t group_count;
+    int64_t total_ns; /* of all ops */
+} profile;
+
+/* ---- Measuring ---- */
+
+static void show_progress(void *context, uint32_t done, uint32_t total) {
+    const profile *p = context;
+    if (!isatty(STDERR_FILENO) || cli_flag(p->args, "json"))
+        return;
+    if (done < total)
+        fprintf(stderr, "\rstep %u of %u ", done, total);
+    else
+        fprintf(stderr, "\r%20s\r", "");
+}
+
+static bool read_options(profile *p) {
+    return cli_number(p->args, "threads", 0, 256, 0, &p->threads) &&
+           cli_number(p->args, "repeat", 1, 100000, 10, &p->repetitions) &&
+           cli_number(p->args, "seconds", 0, 1000000, 0, &p->seconds) &&
+           cli_number(p->args, "top", 0, 1000000, 12, &p->top);
+}
+
+static cairn_status measure(profile *p, cairn_error *err) {
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    struct utsname system;
+    options.backend = p->model.backend;
+    options.threads = (uint32_t)p->threads;
+    options.repetitions = (uint32_t)p->repetitions;
+    options.seconds = (double)p->seconds;
+    options.every_implementation = cli_flag(p->args, "every-implementation");
+    options.progress = show_progress;
+    options.context = p;
+    cairn_status status = cairn_profile(p->model.graph, &options, p->model.costs, &p->origin, err);
+    if (uname(&system) != 0)
+        memset(&system, 0, sizeof system);
+    snprintf(p->origin.source, sizeof p->origin.source, "cairn profile %.60s on %.40s %.40s",
+             p->model.header.model, system.sysname, system.machine);
+    return status;
+}
+
+/* ---- Gathering ---- */
+
+static int by_signature(const void *a, const void *b) {
+    const group *x = a, *y = b;
+    int order = strcmp(x->signature.data, y->signature.data);
+    return order != 0 ? order : (x->first > y->first) - (x->first < y->first);
+}
+
+static int by_cost(const void *a, const void *b) {
+    const group *x = a, *y = b;
+    int64_t cost_x = x->cost.time_ns * x->count, cost_y = y->cost.time_ns * y->count;
+    return cost_x != cost_y ? (cost_x < cost_y) - (cost_x > cost_y)
+                            : (x->first > y->first) - (x->first < y->first);
+}
+
+/* One group per op, which equal neighbours then join. */
+static cairn_status gather(profile *p) {
+    uint32_t ops = cairn_graph_op_count(p->model.graph), known;
+    p->groups = calloc(ops + 1, sizeof *p->groups);
+    if (p->groups == NULL)
+        return CAIRN_ENOMEM;
+    for (cairn_id o = 0; o < ops; o++) {
+        cairn_text text;
+        cairn_status status = cairn_op_signature(p->model.graph, o, &text);
+        if (status != CAIRN_OK)
+            return status;
+        p->groups[p->group_count++] =
+            (group){text, o, 1, *cairn_costs_op(p->model.costs, o, &known)};
+        p->total_ns += p->groups[o].cost.time_ns;
+    }
+    qsort(p->groups, ops, sizeof *p->groups, by_signature);
+    uint32_t kept = 0;
+    for (uint32_t i = 1; i < ops; i++) {
+        if (strcmp(p->groups[kept].signature.data, p->groups[i].signature.data) != 0) {
+            p->groups[++kept] = p->groups[i];
+            continue;
+        }
+        p->groups[kept].count++;
+        cairn_text_release(&p->groups[i].signature);
+    }
+    p->group_count = ops > 0 ? kept + 1 : 0;
+    qsort(p->groups, p->group_count, sizeof *p->groups, by_cost);
+    return CAIRN_OK;
+}
+
+/* ---- Showing ---- */
+
+static double share_of(const profile *p, const group *g) {
+    return p->total_ns > 0 ? (double)(g->cost.time_ns * g->count) / (double)p->total_ns : 0;
+}
+
+static void print_json(const profile *p) {
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        const group *g = &p->groups[i];
+        printf("{\"signature\": \"%s\", \"op\": \"%s\", \"count\": %u, \"time_ns\": %lld, "
+               "\"low_ns\": %lld, \"high_ns\": %lld, \"share\": %.6f}\n",
+               g->signature.data, cairn_graph_op(p->model.graph, g->first)->name, g->count,
+               (long long)g->cost.time_ns, (long long)g->cost.low_ns, (long long)g->cost.high_ns,
+               share_of(p, g));
+    }
+    printf("{\"model\": \"%s\", \"backend\": \"%s\", \"threads\": %u, \"ops\": %u, "
+           "\"signatures\": %u, \"step_ns\": %lld, \"update_ns\": %lld, "
+           "\"link_bytes_per_second\": %llu, \"link_latency_ns\": %lld}\n",
+           p->model.header.model, p->origin.backend, p->origin.threads,
+           cairn_graph_op_count(p->model.graph), p->group_count, (long long)p->total_ns,
+           (long long)cairn_costs_update_ns(&p->origin, p->model.graph),
+           (unsigned long long)p->origin.link_bytes_per_second,
+           (long long)p->origin.link_latency_ns);
+}
+
+static void print_text(const profile *p) {
+    printf("%s, backend %s with %u thread%s: %u ops of %u signatures, %s a step and %s to update "
+           "the parameters\n",
+           p->model.header.model, p->origin.backend, p->origin.threads,
+           p->origin.threads == 1 ? "" : "s", cairn_graph_op_count(p->model.graph), p->group_count,
+           cli_time(p->total_ns), cli_time(cairn_costs_update_ns(&p->origin, p->model.graph)));
+    printf("a copy takes %s and a second for every %s\n", cli_time(p->origin.link_latency_ns),
+           cli_bytes(p->origin.link_bytes_per_second));
+    if (p->top > 0)
+        printf("  %-18s %-28s %5s %10s %23s %7s\n", "op", "such as", "times", "median", "quartiles",
+               "share");
+    for (uint32_t i = 0; i < p->group_count && i < p->top; i++) {
+        const group *g = &p->groups[i];
+        const cairn_op *op = cairn_graph_op(p->model.graph, g->first);
+        char spread[48];
+        snprintf(spread, sizeof spread, "%s .. %s", cli_time(g->cost.low_ns),
+                 cli_time(g->cost.high_ns));
+        printf("  %-18s %-28.28s %5u %10s %23s %6.1f%%\n", cairn_op_kind_name(op->kind), op->name,
+               g->count, cli_time(g->cost.time_ns), spread, 100.0 * share_of(p, g));
+    }
+    if (p->group_count > p->top && p->top > 0)
+        printf("  and %u more\n", p->group_count - (uint32_t)p->top);
+}
+
+static int show(const profile *p) {
+    const char *output = cli_value(p->args, "output");
+    bool to_stdout = output != NULL && strcmp(output, "-") == 0; /* then nothing else goes there */
+    if (!to_stdout && cli_flag(p->args, "json"))
+        print_json(p);
+    else if (!to_stdout)
+        print_text(p);
+    if (output == NULL)
+        return CLI_DONE;
+    cairn_text text;
+    cairn_status status = cairn_costs_to_json(p->model.costs, p->model.graph, &p->origin, &text);
+    return status == CAIRN_OK ? cli_emit(&text, output) : cli_fail(status, NULL);
+}
+
+static int run(const cli_args *args) {
+    profile p = {.args = args};
+    cairn_error err = {0};
+    if (!read_options(&p))
+        return CLI_USAGE;
+    int code = cli_model_open(args, cli_positional(args, 0), &p.model);
+    if (code != CLI_DONE)
+        return code;
+    cairn_status status = measure(&p, &err);
+    if (status == CAIRN_OK)
+        status = gather(&p);
+    code = status == CAIRN_OK ? show(&p) : cli_fail(status, &err);
+    for (uint32_t i = 0; i < p.group_count; i++)
+        cairn_text_release(&p.groups[i].signature);
+    free(p.groups);
+    cli_model_close(&p.model);
+    return code;
+}
+
+static const cli_option options[] = {
+    CLI_MODEL_OPTIONS,
+    {"backend", 0, "NAME", "what runs it (default: the best there is)"},
+    {"threads", 't', "N", "threads of the backend (default: one per processor)"},
+    {"repeat", 0, "N", "steps that are measured, after two to warm up (default 10)"},
+    {"seconds", 0, "N", "enough after so many, once three steps are measured (default: no limit)"},
+    {"every-implementation", 0, NULL, "measure all of each op, not only the one that is used"},
+    {"output", 'o', "FILE", "write the table that --costs of other commands reads; - prints it"},
+    {"top", 0, "N", "how many ops to list, most expensive first (default 12)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command cli_command_profile = {
+    .name = "profile",
+    .arguments = "MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "measure what the ops of a network cost on a backend",
+    .details =
+        "MODEL is a network of 'cairn zoo' or a graph file. Training steps are run with a clock\n"
+        "between the ops; each gets the median over the steps. The table that -o writes serves\n"
+        "'cairn plan', 'train', 'simulate' and 'sweep' as --costs, with the same batch and input.",
+    .options = options,
+    .run = run,
+    .computes = true,
+    .runs = true,
+};

@@ -1,0 +1,208 @@
+/* test_profile.c: measured costs: every op has them, equal ops the same; tables carry them from one
+ * set of costs to another; a plan's predicted time is their sum; what does not fit or does not
+ * exist is refused. */
+#include "exec/exec_internal.h"
+#include "exec/mixing_backend.h"
+#include "exec/toy_network.h"
+
+typedef struct subject {
+    cairn_graph *graph;
+    const char *backend;
+    cairn_costs *costs;
+    cairn_costs_origin origin;
+} subject;
+
+static cairn_implementation cost_of(const cairn_costs *costs, cairn_id op, uint32_t k) {
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(costs, op, &count);
+    CHECK(k < count);
+    return list[k];
+}
+
+static void count_steps(void *context, uint32_t done, uint32_t total) {
+    uint32_t *steps = context;
+    CHECK_U64(done, ++*steps);
+    CHECK_U64(total, 5);
+}
+
+/* The toy network on a backend, measured over three steps. */
+static subject open_subject(const char *backend) {
+    subject s = {.graph = toy_network(NULL, 2, 16), .backend = backend};
+    cairn_error err = {0};
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    uint32_t steps = 0;
+    options.backend = backend;
+    options.threads = 2;
+    options.repetitions = 3;
+    options.progress = count_steps;
+    options.context = &steps;
+    CHECK_OK(cairn_bind(s.graph, backend, 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_profile(s.graph, &options, s.costs, &s.origin, &err), &err);
+    CHECK_U64(steps, 5);
+    return s;
+}
+
+static void close_subject(subject *s) {
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+}
+
+static void test_times(const subject *s) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
+        cairn_implementation cost = cost_of(s->costs, o, 0);
+        CHECK(cost.low_ns > 0 && cost.low_ns <= cost.time_ns && cost.time_ns <= cost.high_ns);
+    }
+    /* four blocks are alike, and so are their costs */
+    cairn_id third = cairn_graph_find_op(s->graph, "conv3");
+    cairn_id fourth = cairn_graph_find_op(s->graph, "conv4");
+    CHECK_U64((uint64_t)cost_of(s->costs, third, 0).time_ns,
+              (uint64_t)cost_of(s->costs, fourth, 0).time_ns);
+    CHECK_STRING(s->origin.backend, s->backend);
+    CHECK_U64(s->origin.threads, 2);
+    CHECK(s->origin.link_bytes_per_second > 0 && s->origin.link_latency_ns > 0);
+    CHECK(s->origin.update_bytes_per_second > 0);
+}
+
+/* Nothing but the ops takes time in a plan without copies. */
+static void test_predicted_is_sum(const subject *s) {
+    cairn_error err = {0};
+    cairn_plan *plan;
+    cairn_sim *sim;
+    int64_t sum = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        sum += cost_of(s->costs, o, 0).time_ns;
+    CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_simulate(s->graph, s->costs, plan, NULL, &sim, &err), &err);
+    CHECK_U64((uint64_t)cairn_sim_result(sim)->time_ns, (uint64_t)sum);
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+}
+
+static void test_table(const subject *s) {
+    cairn_error err = {0};
+    cairn_text text, again;
+    cairn_costs *bound;
+    cairn_costs_origin origin;
+    uint32_t matched;
+    CHECK_OK(cairn_costs_to_json(s->costs, s->graph, &s->origin, &text), &err);
+    CHECK_OK(cairn_bind(s->graph, s->backend, 2, &bound, &err), &err);
+    CHECK_OK(
+        cairn_costs_merge_times_json(bound, s->graph, text.data, text.length, "t", &matched, &err),
+        &err);
+    CHECK_U64(matched, cairn_graph_op_count(s->graph));
+    CHECK_OK(cairn_costs_origin_from_json(text.data, text.length, "t", &origin, &err), &err);
+    CHECK(memcmp(&origin, &s->origin, sizeof origin) == 0);
+    CHECK_OK(cairn_costs_to_json(bound, s->graph, &origin, &again), &err);
+    CHECK_STRING(again.data, text.data);
+    CHECK(cairn_costs_update_ns(&origin, s->graph) > 0);
+    cairn_text_release(&again);
+    cairn_text_release(&text);
+    cairn_costs_destroy(bound);
+}
+
+/* Times of a table go to the implementations of the same name; workspaces stay. */
+static void test_times_alone(const subject *s) {
+    cairn_error err = {0};
+    cairn_costs *bound;
+    cairn_text signature;
+    uint32_t matched;
+    char table[1024];
+    cairn_id op = cairn_graph_find_op(s->graph, "conv3");
+    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 2, &bound, &err), &err);
+    cairn_implementation before = cost_of(bound, op, 1);
+    CHECK_OK(cairn_op_signature(s->graph, op, &signature), &err);
+    snprintf(table, sizeof table,
+             "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": [{\"signature\": \"%s\", "
+             "\"implementations\": [{\"name\": \"%s\", \"time_ns\": 77, \"workspace_bytes\": 1}, "
+             "{\"name\": \"unheard of\", \"time_ns\": 5, \"workspace_bytes\": 1}]}]}",
+             signature.data, before.name);
+    CHECK_OK(
+        cairn_costs_merge_times_json(bound, s->graph, table, strlen(table), "t", &matched, &err),
+        &err);
+    CHECK_U64((uint64_t)cost_of(bound, op, 1).time_ns, 77);
+    CHECK_U64(cost_of(bound, op, 1).workspace_bytes, before.workspace_bytes);
+    CHECK_STRING(cost_of(bound, op, 1).name, before.name);
+    CHECK_U64(matched, 0); /* its first implementation has no time of the table */
+    cairn_text_release(&signature);
+    cairn_costs_destroy(bound);
+}
+
+/* Both implementations that the mixing backend has of every op. */
+static void test_every_implementation(const subject *s) {
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    options.threads = 1;
+    options.repetitions = 2;
+    for (int every = 0; every < 2; every++) {
+        options.every_implementation = every;
+        CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, &err), &err);
+        CHECK_OK(crn_profile(&mixing_backend_late, s->graph, &options, costs, NULL, &err), &err);
+        for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
+            CHECK(cost_of(costs, o, 0).high_ns > 0);
+            CHECK((cost_of(costs, o, 1).high_ns > 0) == (every == 1));
+            if (!every) /* "best first": what was not measured is no faster */
+                CHECK(cost_of(costs, o, 1).time_ns >= cost_of(costs, o, 0).time_ns);
+        }
+        cairn_costs_destroy(costs);
+    }
+}
+
+static cairn_status profile_within(const subject *s, uint64_t memory, cairn_error *err) {
+    cairn_costs *costs;
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    options.threads = 1;
+    options.repetitions = 1;
+    options.memory_bytes = memory;
+    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, err), err);
+    cairn_status status = crn_profile(&mixing_backend_late, s->graph, &options, costs, NULL, err);
+    for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(s->graph); o++)
+        CHECK(cost_of(costs, o, 0).high_ns > 0);
+    cairn_costs_destroy(costs);
+    return status;
+}
+
+/* Where a step that keeps everything does not fit, one that recomputes is measured. */
+static void test_memory(const subject *s) {
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_plan *plan;
+    cairn_sim *sim;
+    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, costs, "none", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_simulate(s->graph, costs, plan, NULL, &sim, &err), &err);
+    uint64_t stationary = cairn_stationary_bytes(s->graph, costs, 1);
+    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
+    CHECK(profile_within(s, stationary + peak - 1, &err) == CAIRN_OK);
+    CHECK(profile_within(s, stationary, &err) == CAIRN_INFEASIBLE);
+    CHECK(err.status == CAIRN_INFEASIBLE && err.message[0] != '\0');
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+}
+
+static void test_refused(const subject *s) {
+    cairn_error err = {0};
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    options.backend = "abacus";
+    CHECK(cairn_profile(s->graph, &options, s->costs, NULL, &err) == CAIRN_EUNKNOWN);
+    CHECK_STRING(err.name, "abacus");
+}
+
+int main(void) {
+    const char *backend;
+    for (uint32_t i = 0; (backend = cairn_backend_list(i, NULL)) != NULL; i++) {
+        subject s = open_subject(backend);
+        test_times(&s);
+        test_predicted_is_sum(&s);
+        test_table(&s);
+        close_subject(&s);
+    }
+    subject s = open_subject("ref");
+    test_times_alone(&s);
+    test_every_implementation(&s);
+    test_memory(&s);
+    test_refused(&s);
+    close_subject(&s);
+    return check_result();
+}
