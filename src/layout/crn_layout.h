@@ -4,10 +4,15 @@
 
 #include "cairn/layout.h"
 
-/* As cairn_layout_create(), but the search ends once the arena is within `enough`. What that finds,
- * the whole search finds too, or better. */
+/* As cairn_layout_create(), but the search ends once the arena is within `enough`; with `brief` it
+ * is short, and for the promised size only. What that finds, the whole search finds too, or better.
+ */
 CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
                                           const cairn_lifetime *lifetimes, uint32_t count,
-                                          uint64_t enough, cairn_layout **out, cairn_error *err);
+                                          uint64_t enough, bool brief, cairn_layout **out,
+                                          cairn_error *err);
+
+/* What an arena is to be at most: a hundredth over the live peak. */
+uint64_t crn_layout_promise(uint64_t peak);
 
 #endif

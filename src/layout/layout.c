@@ -7,21 +7,24 @@
  *
  * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
  * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
- * comes a search: fix the size of the arena a little above the live peak, and let what does not fit
- * go before one that it is live with, again and again, until all fit or the work is used up; then
- * the same with a little more. The work depends on the number of lifetimes only, so the result is
- * the same everywhere. O(n^2) for a round, with a small constant: the test of two lifetimes is two
- * comparisons. */
+ * comes a search: fix the size of the arena a hundredth above the live peak, which is what is
+ * promised, and let what does not fit go before one that it is live with, again and again, until
+ * all fit or the work is used up; then the same with less, or with more. The work depends on the
+ * number of lifetimes only, so the result is the same everywhere. O(n^2) to place all, with a small
+ * constant: the test of two lifetimes is two comparisons. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
 
 #include <stdlib.h>
 
-#define WORK_LIMIT 20000000u /* pairs tested in a search for one size of the arena */
-#define ROUNDS 500u          /* whole ones, at most */
-#define FEW 2000u            /* up to so many lifetimes every order is tried for an exact fit */
-#define MANY 5000u           /* more lifetimes than that are placed without a search */
+#define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
+#define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
+#define BRIEF_WORK 10000000u   /* the same where it is to be short */
+#define WORK 20000000u         /* for another size */
+#define WHOLE_ROUNDS 1000u     /* and for any: no more than to place all so often */
+#define FEW 2000u              /* up to so many lifetimes every order is tried for an exact fit */
+#define MANY 5000u             /* more lifetimes than that are placed without a search */
 
 struct cairn_layout {
     crn_arena arena;
@@ -34,6 +37,7 @@ struct cairn_layout {
 typedef struct placed {
     uint64_t from, to; /* offsets */
     uint32_t first, last;
+    uint32_t turn; /* when it was placed: its place in the order */
 } placed;
 
 typedef struct placing {
@@ -41,14 +45,20 @@ typedef struct placing {
     uint32_t count;
     uint64_t peak;
     uint64_t enough; /* no need to go below this */
+    bool brief;
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
+    uint32_t *start;   /* the best of the simple orders, from which a search starts */
     placed *stack;     /* the placed ones, lowest first */
     uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
     uint64_t best;
     uint64_t *keys; /* of the order being made */
 } placing;
+
+uint64_t crn_layout_promise(uint64_t peak) {
+    return peak + peak / PROMISE;
+}
 
 /* ---- The live peak: a lower bound for every layout ---- */
 
@@ -161,7 +171,7 @@ static void place_all(placing *p) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
         uint64_t offset = lowest_offset(p->stack, k, life);
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
+        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
         arena = CRN_MAX(arena, offset + life->bytes);
         if (arena > p->best)
             return;
@@ -191,22 +201,38 @@ static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
     return drawn;
 }
 
+/* Take away what was placed at `turn` or later. */
+static void unwind(placing *p, uint32_t count, uint32_t turn) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (p->stack[i].turn < turn)
+            p->stack[left++] = p->stack[i];
+}
+
+/* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
+static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
+    for (uint32_t k = turn; k < p->count; k++) {
+        const cairn_lifetime *life = &p->lifetimes[p->order[k]];
+        uint64_t offset = lowest_offset(p->stack, k, life);
+        if (offset + life->bytes > target)
+            return k;
+        p->offsets[p->order[k]] = offset;
+        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+    }
+    return p->count;
+}
+
 /* Aim at an arena of `target` bytes: what does not fit goes before one of its rivals, whatever that
- * does to others, and placing begins anew. A round ends at the first that does not fit, so it is
- * short. */
+ * does to others, and placing goes on from there. A round is short: it begins at the rival and ends
+ * at the first that does not fit. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
-    memcpy(p->order, p->best_order, p->count * sizeof *p->order);
-    for (uint64_t done = 0; done < work && p->best > target;) {
-        uint32_t k = 0;
-        for (; k < p->count; k++) {
-            const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-            uint64_t offset = lowest_offset(p->stack, k, life);
-            if (offset + life->bytes > target)
-                break;
-            p->offsets[p->order[k]] = offset;
-            put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last});
-        }
-        done += (uint64_t)(k + 1) * (k + 1) / 2 + 100;
+    if (p->best <= target)
+        return;
+    memcpy(p->order, p->start, p->count * sizeof *p->order);
+    uint32_t turn = 0;
+    for (uint64_t done = 0; done < work;) {
+        uint32_t k = place_within(p, turn, target);
+        done += (uint64_t)(k + turn + 1) * (k - turn + 1) / 2 + k + 100;
         if (k == p->count) {
             place_all(p);
             return;
@@ -214,15 +240,37 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
         uint32_t to = draw_rival(p, k, rng), moved = p->order[k];
         memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
         p->order[to] = moved;
+        unwind(p, k, to);
+        turn = to;
     }
+}
+
+/* Aim at the live peak and a part of it, 0: at the peak alone. */
+static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
+    uint64_t all = (uint64_t)p->count * p->count * WHOLE_ROUNDS;
+    aim(p, p->peak + (part == 0 ? 0 : p->peak / part), CRN_MIN(work, all), rng);
+}
+
+/* If the promise can be kept, for less, starting with the least; otherwise for more and more. */
+static void search(placing *p) {
+    static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
+    crn_rng rng = {0};
+    memcpy(p->start, p->best_order, p->count * sizeof *p->start);
+    aim_at(p, PROMISE, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
+    bool kept = p->best <= crn_layout_promise(p->peak);
+    rng = (crn_rng){0};
+    for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
+        aim_at(p, less[i], WORK, &rng);
+    for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !p->brief && !good_enough(p); i++)
+        aim_at(p, more[i], WORK, &rng);
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
     keyed *work;
-    crn_rng rng = {0};
     CRN_TAKE(scratch, work, p->count);
     CRN_TAKE(scratch, p->order, p->count);
     CRN_TAKE(scratch, p->best_order, p->count);
+    CRN_TAKE(scratch, p->start, p->count);
     CRN_TAKE(scratch, p->stack, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
@@ -234,20 +282,18 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         if (p->count > FEW && good_enough(p))
             break;
     }
-    /* Aim high first, then lower the sights. */
-    uint64_t effort = CRN_MIN(WORK_LIMIT, ROUNDS * ((uint64_t)p->count * p->count / 2 + 100));
     if (p->count <= MANY && !good_enough(p))
-        aim(p, p->peak, effort, &rng);
-    for (uint64_t share = 1000; share >= 12 && p->count <= MANY && !good_enough(p); share /= 2)
-        aim(p, p->peak + p->peak / share, effort, &rng);
+        search(p);
     return CAIRN_OK;
 }
 
-static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough) {
+static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough,
+                         bool brief) {
     crn_arena scratch;
     crn_arena_init(&scratch, &layout->arena.allocator);
     placing p = {.lifetimes = lifetimes, .count = layout->count, .best = UINT64_MAX};
     p.enough = enough;
+    p.brief = brief;
     CRN_TAKE(&layout->arena, layout->offsets, layout->count);
     p.best_offsets = layout->offsets;
     cairn_status status = find_peak(&p, &scratch);
@@ -260,11 +306,11 @@ static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, 
 
 cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                  uint32_t count, cairn_layout **out, cairn_error *err) {
-    return crn_layout_within(allocator, lifetimes, count, 0, out, err);
+    return crn_layout_within(allocator, lifetimes, count, 0, false, out, err);
 }
 
 cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
-                               uint32_t count, uint64_t enough, cairn_layout **out,
+                               uint32_t count, uint64_t enough, bool brief, cairn_layout **out,
                                cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
@@ -277,7 +323,7 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
     }
     layout->arena = arena;
     layout->count = count;
-    if (fill(layout, lifetimes, enough) != CAIRN_OK) {
+    if (fill(layout, lifetimes, enough, brief) != CAIRN_OK) {
         cairn_layout_destroy(layout);
         return crn_fail_memory(err);
     }

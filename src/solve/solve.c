@@ -32,7 +32,8 @@ typedef struct judged {
     crn_judgement is;
 } judged;
 
-cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, crn_judgement *out) {
+cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
+                       crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
@@ -43,9 +44,13 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, crn_j
     uint32_t count = 0;
     const cairn_lifetime *lifetimes = NULL;
     if (status == CAIRN_OK) {
+        uint64_t enough = problem->limit;
+        uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
+        if (brief)
+            enough = enough == 0 ? promise : CRN_MIN(enough, promise);
         lifetimes = cairn_sim_lifetimes(sim, &count);
         status =
-            crn_layout_within(&allocator, lifetimes, count, problem->limit, &layout, problem->err);
+            crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err);
     }
     if (status == CAIRN_OK) {
         const cairn_sim_summary *summary = cairn_sim_result(sim);
@@ -65,7 +70,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, judge
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget,
                       &out->plan, problem->err));
-    return crn_judge(problem, out->plan, &out->is);
+    return crn_judge(problem, out->plan, false, &out->is);
 }
 
 static cairn_status refuse(const crn_problem *problem, const judged *best, const char *name,

@@ -29,7 +29,9 @@ typedef struct crn_judgement {
     int64_t time;
 } crn_judgement;
 
-CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan,
+/* The search for a layout ends when the arena is within problem->limit; with `brief` it is a short
+ * one for an arena as close to the live peak as is promised. */
+CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 
 /* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this

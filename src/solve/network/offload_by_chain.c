@@ -160,6 +160,7 @@ static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,
                              crn_schedule *schedule) {
     crn_chain_problem chain;
     crn_trip_choice choice;
+    crn_judgement is;
     uint64_t *room, budget = CRN_MAX(problem->budget, trips->floor);
     int64_t time;
     CRN_TAKE(problem->scratch, room, trips->ops);
@@ -167,7 +168,7 @@ static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,
     CRN_TRY(crn_chain_problem_build(problem, view, &chain));
     CRN_TRY(crn_choose_by_chain(&chain, trips, name, budget, &choice, room));
     CRN_TRY(crn_trips_prune(trips, budget, &choice, &time));
-    return crn_trips_walk(trips, budget, &choice, INT64_MAX, schedule, NULL, &time);
+    return crn_trips_settle(trips, budget, &choice, schedule, &is);
 }
 
 static cairn_status solve_by_chain(const crn_problem *problem, const char *name,

@@ -269,6 +269,7 @@ void crn_trip_choice_copy(const crn_trips *trips, const crn_trip_choice *from,
     memcpy(to->in_at, from->in_at, trips->count * sizeof *to->in_at);
     to->pushes = from->pushes;
     to->prompt = from->prompt;
+    memcpy(to->spare, from->spare, sizeof to->spare);
 }
 
 int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget) {

@@ -50,6 +50,9 @@ typedef struct crn_trip_choice {
     uint32_t *in_at;  /* not fetched before this op; 0: as soon as memory allows */
     bool pushes;      /* a fetch may push out tensors that have been copied and need not go yet */
     bool prompt;      /* a tensor goes as soon as it has been copied, asked for or not */
+    /* Of the budget, forwards and backwards: tensors go, and are not fetched ahead, so as to leave
+     * this much free. An op that cannot, still runs. */
+    uint64_t spare[2];
 } crn_trip_choice;
 
 /* Simulate `none` and find the trips. CAIRN_EINVAL: there is no machine. Lies in the problem's
@@ -89,6 +92,15 @@ CAIRN_MUST cairn_status crn_trips_prune(const crn_trips *trips, uint64_t budget,
 /* No step within `budget` can take less: all ops, and the copies of what must be away at the peak.
  */
 int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget);
+
+/* ---- offload_settle.c ---- */
+
+/* The schedule that a choice ends in, and what the simulator and the layout say of it: the shortest
+ * of several whose arena is within problem->limit and close to the live peak, if one is. The choice
+ * must fit `budget`. */
+CAIRN_MUST cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
+                                         const crn_trip_choice *choice, crn_schedule *schedule,
+                                         crn_judgement *is);
 
 /* ---- offload_walk.c ---- */
 

@@ -84,6 +84,7 @@ static void clear_trial(search *s) {
         s->trial.in_at[i] = 0;
     }
     s->trial.pushes = s->trial.prompt = false;
+    s->trial.spare[0] = s->trial.spare[1] = 0;
 }
 
 /* ---- Moves ---- */
@@ -220,20 +221,13 @@ static cairn_status improve(search *s, uint64_t budget, bool first) {
 
 /* ---- Judging ---- */
 
-/* Lower, simulate and lay out the trial; keep its schedule if it fits and is the shortest. `*over`:
+/* Settle the trial; keep its schedule if it fits and is the shortest. `*over`:
  * by how much the arena passes its limit. */
 static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     const crn_problem *p = s->problem;
     crn_schedule schedule = {0};
     crn_judgement is;
-    cairn_plan *plan;
-    int64_t time;
-    CRN_TRY(crn_trips_walk(s->trips, budget, &s->trial, INT64_MAX, &schedule, NULL, &time));
-    CRN_TRY(crn_lower(p->graph, p->costs, &schedule, CAIRN_TRAIN, budget, &plan, p->err));
-    cairn_status status = crn_judge(p, plan, &is);
-    cairn_plan_destroy(plan);
-    if (status != CAIRN_OK)
-        return status;
+    CRN_TRY(crn_trips_settle(s->trips, budget, &s->trial, &schedule, &is));
     *over = p->limit > 0 && is.arena > p->limit ? is.arena - p->limit : 0;
     bool first = s->schedule.decisions.length == 0;
     if (first || (*over == 0 && (s->time < 0 || is.time < s->time))) {

@@ -18,6 +18,7 @@ struct crn_walk {
     const crn_trips *trips;
     const crn_trip_choice *choice;
     uint64_t budget, away;
+    uint64_t aim; /* the budget, less what this op is to spare of it */
     int64_t now, out_free, in_free;
     crn_schedule *schedule;
     uint8_t *stayed;
@@ -113,7 +114,7 @@ static cairn_status evict(walk *w, uint32_t i) {
 
 /* Let copied tensors go until `need` bytes at op k fit. */
 static cairn_status make_room(walk *w, uint32_t k, uint64_t need, bool *fits) {
-    for (uint32_t q = w->first_leaving; q < w->leaving_count && need > w->budget + w->away; q++) {
+    for (uint32_t q = w->first_leaving; q < w->leaving_count && need > w->aim + w->away; q++) {
         uint32_t i = w->leaving[q];
         if (w->state[i] == COPIED && w->trips->list[i].leaves <= k && w->trips->list[i].need > k)
             CRN_TRY(evict(w, i));
@@ -212,8 +213,8 @@ static cairn_status fetch_ahead(walk *w, uint32_t k) {
         uint64_t need = most_memory(w->trips, k, trip->need) + trip->bytes;
         if (w->choice->in_at[i] > k)
             break;
-        if (need > w->budget + w->away) {
-            uint64_t lack = need - w->budget - w->away, found = 0;
+        if (need > w->aim + w->away) {
+            uint64_t lack = need - w->aim - w->away, found = 0;
             if (w->choice->pushes)
                 CRN_TRY(push_out(w, i, lack, false, &found));
             if (found < lack)
@@ -239,6 +240,7 @@ static void await_needed(walk *w, uint32_t k) {
 /* ---- All of it ---- */
 
 static cairn_status visit(walk *w, uint32_t k, bool *fits) {
+    w->aim = w->budget - CRN_MIN(w->choice->spare[k >= w->trips->first_backward], w->budget);
     CRN_TRY(copy_out(w, k));
     if (w->choice->prompt)
         CRN_TRY(evict_copied(w, k));
