@@ -165,6 +165,10 @@ static void print_choice(const cairn_plan *plan, const cli_choice *choice) {
     double behind = 0;
     if (choice->second != NULL)
         behind = 100.0 * (double)choice->second_time / (double)choice->time - 100.0;
+    if (choice->fitting == 1) {
+        printf("%s gives the only plan that fits\n", cairn_plan_get_header(plan)->algorithm);
+        return;
+    }
     printf("%s gives the fastest of %u plans that fit", cairn_plan_get_header(plan)->algorithm,
            choice->fitting);
     if (behind >= 0.05)

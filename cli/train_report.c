@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_POINTS 400 /* of a curve in the picture */
+#define MOST_POINTS 80 /* of a curve in the picture */
 
 static double share(uint64_t part, uint64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;

@@ -107,7 +107,10 @@ static int make_plan(cli_training *t) {
 static uint32_t batch_of(const cairn_graph *graph) {
     cairn_graph_summary summary;
     cairn_graph_summarize(graph, &summary);
-    return summary.input == CAIRN_NONE ? 1 : cairn_graph_tensor(graph, summary.input)->shape[0];
+    uint32_t batch = 0; /* an input without a shape has none */
+    if (summary.input != CAIRN_NONE)
+        batch = cairn_graph_tensor(graph, summary.input)->shape[0];
+    return batch > 0 ? batch : 1;
 }
 
 /* Epochs become steps; a schedule that ends does so with the last. */

@@ -100,6 +100,7 @@ typedef struct cairn_exec_figures {
     uint64_t arena_bytes;          /* of what the plan controls, mapped or shared */
     uint64_t stationary_bytes;     /* parameters, gradients, state, optimiser; 0 where shared */
     uint64_t host_bytes;           /* copies on the host */
+    uint32_t threads;              /* of the backend */
 } cairn_exec_figures;
 CAIRN_API cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec);
 

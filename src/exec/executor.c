@@ -210,7 +210,9 @@ void cairn_exec_destroy(cairn_exec *exec) {
 }
 
 cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec) {
-    return exec->figures;
+    cairn_exec_figures figures = exec->figures;
+    figures.threads = crn_pool_threads(exec->backend->threads(exec->device));
+    return figures;
 }
 
 /* ---- Running ---- */

@@ -1,9 +1,10 @@
 /* conditions.c: what the numbers of a run depend on, as words: a snapshot is only continued by a
- * run with the same. What does not change a bit (the plan, the budget, threads, how many steps
- * there are) is not among them. */
+ * run with the same. What does not change a bit (the plan, the budget, how many steps there are) is
+ * not among them; threads are, because a backend may add in another order on more of them. */
 #include "base/sha256.h"
 #include "train/train_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ __attribute__((format(printf, 3, 4)))
 #endif
 static void
 add(cairn_train *train, const char *name, const char *format, ...) {
+    assert(train->condition_count < CRN_MOST_CONDITIONS);
     crn_condition *condition = &train->conditions[train->condition_count++];
     va_list arguments;
     condition->name = name;
@@ -103,6 +105,7 @@ cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *e
     add(train, "micro-batches", "%u", train->micro_batches);
     add(train, "seed", "%llu", (unsigned long long)exec->seed);
     add(train, "backend", "%s", exec->backend);
+    add(train, "threads", "%u", cairn_exec_get_figures(train->exec).threads);
     add_optimizer(train, exec);
     add_schedule(train);
     add_data(train);

@@ -403,6 +403,9 @@ static void test_mismatch(void) {
     other.exec.seed = 5;
     check_refused(&other, "seed 0, and this one 5");
     other = with;
+    other.exec.threads = 3;
+    check_refused(&other, "threads 2, and this one 3");
+    other = with;
     other.schedule.rate = 0.1;
     check_refused(&other, "learning rate 0.05, and this one 0.1");
     other = with;

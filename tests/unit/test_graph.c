@@ -244,7 +244,47 @@ static void test_refusals(void) {
     refused(b, CAIRN_EINVAL, "sum", "different shapes");
 }
 
+/* ---- Smoothed labels ---- */
+
+/* Given back by a file, and left out of it where it is 0; a backward op must have the same. */
+static void test_smoothing(void) {
+    for (int i = 0; i < 2; i++) {
+        cairn_builder *b = start("smoothed");
+        cairn_error err = {0};
+        cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){2, 4});
+        x = cairn_build_linear(b, "fc", x, 3);
+        cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
+        cairn_build_smoothed_cross_entropy(b, "loss", x, label, i == 0 ? 0 : 0.125);
+        cairn_graph *forward = finish(b), *g, *back;
+        cairn_text text, again;
+        CHECK_OK(cairn_graph_differentiate(forward, NULL, &g, &err), &err);
+        CHECK(op_named(g, "loss.bwd")->attributes.smoothing == (i == 0 ? 0 : 0.125));
+        CHECK_OK(cairn_graph_to_json(g, &text), &err);
+        CHECK((strstr(text.data, "smoothing") != NULL) == (i == 1));
+        CHECK_OK(cairn_graph_from_json(NULL, text.data, text.length, "a", &back, &err), &err);
+        CHECK_OK(cairn_graph_to_json(back, &again), &err);
+        CHECK_STRING(again.data, text.data);
+        cairn_graph_destroy(back);
+        if (i == 1) {
+            *strstr(text.data, "0.125") = '1'; /* 1.125: of the forward op alone */
+            CHECK(cairn_graph_from_json(NULL, text.data, text.length, "a", &back, &err) ==
+                  CAIRN_EINVAL);
+            CHECK(strstr(err.message, "smoothing") != NULL);
+            *strstr(text.data, "1.125") = '0';
+            strstr(text.data, "0.125")[2] = '2'; /* 0.225 */
+            CHECK(cairn_graph_from_json(NULL, text.data, text.length, "a", &back, &err) ==
+                  CAIRN_EINVAL);
+            CHECK(strstr(err.message, "does not have the smoothing") != NULL);
+        }
+        cairn_text_release(&again);
+        cairn_text_release(&text);
+        cairn_graph_destroy(g);
+        cairn_graph_destroy(forward);
+    }
+}
+
 int main(void) {
+    test_smoothing();
     test_differentiate();
     test_shared_weights();
     test_refusals();

@@ -31,10 +31,12 @@ cairn train convnet --weights nothing.safetensors
 
 # Interrupted: exit 130 with a snapshot, and the rest is the same.
 cat >interrupt.sh <<'SCRIPT'
-"$CAIRN" train $model --epochs 40 --out stopped >/dev/null 2>said &
-until [ -e stopped/snapshot-00000013.safetensors ]; do sleep 0.01; done
-kill -INT $!
-wait $!
+"$CAIRN" train $model --epochs 400 --out stopped >/dev/null 2>said &
+until ls stopped/snapshot-* >/dev/null 2>&1; do sleep 0.01; done
+child=$!
+"$CAIRN" train --resume stopped; echo "[exit $?]"
+kill -INT $child
+wait $child
 echo "[exit $?]"
 sed 's/step [0-9]*/step N/' said
 SCRIPT
