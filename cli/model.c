@@ -203,6 +203,7 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
     model->measured = *matched == cairn_graph_op_count(model->graph);
     model->update_ns = cairn_costs_update_ns(&origin, model->graph);
     describe_machine(&origin, &model->machine);
+    model->one_memory |= origin.backend[0] != '\0';
     return CAIRN_OK;
 }
 

@@ -63,41 +63,52 @@ static size_t small_at(const pooling *at, uint32_t index) {
 
 /* ---- maximum ---- */
 
-/* The first maximum in row-major order wins; NaN is a maximum. */
-static inline void find_maximum(const pooling *at, const float *restrict image, box b, size_t block,
-                                float *restrict best, int32_t *restrict place) {
+/* Compilers do not see a vector in "if larger, take value and place", so eight channels are one
+ * here by name. A comparison of two of them gives all bits or none in each channel. */
+#define EIGHT 8u
+typedef float eight_values __attribute__((vector_size(EIGHT * sizeof(float))));
+typedef int32_t eight_places __attribute__((vector_size(EIGHT * sizeof(int32_t))));
+
+#define CHOOSE(which, yes, no) (((which) & (yes)) | (~(which) & (no)))
+
+/* Of eight channels. The first maximum in row-major order wins; NaN is a maximum. */
+static inline void find_maximum(const pooling *at, const float *image, box b, size_t block,
+                                float *best, int32_t *place) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
     int32_t first = (int32_t)((b.top - b.first_row) * wide + b.left - b.first_column);
-    for (size_t l = 0; l < block; l++) {
-        best[l] = -INFINITY;
-        place[l] = first;
-    }
+    eight_values most = (eight_values){0} - INFINITY;
+    eight_places where = (eight_places){0} + first;
     for (int64_t i = b.top; i < b.bottom; i++)
         for (int64_t j = b.left; j < b.right; j++) {
-            const float *value = image + (size_t)(i * width + j) * block;
-            int32_t here = (int32_t)((i - b.first_row) * wide + j - b.first_column);
-            for (size_t l = 0; l < block; l++) {
-                int larger = (value[l] > best[l]) | (value[l] != value[l]);
-                place[l] = larger ? here : place[l];
-                best[l] = larger ? value[l] : best[l];
-            }
+            eight_places here =
+                (eight_places){0} + (int32_t)((i - b.first_row) * wide + j - b.first_column);
+            eight_values value;
+            memcpy(&value, image + (size_t)(i * width + j) * block, sizeof value);
+            eight_places larger = (value > most) | (value != value);
+            where = CHOOSE(larger, here, where);
+            most = (eight_values)CHOOSE(larger, (eight_places)value, (eight_places)most);
         }
+    memcpy(best, &most, sizeof most);
+    memcpy(place, &where, sizeof where);
+}
+
+static inline void set_places(const pooling *at, size_t i, const int32_t *place) {
+    if (!at->bytes)
+        memcpy((int32_t *)at->places + i, place, EIGHT * sizeof *place);
+    else
+        for (size_t l = 0; l < EIGHT; l++)
+            ((uint8_t *)at->places)[i + l] = (uint8_t)place[l];
 }
 
 static inline void max_windows(const pooling *at, uint32_t index, size_t block) {
     const float *image = at->from + large_at(at, index);
     FOR_WINDOWS(at, index, b, i) {
-        float best[CRN_CPU_MOST_BLOCK];
-        int32_t place[CRN_CPU_MOST_BLOCK];
-        find_maximum(at, image, b, block, best, place);
-        memcpy(at->to + i, best, block * sizeof *best);
-        if (at->places == NULL)
-            continue;
-        if (!at->bytes)
-            memcpy((int32_t *)at->places + i, place, block * sizeof *place);
-        else
-            for (size_t l = 0; l < block; l++)
-                ((uint8_t *)at->places)[i + l] = (uint8_t)place[l];
+        for (size_t l = 0; l < block; l += EIGHT) {
+            int32_t place[EIGHT];
+            find_maximum(at, image + l, b, block, at->to + i + l, place);
+            if (at->places != NULL)
+                set_places(at, i + l, place);
+        }
     }
 }
 
@@ -119,29 +130,41 @@ void crn_cpu_max_pool(const crn_call *call) {
     crn_pool_for(call->threads, crn_image_blocks(&at.large), max_block, &at);
 }
 
-static inline void read_places(const pooling *at, size_t i, size_t block, int32_t *place) {
+static inline void read_places(const pooling *at, size_t i, eight_places *out) {
+    int32_t place[EIGHT];
     if (!at->bytes)
-        memcpy(place, (const int32_t *)at->given_places + i, block * sizeof *place);
+        memcpy(place, (const int32_t *)at->given_places + i, sizeof place);
     else
-        for (size_t l = 0; l < block; l++)
+        for (size_t l = 0; l < EIGHT; l++)
             place[l] = ((const uint8_t *)at->given_places)[i + l];
+    memcpy(out, place, sizeof place);
 }
 
-/* To every place of the window: the gradients of those channels whose maximum it was. */
-static inline void scatter_windows(const pooling *at, uint32_t index, size_t block) {
-    float *restrict image = at->to + large_at(at, index);
+/* To every place of a window: the gradients of those of eight channels whose maximum it was. */
+static inline void scatter(const pooling *at, float *image, box b, size_t k, size_t block) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
+    eight_places where;
+    eight_values gradient;
+    read_places(at, k, &where);
+    memcpy(&gradient, at->from + k, sizeof gradient);
+    for (int64_t i = b.top; i < b.bottom; i++)
+        for (int64_t j = b.left; j < b.right; j++) {
+            eight_places here =
+                (eight_places){0} + (int32_t)((i - b.first_row) * wide + j - b.first_column);
+            float *to = image + (size_t)(i * width + j) * block;
+            eight_values sum;
+            memcpy(&sum, to, sizeof sum);
+            sum += (eight_values)((where == here) & (eight_places)gradient);
+            memcpy(to, &sum, sizeof sum);
+        }
+}
+
+static inline void scatter_windows(const pooling *at, uint32_t index, size_t block) {
+    float *image = at->to + large_at(at, index);
     memset(image, 0, at->large.plane * block * sizeof *image);
     FOR_WINDOWS(at, index, b, k) {
-        int32_t place[CRN_CPU_MOST_BLOCK];
-        read_places(at, k, block, place);
-        for (int64_t i = b.top; i < b.bottom; i++)
-            for (int64_t j = b.left; j < b.right; j++) {
-                int32_t here = (int32_t)((i - b.first_row) * wide + j - b.first_column);
-                float *to = image + (size_t)(i * width + j) * block;
-                for (size_t l = 0; l < block; l++)
-                    to[l] += place[l] == here ? at->from[k + l] : 0.0f;
-            }
+        for (size_t l = 0; l < block; l += EIGHT)
+            scatter(at, image + l, b, k + l, block);
     }
 }
 
