@@ -136,6 +136,30 @@ static inline void rig_run(rig *r, cairn_id id) {
     rig_run_at(r, id, NULL, NULL);
 }
 
+/* Runs an op again with an output on a copy of an operand, beside copies of the others, and
+ * compares with what it made before; no such output (UINT32_MAX): only again. */
+static inline void rig_check_permission(rig *r, cairn_id id, cairn_inplace permission) {
+    const cairn_op *op = cairn_graph_op(r->graph, id);
+    void *inputs[RIG_MOST], *outputs[RIG_MOST];
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        inputs[i] = rig_block(rig_bytes(r, op->inputs[i]));
+        memcpy(inputs[i], r->place[op->inputs[i]], rig_bytes(r, op->inputs[i]));
+    }
+    for (uint32_t i = 0; i < op->output_count; i++)
+        outputs[i] = i == permission.output         ? inputs[permission.input]
+                     : op->outputs[i] == CAIRN_NONE ? NULL
+                                                    : rig_block(rig_bytes(r, op->outputs[i]));
+    rig_run_at(r, id, (const void **)inputs, outputs);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE)
+            CHECK(memcmp(outputs[i], r->place[op->outputs[i]], rig_bytes(r, op->outputs[i])) == 0);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        free(inputs[i]);
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (i != permission.output)
+            free(outputs[i]);
+}
+
 /* Ops first..end-1. */
 static inline void rig_run_range(rig *r, cairn_id first, cairn_id end) {
     for (cairn_id o = first; o < end; o++)

@@ -143,38 +143,16 @@ static void compare_op(comparison *at, cairn_id id) {
 
 /* ---- The same bits again, and in place ---- */
 
-static void try_permission(rig *r, cairn_id id, cairn_inplace permission) {
-    const cairn_op *op = cairn_graph_op(r->graph, id);
-    void *inputs[RIG_MOST], *outputs[RIG_MOST];
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        inputs[i] = rig_block(rig_bytes(r, op->inputs[i]));
-        memcpy(inputs[i], r->place[op->inputs[i]], rig_bytes(r, op->inputs[i]));
-    }
-    for (uint32_t i = 0; i < op->output_count; i++)
-        outputs[i] = i == permission.output         ? inputs[permission.input]
-                     : op->outputs[i] == CAIRN_NONE ? NULL
-                                                    : rig_block(rig_bytes(r, op->outputs[i]));
-    rig_run_at(r, id, (const void **)inputs, outputs);
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE)
-            CHECK(memcmp(outputs[i], r->place[op->outputs[i]], rig_bytes(r, op->outputs[i])) == 0);
-    for (uint32_t i = 0; i < op->input_count; i++)
-        free(inputs[i]);
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (i != permission.output)
-            free(outputs[i]);
-}
-
 static void try_again(rig *r, cairn_id id) {
     const cairn_op *op = cairn_graph_op(r->graph, id);
     r->again = true;
-    try_permission(r, id, (cairn_inplace){.output = UINT32_MAX});
+    rig_check_permission(r, id, (cairn_inplace){.output = UINT32_MAX});
     for (uint32_t i = 0; i < op->inplace_count; i++) {
         cairn_id input = op->inputs[op->inplace[i].input];
         cairn_id output = op->outputs[op->inplace[i].output];
         if (output == CAIRN_NONE || r->storage[input].block != r->storage[output].block)
             continue;
-        try_permission(r, id, op->inplace[i]);
+        rig_check_permission(r, id, op->inplace[i]);
         permissions_tried++;
     }
     r->again = false;

@@ -136,29 +136,6 @@ static void test_threads(const op_case *c, const rig *one) {
     }
 }
 
-/* One permission of one op: the output on a copy of the operand, beside copies of the others. */
-static void test_permission(rig *r, cairn_id id, cairn_inplace permission) {
-    const cairn_op *op = cairn_graph_op(r->graph, id);
-    void *inputs[RIG_MOST], *outputs[RIG_MOST];
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        inputs[i] = rig_block(rig_bytes(r, op->inputs[i]));
-        memcpy(inputs[i], r->place[op->inputs[i]], rig_bytes(r, op->inputs[i]));
-    }
-    for (uint32_t i = 0; i < op->output_count; i++)
-        outputs[i] = i == permission.output         ? inputs[permission.input]
-                     : op->outputs[i] == CAIRN_NONE ? NULL
-                                                    : rig_block(rig_bytes(r, op->outputs[i]));
-    rig_run_at(r, id, (const void **)inputs, outputs);
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE)
-            CHECK(memcmp(outputs[i], r->place[op->outputs[i]], rig_bytes(r, op->outputs[i])) == 0);
-    for (uint32_t i = 0; i < op->input_count; i++)
-        free(inputs[i]);
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (i != permission.output)
-            free(outputs[i]);
-}
-
 static uint32_t permissions_tried;
 
 static void test_in_place(rig *r) {
@@ -166,7 +143,7 @@ static void test_in_place(rig *r) {
     for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
         const cairn_op *op = cairn_graph_op(r->graph, o);
         for (uint32_t i = 0; i < op->inplace_count; i++, permissions_tried++)
-            test_permission(r, o, op->inplace[i]);
+            rig_check_permission(r, o, op->inplace[i]);
     }
 }
 

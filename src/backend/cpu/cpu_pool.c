@@ -2,6 +2,7 @@
  * walked place by place, all channels of the block at once. What is computed is the reference's
  * (ref_pool.c), element for element. */
 #include "backend/cpu/cpu_internal.h"
+#include "backend/pooling_window.h"
 
 #include <math.h>
 
@@ -15,28 +16,10 @@ typedef struct pooling {
     const void *given_places;
 } pooling;
 
-/* A window clipped to the image: rows top..bottom-1, columns left..right-1. */
-typedef struct box {
-    int64_t top, left, bottom, right;
-    int64_t first_row, first_column; /* before clipping */
-} box;
-
-static box window_at(const pooling *at, int64_t p, int64_t q) {
-    int64_t h = (int64_t)at->large.height, w = (int64_t)at->large.width;
-    int64_t small_h = (int64_t)at->small.height, small_w = (int64_t)at->small.width;
-    if (at->adaptive) /* from the floor of the beginning to the ceiling of the end */
-        return (box){.top = p * h / small_h,
-                     .left = q * w / small_w,
-                     .bottom = ((p + 1) * h + small_h - 1) / small_h,
-                     .right = ((q + 1) * w + small_w - 1) / small_w};
-    const cairn_attributes *a = at->attributes;
-    int64_t row = p * a->stride[0] - a->pad[0], column = q * a->stride[1] - a->pad[1];
-    return (box){.top = CRN_MAX(row, 0),
-                 .left = CRN_MAX(column, 0),
-                 .bottom = CRN_MIN(row + a->kernel[0], h),
-                 .right = CRN_MIN(column + a->kernel[1], w),
-                 .first_row = row,
-                 .first_column = column};
+static crn_window window_at(const pooling *at, int64_t p, int64_t q) {
+    const int64_t large[] = {(int64_t)at->large.height, (int64_t)at->large.width};
+    const int64_t small[] = {(int64_t)at->small.height, (int64_t)at->small.width};
+    return crn_window_at(at->adaptive ? NULL : at->attributes, large, small, p, q);
 }
 
 static pooling between(const crn_call *call, cairn_id large, cairn_id small) {
@@ -58,8 +41,8 @@ static size_t small_at(const pooling *at, uint32_t index) {
 #define FOR_WINDOWS(at, index, b, i)                                                               \
     for (size_t p_ = 0, i = small_at(at, index); p_ < (at)->small.height; p_++)                    \
         for (size_t q_ = 0; q_ < (at)->small.width; q_++, i += (at)->small.block)                  \
-            for (box b = window_at(at, (int64_t)p_, (int64_t)q_), *once_ = &b; once_ != NULL;      \
-                 once_ = NULL)
+            for (crn_window b = window_at(at, (int64_t)p_, (int64_t)q_), *once_ = &b;              \
+                 once_ != NULL; once_ = NULL)
 
 /* ---- maximum ---- */
 
@@ -72,7 +55,7 @@ typedef int32_t eight_places __attribute__((vector_size(EIGHT * sizeof(int32_t))
 #define CHOOSE(which, yes, no) (((which) & (yes)) | (~(which) & (no)))
 
 /* Of eight channels. The first maximum in row-major order wins; NaN is a maximum. */
-static inline void find_maximum(const pooling *at, const float *image, box b, size_t block,
+static inline void find_maximum(const pooling *at, const float *image, crn_window b, size_t block,
                                 float *best, int32_t *place) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
     int32_t first = (int32_t)((b.top - b.first_row) * wide + b.left - b.first_column);
@@ -141,7 +124,7 @@ static inline void read_places(const pooling *at, size_t i, eight_places *out) {
 }
 
 /* To every place of a window: the gradients of those of eight channels whose maximum it was. */
-static inline void scatter(const pooling *at, float *image, box b, size_t k, size_t block) {
+static inline void scatter(const pooling *at, float *image, crn_window b, size_t k, size_t block) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
     eight_places where;
     eight_values gradient;
@@ -188,7 +171,7 @@ void crn_cpu_max_pool_bwd(const crn_call *call) {
 
 /* ---- average ---- */
 
-static float share_of(const pooling *at, box b) {
+static float share_of(const pooling *at, crn_window b) {
     int64_t count = (b.bottom - b.top) * (b.right - b.left);
     if (!at->adaptive && at->attributes->count_padding)
         count = (int64_t)at->attributes->kernel[0] * at->attributes->kernel[1];

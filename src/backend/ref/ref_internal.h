@@ -123,4 +123,10 @@ void crn_ref_product_data(crn_pool *threads, crn_ref_product *product);
  * gradient[n, r] */
 void crn_ref_product_weight(crn_pool *threads, crn_ref_product *product);
 
+/* The backward of cells with products of another's making, by the same rules. */
+typedef void crn_product(crn_pool *threads, crn_ref_product *product);
+void crn_ref_rnn_cell_bwd_data_by(const crn_call *call, crn_product *data);
+void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data);
+void crn_ref_cell_bwd_weight_by(const crn_call *call, crn_product *weight);
+
 #endif

@@ -4,6 +4,7 @@
  * A window is clipped to the image; padding counts as minus infinity for a maximum, and for an
  * average as zeros that count or do not. Adaptive pooling is an average over windows that the sizes
  * alone determine. */
+#include "backend/pooling_window.h"
 #include "backend/ref/ref_internal.h"
 
 #include <math.h>
@@ -18,26 +19,9 @@ typedef struct pooling {
     const void *given_places; /* likewise, in the backward pass */
 } pooling;
 
-/* A window clipped to the image: rows top..bottom-1, columns left..right-1. */
-typedef struct box {
-    int64_t top, left, bottom, right;
-    int64_t first_row, first_column; /* before clipping */
-} box;
-
-static box window_at(const pooling *at, int64_t p, int64_t q) {
-    if (at->adaptive) /* from the floor of the beginning to the ceiling of the end */
-        return (box){.top = p * at->height / at->small_height,
-                     .left = q * at->width / at->small_width,
-                     .bottom = ((p + 1) * at->height + at->small_height - 1) / at->small_height,
-                     .right = ((q + 1) * at->width + at->small_width - 1) / at->small_width};
-    const cairn_attributes *a = at->attributes;
-    int64_t row = p * a->stride[0] - a->pad[0], column = q * a->stride[1] - a->pad[1];
-    return (box){.top = CRN_MAX(row, 0),
-                 .left = CRN_MAX(column, 0),
-                 .bottom = CRN_MIN(row + a->kernel[0], at->height),
-                 .right = CRN_MIN(column + a->kernel[1], at->width),
-                 .first_row = row,
-                 .first_column = column};
+static crn_window window_at(const pooling *at, int64_t p, int64_t q) {
+    const int64_t large[] = {at->height, at->width}, small[] = {at->small_height, at->small_width};
+    return crn_window_at(at->adaptive ? NULL : at->attributes, large, small, p, q);
 }
 
 static pooling between(const crn_call *call, const cairn_tensor *large, const cairn_tensor *small) {
@@ -68,7 +52,7 @@ static int64_t place_at(const pooling *at, size_t i) {
 }
 
 /* The first maximum in row-major order wins; NaN is a maximum. */
-static float maximum(const pooling *at, const float *image, box b, int64_t *place) {
+static float maximum(const pooling *at, const float *image, crn_window b, int64_t *place) {
     float best = -INFINITY;
     int64_t row = b.top, column = b.left;
     for (int64_t i = b.top; i < b.bottom; i++)
@@ -114,7 +98,7 @@ static void max_bwd_plane(void *context, uint32_t plane) {
     size_t i = (size_t)plane * (size_t)(at->small_height * at->small_width);
     for (int64_t p = 0; p < at->small_height; p++)
         for (int64_t q = 0; q < at->small_width; q++, i++) {
-            box b = window_at(at, p, q);
+            crn_window b = window_at(at, p, q);
             int64_t place = place_at(at, i), wide = at->attributes->kernel[1];
             int64_t row = b.first_row + place / wide, column = b.first_column + place % wide;
             image[row * at->width + column] += at->from[i];
@@ -133,7 +117,7 @@ void crn_ref_max_pool_bwd(const crn_call *call) {
 
 /* ---- average ---- */
 
-static float share_of(const pooling *at, box b) {
+static float share_of(const pooling *at, crn_window b) {
     int64_t count = (b.bottom - b.top) * (b.right - b.left);
     if (at->count_padding)
         count = (int64_t)at->attributes->kernel[0] * at->attributes->kernel[1];
@@ -146,7 +130,7 @@ static void avg_plane(void *context, uint32_t plane) {
     float *to = at->to + plane * (at->small_height * at->small_width);
     for (int64_t p = 0; p < at->small_height; p++)
         for (int64_t q = 0; q < at->small_width; q++) {
-            box b = window_at(at, p, q);
+            crn_window b = window_at(at, p, q);
             float sum = 0;
             for (int64_t i = b.top; i < b.bottom; i++)
                 for (int64_t j = b.left; j < b.right; j++)
@@ -162,7 +146,7 @@ static void avg_bwd_plane(void *context, uint32_t plane) {
     memset(image, 0, (size_t)(at->height * at->width) * sizeof *image);
     for (int64_t p = 0; p < at->small_height; p++)
         for (int64_t q = 0; q < at->small_width; q++) {
-            box b = window_at(at, p, q);
+            crn_window b = window_at(at, p, q);
             float part = *from++ / share_of(at, b);
             for (int64_t i = b.top; i < b.bottom; i++)
                 for (int64_t j = b.left; j < b.right; j++)

@@ -103,8 +103,8 @@ typedef struct cell_bwd {
 } cell_bwd;
 
 /* From the gradient before the activations to those of x and h, either of which may be NULL. */
-static void spread(const crn_call *call, uint32_t gates, const float *before, float *gh,
-                   float *gx) {
+static void spread(const crn_call *call, crn_product *data, uint32_t gates, const float *before,
+                   float *gh, float *gx) {
     const cairn_tensor *w_ih = crn_ref_param(call, 0), *w_hh = crn_ref_param(call, 1);
     crn_ref_product product = {.gates = gates,
                                .batch = crn_ref_input(call, 0)->shape[gates == 1 ? 0 : 1],
@@ -113,11 +113,11 @@ static void spread(const crn_call *call, uint32_t gates, const float *before, fl
                                .gradient = before,
                                .weight = call->params[1],
                                .x_gradient = gh};
-    crn_ref_product_data(call->threads, &product);
+    data(call->threads, &product);
     product.features = w_ih->shape[1];
     product.weight = call->params[0];
     product.x_gradient = gx;
-    crn_ref_product_data(call->threads, &product);
+    data(call->threads, &product);
 }
 
 static void rnn_bwd_row(void *context, uint32_t n) {
@@ -127,7 +127,7 @@ static void rnn_bwd_row(void *context, uint32_t n) {
 }
 
 /* h', gh' [N, H] -> gradient before tanh [N, H], gh [N, H], gx [N, F] */
-void crn_ref_rnn_cell_bwd_data(const crn_call *call) {
+void crn_ref_rnn_cell_bwd_data_by(const crn_call *call, crn_product *data) {
     const cairn_tensor *h = crn_ref_input(call, 0);
     cell_bwd at = {.batch = h->shape[0],
                    .hidden = h->shape[1],
@@ -135,7 +135,7 @@ void crn_ref_rnn_cell_bwd_data(const crn_call *call) {
                    .gh = call->inputs[1],
                    .before = call->outputs[0]};
     crn_pool_for(call->threads, h->shape[0], rnn_bwd_row, &at);
-    spread(call, 1, at.before, crn_ref_out(call, 1), crn_ref_out(call, 2));
+    spread(call, data, 1, at.before, crn_ref_out(call, 1), crn_ref_out(call, 2));
 }
 
 static void lstm_bwd_row(void *context, uint32_t n) {
@@ -157,7 +157,7 @@ static void lstm_bwd_row(void *context, uint32_t n) {
 
 /* state, state', gstate' [2, N, H], gates [4, N, H] -> gradient before the activations [4, N, H],
  * gstate [2, N, H], gx [N, F] */
-void crn_ref_lstm_cell_bwd_data(const crn_call *call) {
+void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data) {
     const cairn_tensor *state = crn_ref_input(call, 0);
     size_t half = crn_ref_size(state, 1, 3); /* h comes first, then c */
     float *gstate = crn_ref_out(call, 1);
@@ -171,14 +171,14 @@ void crn_ref_lstm_cell_bwd_data(const crn_call *call) {
                    .before = call->outputs[0],
                    .old_gc = gstate != NULL ? gstate + half : NULL};
     crn_pool_for(call->threads, state->shape[1], lstm_bwd_row, &at);
-    spread(call, 4, at.before, gstate, crn_ref_out(call, 2));
+    spread(call, data, 4, at.before, gstate, crn_ref_out(call, 2));
 }
 
 /* ---- backward: weights ---- */
 
 /* x [N, F], h [N, H] or state [2, N, H], gradient before the activations [N, H] or [4, N, H] ->
  * gradients of w_ih, w_hh, b_ih, b_hh. Both biases have the same gradient. */
-void crn_ref_cell_bwd_weight(const crn_call *call) {
+void crn_ref_cell_bwd_weight_by(const crn_call *call, crn_product *weight) {
     const cairn_tensor *x = crn_ref_input(call, 0), *before = crn_ref_input(call, 2);
     crn_ref_product product = {.gates = before->rank == 3 ? before->shape[0] : 1,
                                .batch = x->shape[0],
@@ -188,10 +188,24 @@ void crn_ref_cell_bwd_weight(const crn_call *call) {
                                .x = call->inputs[0],
                                .weight_gradient = crn_ref_out(call, 0),
                                .bias_gradient = crn_ref_out(call, 2)};
-    crn_ref_product_weight(call->threads, &product);
+    weight(call->threads, &product);
     product.features = product.hidden;
     product.x = call->inputs[1];
     product.weight_gradient = crn_ref_out(call, 1);
     product.bias_gradient = crn_ref_out(call, 3);
-    crn_ref_product_weight(call->threads, &product);
+    weight(call->threads, &product);
+}
+
+/* ---- with our own products ---- */
+
+void crn_ref_rnn_cell_bwd_data(const crn_call *call) {
+    crn_ref_rnn_cell_bwd_data_by(call, crn_ref_product_data);
+}
+
+void crn_ref_lstm_cell_bwd_data(const crn_call *call) {
+    crn_ref_lstm_cell_bwd_data_by(call, crn_ref_product_data);
+}
+
+void crn_ref_cell_bwd_weight(const crn_call *call) {
+    crn_ref_cell_bwd_weight_by(call, crn_ref_product_weight);
 }
