@@ -51,7 +51,7 @@ show "$folder/free"
 cat <<'WORDS'
 
 Now the same with half of that memory: some tensors are thrown away and computed again when the
-backward pass asks for them; which, is what was planned.
+backward pass asks for them. The plan says which.
 
 WORDS
 # shellcheck disable=SC2086

@@ -2,7 +2,6 @@
  *
  *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result */
 #include "backend/cpu/cpu_internal.h"
-#include "backend/cpu/recipe.h"
 
 extern const crn_backend crn_backend_ref, crn_backend_cpu;
 

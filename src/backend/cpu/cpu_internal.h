@@ -17,12 +17,8 @@
 #include "backend/ref/ref_internal.h"
 
 /* Compiled once for each of these, chosen when the program is loaded. */
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__ELF__) && !defined(__SANITIZE_ADDRESS__)
-#if defined(__clang__)
-#define CRN_VECTORISED
-#else
+#if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__clang__)
 #define CRN_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
 #else
 #define CRN_VECTORISED
 #endif

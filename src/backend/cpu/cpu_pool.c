@@ -37,7 +37,7 @@ static size_t small_at(const pooling *at, uint32_t index) {
     return index * at->small.plane * at->small.block;
 }
 
-/* Runs `body` for every window of a block; i is the element at which its result begins. */
+/* For every window b of a block; i is the element at which its result begins. */
 #define FOR_WINDOWS(at, index, b, i)                                                               \
     for (size_t p_ = 0, i = small_at(at, index); p_ < (at)->small.height; p_++)                    \
         for (size_t q_ = 0; q_ < (at)->small.width; q_++, i += (at)->small.block)                  \
