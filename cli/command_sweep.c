@@ -175,7 +175,7 @@ static int write_csv(const sweep *s, const char *path) {
 
 static int write_svg(const sweep *s, const char *path) {
     static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
-    static char names[MOST_CURVES][42]; /* as much as the legend has room for */
+    static char names[MOST_CURVES][58]; /* as much as the legend has room for */
     cairn_curve curves[MOST_CURVES];
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {

@@ -2,7 +2,7 @@
 #include "base/crn_base.h"
 #include "cairn/report.h"
 
-#define WIDTH 940
+#define WIDTH 1040
 #define HEIGHT 520
 #define LEFT 80
 #define TOP 50
