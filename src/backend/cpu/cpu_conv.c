@@ -40,14 +40,38 @@ static void describe_weights(conv *c, uint32_t groups) {
     }
 }
 
-/* Strides, dilation and padding; false: padding is negative, which oneDNN does not do. */
-static bool describe_window(crn_dnnl_window *w, const cairn_attributes *a) {
+/* Whether some window has no tap inside the image, along one dimension: `taps` of them, `dilation`
+ * apart, for each of `outputs` windows. */
+static bool has_empty_window(int64_t image, int64_t outputs, int64_t taps, int64_t stride,
+                             int64_t dilation, int64_t pad) {
+    for (int64_t o = 0; o < outputs; o++) {
+        bool inside = false;
+        for (int64_t k = 0; k < taps; k++) {
+            int64_t at = o * stride - pad + k * dilation;
+            inside |= at >= 0 && at < image;
+        }
+        if (!inside)
+            return true;
+    }
+    return false;
+}
+
+/* Strides, dilation and padding; false: what oneDNN does not do. It refuses negative padding, and
+ * version 3.7 crashes where a window lies wholly in the padding. */
+static bool describe_window(conv *c, const cairn_attributes *a) {
+    const cairn_graph *graph = c->recipe->site->graph;
+    const uint32_t *x = cairn_graph_tensor(graph, c->source)->shape;
+    const uint32_t *y = cairn_graph_tensor(graph, c->result)->shape;
+    crn_dnnl_window *w = &c->window;
     for (int i = 0; i < 2; i++) {
         w->strides[i] = a->stride[i];
         w->dilates[i] = w->transposed ? 0 : a->dilation[i] - 1;
         w->pad_before[i] = w->transposed ? 0 : a->pad[i];
         w->pad_after[i] = w->transposed ? 0 : a->pad[2 + i];
         if (w->pad_before[i] < 0 || w->pad_after[i] < 0)
+            return false;
+        if (!w->transposed && has_empty_window(x[2 + i], y[2 + i], c->weights->shape[2 + i],
+                                               a->stride[i], a->dilation[i], a->pad[i]))
             return false;
     }
     return true;
@@ -56,7 +80,7 @@ static bool describe_window(crn_dnnl_window *w, const cairn_attributes *a) {
 static bool describe(conv *c, bool bias) {
     const cairn_attributes *a = &c->recipe->site->op->attributes;
     uint32_t outputs = cairn_graph_tensor(c->recipe->site->graph, c->result)->shape[1];
-    if (!describe_window(&c->window, a))
+    if (!describe_window(c, a))
         return false;
     describe_weights(c, c->window.transposed ? 1 : (uint32_t)a->groups);
     if (bias)
