@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
-#include "solve/network/offload_by_chain.h"
+#include "solve/trips/offload_by_chain.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",
                                          "offload-greedy", "offload-dynprog", "offload-best"};

@@ -2,7 +2,7 @@
  * the time to the nanosecond, the peak within the memory. */
 #include "cairn.h"
 #include "check.h"
-#include "solve/network/network_chain.h"
+#include "solve/parts/network_chain.h"
 
 typedef struct network {
     cairn_graph *graph;
