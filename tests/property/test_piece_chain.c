@@ -6,7 +6,7 @@
  * the table. */
 #include "base/rng.h"
 #include "check.h"
-#include "solve/chain/piece_grid.h"
+#include "solve/recurrence/piece_grid.h"
 
 #define OPS 3
 #define PIECES 6

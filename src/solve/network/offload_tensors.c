@@ -12,7 +12,7 @@
  * simulator's time to the nanosecond. The generator starts from a fixed seed and the work is
  * limited in ops visited, so the answer is the same everywhere. */
 #include "base/rng.h"
-#include "solve/network/offload_by_chain.h"
+#include "solve/trips/offload_by_chain.h"
 
 #define MOST_WORK 24000000u /* ops visited and trips looked at in one search */
 #define MOST_TRIALS 12000u  /* choices valued in one search */

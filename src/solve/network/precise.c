@@ -10,7 +10,7 @@
  * keeps all that is read or is run again. What it then thinks that a schedule needs means little,
  * so schedules along its whole curve are measured with the real costs, and the fastest that fits
  * the budget is taken; the smallest of all, if none does. */
-#include "solve/network/network_chain.h"
+#include "solve/parts/network_chain.h"
 
 #define MOST_POINTS 512u      /* of a step function, if thinned. Fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces */

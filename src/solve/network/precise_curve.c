@@ -1,5 +1,5 @@
 /* precise_curve.c: the answer of `precise` for every budget, from one table. */
-#include "solve/network/network_chain.h"
+#include "solve/parts/network_chain.h"
 
 typedef struct curve_memory {
     cairn_budget_curve curve;

@@ -1,0 +1,185 @@
+/* chain_solve.c: finds the algorithm, gives it a scratch arena, has its answer judged. */
+#include "solve/papers/chain/chain_solve.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static const cairn_chain_algorithm algorithms[] = {
+#define X(function, name, summary) {name, summary},
+#include "solve/papers/chain/chain_algorithms.def"
+#undef X
+    {NULL, NULL},
+};
+
+static const crn_chain_solver solvers[] = {
+#define X(function, name, summary) crn_chain_##function,
+#include "solve/papers/chain/chain_algorithms.def"
+#undef X
+};
+
+const cairn_chain_algorithm *cairn_chain_algorithms(void) {
+    return algorithms;
+}
+
+static crn_chain_solver find_solver(const char *name) {
+    for (size_t i = 0; algorithms[i].name != NULL; i++)
+        if (name == NULL || strcmp(algorithms[i].name, name) == 0)
+            return solvers[i];
+    return NULL;
+}
+
+/* The public part first, so that a pointer to it is a pointer to the whole. */
+typedef struct solution {
+    cairn_chain_solution public;
+    crn_arena arena; /* holds this struct, the steps and the curve */
+} solution;
+
+static cairn_status create_solution(const cairn_allocator *allocator, solution **out) {
+    crn_arena arena;
+    crn_arena_init(&arena, allocator);
+    solution *made = crn_arena_take(&arena, 1, sizeof *made);
+    if (made == NULL)
+        return CAIRN_ENOMEM;
+    made->arena = arena;
+    *out = made;
+    return CAIRN_OK;
+}
+
+static void release_solution(solution *made) {
+    if (made == NULL)
+        return;
+    crn_arena arena = made->arena;
+    crn_arena_release(&arena);
+}
+
+void cairn_chain_solution_destroy(const cairn_chain_solution *public) {
+    solution *made;
+    memcpy(&made, &public, sizeof made); /* it was made by us and is not really const */
+    release_solution(made);
+}
+
+/* ---- Curves ---- */
+
+static int by_budget(const void *x, const void *y) {
+    const cairn_chain_point *p = x, *q = y;
+    if (p->budget != q->budget)
+        return p->budget < q->budget ? -1 : 1;
+    return (p->cost > q->cost) - (p->cost < q->cost);
+}
+
+/* Points in any order become a falling step function in the solution's arena. */
+static cairn_status fill_curve(crn_chain_points *points, solution *made) {
+    cairn_chain_point *curve;
+    CRN_TAKE(&made->arena, curve, points->length);
+    if (points->length > 0)
+        qsort(points->data, points->length, sizeof *points->data, by_budget);
+    size_t count = 0;
+    for (uint32_t i = 0; i < points->length; i++)
+        if (count == 0 || points->data[i].cost < curve[count - 1].cost)
+            curve[count++] = points->data[i];
+    made->public.curve = curve;
+    made->public.curve_count = count;
+    return CAIRN_OK;
+}
+
+/* The curve of an algorithm that knows one budget at a time: begin where everything fits and ask
+ * again just below the peak of each answer, until nothing fits. */
+static cairn_status trace_curve(crn_chain_job *job, crn_chain_solver solve,
+                                crn_chain_points *points) {
+    crn_chain_job ask = *job;
+    crn_arena arena; /* of one question */
+    cairn_status status = CAIRN_OK;
+    bool feasible = true;
+    ask.budget = CRN_CHAIN_LIMIT;
+    ask.options.curve = false;
+    ask.arena = &arena;
+    while (status == CAIRN_OK && feasible) {
+        crn_arena_init(&arena, &job->arena->allocator);
+        crn_chain_answer answer = {0};
+        cairn_chain_verdict verdict = {0, 0};
+        status = solve(&ask, &answer);
+        feasible = answer.feasible;
+        if (status == CAIRN_OK && feasible)
+            status = cairn_chain_judge(job->problem, answer.steps.data, answer.steps.length,
+                                       &verdict, job->err);
+        crn_arena_release(&arena);
+        if (status == CAIRN_OK && feasible) {
+            CRN_PUSH(job->arena, *points, ((cairn_chain_point){verdict.peak, verdict.cost}));
+            feasible = verdict.peak > 0;
+            ask.budget = verdict.peak - 1;
+        }
+    }
+    return status;
+}
+
+/* ---- Solving ---- */
+
+/* The answer in numbers that the judge vouches for. */
+static cairn_status fill_solution(crn_chain_job *job, const crn_chain_answer *answer,
+                                  solution *made) {
+    cairn_chain_solution *out = &made->public;
+    out->feasible = answer->feasible;
+    out->min_budget = answer->min_budget;
+    if (!answer->feasible)
+        return CAIRN_OK;
+    cairn_chain_verdict verdict;
+    cairn_chain_step *steps;
+    CRN_TRY(cairn_chain_judge(job->problem, answer->steps.data, answer->steps.length, &verdict,
+                              job->err));
+    assert(verdict.peak <= job->budget && answer->min_budget <= verdict.peak);
+    out->cost = verdict.cost;
+    out->peak = verdict.peak;
+    out->bracketed = answer->bracketed;
+    out->lower_bound = answer->bracketed ? answer->lower_bound : verdict.cost;
+    CRN_TAKE(&made->arena, steps, answer->steps.length);
+    memcpy(steps, answer->steps.data, answer->steps.length * sizeof *steps);
+    out->steps = steps;
+    out->step_count = answer->steps.length;
+    return CAIRN_OK;
+}
+
+static cairn_status solve_in(crn_chain_job *job, crn_chain_solver solve, solution *made) {
+    crn_chain_answer answer = {0};
+    CRN_TRY(solve(job, &answer));
+    CRN_TRY(fill_solution(job, &answer, made));
+    if (!job->options.curve)
+        return CAIRN_OK;
+    if (!answer.has_curve)
+        CRN_TRY(trace_curve(job, solve, &answer.curve));
+    return fill_curve(&answer.curve, made);
+}
+
+static cairn_chain_options options_or_default(const cairn_chain_options *given) {
+    cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
+    if (given != NULL)
+        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    return options;
+}
+
+cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_chain_problem *problem,
+                               const char *algorithm, const cairn_chain_options *options,
+                               const cairn_chain_solution **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    crn_chain_solver solve = find_solver(algorithm);
+    if (solve == NULL)
+        return crn_fail(err, CAIRN_EUNKNOWN, "there is no algorithm \"%.64s\" for chains",
+                        algorithm);
+    CRN_TRY(cairn_chain_check(problem, err));
+    crn_arena scratch;
+    crn_arena_init(&scratch, allocator);
+    crn_chain_job job = {.problem = problem, .arena = &scratch, .err = err};
+    job.options = options_or_default(options);
+    job.budget = CRN_MIN(problem->budget, (uint64_t)CRN_CHAIN_LIMIT);
+    solution *made = NULL;
+    cairn_status status = create_solution(allocator, &made);
+    if (status == CAIRN_OK)
+        status = solve_in(&job, solve, made);
+    crn_arena_release(&scratch);
+    if (status == CAIRN_OK) {
+        *out = &made->public;
+        return CAIRN_OK;
+    }
+    release_solution(made);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}

@@ -1,0 +1,124 @@
+/* crn_offload.h: what the offloading algorithms share: the chain in exact units, schedules, the
+ * evaluation of a set and of a list.
+ *
+ * An algorithm is one file with one function crn_offload_solve_NAME and one line in
+ * offload_algorithms.def. It gets a job, works in the job's arena and leaves the best schedule it
+ * finds; it frees nothing and need not say whether the case fits, which was settled before. */
+#ifndef CRN_OFFLOAD_H
+#define CRN_OFFLOAD_H
+
+#include "base/crn_base.h"
+#include "cairn/offload.h"
+
+/* Sums of sizes and of times * bandwidth stay below this, so that no sum of a few of them can
+ * overflow. */
+#define CRN_OFFLOAD_LARGEST ((int64_t)1 << 58)
+
+/* A problem in units where the link moves 1 per 1. All that memory means for a schedule is how much
+ * of x_0 .. x_{i-1} must be away while an op runs (need), or between two ops (rest); values that
+ * are not positive ask for nothing.
+ *
+ *     need of F_i = exF_i + x_0 + .. + x_{i+1} - M          rest after F_i = x_0 + .. + x_{i+1} - M
+ *     need of B_i = the same with exB_i + y_i + y_{i+1}      rest after B_i = x_0 + .. + x_i + y_i
+ * - M
+ *
+ * The case fits when no need of op i exceeds x_0 + .. + x_{i-1}. */
+typedef struct crn_offload_chain {
+    uint32_t count;                    /* layers, L + 1 */
+    const int64_t *size;               /* x_0 .. x_L */
+    const int64_t *forward, *backward; /* durations */
+    const int64_t *forward_need, *backward_need;
+    const int64_t *forward_rest, *backward_rest; /* NULL where only ordered schedules are made */
+} crn_offload_chain;
+
+/* A schedule; arrays of `count`, times of activations only where moved. */
+typedef struct crn_offload_schedule {
+    bool found;
+    bool optimal; /* proved */
+    int64_t makespan;
+    uint8_t *moved;
+    int64_t *forward, *backward; /* starts of ops */
+    int64_t *offload, *fetch;    /* starts of transfers */
+} crn_offload_schedule;
+
+/* Room for evaluating ordered sets of one chain; see offload_ordered.c. */
+typedef struct crn_offload_ordered crn_offload_ordered;
+
+typedef struct crn_offload_job {
+    crn_arena *arena;
+    const cairn_offload_problem *problem;
+    const crn_offload_chain *chain;
+    cairn_offload_bounds bounds;
+    cairn_offload_release release;
+    int64_t goal; /* bound on every schedule with that release */
+    uint32_t slots;
+    uint64_t max_work; /* 0: each algorithm's own */
+    crn_offload_ordered *ordered;
+    crn_offload_schedule trial; /* of crn_offload_try */
+} crn_offload_job;
+
+/* ---- offload_problem.c ---- */
+
+CAIRN_MUST cairn_status crn_offload_check(const cairn_offload_problem *problem, cairn_error *err);
+CAIRN_MUST cairn_status crn_offload_chain_make(crn_arena *arena,
+                                               const cairn_offload_problem *problem,
+                                               crn_offload_chain *out);
+void crn_offload_memory_bounds(const cairn_offload_problem *problem, cairn_offload_bounds *out);
+
+/* The empty set where nothing need be moved, else x_0 .. x_k, the shortest such prefix that holds
+ * what the largest need asks for. */
+void crn_offload_eager_set(const crn_offload_chain *chain, uint8_t *moved);
+
+/* Whether the set leaves every op the memory it needs. */
+bool crn_offload_set_fits(const crn_offload_chain *chain, const uint8_t *moved);
+
+/* ---- schedules: offload_ordered.c ---- */
+
+CAIRN_MUST cairn_status crn_offload_schedule_make(crn_arena *arena, uint32_t count,
+                                                  crn_offload_schedule *out);
+void crn_offload_schedule_copy(uint32_t count, const crn_offload_schedule *from,
+                               crn_offload_schedule *to);
+
+CAIRN_MUST cairn_status crn_offload_ordered_make(crn_arena *arena, const crn_offload_chain *chain,
+                                                 crn_offload_ordered **out);
+
+/* The shortest ordered schedule that moves `amount[i]` of x_i (negative: not moved); its length, or
+ * -1 when some op lacks memory. With a schedule `out`, that too; out->moved is not touched. */
+int64_t crn_offload_ordered_run(crn_offload_ordered *room, const int64_t *amount,
+                                cairn_offload_release release, crn_offload_schedule *out);
+
+/* The same for whole activations: length only. */
+int64_t crn_offload_ordered_length(crn_offload_ordered *room, const uint8_t *moved,
+                                   cairn_offload_release release);
+
+/* Evaluate the set as an ordered schedule and keep it in `best` if it is shorter. */
+void crn_offload_try(crn_offload_job *job, const uint8_t *moved, crn_offload_schedule *best);
+
+/* Shorten the ordered schedule of a set by dropping, adding and exchanging activations until none
+ * of that helps, `goal` is reached or `*work` is used up. Returns its length, -1 when the set does
+ * not fit. offload_polish.c. */
+int64_t crn_offload_polish(crn_offload_ordered *room, const crn_offload_chain *chain,
+                           cairn_offload_release release, int64_t goal, uint64_t *work,
+                           uint8_t *moved);
+
+/* Optimum when any part of an activation may be moved: theorem 2 of the paper. */
+CAIRN_MUST cairn_status crn_offload_fractional(crn_arena *arena, const crn_offload_chain *chain,
+                                               int64_t *out);
+
+/* The same chain for whole release, needs rounded up to sums of activations. offload_tighten.c. */
+CAIRN_MUST cairn_status crn_offload_tighten(crn_arena *arena, const crn_offload_chain *chain,
+                                            crn_offload_chain *out);
+
+/* Both bounds on makespans, for a case that fits. */
+CAIRN_MUST cairn_status crn_offload_time_bounds(crn_arena *arena, const crn_offload_chain *chain,
+                                                cairn_offload_bounds *out);
+
+/* ---- algorithms ---- */
+
+#define X(name, function, summary)                                                                 \
+    CAIRN_MUST cairn_status crn_offload_solve_##function(crn_offload_job *job,                     \
+                                                         crn_offload_schedule *best);
+#include "solve/papers/offload/offload_algorithms.def"
+#undef X
+
+#endif

@@ -1,0 +1,18 @@
+/* offload_front.h: the dynamic programme inside DYNPROG. */
+#ifndef OFFLOAD_FRONT_H
+#define OFFLOAD_FRONT_H
+
+#include "solve/papers/offload/crn_offload.h"
+
+typedef struct crn_offload_limits {
+    uint32_t width; /* no front holds more states */
+    uint64_t work;  /* after so many comparisons of states fronts are held narrow */
+} crn_offload_limits;
+
+/* A set of activations whose ordered schedule is shortest under fractional release, into `moved`.
+ * `*complete` says whether no limit was met, and the set is then optimal. The chain must fit. */
+CAIRN_MUST cairn_status crn_offload_front(crn_arena *arena, const crn_offload_chain *chain,
+                                          crn_offload_limits limits, uint8_t *moved,
+                                          bool *complete);
+
+#endif

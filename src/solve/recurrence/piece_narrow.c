@@ -1,0 +1,93 @@
+/* piece_narrow.c: which memory of which sub-chain matters to the whole chain.
+ *
+ * An exact table spends nearly all of its points where no schedule of the whole chain ever comes:
+ * a part that is run again after a checkpoint is short and has memory to spare, or is long and
+ * then too slow. Two coarse tables, thinned upwards and downwards, tell that in advance. Let U be
+ * the upper and D the lower one. From the whole chain down, the choice "checkpoint j" of a..b is of
+ * use only at memory m where
+ *
+ *     f_a + .. + f_{j-1} + D(j,b)(m - w_j) + D(a,j-1)(m)  <=  U(a,b)(m)
+ *
+ * and only there are its parts asked for; likewise for the ways of keeping:
+ *
+ *     a..b    asked for at     |------------------|
+ *     a..j-1                       |----|              where checkpoint j may be best
+ *     j..b                       |----|                the same, less w_j
+ *
+ * What is asked of a sub-chain from several sides is widened to one range. An optimal choice always
+ * satisfies the inequality, ties included, so the exact table needs these ranges and no others.
+ *
+ * Time O(n^3 p) for coarse step functions of p points; in practice less than making them. */
+#include "solve/recurrence/piece_rules.h"
+
+typedef struct narrowing {
+    const crn_piece_chain *chain;
+    const crn_piece_table *above, *below;
+    const uint32_t *home;
+    crn_range *ranges;
+} narrowing;
+
+/* a..b will be asked for at the memory of `range` less `taken`. */
+static void ask(narrowing *w, uint32_t a, uint32_t b, crn_range range, uint64_t taken) {
+    if (range.end == 0)
+        return;
+    size_t n = w->chain->count, home = w->home[a * n + (b - a)];
+    crn_range *asked = &w->ranges[home * n + (home + b - a)];
+    uint64_t low = range.low - taken, end = range.end - taken;
+    asked->low = asked->end == 0 ? low : CRN_MIN(asked->low, low);
+    asked->end = CRN_MAX(asked->end, end);
+}
+
+/* From which memory on, within what is asked of a..b. */
+static crn_range range_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
+    crn_range range = w->ranges[(size_t)a * w->chain->count + b];
+    range.low = CRN_MAX(range.low, low);
+    return range;
+}
+
+static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
+    crn_curve limit = crn_piece_part_curve(w->above, a, b);
+    crn_curve rest = crn_piece_part_curve(w->below, a + 1, b);
+    for (uint32_t k = 0; k < w->chain->pieces[a].way_count; k++) {
+        const crn_piece_way *way = &w->chain->pieces[a].ways[k];
+        crn_range range = range_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
+        range = crn_curve_sum_below(rest, way->kept, NULL, crn_piece_way_time(way), limit, range);
+        ask(w, a + 1, b, range, way->kept);
+    }
+}
+
+static void ask_checkpoints(narrowing *w, uint32_t a, uint32_t b) {
+    crn_curve limit = crn_piece_part_curve(w->above, a, b);
+    uint64_t gradient = crn_piece_gradient_after(w->chain, b), peak = 0;
+    int64_t elapsed = 0;
+    for (uint32_t j = a + 1; j <= b; j++) {
+        uint64_t input = w->chain->pieces[j].input_bytes;
+        crn_curve early = crn_piece_part_curve(w->below, a, j - 1);
+        peak = crn_piece_sweep_peak(w->chain, a, j, peak);
+        elapsed += w->chain->pieces[j - 1].forward_time;
+        crn_range range = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
+                                              elapsed, limit, range_from(w, a, b, gradient + peak));
+        ask(w, j, b, range, input);
+        ask(w, a, j - 1, range, 0);
+    }
+}
+
+cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_table *above,
+                              const crn_piece_table *below, crn_arena *arena,
+                              const crn_range **out) {
+    narrowing w = {.chain = chain, .above = above, .below = below};
+    uint32_t n = chain->count;
+    CRN_TRY(crn_piece_homes(chain, arena, &w.home));
+    CRN_TAKE(arena, w.ranges, (size_t)n * n);
+    ask(&w, 0, n - 1, CRN_RANGE_ALL, 0);
+    for (uint32_t length = n; length > 1; length--)
+        for (uint32_t a = 0; a + length <= n; a++) {
+            if (w.home[(size_t)a * n + length - 1] != a ||
+                w.ranges[(size_t)a * n + (a + length - 1)].end == 0)
+                continue;
+            ask_keeps(&w, a, a + length - 1);
+            ask_checkpoints(&w, a, a + length - 1);
+        }
+    *out = w.ranges;
+    return CAIRN_OK;
+}

@@ -1,0 +1,316 @@
+/* offload_walk.c: the schedule that a choice of trips makes, in one pass over the ops, with the
+ * simulator's clock running beside it. Rules and promise are in offload_network.h.
+ *
+ *     at op k    1. copies out that are asked for here
+ *                2. what k reads and is away is fetched; copied tensors go until k fits
+ *                3. fetches ahead, while the next tensor needed fits until it is needed
+ *                4. the op, once its tensors have come
+ *
+ * Memory while k runs is the profile less `away`. A fetch ahead is checked against all ops up to
+ * the tensor's first reader, and tensors come back in the order of need, so later fetches cannot
+ * take the memory away from earlier ones: whatever fits by the profile has a schedule. */
+#include "solve/trips/offload_network.h"
+
+typedef enum trip_state { HERE, COPIED, AWAY, BACK } trip_state;
+
+struct crn_walk {
+    /* of the walk at hand */
+    const crn_trips *trips;
+    const crn_trip_choice *choice;
+    uint64_t budget, away;
+    uint64_t aim; /* the budget, less what this op is to spare of it */
+    int64_t now, out_free, in_free;
+    crn_schedule *schedule;
+    uint8_t *stayed;
+    uint32_t leaving_count, first_leaving; /* copies out in their order; those before are gone */
+    uint32_t need_count, next_need;
+
+    uint8_t *state;             /* per trip */
+    int64_t *copied, *back;     /* per trip: when its copies end */
+    uint32_t *head, *next;      /* trips by out_at: per op its first, per trip the next */
+    uint32_t *leaving, *needed; /* copies out in their order; moved trips in that of need */
+    uint8_t *idle, *kept;       /* per trip, of crn_trips_prune() */
+};
+
+typedef struct crn_walk walk;
+
+cairn_status crn_walk_make(crn_trips *trips) {
+    crn_arena *arena = trips->problem->scratch;
+    walk *w;
+    CRN_TAKE(arena, w, 1);
+    CRN_TAKE(arena, w->state, trips->count);
+    CRN_TAKE(arena, w->copied, trips->count);
+    CRN_TAKE(arena, w->back, trips->count);
+    CRN_TAKE(arena, w->head, trips->ops);
+    CRN_TAKE(arena, w->next, trips->count);
+    CRN_TAKE(arena, w->leaving, trips->count);
+    CRN_TAKE(arena, w->needed, trips->count);
+    CRN_TAKE(arena, w->idle, trips->count);
+    CRN_TAKE(arena, w->kept, trips->count);
+    trips->walk = w;
+    return CAIRN_OK;
+}
+
+static cairn_status say(walk *w, crn_decision_kind kind, cairn_id id) {
+    if (w->schedule == NULL)
+        return CAIRN_OK;
+    return crn_schedule_add(w->schedule, w->trips->problem->scratch, kind, id);
+}
+
+/* The simulator's rule for copies. */
+static int64_t copy(walk *w, int64_t length, int64_t *lane) {
+    int64_t start = CRN_MAX(w->now, *lane);
+    if (!w->trips->problem->machine->full_duplex)
+        start = CRN_MAX(start, CRN_MAX(w->out_free, w->in_free));
+    *lane = crn_add_time(start, length);
+    return *lane;
+}
+
+static uint64_t most_memory(const crn_trips *trips, uint32_t first, uint32_t last) {
+    uint32_t level = 0;
+    while ((2u << level) <= last - first + 1)
+        level++;
+    return CRN_MAX(trips->most[level][first], trips->most[level][last + 1 - (1u << level)]);
+}
+
+/* ---- 1. Out ---- */
+
+static void index_copies(walk *w) {
+    const crn_trips *trips = w->trips;
+    for (uint32_t k = 0; k < trips->ops; k++)
+        w->head[k] = CAIRN_NONE;
+    for (uint32_t i = trips->count; i-- > 0;) {
+        uint32_t at = w->choice->out_at[i];
+        w->state[i] = HERE;
+        if (!w->choice->moved[i] || at >= trips->ops)
+            continue;
+        w->next[i] = w->head[at];
+        w->head[at] = i;
+    }
+    for (uint32_t i = 0; i < trips->count; i++)
+        if (w->choice->moved[trips->by_need[i]])
+            w->needed[w->need_count++] = trips->by_need[i];
+}
+
+static cairn_status copy_out(walk *w, uint32_t k) {
+    for (uint32_t i = w->head[k]; i != CAIRN_NONE; i = w->next[i]) {
+        const crn_trip *trip = &w->trips->list[i];
+        if (trip->need <= k)
+            continue;
+        w->copied[i] = copy(w, trip->copy, &w->out_free);
+        w->state[i] = COPIED;
+        w->leaving[w->leaving_count++] = i;
+        CRN_TRY(say(w, CRN_OFFLOAD, trip->tensor));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status evict(walk *w, uint32_t i) {
+    w->now = CRN_MAX(w->now, w->copied[i]);
+    w->state[i] = AWAY;
+    w->away += w->trips->list[i].bytes;
+    return say(w, CRN_EVICT, w->trips->list[i].tensor);
+}
+
+/* Let copied tensors go until `need` bytes at op k fit. */
+static cairn_status make_room(walk *w, uint32_t k, uint64_t need, bool *fits) {
+    for (uint32_t q = w->first_leaving; q < w->leaving_count && need > w->aim + w->away; q++) {
+        uint32_t i = w->leaving[q];
+        if (w->state[i] == COPIED && w->trips->list[i].leaves <= k && w->trips->list[i].need > k)
+            CRN_TRY(evict(w, i));
+        if (w->state[i] != COPIED && q == w->first_leaving)
+            w->first_leaving++;
+    }
+    *fits = need <= w->budget + w->away;
+    return CAIRN_OK;
+}
+
+/* Where all trips are sure to be made, what has been copied and read goes at once: the more memory
+ * is free, the easier the layout. */
+static cairn_status evict_copied(walk *w, uint32_t k) {
+    for (uint32_t q = w->first_leaving; q < w->leaving_count; q++) {
+        uint32_t i = w->leaving[q];
+        if (w->copied[i] > w->now)
+            break; /* the later ones have not been copied either */
+        if (w->state[i] == COPIED && w->trips->list[i].leaves <= k && w->trips->list[i].need > k)
+            CRN_TRY(evict(w, i));
+        if (w->state[i] != COPIED && q == w->first_leaving)
+            w->first_leaving++;
+    }
+    return CAIRN_OK;
+}
+
+/* ---- 2. and 3. In ---- */
+
+static cairn_status fetch(walk *w, uint32_t i) {
+    w->away -= w->trips->list[i].bytes;
+    w->back[i] = copy(w, w->trips->list[i].copy, &w->in_free);
+    w->state[i] = BACK;
+    return say(w, CRN_FETCH, w->trips->list[i].tensor);
+}
+
+/* What op k reads comes now if it has not come before. */
+static cairn_status fetch_needed(walk *w, uint32_t k, bool *fits) {
+    uint64_t coming = 0;
+    uint32_t end = w->next_need;
+    for (; end < w->need_count && w->trips->list[w->needed[end]].need <= k; end++)
+        if (w->state[w->needed[end]] == AWAY)
+            coming += w->trips->list[w->needed[end]].bytes;
+    CRN_TRY(make_room(w, k, w->trips->memory[k] + coming, fits));
+    for (uint32_t q = w->next_need; q < end && *fits; q++) {
+        uint32_t i = w->needed[q];
+        if (w->state[i] == AWAY)
+            CRN_TRY(fetch(w, i));
+        else if (w->state[i] != BACK && w->stayed != NULL)
+            w->stayed[i] = 1;
+    }
+    return CAIRN_OK;
+}
+
+/* Bytes that could go at once without a wait, and are needed later than trip `i`; with `go`, as
+ * many of them as `lack` asks for do. */
+static cairn_status push_out(walk *w, uint32_t i, uint64_t lack, bool go, uint64_t *found) {
+    *found = 0;
+    for (uint32_t q = w->first_leaving; q < w->leaving_count && *found < lack; q++) {
+        uint32_t other = w->leaving[q];
+        if (w->state[other] != COPIED || w->copied[other] > w->now ||
+            w->trips->list[other].need <= w->trips->list[i].need)
+            continue;
+        *found += w->trips->list[other].bytes;
+        if (go)
+            CRN_TRY(evict(w, other));
+    }
+    return CAIRN_OK;
+}
+
+/* When op k will end: it waits for what it reads. */
+static int64_t end_of(const walk *w, uint32_t k) {
+    int64_t start = w->now;
+    for (uint32_t q = w->next_need; q < w->need_count; q++) {
+        uint32_t i = w->needed[q];
+        if (w->trips->list[i].need > k)
+            break;
+        if (w->state[i] == BACK)
+            start = CRN_MAX(start, w->back[i]);
+    }
+    return crn_add_time(start, w->trips->time[k]);
+}
+
+static int64_t link_free(const walk *w) {
+    bool shared = !w->trips->problem->machine->full_duplex;
+    return shared ? CRN_MAX(w->in_free, w->out_free) : w->in_free;
+}
+
+/* Fetch ahead of need, in its order, while there is memory and the link is free before the op ends.
+ * Otherwise the tensor need not take its memory yet: asked for at the next op it comes as soon. */
+static cairn_status fetch_ahead(walk *w, uint32_t k) {
+    int64_t end = end_of(w, k);
+    for (uint32_t q = w->next_need; q < w->need_count && link_free(w) <= end; q++) {
+        uint32_t i = w->needed[q];
+        const crn_trip *trip = &w->trips->list[i];
+        if (w->state[i] != AWAY)
+            continue;
+        uint64_t need = most_memory(w->trips, k, trip->need) + trip->bytes;
+        if (w->choice->in_at[i] > k)
+            break;
+        if (need > w->aim + w->away) {
+            uint64_t lack = need - w->aim - w->away, found = 0;
+            if (w->choice->pushes)
+                CRN_TRY(push_out(w, i, lack, false, &found));
+            if (found < lack)
+                break;
+            CRN_TRY(push_out(w, i, lack, true, &found));
+        }
+        CRN_TRY(fetch(w, i));
+    }
+    return CAIRN_OK;
+}
+
+/* The op waits for its tensors, and they are done with. */
+static void await_needed(walk *w, uint32_t k) {
+    for (; w->next_need < w->need_count; w->next_need++) {
+        uint32_t i = w->needed[w->next_need];
+        if (w->trips->list[i].need > k)
+            return;
+        if (w->state[i] == BACK)
+            w->now = CRN_MAX(w->now, w->back[i]);
+    }
+}
+
+/* ---- All of it ---- */
+
+static cairn_status visit(walk *w, uint32_t k, bool *fits) {
+    w->aim = w->budget - CRN_MIN(w->choice->spare[k >= w->trips->first_backward], w->budget);
+    CRN_TRY(copy_out(w, k));
+    if (w->choice->prompt)
+        CRN_TRY(evict_copied(w, k));
+    CRN_TRY(fetch_needed(w, k, fits));
+    if (!*fits)
+        return CAIRN_OK;
+    if (k >= w->trips->first_backward)
+        CRN_TRY(fetch_ahead(w, k));
+    await_needed(w, k);
+    w->now = crn_add_time(w->now, w->trips->time[k]);
+    return say(w, CRN_RUN, k);
+}
+
+cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget, const crn_trip_choice *choice,
+                            int64_t limit, crn_schedule *schedule, uint8_t *stayed, int64_t *time) {
+    walk *w = trips->walk;
+    w->trips = trips;
+    w->choice = choice;
+    w->budget = budget;
+    w->schedule = schedule;
+    w->stayed = stayed;
+    w->away = 0;
+    w->now = w->out_free = w->in_free = 0;
+    w->leaving_count = w->first_leaving = w->need_count = w->next_need = 0;
+    *time = -1;
+    index_copies(w);
+    if (stayed != NULL)
+        memset(stayed, 0, trips->count);
+    for (uint32_t k = 0; k < trips->ops; k++) {
+        bool fits = true;
+        if (crn_add_time(w->now, trips->to_go[k]) >= limit)
+            return CAIRN_OK;
+        CRN_TRY(visit(w, k, &fits));
+        if (!fits)
+            return CAIRN_OK;
+    }
+    int64_t end = CRN_MAX(w->now, CRN_MAX(w->out_free, w->in_free));
+    if (end < limit)
+        *time = end;
+    return CAIRN_OK;
+}
+
+cairn_status crn_trips_prune(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
+                             int64_t *time) {
+    uint8_t *stayed = trips->walk->idle, *kept = trips->walk->kept;
+    choice->prompt = false;
+    CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, stayed, time));
+    for (bool any = *time >= 0; any;) {
+        int64_t shorter;
+        any = false;
+        memcpy(kept, choice->moved, trips->count);
+        for (uint32_t i = 0; i < trips->count; i++)
+            if (stayed[i]) {
+                any = true;
+                choice->moved[i] = 0;
+            }
+        if (!any)
+            break;
+        CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, stayed, &shorter));
+        any = shorter >= 0 && shorter <= *time;
+        if (!any)
+            memcpy(choice->moved, kept, trips->count);
+        else
+            *time = shorter;
+    }
+    int64_t prompt;
+    choice->prompt = true;
+    CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, NULL, &prompt));
+    choice->prompt = prompt >= 0 && prompt <= *time;
+    if (choice->prompt)
+        *time = prompt;
+    return CAIRN_OK;
+}
