@@ -9,7 +9,7 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
-#define MOST_LEGEND 57 /* characters that fit into the legend */
+#define MOST_LEGEND 57      /* characters that fit into the legend */
 #define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
 typedef struct point {
