@@ -152,7 +152,7 @@ static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent
                                cairn_error *err) {
     char words[16];
     cairn_solution *solution;
-    uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
+    uint64_t budget = cairn_share_of(t->none_arena, percent * UINT64_C(10000));
     snprintf(words, sizeof words, "%u%%", percent);
     cairn_status status = cli_solve(&t->model, algorithm, budget, 1, &solution, err);
     if (status == CAIRN_INFEASIBLE) {

@@ -130,21 +130,6 @@ static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_grap
     return status;
 }
 
-/* A file with only a forward pass is differentiated, as a network of the zoo is. */
-static cairn_status complete(cairn_graph **graph, cairn_error *err) {
-    cairn_graph_summary summary;
-    cairn_graph_summarize(*graph, &summary);
-    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
-        return CAIRN_OK;
-    cairn_graph *joint;
-    cairn_status status = cairn_graph_differentiate(*graph, NULL, &joint, err);
-    if (status == CAIRN_OK) {
-        cairn_graph_destroy(*graph);
-        *graph = joint;
-    }
-    return status;
-}
-
 static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
     cairn_status status = cairn_machine_find(name == NULL ? "v100" : name, out, err);
     if (status != CAIRN_EUNKNOWN)
@@ -164,48 +149,21 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
 
 /* ---- Costs of a backend, and measured ones ---- */
 
-/* What the machine is, as far as the table says. */
-static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
-    if (origin->backend[0] != '\0')
-        snprintf(machine->name, sizeof machine->name, "%s with %u thread%s", origin->backend,
-                 origin->threads, origin->threads == 1 ? "" : "s");
-    if (origin->link_bytes_per_second > 0) {
-        machine->link_bytes_per_second = origin->link_bytes_per_second;
-        machine->link_latency_ns = origin->link_latency_ns;
-    }
-}
-
-/* A table of another backend, or of another number of threads, says nothing of this one. */
-static cairn_status check_origin(const cairn_costs_origin *origin, const char *path,
-                                 const cli_model *model, cairn_error *err) {
-    uint32_t threads = cairn_count_threads(model->threads);
-    if (origin->backend[0] == '\0' || model->backend == NULL ||
-        (strcmp(origin->backend, model->backend) == 0 && origin->threads == threads))
-        return CAIRN_OK;
-    err->status = CAIRN_EINVAL;
-    snprintf(err->message, sizeof err->message,
-             "%.200s was measured on backend \"%s\" with %u threads, not on \"%.64s\" with %u",
-             path, origin->backend, origin->threads, model->backend, threads);
-    return CAIRN_EINVAL;
-}
-
-/* Costs that are bound take times from the table, others all that it says. */
 static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
                                 uint32_t *matched, cairn_error *err) {
-    cairn_costs_origin origin;
-    cairn_status status =
-        cairn_costs_origin_from_json(text->data, text->length, path, &origin, err);
-    if (status == CAIRN_OK)
-        status = check_origin(&origin, path, model, err);
-    if (status == CAIRN_OK)
-        status = (model->backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
-            model->costs, model->graph, text->data, text->length, path, matched, err);
+    cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
+    cairn_measured measured;
+    options.backend = model->backend;
+    options.threads = cairn_count_threads(model->threads);
+    options.machine = &model->machine;
+    cairn_status status = cairn_costs_measured(model->costs, model->graph, text->data, text->length,
+                                               path, &options, &measured, err);
     if (status != CAIRN_OK)
         return status;
-    model->measured = *matched == cairn_graph_op_count(model->graph);
-    model->update_ns = cairn_costs_update_ns(&origin, model->graph);
-    describe_machine(&origin, &model->machine);
-    model->one_memory |= origin.backend[0] != '\0';
+    *matched = measured.matched;
+    model->measured = measured.complete;
+    model->update_ns = measured.update_ns;
+    model->one_memory |= measured.origin.backend[0] != '\0';
     return CAIRN_OK;
 }
 
@@ -283,9 +241,7 @@ cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *
 
 int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
                          uint32_t micro_batches) {
-    return model->measured
-               ? cairn_sim_result(solution->sim)->time_ns * micro_batches + model->update_ns
-               : 0;
+    return model->measured ? cairn_solution_step_ns(solution, micro_batches, model->update_ns) : 0;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -309,7 +265,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
                               ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
                               : read_file(name, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
-        status = complete(&out->graph, err);
+        status = cairn_graph_complete(&out->graph, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
     if (status == CAIRN_OK)

@@ -41,8 +41,8 @@ void cli_train_print_head(const cli_training *t) {
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
     printf("  arena           %12s", cli_bytes(f.arena_bytes));
-    if (t->limit.arena > 0)
-        printf("   of a budget of %s", cli_bytes(t->limit.arena));
+    if (t->limit.plan_bytes > 0)
+        printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
     printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
            cli_bytes(f.stationary_bytes), t->exec.optimizer == CAIRN_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
@@ -88,8 +88,8 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
             (unsigned long long)r->step, (unsigned long long)t->steps, (double)r->loss,
             share(r->correct, r->predictions), speed(t));
     fprintf(stderr, "memory %s", cli_bytes(used));
-    if (t->limit.stationary > 0)
-        fprintf(stderr, " of %s", cli_bytes(t->limit.given));
+    if (t->limit.stationary_bytes > 0)
+        fprintf(stderr, " of %s", cli_bytes(t->limit.given_bytes));
     fprintf(stderr, "  %lld:%02lld left   ", (long long)(seconds / 60), (long long)(seconds % 60));
 }
 

@@ -145,7 +145,7 @@ static cairn_status load_weights(cli_training *t, const char *path, cairn_error 
 static int create_session(cli_training *t) {
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     cairn_error err = {0};
-    t->exec.budget_bytes = t->limit.arena;
+    t->exec.budget_bytes = t->limit.plan_bytes;
     options.exec = &t->exec;
     options.schedule = t->schedule;
     options.data = t->data;

@@ -26,7 +26,7 @@ typedef struct cli_training {
     cairn_data *data;
     cli_model model;
     cairn_solution *solution;
-    cli_limits limit;
+    cairn_budget limit;
     cairn_train *train;
 
     const char *folder, *log_path; /* NULL: none */

@@ -110,11 +110,13 @@ static cairn_status judge(crn_sim_walk *w, bool keep) {
 }
 
 cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
-                            const cairn_plan *plan, const cairn_sim_options *options,
-                            cairn_sim **out, cairn_error *err) {
+                            const cairn_plan *plan, const cairn_sim_options *given, cairn_sim **out,
+                            cairn_error *err) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     if (out != NULL)
         *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_sim_options, options, given, err);
     if (cairn_plan_get_header(plan)->graph_hash != cairn_graph_hash(graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(graph));
@@ -132,10 +134,9 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
     crn_sim_walk w = {
         .graph = graph, .costs = costs, .plan = plan, .budget = UINT64_MAX, .sim = sim};
     w.goal = cairn_plan_get_header(plan)->goal;
-    if (options != NULL && options->budget_bytes > 0)
-        w.budget = options->budget_bytes;
-    if (options != NULL)
-        w.machine = options->machine;
+    if (options.budget_bytes > 0)
+        w.budget = options.budget_bytes;
+    w.machine = options.machine;
     crn_arena_init(&w.scratch, &allocator);
     cairn_status status = judge(&w, out != NULL);
     crn_arena_release(&w.scratch);
