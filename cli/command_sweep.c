@@ -237,7 +237,7 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
-    {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
+    {"step", 0, "N", "distance between budgets, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},
     {NULL, 0, NULL, NULL},

@@ -45,7 +45,7 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* That nothing fits, in the terms of the option that was given. */
+/* Report that nothing fits, in the terms of the given option. */
 static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
@@ -74,7 +74,7 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
-/* Which algorithm was taken, and by how much it is ahead. */
+/* Print which algorithm was chosen, and how much faster its plan is. */
 static void print_choice(const cairn_solution *solution) {
     const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
     double behind = 0;

@@ -58,7 +58,7 @@ static int open_model(cli_training *t, const cairn_plan_header *planned) {
     int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
     if (t->link_bytes_per_second > 0) {
         t->model.machine.link_bytes_per_second = t->link_bytes_per_second;
-        t->model.one_memory = false; /* as if there were another at its end */
+        t->model.one_memory = false; /* as if another one followed it */
     }
     return code;
 }
