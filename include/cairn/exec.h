@@ -143,7 +143,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_join(cairn_exec *exec, cairn_error 
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data,
                                                   cairn_error *err);
 
-/* What the optimiser keeps, for those who write it to a file and read it back: the name of slot
+/* What the optimiser keeps, for writing it to a file and reading it back: the name of slot
  * `slot` ("momentum_buffer" of sgd, "exp_avg" and "exp_avg_sq" of adam), or NULL past the end; and
  * its elements, as many as the parameter has. CAIRN_EINVAL: the tensor is no parameter or there is
  * no such slot. A sum of gradients is not among them; it is empty after an update. */
