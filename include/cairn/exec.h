@@ -34,8 +34,8 @@ typedef struct cairn_exec_options {
     uint64_t budget_bytes;         /* of the arena; 0: none */
     uint64_t seed;                 /* of parameters, data and dropout */
     float learning_rate, momentum; /* of stochastic gradient descent */
-    bool check; /* fill memory with NaNs when it is given back, and where the device can, make whole
-                   pages of it inaccessible: who reads what was freed does not go unnoticed */
+    bool check; /* fill freed memory with NaNs and, where the device can, make whole pages of it
+                   inaccessible, so that reading freed memory is detected */
     cairn_optimizer optimizer;
     bool nesterov;                /* of sgd */
     double weight_decay;          /* of all optimisers */

@@ -1,14 +1,17 @@
 /* plan.h: one step list for every algorithm.
  *
- * A plan says in which order ops run, when a tensor is freed, and what is copied to
- * the host and back. Every solver ends in one; the simulator, the layout and the executor know
- * nothing else. Memory is counted in list order and so never depends on timing.
+ * A plan says in which order ops run, when a tensor is freed, and what is copied to the host and
+ * back. Every solver ends in one; the simulator, the layout and the executor know nothing else.
+ * Memory is counted in list order and so never depends on timing.
  *
- *     run OP [inplace] [impl K]   first run, or recomputation: then `once` effects do not happen,
- * random numbers repeat, and an output still resident is rewritten with equal bits free TENSOR its
- * value is dropped from the device offload TENSOR              start copying it to the host; it may
- * be read, not written or freed fetch TENSOR                start copying it back; not usable until
- * waited for wait TENSOR until the copy in flight has ended
+ *     run OP [inplace] [impl K]   the first run, or a recomputation: then `once` effects do not
+ *                                 happen, random numbers repeat, and an output that is still
+ *                                 resident is overwritten with equal bits
+ *     free TENSOR                 its value is dropped from the device
+ *     offload TENSOR              start copying it to the host; it may be read, not written or
+ *                                 freed
+ *     fetch TENSOR                start copying it back; not usable until waited for
+ *     wait TENSOR                 until the copy in flight has ended
  */
 #ifndef CAIRN_PLAN_H
 #define CAIRN_PLAN_H
