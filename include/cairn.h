@@ -25,6 +25,7 @@
 #include "cairn/layout.h"
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
+#include "cairn/page.h"
 #include "cairn/plan.h"
 #include "cairn/profile.h"
 #include "cairn/report.h"
