@@ -3,8 +3,8 @@
  *
  *     create -> add a plan, add another, ... -> write
  *
- * The first plan is the one that is shown at the start; the reader may choose any other, and compare
- * any two. */
+ * The first plan is the one that is shown at the start; the reader may choose any other, and
+ * compare any two. */
 #ifndef CAIRN_PAGE_H
 #define CAIRN_PAGE_H
 

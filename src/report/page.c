@@ -1,6 +1,6 @@
-/* page.c: the page's file: the template src/report/page/page.html with the style, the script and the
- * data in it. Nothing else runs in the page or is loaded by it: its policy names the one script and
- * the one style by their hashes, and forbids the rest. */
+/* page.c: the page's file: the template src/report/page/page.html with the style, the script and
+ * the data in it. Nothing else runs in the page or is loaded by it: its policy names the one script
+ * and the one style by their hashes, and forbids the rest. */
 #include "base/sha256.h"
 #include "report/page_embedded.h"
 #include "report/page_internal.h"
@@ -132,8 +132,8 @@ cairn_status cairn_page_add_none(cairn_page *page, cairn_error *err) {
 /* ---- The file ---- */
 
 static void write_data(cairn_text *out, const cairn_page *page) {
-    crn_text_printf(out, "{\"format\":\"cairn-page\",\"version\":1,\"sweep\":%d,\"model\":",
-                    page->sweep);
+    crn_text_printf(
+        out, "{\"format\":\"cairn-page\",\"version\":1,\"sweep\":%d,\"model\":", page->sweep);
     crn_text_page_string(out, page->model);
     crn_text_printf(out, ",\"machine\":");
     crn_text_page_string(out, page->machine);

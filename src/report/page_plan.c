@@ -1,6 +1,7 @@
-/* page_plan.c: a plan as columns, for the page: what each step does and when, and every lifetime with
- * its address. What follows from the graph and the step before is stored as the difference from it,
- * which is mostly 0: a ResNet-152 takes less than 100 kB. The page's decode.js reads it. */
+/* page_plan.c: a plan as columns, for the page: what each step does and when, and every lifetime
+ * with its address. What follows from the graph and the step before is stored as the difference
+ * from it, which is mostly 0: a ResNet-152 takes less than 100 kB. The page's decode.js reads it.
+ */
 #include "report/page_internal.h"
 
 static void write_steps(cairn_text *text, const cairn_report *r, const cairn_sim_step *times) {
@@ -64,8 +65,8 @@ static void write_lifetimes(cairn_text *text, const cairn_report *r) {
     crn_text_printf(text, ",\"lives\":{");
     crn_column firsts = crn_column_begin(text, "first", true);
     for (uint32_t i = 0; i < count; i++)
-        crn_column_put_signed(&firsts, (int64_t)lives[i].first -
-                                           (i > 0 ? (int64_t)lives[i - 1].first : 0));
+        crn_column_put_signed(&firsts,
+                              (int64_t)lives[i].first - (i > 0 ? (int64_t)lives[i - 1].first : 0));
     crn_column_end(&firsts);
 
     crn_column lengths = crn_column_begin(text, "length", false);

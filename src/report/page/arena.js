@@ -2,7 +2,7 @@
 // stretch of time that is shown is visited; what is smaller than a pixel is drawn once per pixel.
 
 import { bytesText } from "./format.js";
-import { CLASSES, stepAt, tensorAt } from "./facts.js";
+import { CLASSES, longestTenant, stepAt, tensorAt } from "./facts.js";
 import {
   clip,
   colour,
@@ -55,10 +55,11 @@ class Painter {
     this.rows = Math.ceil(panel.height) + 1;
     this.stamps = new Uint16Array(this.width * this.rows);
     this.paths = new Map();
-    this.drawn = 0;
+    this.seen = this.drawn = 0; // rectangles that came, and those that were not merged
   }
 
   add(key, x, y, width, height) {
+    this.seen++;
     if (width < 1.5) {
       const at = Math.max(0, Math.round(x)) * this.rows + Math.max(0, Math.round(y));
       const tall = Math.ceil(height) + 1;
@@ -67,8 +68,15 @@ class Painter {
     }
     let path = this.paths.get(key);
     if (path === undefined) this.paths.set(key, path = new Path2D());
-    path.rect(x, y, Math.max(width, 0.8), Math.max(height, 0.8));
+    path.rect(x, y, Math.max(width, 0.8), Math.max(height, 0.3));
     this.drawn++;
+  }
+
+  fill(context) {
+    for (const [key, path] of this.paths) {
+      context.fillStyle = typeof key === "number" ? depthColour(key) : colour(key);
+      context.fill(path);
+    }
   }
 }
 
@@ -105,24 +113,22 @@ export function arenaView(graph, layering, shown) {
       if (width > 4 && height > 3) edges.rect(x + 0.5, top + 0.5, width - 1, height - 1);
       if (width > 44 && height > 12 && !fades) labels.push([life, x, top, width, height]);
     });
-    for (const [some, alpha] of [[faded, 0.18], [painter, 1]]) {
-      context.globalAlpha = alpha;
-      for (const [key, path] of some.paths) {
-        context.fillStyle = typeof key === "number" ? depthColour(key) : colour(key);
-        context.fill(path);
-      }
-    }
+    context.globalAlpha = 0.18;
+    faded.fill(context);
+    context.globalAlpha = 1;
+    painter.fill(context);
     context.globalAlpha = 0.45;
     context.strokeStyle = colour("panel");
     context.lineWidth = 1;
     context.stroke(edges);
     context.globalAlpha = 1;
     for (const label of labels) drawLabel(context, facts, ...label);
-    return painter.drawn + faded.drawn;
+    panel.seen = painter.seen + faded.seen;
+    panel.drawn = painter.drawn + faded.drawn;
   }
 
   function drawLabel(context, facts, life, x, top, width, height) {
-    const tensor = facts.plan.lives.tensor[life];
+    const tensor = longestTenant(facts, life);
     const name = tensor < 0 ? "workspace" : graph.tensorNames[tensor];
     const size = bytesText(facts.plan.lives.bytes[life]);
     context.fillStyle = inkOn(keyOf(facts, life));
@@ -143,14 +149,14 @@ export function arenaView(graph, layering, shown) {
     const { bottom, y } = frame(panel);
     drawBytesAxis(panel, context, MAP_TOP, bottom, most);
     drawTimeAxis(panel, context, bottom, MAP_TOP);
-    clip(panel, context, () => panel.drawn = paint(panel, context, facts));
-    panel.peakY = y(peak);
-    const label = "peak " + bytesText(peak);
-    drawLevel(panel, context, y(peak), label, "peak", [6, 3], false);
+    clip(panel, context, () => paint(panel, context, facts));
+    panel.y = y;
     if (budget > 0) {
       const text = "budget " + bytesText(budget);
       drawLevel(panel, context, y(budget), text, "budget", [], true);
     }
+    const label = "peak " + bytesText(peak);
+    drawLevel(panel, context, y(peak), label, "peak", [6, 3], false);
   }
 
   function mark(panel, context) {
@@ -206,4 +212,3 @@ export function inkOn(key) {
   if (typeof key === "number") return key > 0.45 ? "#111" : "#fff";
   return ["recomputed", "workspace", "internal", "input"].includes(key) ? "#111" : "#fff";
 }
-

@@ -61,7 +61,12 @@ export function chainView(graph, layering, shown) {
         const cell = bottom + 3 + k * (CELL + 2);
         context.fillStyle = colour(FATES[mainFate(sums)].colour);
         context.globalAlpha = mainFate(sums) === PASSING ? 0.35 : 1;
-        context.fillRect(panel.left + i * width, cell, Math.max(width - (width > 3 ? 1 : 0), 0.6), CELL);
+        context.fillRect(
+          panel.left + i * width,
+          cell,
+          Math.max(width - (width > 3 ? 1 : 0), 0.6),
+          CELL,
+        );
         context.globalAlpha = 1;
         if (width > 16) letter(context, panel.left + (i + 0.5) * width, cell + CELL / 2, sums);
       });
@@ -102,7 +107,12 @@ export function chainView(graph, layering, shown) {
       context.lineWidth = line;
       for (const layer of marked) {
         const x = panel.left + layer * width;
-        context.strokeRect(x, CHAIN_TOP - 4, Math.max(width, 2), panel.height - NAMES - CHAIN_TOP + 4);
+        context.strokeRect(
+          x,
+          CHAIN_TOP - 4,
+          Math.max(width, 2),
+          panel.height - NAMES - CHAIN_TOP + 4,
+        );
       }
     }
     // which layers are at work in the stretch of time that is shown

@@ -171,59 +171,75 @@ function memoryBy(plan, groups, groupOf) {
   return { by, total };
 }
 
-export function findFacts(graph, layering, plan) {
-  const { steps, lives, tenants } = plan;
+// How often ops ran and what was copied. `again` says of a step that it recomputes.
+function countSteps(graph, { steps }) {
   const runs = new Int32Array(graph.opNames.length);
   const offloaded = new Uint8Array(graph.tensorNames.length);
   const again = new Uint8Array(steps.count);
-  const sums = { rerunTime: 0, reruns: 0, wait: 0, out: 0, in: 0, outs: 0, outBytes: 0, ins: 0 };
+  let reruns = 0, rerunTime = 0, wait = 0, outs = 0, outBytes = 0, ins = 0;
   for (let s = 0; s < steps.count; s++) {
     const id = steps.id[s], length = steps.end[s] - steps.start[s];
-    if (steps.kind[s] === RUN) {
-      if (runs[id]++ > 0) {
-        again[s] = 1;
-        sums.reruns++;
-        sums.rerunTime += length;
-      }
+    if (steps.kind[s] === RUN && runs[id]++ > 0) {
+      again[s] = 1;
+      reruns++;
+      rerunTime += length;
     } else if (steps.kind[s] === WAIT) {
-      sums.wait += length;
+      wait += length;
     } else if (steps.kind[s] === OFFLOAD) {
       offloaded[id] = 1;
-      sums.out += length;
-      sums.outs++;
-      sums.outBytes += aligned(graph.bytes[id]);
+      outs++;
+      outBytes += aligned(graph.bytes[id]);
     } else if (steps.kind[s] === FETCH) {
-      sums.in += length;
-      sums.ins++;
+      ins++;
     }
   }
-  const facts = { plan, runs, again, offloaded, ...sums };
-  facts.fate = findFates(graph, runs, offloaded);
-  facts.classes = Uint8Array.from(lives.tensor, (_, life) => classOf(graph, plan, again, life));
-  facts.layer = Int32Array.from(lives.tensor, (tensor, life) => {
-    if (tensor >= 0) return layering.ofTensor[tensor];
-    return layering.ofOp[steps.id[lives.first[life]]];
-  });
-  // which lifetimes a tensor is in, one after the other
-  facts.livesOf = new Map();
-  const join = (tensor, life) => {
-    if (!facts.livesOf.has(tensor)) facts.livesOf.set(tensor, []);
-    facts.livesOf.get(tensor).push(life);
+  return { runs, offloaded, again, reruns, rerunTime, wait, outs, outBytes, ins };
+}
+
+// `livesOf` a tensor, one after the other; `tenantsOf` a lifetime: its later tensors, with the step
+// that each begins at.
+function findStays({ lives, tenants }) {
+  const livesOf = new Map(), tenantsOf = new Map();
+  const join = (map, key, value) => {
+    if (!map.has(key)) map.set(key, []);
+    map.get(key).push(value);
   };
-  for (let i = 0; i < lives.count; i++) if (lives.tensor[i] >= 0) join(lives.tensor[i], i);
-  facts.tenantsOf = new Map(); // a lifetime's later tensors, with the step they begin at
-  for (let i = 0; i < tenants.life.length; i++) {
-    const life = tenants.life[i];
-    if (!facts.tenantsOf.has(life)) facts.tenantsOf.set(life, []);
-    facts.tenantsOf.get(life).push({ tensor: tenants.tensor[i], step: tenants.step[i] });
-    join(tenants.tensor[i], life);
+  for (let i = 0; i < lives.count; i++) {
+    if (lives.tensor[i] >= 0) join(livesOf, lives.tensor[i], i);
   }
-  facts.byClass = memoryBy(plan, CLASSES.length, (life) => facts.classes[life]);
-  facts.total = facts.byClass.total;
-  const bands = Math.max(1, layering.layers.length);
-  facts.bandOf = (life) => Math.floor((facts.layer[life] * BANDS) / bands);
-  facts.byLayer = memoryBy(plan, BANDS, facts.bandOf);
-  return facts;
+  for (let i = 0; i < tenants.life.length; i++) {
+    const tensor = tenants.tensor[i], life = tenants.life[i];
+    join(tenantsOf, life, { tensor, step: tenants.step[i] });
+    join(livesOf, tensor, life);
+  }
+  return { livesOf, tenantsOf };
+}
+
+export function findFacts(graph, layering, plan) {
+  const { steps, lives } = plan;
+  const counts = countSteps(graph, plan);
+  const classes = Uint8Array.from(
+    lives.tensor,
+    (_, life) => classOf(graph, plan, counts.again, life),
+  );
+  const layer = Int32Array.from(
+    lives.tensor,
+    (tensor, life) =>
+      tensor >= 0 ? layering.ofTensor[tensor] : layering.ofOp[steps.id[lives.first[life]]],
+  );
+  const depth = Math.max(1, layering.layers.length);
+  const byClass = memoryBy(plan, CLASSES.length, (life) => classes[life]);
+  return {
+    plan,
+    ...counts,
+    ...findStays(plan),
+    fate: findFates(graph, counts.runs, counts.offloaded),
+    classes,
+    layer,
+    byClass,
+    byLayer: memoryBy(plan, BANDS, (life) => Math.floor((layer[life] * BANDS) / depth)),
+    total: byClass.total,
+  };
 }
 
 // The lifetimes at a step, largest first.
@@ -243,6 +259,19 @@ export function tensorAt(facts, life, step) {
     if (tenant.step <= step) tensor = tenant.tensor;
   }
   return tensor;
+}
+
+// The tensor that is in a lifetime for longest, after which it is called.
+export function longestTenant(facts, life) {
+  const { lives, steps } = facts.plan;
+  let best = lives.tensor[life], longest = -1;
+  let tensor = best, from = lives.from[life];
+  for (const tenant of [...facts.tenantsOf.get(life) || [], null]) {
+    const to = tenant === null ? lives.to[life] : steps.reach[tenant.step];
+    if (to - from > longest) [best, longest] = [tensor, to - from];
+    if (tenant !== null) [tensor, from] = [tenant.tensor, to];
+  }
+  return best;
 }
 
 // The last step that the compute lane has reached at a time.

@@ -46,6 +46,7 @@ export function element(tag, attributes, ...children) {
   return made;
 }
 
+/** @returns {any} the element of an id */
 export function find(id) {
   return document.getElementById(id);
 }

@@ -76,15 +76,11 @@ export function lanesView(graph, shown) {
     const { kind, id } = row.facts.plan.steps;
     const name = kind[step] === RUN ? graph.opNames[id[step]] : graph.tensorNames[id[step]];
     const text = kind[step] === WAIT ? "waits" : name;
-    const from = Math.max(left, panel_left(row)), width = right - from;
+    const from = Math.max(left, row.left), width = right - from;
     if (context.measureText(text).width > width - 6) return;
     context.fillStyle = key === "recomputed" || key === "wait" ? "#111" : "#fff";
     context.textAlign = "center";
     context.fillText(text, from + width / 2, row.y + row.height / 2 + 0.5);
-  }
-
-  function panel_left(row) {
-    return row.left || 0;
   }
 
   // Recomputed ops can be told without their colour.
@@ -147,12 +143,16 @@ export function lanesView(graph, shown) {
     let best = -1, near = (3 * (state.to - state.from)) / panel.plot;
     for (const [, , s] of visible(panel, row)) {
       const inside = steps.start[s] <= time && steps.end[s] >= time;
-      const away = inside ? 0 : Math.min(Math.abs(steps.start[s] - time), Math.abs(steps.end[s] - time));
+      const away = inside
+        ? 0
+        : Math.min(Math.abs(steps.start[s] - time), Math.abs(steps.end[s] - time));
       if (away < near || (inside && best < 0)) [best, near] = [s, away];
     }
     if (row.kinds[0] === RUN && best >= 0) {
       const exact = stepAt(steps, time);
-      if (row.kinds.includes(steps.kind[exact]) && steps.end[exact] > steps.start[exact]) best = exact;
+      if (row.kinds.includes(steps.kind[exact]) && steps.end[exact] > steps.start[exact]) {
+        best = exact;
+      }
     }
     if (best < 0) return { time, facts: row.facts, tensors: [], step: stepAt(steps, time) };
     const id = steps.id[best];

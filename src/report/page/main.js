@@ -25,10 +25,10 @@ import {
   layerDetails,
   momentDetails,
   opDetails,
+  peakDetails,
   renderBlame,
   renderDifference,
   renderHead,
-  renderPeak,
   shapeText,
   stepText,
   swatch,
@@ -89,7 +89,10 @@ const lanes = lanesView(graph, shownPlans);
 const chain = chainView(graph, layering, shownPlans);
 const arenaHeight = (width) => (width < 600 ? 220 : against >= 0 ? 230 : 300);
 const views = {
-  memory: new Panel(find("memory"), { height: (width) => (width < 600 ? 170 : 210), ...memoryView(scales) }),
+  memory: new Panel(find("memory"), {
+    height: (width) => (width < 600 ? 170 : 210),
+    ...memoryView(scales),
+  }),
   arena: new Panel(find("arena"), { height: arenaHeight, ...arenaView(graph, layering, scales) }),
   arena2: new Panel(find("arena2"), {
     height: (width) => (against < 0 ? 0 : arenaHeight(width)),
@@ -105,26 +108,25 @@ const views = {
 
 // ---- Drawing when something changed, once a frame ----
 
-let pending = null;
-const frames = { count: 0, spent: 0, longest: 0 };
+const LEVELS = ["mark", "range", "all"];
+let pending = -1; // the highest level that is to be drawn
+const frames = { count: 0, spent: 0 }; // for those who measure
 
 function schedule(what) {
-  if (pending === null) requestAnimationFrame(paint);
-  if (pending !== "all") pending = what === "mark" ? "mark" : "all";
+  if (pending < 0) requestAnimationFrame(paint);
+  pending = Math.max(pending, LEVELS.indexOf(what));
 }
 
 function paint() {
-  const all = pending === "all", start = performance.now();
-  pending = null;
+  const start = performance.now(), level = LEVELS[pending];
+  pending = -1;
   for (const panel of Object.values(views)) {
-    if (all) panel.render();
+    if (level === "all" || (level === "range" && panel.time)) panel.render();
     else panel.renderMark();
   }
-  const spent = performance.now() - start;
-  if (!all) return;
+  if (level === "mark") return;
   frames.count++;
-  frames.spent += spent;
-  frames.longest = Math.max(frames.longest, spent);
+  frames.spent += performance.now() - start;
 }
 
 state.listeners.push((what) => {
@@ -155,46 +157,41 @@ function showPlan(entry, other, range) {
   if (against >= 0) find("against-name").textContent = labelOf(against);
   renderHead(page, entries[shown], facts, plain);
   renderBlame(page, facts, plain, chooseTensor);
-  renderPeak(page, entries[shown], facts, chooseTensor);
   const two = against < 0 ? null : { name: labelOf(against), facts: factsOf(against) };
   renderDifference(page, { name: labelOf(shown), facts }, two, chooseTensor);
   renderKey();
   renderSweep();
   renderDetails();
-  changed("view");
+  changed("all");
+}
+
+function keyPart(key, label) {
+  return element("span", {}, swatch(key), label);
 }
 
 function renderKey() {
-  const facts = factsOf(shown);
-  const parts = [];
+  const facts = factsOf(shown), kinds = [], ops = [];
+  const used = new Set(facts.classes);
   if (state.colour === "kind") {
-    const used = new Set(facts.classes);
-    CLASSES.forEach(({ key, label }, i) => {
-      if (used.has(i)) parts.push(element("span", {}, swatch(key), label));
-    });
+    CLASSES.forEach(({ key, label }, i) => used.has(i) && kinds.push(keyPart(key, label)));
   } else {
     const names = layering.layers.map((layer) => layer.name);
     const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map(depthColour).join(", ");
     const ramp = { background: `linear-gradient(90deg, ${stops})` };
-    parts.push(element(
-      "span",
-      {},
-      `layers from ${names[0]} `,
-      element("span", { class: "ramp", style: ramp }),
-      ` to ${names[names.length - 1]}`,
-    ));
+    const [first, last] = [names[0] || "", names[names.length - 1] || ""];
+    kinds.push(element("span", {}, first, element("span", { class: "ramp", style: ramp }), last));
   }
-  if (none() !== null && none() !== facts) {
-    parts.push(element("span", {}, swatch("none"), "plain training, behind"));
-  }
-  parts.push(element("span", {}, swatch("forward"), "forward op"));
-  parts.push(element("span", {}, swatch("backward"), "backward op"));
-  if (facts.reruns > 0) parts.push(element("span", {}, swatch("recomputed"), "recomputed op"));
-  if (facts.wait > 0) parts.push(element("span", {}, swatch("wait"), "waiting for a copy"));
-  for (const { colour, label } of FATES.slice(0, 3)) {
-    parts.push(element("span", {}, swatch(colour), `${label[0].toUpperCase()}: ${label} for backward`));
-  }
-  find("key").replaceChildren(...parts);
+  if (none() !== null && none() !== facts) kinds.push(keyPart("none", "plain training"));
+  if (against >= 0) kinds.push(keyPart("text", labelOf(against)));
+  ops.push(keyPart("forward", "forward"), keyPart("backward", "backward"));
+  if (facts.reruns > 0) ops.push(keyPart("recomputed", "recomputed"));
+  if (facts.wait > 0) ops.push(keyPart("wait", "waiting"));
+  if (facts.outs > 0) ops.push(keyPart("fetched", "copies"));
+  find("memory-key").replaceChildren(...kinds);
+  find("lanes-key").replaceChildren(...ops);
+  find("chain-key").replaceChildren(
+    ...FATES.slice(0, 3).map(({ colour, label }) => keyPart(colour, label)),
+  );
 }
 
 function renderSweep() {
@@ -248,7 +245,13 @@ function choose(what) {
 function renderDetails() {
   const facts = factsOf(shown), holder = find("details"), what = state.pinned;
   const parts = what === null
-    ? [element("h2", {}, "Details"), element("p", { class: "hint" }, "Point at anything to see what it is; choose it to keep its details here.")]
+    ? peakDetails(page, entries[shown], facts, chooseTensor).concat(
+      element(
+        "p",
+        { class: "hint" },
+        "Point at anything to see what it is; choose it to keep its details here.",
+      ),
+    )
     : what.kind === "tensor"
     ? tensorDetails(page, facts, what.id, chooseTensor, chooseOp)
     : what.kind === "op"
@@ -328,7 +331,9 @@ function onHover(panel, x, y, event) {
   if (text !== "") {
     tip.textContent = text;
     const box = tip.getBoundingClientRect();
-    const left = event.clientX + 16 + box.width > innerWidth ? event.clientX - box.width - 12 : event.clientX + 16;
+    const left = event.clientX + 16 + box.width > innerWidth
+      ? event.clientX - box.width - 12
+      : event.clientX + 16;
     const top = Math.min(event.clientY + 14, innerHeight - box.height - 6);
     tip.style.left = Math.max(4, left) + "px";
     tip.style.top = Math.max(4, top) + "px";
@@ -347,8 +352,9 @@ function onChoose(panel, x, y, event) {
   if (found.whole) chooseLayer(found.layer);
   else if (found.run) chooseOp(found.ops[0]);
   else if (found.tensors.length > 0) chooseTensor(found.tensors[0]);
-  else if (found.life >= 0) chooseOp(found.facts.plan.steps.id[found.facts.plan.lives.first[found.life]]);
-  else if (found.step !== undefined) {
+  else if (found.life >= 0) {
+    chooseOp(found.facts.plan.steps.id[found.facts.plan.lives.first[found.life]]);
+  } else if (found.step !== undefined) {
     choose({ name: "s:" + found.step, kind: "moment", id: found.step, tensors: [], ops: [] });
   }
 }
@@ -367,13 +373,22 @@ function search(query) {
   find("found").textContent = wanted === "" ? "" : String(tensors.length + ops.length);
   const list = find("results");
   const links = tensors.filter((tensor) => !graph.stationary[tensor]).slice(0, 20).map((tensor) =>
-    element("button", { class: "link", onclick: () => accept(() => chooseTensor(tensor)) }, graph.tensorNames[tensor] + "  " + bytesText(graph.bytes[tensor]))
-  ).concat(ops.slice(0, 10).map((op) =>
-    element("button", { class: "link", onclick: () => accept(() => chooseOp(op)) }, "op " + graph.opNames[op])
-  ));
+    element(
+      "button",
+      { class: "link", onclick: () => accept(() => chooseTensor(tensor)) },
+      graph.tensorNames[tensor] + "  " + bytesText(graph.bytes[tensor]),
+    )
+  ).concat(
+    ops.slice(0, 10).map((op) =>
+      element("button", {
+        class: "link",
+        onclick: () => accept(() => chooseOp(op)),
+      }, "op " + graph.opNames[op])
+    ),
+  );
   list.replaceChildren(...links);
   list.hidden = links.length === 0;
-  changed("view");
+  changed("all");
 }
 
 function accept(act) {
@@ -389,8 +404,8 @@ function remember() {
   clearTimeout(remembering);
   remembering = setTimeout(() => {
     const words = new URLSearchParams();
-    if (shown > 0) words.set("plan", shown);
-    if (against >= 0) words.set("against", against);
+    if (shown !== startPlan()) words.set("plan", String(shown));
+    if (against !== startAgainst()) words.set("against", String(against));
     if (state.colour !== "kind") words.set("colour", state.colour);
     if (state.to - state.from < state.whole) {
       words.set("time", `${Math.round(state.from)}-${Math.round(state.to)}`);
@@ -418,7 +433,9 @@ function pinnedBy(name) {
     const { ops, tensors } = layering.layers[number];
     return { name, kind: "layer", id: number, layer: number, ops, tensors };
   }
-  if (kind === "s" && number >= 0) return { name, kind: "moment", id: number, tensors: [], ops: [] };
+  if (kind === "s" && number >= 0) {
+    return { name, kind: "moment", id: number, tensors: [], ops: [] };
+  }
   return null;
 }
 
@@ -432,12 +449,22 @@ function restore() {
   find("colour").value = state.colour;
   state.pinned = pinnedBy(words.get("at"));
   const [from, to] = (words.get("time") || "").split("-").map(Number);
-  showPlan(Math.max(0, place("plan", 0)), place("against", startAgainst()));
+  showPlan(Math.max(0, place("plan", startPlan())), place("against", startAgainst()));
   if (to > from && from >= 0) setRange(from, to);
   const query = words.get("search") || "";
   find("search").value = query;
   if (query !== state.query) search(query);
   find("results").hidden = true;
+}
+
+// A sweep begins with the fastest plan in about half of the memory of plain training.
+function startPlan() {
+  if (data.sweep !== 1 || noneEntry < 0) return 0;
+  const figure = (entry) => data.plans[entries[entry].plan];
+  const small = entries.map((_, i) => i).filter((i) =>
+    figure(i).arena <= 0.55 * figure(noneEntry).arena
+  );
+  return small.reduce((a, b) => (figure(b).predicted < figure(a).predicted ? b : a), small[0] || 0);
 }
 
 // A page of a plan against another begins by comparing them.
@@ -449,22 +476,22 @@ function startAgainst() {
 
 function listen() {
   for (const panel of Object.values(views)) followPointers(panel, { onHover, onChoose });
-  find("plan").addEventListener("change", (event) => showPlan(Number(event.target.value), against));
-  find("against").addEventListener("change", (event) => {
-    showPlan(shown, Number(event.target.value));
+  find("plan").addEventListener("change", () => showPlan(Number(find("plan").value), against));
+  find("against").addEventListener("change", () => {
+    showPlan(shown, Number(find("against").value));
   });
-  find("colour").addEventListener("change", (event) => {
-    state.colour = event.target.value;
+  find("colour").addEventListener("change", () => {
+    state.colour = find("colour").value;
     renderKey();
-    changed("view");
+    changed("all");
   });
-  find("search").addEventListener("input", (event) => search(event.target.value));
+  find("search").addEventListener("input", () => search(find("search").value));
   find("search").addEventListener("keydown", (event) => {
     const first = find("results").firstElementChild;
     if (event.key === "Enter" && first !== null) first.click();
   });
   document.addEventListener("click", (event) => {
-    if (event.target.closest(".search") === null) find("results").hidden = true;
+    if (!find("search").parentElement.contains(event.target)) find("results").hidden = true;
   });
   find("zoom-in").addEventListener("click", () => zoom(0.6));
   find("zoom-out").addEventListener("click", () => zoom(1 / 0.6));
@@ -472,7 +499,7 @@ function listen() {
   find("to-peak").addEventListener("click", zoomToPeak);
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", restore);
-  new ResizeObserver(() => changed("view")).observe(find("memory"));
+  new ResizeObserver(() => changed("all")).observe(find("memory"));
   const repaint = () => {
     readColours();
     renderKey();

@@ -100,10 +100,8 @@ export function memoryView(shown) {
         context.stroke(outline(segmentsOf(panel, other), other, y, false));
       }
     });
-    panel.peakY = y(peak);
+    panel.y = y;
     const time = facts.plan.steps.count > 0 ? facts.plan.steps.reach[facts.plan.peakStep] : 0;
-    drawLevel(panel, context, y(peak), "peak " + bytesText(peak), "peak", [6, 3], false);
-    drawPeak(panel, context, time, y(peak));
     if (none !== null && none !== facts) {
       const text = "plain training " + bytesText(none.plan.peak);
       drawLevel(panel, context, y(none.plan.peak), text, "soft", [2, 3], true);
@@ -112,6 +110,8 @@ export function memoryView(shown) {
       const text = "budget " + bytesText(budget);
       drawLevel(panel, context, y(budget), text, "budget", [], true);
     }
+    drawLevel(panel, context, y(peak), "peak " + bytesText(peak), "peak", [6, 3], false);
+    drawPeak(panel, context, time, y(peak));
   }
 
   function drawPeak(panel, context, time, y) {

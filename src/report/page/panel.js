@@ -1,15 +1,7 @@
 // panel.js: what the page says in words: the headline, who is to blame, who holds the peak, and the
 // details of what was chosen.
 
-import {
-  bytesText,
-  changeText,
-  countText,
-  element,
-  find,
-  shareText,
-  timeText,
-} from "./format.js";
+import { bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
 import { aligned, FETCH, OFFLOAD, PHASES, ROLES, RUN } from "./decode.js";
 import {
   CLASSES,
@@ -24,11 +16,14 @@ import {
   tensorAt,
 } from "./facts.js";
 
-const LISTED = 8;
+const LISTED = 7;
 
 export function swatch(key) {
   const hatched = key === "recomputed" ? " hatched" : "";
-  return element("span", { class: "swatch" + hatched, style: { backgroundColor: `var(--${key})` } });
+  return element("span", {
+    class: "swatch" + hatched,
+    style: { backgroundColor: `var(--${key})` },
+  });
 }
 
 function chip(fate, text) {
@@ -73,26 +68,34 @@ function fateSums(graph, facts) {
   return sums;
 }
 
-function headline(entry, facts, none) {
+function headline(facts, none) {
   const { plan } = facts;
   if (none === null || none === facts) {
     return `A step by plain training needs ${bytesText(plan.arena)}.`;
   }
   const saved = shareText(none.plan.arena - plan.arena, none.plan.arena);
   const less = plan.arena < none.plan.arena
-    ? `One step fits in ${bytesText(plan.arena)} instead of ${bytesText(none.plan.arena)}: ${saved} less memory`
+    ? `One step fits in ${bytesText(plan.arena)} instead of ${
+      bytesText(none.plan.arena)
+    }: ${saved} less memory`
     : `One step needs ${bytesText(plan.arena)}, as much as plain training`;
-  const longer = plan.measured
-    ? "" // the time of plain training is predicted, not measured: nothing to compare with
-    : ` for ${changeText(plan.time - none.plan.time, none.plan.time)} time`;
-  return less + longer + ".";
+  // measured times have no measured plain training to be compared with
+  return less + (plan.measured ? "" : priceText(plan.time, none.plan.time)) + ".";
+}
+
+function priceText(time, plain) {
+  const text = shareText(Math.abs(time - plain), plain);
+  if (text === "0.0%" || text === "") return ", at no cost in time";
+  return time > plain ? ` for ${text} more time` : `, in ${text} less time`;
 }
 
 function didText(graph, facts) {
   const sums = fateSums(graph, facts);
   const part = (fate, verb) =>
     sums[fate].count > 0
-      ? `${verb} ${countText(sums[fate].count, "tensor", "tensors")} (${bytesText(sums[fate].bytes)})`
+      ? `${verb} ${countText(sums[fate].count, "tensor", "tensors")} (${
+        bytesText(sums[fate].bytes)
+      })`
       : null;
   const parts = [
     part(KEPT, "keeps"),
@@ -106,7 +109,13 @@ function didText(graph, facts) {
 }
 
 function tile(title, value, ...rest) {
-  return element("div", { class: "tile" }, element("h2", {}, title), element("b", {}, value), ...rest);
+  return element(
+    "div",
+    { class: "tile" },
+    element("h2", {}, title),
+    element("b", {}, value),
+    ...rest,
+  );
 }
 
 function note(text) {
@@ -135,7 +144,7 @@ function memoryTile(entry, facts, none) {
   );
 }
 
-function timeTile(data, entry, facts, none) {
+function timeTile(data, facts, none) {
   const { plan } = facts;
   const words = [];
   if (plan.measured) words.push(`measured; predicted ${timeText(plan.predicted)}`);
@@ -151,9 +160,9 @@ export function renderHead(page, entry, facts, none) {
   const { plan } = facts;
   const batch = data.batch > 0 ? `, batch ${data.batch}` : "";
   find("subtitle").textContent = `\u00b7 ${data.model}${batch} \u00b7 algorithm ${entry.algorithm}`;
-  find("headline").textContent = headline(entry, facts, none);
+  find("headline").textContent = headline(facts, none);
   find("did").textContent = didText(graph, facts);
-  const tiles = [memoryTile(entry, facts, none), timeTile(data, entry, facts, none)];
+  const tiles = [memoryTile(entry, facts, none), timeTile(data, facts, none)];
   tiles.push(tile(
     "Recomputed",
     countText(facts.reruns, "op", "ops"),
@@ -165,7 +174,9 @@ export function renderHead(page, entry, facts, none) {
   }
   if (entry.bound > 0) {
     const gap = plan.predicted - entry.bound;
-    const text = gap <= 0 ? "no plan is faster" : `no plan takes less than ${timeText(entry.bound)}`;
+    const text = gap <= 0
+      ? "no plan is faster"
+      : `no plan takes less than ${timeText(entry.bound)}`;
     tiles.push(tile("From the bound", changeText(gap, entry.bound) || "0%", note(text)));
   }
   if (data.stationary > 0) {
@@ -177,21 +188,25 @@ export function renderHead(page, entry, facts, none) {
 
 // ---- Who is to blame ----
 
-function holderRow(page, facts, life, step, whole, choose, fates) {
+function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable }, life) {
   const { graph } = page;
   const tensor = tensorAt(facts.holders || facts, life, step);
   const { lives } = (facts.holders || facts).plan;
   const name = tensor < 0 ? "workspace" : graph.tensorNames[tensor];
   const share = (100 * lives.bytes[life]) / whole;
   const bar = element("div", { class: "meter" });
-  bar.append(element("i", { style: { width: share.toFixed(2) + "%", background: "var(--peak)" } }));
+  const wide = (100 * lives.bytes[life]) / largest + "%";
+  bar.append(element("i", { style: { width: wide, background: "var(--peak)" } }));
   const row = element(
     "tr",
     { tabindex: 0 },
-    element("td", { class: "name" }, name, bar),
-    element("td", { class: "shape" }, tensor < 0 ? "" : shapeText(graph, tensor)),
+    element("td", { class: "name" }, name),
+    wideTable
+      ? element("td", { class: "shape" }, tensor < 0 ? "" : shapeText(graph, tensor))
+      : null,
     element("td", { class: "number" }, bytesText(lives.bytes[life])),
     element("td", { class: "number" }, share.toFixed(1) + "%"),
+    wideTable ? element("td", { class: "share" }, bar) : null,
   );
   if (fates) {
     const fate = tensor < 0 ? -1 : facts.fate[tensor];
@@ -204,7 +219,11 @@ function holderRow(page, facts, life, step, whole, choose, fates) {
   return row;
 }
 
-function holderTable(page, facts, holders, step, whole, choose, fates) {
+// `what` has page, facts, step, whole (bytes), choose, and for the wide table of the head fates.
+function holderTable(what, holders) {
+  const { facts, fates, wideTable } = what;
+  const { lives } = (facts.holders || facts).plan;
+  what.largest = holders.length > 0 ? lives.bytes[holders[0]] : 1;
   const table = element(
     "table",
     {},
@@ -212,21 +231,21 @@ function holderTable(page, facts, holders, step, whole, choose, fates) {
       "tr",
       {},
       element("th", {}, "tensor"),
-      element("th", { class: "shape" }, "shape"),
+      wideTable ? element("th", { class: "shape" }, "shape") : null,
       element("th", { class: "number" }, "size"),
-      element("th", { class: "number" }, "of peak"),
+      element("th", { class: "number" }, "share"),
+      wideTable ? element("th", {}) : null,
       fates ? element("th", {}, "what Cairn did") : null,
     ),
   );
   const add = (from, to) => {
     for (const life of holders.slice(from, to)) {
-      table.append(holderRow(page, facts, life, step, whole, choose, fates));
+      table.append(holderRow(what, life));
     }
   };
   add(0, LISTED);
   const rest = holders.length - LISTED;
   if (rest <= 0) return [table];
-  const { lives } = (facts.holders || facts).plan;
   const bytes = holders.slice(LISTED).reduce((sum, life) => sum + lives.bytes[life], 0);
   const more = element("button", { class: "link more" }, `and ${rest} more, ${bytesText(bytes)}`);
   more.addEventListener("click", () => {
@@ -236,18 +255,43 @@ function holderTable(page, facts, holders, step, whole, choose, fates) {
   return [table, more];
 }
 
+// The layers that hold most, in one sentence.
+function layersText(page, facts, holders) {
+  const sums = new Map();
+  for (const life of holders) {
+    const layer = facts.layer[life];
+    sums.set(layer, (sums.get(layer) || 0) + facts.plan.lives.bytes[life]);
+  }
+  const sorted = [...sums].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 4);
+  const names = sorted.filter(([layer]) => page.layering.layers[layer] !== undefined).map(
+    ([layer, bytes]) =>
+      `${page.layering.layers[layer].name} ${bytesText(bytes)} (${
+        shareText(bytes, facts.plan.peak)
+      })`,
+  );
+  return names.length > 0 ? `The largest layers: ${names.join(", ")}.` : "";
+}
+
 // The largest at the peak of plain training, and what this plan does with them.
 export function renderBlame(page, facts, none, choose) {
   const source = none || facts;
   const { plan } = source;
   const holders = holdersAt(source, plan.peakStep);
   const plain = source === facts ? "the peak" : "the peak of plain training";
-  const text = `${bytesText(plan.peak)}, while ${stepText(page.graph, plan, plan.peakStep)} runs`;
-  const both = { ...facts, holders: source };
+  const text = ` ${bytesText(plan.peak)}, while ${stepText(page.graph, plan, plan.peakStep)} runs`;
+  const what = {
+    page,
+    facts: { ...facts, holders: source },
+    step: plan.peakStep,
+    whole: plan.peak,
+    choose,
+    fates: source !== facts,
+    wideTable: true,
+  };
   find("blame").replaceChildren(
-    element("h2", {}, `To blame: the largest tensors at ${plain}`),
-    element("p", { class: "hint" }, text),
-    ...holderTable(page, both, holders, plan.peakStep, plan.peak, choose, source !== facts),
+    element("h2", {}, `To blame: the largest tensors at ${plain}`, element("span", {}, text)),
+    element("p", { class: "hint" }, layersText(page, source, holders)),
+    ...holderTable(what, holders),
   );
 }
 
@@ -264,9 +308,9 @@ function classBar(facts, step) {
 }
 
 // Who holds this plan's peak, and what sets the smallest budget.
-export function renderPeak(page, entry, facts, choose) {
+export function peakDetails(page, entry, facts, choose) {
   const { plan } = facts;
-  if (plan.steps.count === 0) return;
+  if (plan.steps.count === 0) return [];
   const step = plan.peakStep;
   const parts = [
     element("h2", {}, "At the peak of this plan"),
@@ -277,7 +321,7 @@ export function renderPeak(page, entry, facts, choose) {
         `while ${stepText(page.graph, plan, step)} runs`,
     ),
     ...classBar(facts, step),
-    ...holderTable(page, facts, holdersAt(facts, step), step, plan.peak, choose, false),
+    ...holderTable({ page, facts, step, whole: plan.peak, choose }, holdersAt(facts, step)),
   ];
   const floor = [];
   if (entry.smallest > 0) {
@@ -294,7 +338,7 @@ export function renderPeak(page, entry, facts, choose) {
     );
   }
   parts.push(element("p", { class: "hint", id: "floor" }, floor.join(" ")));
-  find("peak").replaceChildren(...parts);
+  return parts;
 }
 
 // ---- Two plans ----
@@ -317,7 +361,11 @@ export function renderDifference(page, one, two, choose) {
   const table = element(
     "table",
     {},
-    element("tr", {}, ...["", one.name, two.name, "difference"].map((text) => element("th", {}, text))),
+    element(
+      "tr",
+      {},
+      ...["", one.name, two.name, "difference"].map((text) => element("th", {}, text)),
+    ),
   );
   for (const [name, x, y, text] of rows) {
     if (x === 0 && y === 0) continue;
@@ -376,7 +424,11 @@ function opLinks(page, ops, chooseOp) {
 function tensorLinks(page, tensors, choose) {
   return tensors.slice(0, 12).flatMap((tensor, i) => [
     i > 0 ? ", " : "",
-    element("button", { class: "link", onclick: () => choose(tensor) }, page.graph.tensorNames[tensor]),
+    element(
+      "button",
+      { class: "link", onclick: () => choose(tensor) },
+      page.graph.tensorNames[tensor],
+    ),
     ` ${bytesText(page.graph.bytes[tensor])}`,
   ]).concat(tensors.length > 12 ? [` and ${tensors.length - 12} more`] : []);
 }
@@ -387,7 +439,9 @@ function stayRows(facts, tensor) {
   return (facts.livesOf.get(tensor) || []).map((life, i) => [
     i === 0 ? "in memory" : "and again",
     `${timeText(lives.from[life])} to ${timeText(lives.to[life])}, ` +
-    `steps ${lives.first[life]} to ${lives.last[life]}, at address ${lives.offset[life].toLocaleString("en")}`,
+    `steps ${lives.first[life]} to ${lives.last[life]}, at address ${
+      lives.offset[life].toLocaleString("en")
+    }`,
   ]);
 }
 
@@ -417,14 +471,26 @@ export function tensorDetails(page, facts, tensor, choose, chooseOp) {
       ["what", ROLES[graph.role[tensor]]],
       ["fate", fate >= 0 ? chip(fate, fateText(graph, facts, tensor)) : ""],
       ["shape", shapeText(graph, tensor)],
-      ["size", `${bytesText(graph.bytes[tensor])}, ${graph.bytes[tensor].toLocaleString("en")} bytes`],
+      [
+        "size",
+        `${bytesText(graph.bytes[tensor])}, ${graph.bytes[tensor].toLocaleString("en")} bytes`,
+      ],
       ["layer", layer === undefined ? "" : layer.name],
       ...stayRows(facts, tensor),
       ...copyRows(facts, tensor),
-      ["made by", ...(producer >= 0 ? opLinks(page, [producer], chooseOp) : ["it is there at the start"])],
-      ["recomputed", again > 0 ? `${again}\u00d7, ${timeText(again * graph.time[producer])} in all` : "never"],
+      [
+        "made by",
+        ...(producer >= 0 ? opLinks(page, [producer], chooseOp) : ["it is there at the start"]),
+      ],
+      [
+        "recomputed",
+        again > 0 ? `${again}\u00d7, ${timeText(again * graph.time[producer])} in all` : "never",
+      ],
       ["read by", ...opLinks(page, graph.readers[tensor], chooseOp)],
-      ["shares with", ...(graph.alias[tensor] >= 0 ? tensorLinks(page, [graph.alias[tensor]], choose) : [])],
+      [
+        "shares with",
+        ...(graph.alias[tensor] >= 0 ? tensorLinks(page, [graph.alias[tensor]], choose) : []),
+      ],
     ]),
   ];
 }
@@ -436,7 +502,10 @@ export function opDetails(page, facts, op, choose) {
   const when = [];
   for (let s = 0; s < steps.count && when.length < 6; s++) {
     if (steps.kind[s] === RUN && steps.id[s] === op) {
-      when.push([when.length === 0 ? "runs" : "and again", `${timeText(steps.start[s])} to ${timeText(steps.end[s])}`]);
+      when.push([
+        when.length === 0 ? "runs" : "and again",
+        `${timeText(steps.start[s])} to ${timeText(steps.end[s])}`,
+      ]);
     }
   }
   const layer = layering.layers[layering.ofOp[op]];
@@ -446,7 +515,11 @@ export function opDetails(page, facts, op, choose) {
       ["op", `${graph.opKinds[graph.kind[op]]}, ${PHASES[graph.phase[op]]}`],
       ["layer", layer === undefined ? "" : layer.name],
       ["time", timeText(graph.time[op])],
-      ["run", countText(times, "time", "times") + (times > 1 ? `, ${timeText((times - 1) * graph.time[op])} more` : "")],
+      [
+        "run",
+        countText(times, "time", "times") +
+        (times > 1 ? `, ${timeText((times - 1) * graph.time[op])} more` : ""),
+      ],
       ["workspace", graph.workspace[op] > 0 ? bytesText(graph.workspace[op]) : ""],
       ...when,
       ["reads", ...tensorLinks(page, graph.inputs[op], choose)],
@@ -462,7 +535,9 @@ export function layerDetails(page, facts, index, choose) {
   const again = layer.ops.filter((op) => facts.runs[op] > 1);
   const cost = again.reduce((sum, op) => sum + (facts.runs[op] - 1) * graph.time[op], 0);
   const list = element("table", {});
-  const tensors = layer.tensors.filter((tensor) => graph.alias[tensor] < 0 && facts.fate[tensor] !== PASSING);
+  const tensors = layer.tensors.filter((tensor) =>
+    graph.alias[tensor] < 0 && facts.fate[tensor] !== PASSING
+  );
   for (const tensor of tensors.sort((a, b) => graph.bytes[b] - graph.bytes[a]).slice(0, 30)) {
     list.append(element(
       "tr",
@@ -477,7 +552,10 @@ export function layerDetails(page, facts, index, choose) {
     pairs([
       ["forward ops", String(layer.ops.length)],
       ...FATES.map(({ label }, fate) => [label, sums[fate] > 0 ? bytesText(sums[fate]) : ""]),
-      ["recomputing", again.length > 0 ? `${countText(again.length, "op", "ops")}, ${timeText(cost)}` : ""],
+      [
+        "recomputing",
+        again.length > 0 ? `${countText(again.length, "op", "ops")}, ${timeText(cost)}` : "",
+      ],
     ]),
     list,
   ];
@@ -492,7 +570,6 @@ export function momentDetails(page, facts, step, choose) {
       ["runs", stepText(page.graph, plan, step)],
     ]),
     ...classBar(facts, step),
-    ...holderTable(page, facts, holdersAt(facts, step), step, facts.total[step], choose, false),
+    ...holderTable({ page, facts, step, whole: facts.total[step], choose }, holdersAt(facts, step)),
   ];
 }
-

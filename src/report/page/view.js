@@ -5,8 +5,8 @@ import { timeText } from "./format.js";
 
 const LEFT = 74, RIGHT = 14, NARROW_LEFT = 58;
 
-// The state of the page. `listeners` are called with what changed: "view" (redraw all), "mark"
-// (redraw what lies over the views), "plan" (another plan is shown).
+// The state of the page. `listeners` are called with what changed: "all", "range" (the stretch of
+// time: views without a time axis stay) or "mark" (only what lies over the views).
 export const state = {
   from: 0,
   to: 1,
@@ -31,7 +31,7 @@ export function setRange(from, to) {
   if (start === state.from && start + length === state.to) return;
   state.from = start;
   state.to = start + length;
-  changed("view");
+  changed("range");
 }
 
 export function zoom(factor, centre) {
@@ -105,7 +105,13 @@ export function depthColour(share) {
 // context)` and `mark(panel, context)` paint them; `pick(panel, x, y)` says what is there.
 export class Panel {
   constructor(holder, { height, draw, mark, pick, time = true }) {
-    Object.assign(this, { holder, wanted: height, draw, mark, pick, time });
+    this.holder = holder;
+    this.wanted = height; // in pixels, or a function of the width
+    this.draw = draw;
+    this.mark = mark;
+    this.pick = pick;
+    this.time = time; // whether it has the time axis
+    this.scale = 1; // pixels of the device per pixel of the page
     this.base = document.createElement("canvas");
     this.over = document.createElement("canvas");
     this.over.className = "over";
