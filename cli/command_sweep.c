@@ -47,39 +47,35 @@ static void clear_progress(const sweep *s) {
         fprintf(stderr, "\r%30s\r", "");
 }
 
-static cairn_status add_to_page(const sweep *s, const cairn_report *report, uint64_t budget) {
+static cairn_status add_to_page(const sweep *s, const cairn_solution *solution, uint64_t budget) {
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
     entry.budget_bytes = budget;
-    return s->page == NULL ? CAIRN_OK : cairn_page_add(s->page, report, &entry);
+    return s->page == NULL ? CAIRN_OK : cairn_page_add(s->page, solution, &entry);
 }
 
 /* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
 static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan = NULL;
-    cairn_report *report = NULL;
+    cairn_solution *solution;
     options.budget_bytes = budget;
     options.machine = &s->model->machine;
     options.seed = 1;
     cairn_status status =
-        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &plan, err);
-    if (status == CAIRN_OK) {
-        cli_model_sign(s->model, plan);
-        status = cairn_report_create(s->model->graph, s->model->costs, plan, &s->model->machine, 1,
-                                     &report, err);
-    }
+        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &solution, err);
+    if (status == CAIRN_OK)
+        cli_model_sign(s->model, solution->plan);
     if (status == CAIRN_OK && c->count < MOST_POINTS) {
-        const cairn_sim_summary *result = cairn_sim_result(report->sim);
+        const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         c->points[c->count++] =
-            (point){budget, result->peak_bytes, report->arena_bytes, result->time_ns};
-        status = add_to_page(s, report, budget);
+            (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
+                    result->time_ns};
+        status = add_to_page(s, solution, budget);
     }
     if (status == CAIRN_INFEASIBLE) {
         c->floor = err->smallest_budget;
         snprintf(c->floor_op, sizeof c->floor_op, "%s", err->name);
     }
-    cairn_report_destroy(report);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return status;
 }
 
@@ -243,6 +239,7 @@ static int show(const sweep *s) {
 static cairn_status open_page(sweep *s) {
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     options.machine = s->model->machine.name;
+    options.stationary_bytes = cairn_stationary_bytes(s->model->graph, s->model->costs, 1);
     options.sweep = true;
     if (cli_value(s->args, "html") == NULL)
         return CAIRN_OK;

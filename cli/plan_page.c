@@ -6,22 +6,22 @@
 static void find_smallest(const cli_model *model, const char *algorithm, cairn_error *said,
                           cairn_page_entry *entry) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan = NULL;
+    cairn_solution *solution;
     options.budget_bytes = 1;
     options.machine = &model->machine;
-    if (cairn_solve(model->graph, model->costs, algorithm, &options, &plan, said) ==
+    if (cairn_solve(model->graph, model->costs, algorithm, &options, &solution, said) ==
         CAIRN_INFEASIBLE) {
         entry->smallest_budget = said->smallest_budget;
         entry->smallest_op = said->name;
     }
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
 }
 
 static cairn_status add_against(cairn_page *page, const cli_model *model, const char *path,
                                 cairn_error *err) {
     cairn_text text;
     cairn_plan *plan = NULL;
-    cairn_report *report = NULL;
+    cairn_solution *solution = NULL;
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
     entry.name = path;
     entry.against = true;
@@ -44,10 +44,10 @@ static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_
                               const cairn_report *report, cairn_page_entry *entry,
                               cairn_error *err) {
     const char *against = cli_value(args, "against");
-    const cairn_plan_header *header = cairn_plan_get_header(report->plan);
+    const cairn_plan_header *header = cairn_plan_get_header(report->solution->plan);
     cairn_error said = {0};
     find_smallest(model, header->algorithm, &said, entry);
-    cairn_status status = cairn_page_add(page, report, entry);
+    cairn_status status = cairn_page_add(page, report->solution, entry);
     if (status == CAIRN_OK && against != NULL)
         status = add_against(page, model, against, err);
     if (status == CAIRN_OK && header->goal == CAIRN_TRAIN)
@@ -68,6 +68,7 @@ int cli_write_page(const cli_args *args, const cli_model *model, const cairn_rep
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
     options.machine = model->machine.name;
+    options.stationary_bytes = report->stationary_bytes;
     entry.budget_bytes = budget;
     entry.measured = measured;
     cairn_status status = cairn_page_create(model->graph, model->costs, &options, &page);

@@ -8,7 +8,7 @@
 #ifndef CAIRN_PAGE_H
 #define CAIRN_PAGE_H
 
-#include "cairn/report.h"
+#include "cairn/solve.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,19 +17,20 @@ extern "C" {
 /* Start from CAIRN_PAGE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_page_options {
     uint32_t struct_size;
-    const char *machine; /* what the times are of, in words; may be NULL */
-    bool sweep;          /* show every plan as a point of memory against time */
+    const char *machine;       /* what the times are of, in words; may be NULL */
+    uint64_t stationary_bytes; /* beside what plans control; see cairn_stationary_bytes() */
+    bool sweep;                /* show every plan as a point of memory against time */
 } cairn_page_options;
 #define CAIRN_PAGE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_page_options)
 
-/* What is known of a plan beside its report; zero and NULL: not known. */
+/* What is known of a plan beside its solution; zero and NULL: not known. */
 typedef struct cairn_page_entry {
     uint32_t struct_size;
-    const char *name;               /* NULL: that of the algorithm */
-    uint64_t budget_bytes;          /* of the arena */
-    uint64_t smallest_budget;       /* with which the algorithm still has a plan */
-    const char *smallest_op;        /* the op that sets it */
-    int64_t bound_ns;               /* no plan within the budget takes less time */
+    const char *name;         /* NULL: that of the algorithm */
+    uint64_t budget_bytes;    /* of the arena */
+    uint64_t smallest_budget; /* with which the algorithm still has a plan */
+    const char *smallest_op;  /* the op that sets it */
+    int64_t bound_ns; /* no plan within the budget takes less time; 0: what the solution says */
     const cairn_sim_step *measured; /* per step of the plan: its times as measured */
     bool against;                   /* compare the first plan with this one at the start */
 } cairn_page_entry;
@@ -45,9 +46,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_page_create(const cairn_graph *graph,
                                                     cairn_page **out);
 CAIRN_API void cairn_page_destroy(cairn_page *page);
 
-/* Add a plan. The report must be of the page's graph and costs; it may be destroyed afterwards.
+/* Add a plan. The solution must be of the page's graph and costs; it may be destroyed afterwards.
  * Plans with equal steps are stored once. `entry` may be NULL. O(steps). */
-CAIRN_API CAIRN_MUST cairn_status cairn_page_add(cairn_page *page, const cairn_report *report,
+CAIRN_API CAIRN_MUST cairn_status cairn_page_add(cairn_page *page, const cairn_solution *solution,
                                                  const cairn_page_entry *entry);
 
 /* Add what plain training does, the algorithm `none`, to compare with. */

@@ -34,6 +34,7 @@ cairn_status cairn_page_create(const cairn_graph *graph, const cairn_costs *cost
     }
     *page = (cairn_page){.arena = arena, .graph = graph, .costs = costs, .machine = copy};
     page->sweep = options != NULL && options->sweep;
+    page->stationary_bytes = options != NULL ? options->stationary_bytes : 0;
     crn_text_init(&page->entries, &allocator);
     *out = page;
     return CAIRN_OK;
@@ -69,22 +70,23 @@ static cairn_status store_plan(cairn_page *page, cairn_text *text, uint32_t *pla
     return CAIRN_OK;
 }
 
-static cairn_status write_entry(cairn_page *page, const cairn_report *r, const cairn_page_entry *e,
-                                uint32_t place) {
+static cairn_status write_entry(cairn_page *page, const cairn_solution *solution,
+                                const cairn_page_entry *e, uint32_t place) {
     cairn_text text, *out = &text;
-    const char *algorithm = cairn_plan_get_header(r->plan)->algorithm;
+    const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
+    int64_t bound = e->bound_ns > 0 ? e->bound_ns : solution->lower_bound_ns;
     cairn_allocator allocator = cairn_graph_allocator(page->graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, "%s{\"plan\":%u,\"algorithm\":", page->entry_count > 0 ? "," : "", place);
     crn_text_page_string(out, algorithm);
     crn_text_printf(out, ",\"name\":");
-    crn_text_page_string(out, e != NULL && e->name != NULL ? e->name : algorithm);
-    crn_page_number(out, "budget", e != NULL ? e->budget_bytes : 0);
-    crn_page_number(out, "smallest", e != NULL ? e->smallest_budget : 0);
+    crn_text_page_string(out, e->name != NULL ? e->name : algorithm);
+    crn_page_number(out, "budget", e->budget_bytes);
+    crn_page_number(out, "smallest", e->smallest_budget);
     crn_text_printf(out, ",\"smallest_op\":");
-    crn_text_page_string(out, e != NULL && e->smallest_op != NULL ? e->smallest_op : "");
-    crn_page_number(out, "bound", e != NULL && e->bound_ns > 0 ? (uint64_t)e->bound_ns : 0);
-    crn_page_number(out, "against", e != NULL && e->against);
+    crn_text_page_string(out, e->smallest_op != NULL ? e->smallest_op : "");
+    crn_page_number(out, "bound", (uint64_t)bound);
+    crn_page_number(out, "against", e->against);
     crn_text_printf(out, "}");
     CRN_TRY(crn_text_finish(out));
     crn_text_put(&page->entries, out->data, out->length);
@@ -92,41 +94,38 @@ static cairn_status write_entry(cairn_page *page, const cairn_report *r, const c
     return page->entries.data == NULL ? CAIRN_ENOMEM : CAIRN_OK;
 }
 
-cairn_status cairn_page_add(cairn_page *page, const cairn_report *report,
+cairn_status cairn_page_add(cairn_page *page, const cairn_solution *solution,
                             const cairn_page_entry *entry) {
+    static const cairn_page_entry nothing = CAIRN_PAGE_ENTRY_INIT;
     cairn_text text;
     uint32_t place;
+    const cairn_page_entry *e = entry != NULL ? entry : &nothing;
     cairn_allocator allocator = cairn_graph_allocator(page->graph);
+    crn_page_subject subject = {page->graph, page->costs, solution};
     crn_text_init(&text, &allocator);
-    cairn_status status = crn_page_plan(&text, report, entry != NULL ? entry->measured : NULL);
+    cairn_status status = crn_page_plan(&text, &subject, e->measured);
     if (status != CAIRN_OK) {
         cairn_text_release(&text);
         return status;
     }
     CRN_TRY(crn_text_finish(&text));
     CRN_TRY(store_plan(page, &text, &place));
-    CRN_TRY(write_entry(page, report, entry, place));
+    CRN_TRY(write_entry(page, solution, e, place));
     if (page->entry_count++ == 0) {
-        const cairn_plan_header *h = cairn_plan_get_header(report->plan);
+        const cairn_plan_header *h = cairn_plan_get_header(solution->plan);
         crn_copy_string(page->model, sizeof page->model,
                         h->model[0] != '\0' ? h->model : cairn_graph_name(page->graph));
         page->batch = h->batch;
-        page->stationary_bytes = report->stationary_bytes;
     }
     return CAIRN_OK;
 }
 
 cairn_status cairn_page_add_none(cairn_page *page, cairn_error *err) {
-    cairn_plan *plan = NULL;
-    cairn_report *report = NULL;
-    cairn_status status = cairn_solve(page->graph, page->costs, "none", NULL, &plan, err);
-    if (status == CAIRN_OK)
-        status = cairn_report_create(page->graph, page->costs, plan, NULL, 0, &report, err);
-    if (status == CAIRN_OK && (status = cairn_page_add(page, report, NULL)) != CAIRN_OK)
-        status = crn_fail_memory(err);
-    cairn_report_destroy(report);
-    cairn_plan_destroy(plan);
-    return status;
+    cairn_solution *none;
+    CRN_TRY(cairn_solve(page->graph, page->costs, "none", NULL, &none, err));
+    cairn_status status = cairn_page_add(page, none, NULL);
+    cairn_solution_destroy(none);
+    return status == CAIRN_OK ? CAIRN_OK : crn_fail_memory(err);
 }
 
 /* ---- The file ---- */

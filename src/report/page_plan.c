@@ -4,9 +4,9 @@
  */
 #include "report/page_internal.h"
 
-static void write_steps(cairn_text *text, const cairn_report *r, const cairn_sim_step *times) {
+static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn_sim_step *times) {
     uint32_t count, implementations;
-    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
+    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
     crn_text_printf(text, ",\"steps\":{");
     crn_column kinds = crn_column_begin(text, "kind", true);
     for (uint32_t i = 0; i < count; i++)
@@ -57,11 +57,11 @@ static uint32_t last_step(const cairn_lifetime *lifetime, uint32_t steps) {
     return CRN_MAX(CRN_MIN(lifetime->last, steps > 0 ? steps - 1 : 0), lifetime->first);
 }
 
-static void write_lifetimes(cairn_text *text, const cairn_report *r) {
+static void write_lifetimes(cairn_text *text, const crn_page_subject *r) {
     uint32_t count, steps;
-    const cairn_lifetime *lives = cairn_sim_lifetimes(r->sim, &count);
-    const uint64_t *offsets = cairn_layout_offsets(r->layout, &count);
-    cairn_plan_steps(r->plan, &steps);
+    const cairn_lifetime *lives = cairn_sim_lifetimes(r->solution->sim, &count);
+    const uint64_t *offsets = cairn_layout_offsets(r->solution->layout, &count);
+    cairn_plan_steps(r->solution->plan, &steps);
     crn_text_printf(text, ",\"lives\":{");
     crn_column firsts = crn_column_begin(text, "first", true);
     for (uint32_t i = 0; i < count; i++)
@@ -121,10 +121,10 @@ static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cair
 }
 
 /* Follow every tensor through the steps. Lifetimes stand in the order in which they begin. */
-static cairn_status find_tenants(tenants *t, const cairn_report *r) {
+static cairn_status find_tenants(tenants *t, const crn_page_subject *r) {
     uint32_t step_count, life_count, next = 0, *life_of;
-    const cairn_step *steps = cairn_plan_steps(r->plan, &step_count);
-    const cairn_lifetime *lives = cairn_sim_lifetimes(r->sim, &life_count);
+    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &step_count);
+    const cairn_lifetime *lives = cairn_sim_lifetimes(r->solution->sim, &life_count);
     uint32_t tensor_count = cairn_graph_tensor_count(r->graph);
     CRN_TAKE(&t->arena, life_of, tensor_count);
     for (cairn_id i = 0; i < tensor_count; i++)
@@ -156,9 +156,9 @@ static void write_tenants(cairn_text *text, const tenants *t) {
     crn_text_printf(text, "}");
 }
 
-cairn_status crn_page_plan(cairn_text *text, const cairn_report *r,
+cairn_status crn_page_plan(cairn_text *text, const crn_page_subject *r,
                            const cairn_sim_step *measured) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     uint32_t count;
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     tenants t = {.list = {0}};
@@ -168,10 +168,11 @@ cairn_status crn_page_plan(cairn_text *text, const cairn_report *r,
         crn_text_printf(text, "{\"measured\":%d", measured != NULL);
         crn_page_number(text, "peak", s->peak_bytes);
         crn_page_number(text, "peak_step", s->peak_step);
-        crn_page_number(text, "arena", r->arena_bytes);
+        crn_page_number(text, "arena", cairn_layout_arena_bytes(r->solution->layout));
         crn_page_number(text, "predicted", (uint64_t)s->time_ns);
         crn_page_number(text, "host", s->host_bytes);
-        write_steps(text, r, measured != NULL ? measured : cairn_sim_steps(r->sim, &count));
+        write_steps(text, r,
+                    measured != NULL ? measured : cairn_sim_steps(r->solution->sim, &count));
         write_lifetimes(text, r);
         write_tenants(text, &t);
         crn_text_printf(text, "}");
