@@ -30,11 +30,11 @@ static cairn_status add_against(cairn_page *page, const cli_model *model, const 
         return status;
     status = cairn_plan_from_text(model->graph, text.data, text.length, path, &plan, err);
     if (status == CAIRN_OK)
-        status =
-            cairn_report_create(model->graph, model->costs, plan, &model->machine, 0, &report, err);
+        status = cairn_solution_create(model->graph, model->costs, plan, &model->machine, &solution,
+                                       err);
     if (status == CAIRN_OK)
-        status = cairn_page_add(page, report, &entry);
-    cairn_report_destroy(report);
+        status = cairn_page_add(page, solution, &entry);
+    cairn_solution_destroy(solution);
     cairn_plan_destroy(plan);
     cairn_text_release(&text);
     return status;

@@ -7,6 +7,7 @@ set -eu
 
 missing=""
 reasons=""
+wanted=""
 
 # need PACKAGES REASON TEST...: note the packages unless the test succeeds.
 need() {
@@ -22,6 +23,18 @@ need() {
 }
 
 has() { command -v "$1"; }
+
+# want PACKAGE TEST...: the same for what tests can be skipped without.
+want() {
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || wanted="$wanted $package"
+}
+
+has_browser() {
+    [ -z "${CAIRN_BROWSER:-}" ] || return 0
+    has chromium || has chromium-browser || has google-chrome || has google-chrome-stable
+}
 
 compiles() { # compiles COMPILER [FLAGS]: can it make a program that runs?
     directory=$(mktemp -d)
@@ -48,31 +61,42 @@ if [ "${1:-demo}" = check ]; then
     need python3-venv "exchanges weight files with the safetensors package" \
         python3 -c "import venv, ensurepip"
     need graphviz "draws the pictures that tests look at" has dot
+    want chromium has_browser
 fi
-[ -n "$missing" ] || exit 0
+[ -n "$missing$wanted" ] || exit 0
 
-printf 'Missing here:\n%s' "$reasons"
-if ! has apt-get >/dev/null; then
-    echo "Please install them; only apt is known to this script, and it is not here." >&2
-    exit 1
-fi
+[ -z "$reasons" ] || printf 'Missing here:\n%s' "$reasons"
 run=""
-if [ "$(id -u)" -ne 0 ]; then
-    if ! has sudo >/dev/null; then
+[ "$(id -u)" -eq 0 ] || run=sudo
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+install() { # install PACKAGES...
+    { $run apt-get update && $run apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1
+}
+
+if [ -n "$missing" ]; then
+    if ! has apt-get >/dev/null; then
+        echo "Please install them; only apt is known to this script, and it is not here." >&2
+        exit 1
+    fi
+    if [ -n "$run" ] && ! has sudo >/dev/null; then
         echo "Please install them as root: apt-get install$missing" >&2
         exit 1
     fi
-    run=sudo
+    echo "Installing them with apt."
+    # shellcheck disable=SC2086 # a list of packages
+    if ! install $missing; then
+        tail -n 20 "$log" >&2
+        echo "apt could not install$missing; see above." >&2
+        exit 1
+    fi
 fi
-echo "Installing them with apt."
-log=$(mktemp)
-export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # a list of packages
-if ! { $run apt-get update && $run apt-get install -y --no-install-recommends $missing; } \
-    >"$log" 2>&1; then
-    tail -n 20 "$log" >&2
-    echo "apt could not install$missing; see above." >&2
-    rm -f "$log"
-    exit 1
-fi
-rm -f "$log"
+
+for package in $wanted; do
+    echo "Installing $package with apt, for tests that are skipped without it."
+    if ! has apt-get >/dev/null || { [ -n "$run" ] && ! has sudo >/dev/null; } ||
+        ! install "$package"; then
+        echo "$package cannot be installed here: the tests that need it WILL BE SKIPPED." >&2
+    fi
+done

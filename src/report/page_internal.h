@@ -3,7 +3,7 @@
 #define CRN_PAGE_INTERNAL_H
 
 #include "cairn/page.h"
-#include "report/columns.h"
+#include "report/page_columns.h"
 
 /* ,"key":value */
 void crn_page_number(cairn_text *text, const char *key, uint64_t value);

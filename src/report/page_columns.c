@@ -1,5 +1,5 @@
-/* columns.c: numbers and names of a page's data, short and safe. */
-#include "report/columns.h"
+/* page_columns.c: numbers and names of a page's data, short and safe. */
+#include "report/page_columns.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
