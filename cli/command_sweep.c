@@ -9,9 +9,7 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
-#define MOST_OVERHEAD                                                                              \
-    100.0 /* percent; what takes longer is in the table but not in the picture                     \
-           */
+#define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
 typedef struct point {
     uint64_t budget; /* 0: none was given */
