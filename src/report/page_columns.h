@@ -1,5 +1,5 @@
-/* page_columns.h: arrays of whole numbers inside JSON, a few bytes a number: variable-length integers
- * (seven bits a byte, lowest first, the eighth bit says that more follow), then base64. */
+/* page_columns.h: arrays of whole numbers inside JSON, a few bytes a number: variable-length
+ * integers (seven bits a byte, lowest first, the eighth bit says that more follow), then base64. */
 #ifndef CRN_PAGE_COLUMNS_H
 #define CRN_PAGE_COLUMNS_H
 
