@@ -37,6 +37,7 @@ typedef struct lowering {
     const cairn_costs *costs;
     const crn_decision *decisions;
     uint32_t count;
+    const uint16_t *implementations; /* per op, or NULL */
     const cairn_id *given, *kept; /* tensors there at the start, and wanted at the end */
     uint32_t given_count, kept_count;
     uint64_t budget;
@@ -152,18 +153,16 @@ static void want_kept(lowering *l) {
 /* A re-run that is wanted for a result only, which nothing reads any more: the result of the run
  * before it will do. */
 static bool keep_earlier_result(lowering *l, uint32_t d) {
-    uint32_t result = NO_INSTANCE;
-    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++) {
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++)
         if (l->instances.data[i].read)
             return false;
-        if (l->instances.data[i].wanted)
-            result = i;
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++) {
+        if (!l->instances.data[i].wanted)
+            continue;
+        instance *earlier = &l->instances.data[l->instances.data[i].previous];
+        earlier->wanted = earlier->stays = true;
+        earlier->last_use = TO_THE_END;
     }
-    if (result == NO_INSTANCE)
-        return false;
-    instance *earlier = &l->instances.data[l->instances.data[result].previous];
-    earlier->wanted = earlier->stays = true;
-    earlier->last_use = TO_THE_END;
     return true;
 }
 
@@ -199,8 +198,15 @@ static void sweep(lowering *l) {
 
 /* ---- Third pass: write ---- */
 
+/* Which implementation runs an op. */
+static uint16_t implementation(const lowering *l, cairn_id op) {
+    return l->implementations == NULL ? 0 : l->implementations[op];
+}
+
 static cairn_status emit(lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
+    if (kind == CAIRN_RUN)
+        step.implementation = implementation(l, id);
     if (l->builder == NULL)
         return CAIRN_OK;
     return cairn_plan_builder_add(l->builder, step);
@@ -308,7 +314,8 @@ static uint32_t shared_storage(const lowering *l, const cairn_op *op, uint32_t d
 static uint64_t bytes_needed(const lowering *l, const cairn_op *op, cairn_id id) {
     uint32_t implementations;
     const cairn_implementation *list = cairn_costs_op(l->costs, id, &implementations);
-    uint64_t need = implementations > 0 ? crn_align(list[0].workspace_bytes) : 0;
+    uint64_t need =
+        implementations > 0 ? crn_align(list[implementation(l, id)].workspace_bytes) : 0;
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             cairn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
@@ -451,16 +458,16 @@ static cairn_status find_ends(lowering *l, cairn_goal goal) {
     uint32_t tensors = cairn_graph_tensor_count(l->graph);
     cairn_id *given, *kept;
     CRN_TAKE(l->scratch, given, tensors);
-    CRN_TAKE(l->scratch, kept, 1);
+    CRN_TAKE(l->scratch, kept, tensors);
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_role role = cairn_graph_tensor(l->graph, t)->role;
         if (role == CAIRN_INPUT || (role == CAIRN_LABEL && goal == CAIRN_TRAIN))
             given[l->given_count++] = t;
+        if (goal == CAIRN_TRAIN ? role == CAIRN_LOSS : t == summary.output)
+            kept[l->kept_count++] = t;
     }
-    kept[0] = goal == CAIRN_TRAIN ? summary.loss : summary.output;
     l->given = given;
     l->kept = kept;
-    l->kept_count = kept[0] != CAIRN_NONE;
     return CAIRN_OK;
 }
 
@@ -474,6 +481,7 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     lowering l = {.graph = graph, .costs = costs, .budget = budget, .scratch = &scratch};
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
+    l.implementations = schedule->implementations;
     cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
     if (status == CAIRN_OK)
         status = find_ends(&l, goal);
