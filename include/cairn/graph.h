@@ -32,7 +32,19 @@ typedef enum cairn_role {
     CAIRN_LOSS        /* the result of the forward pass; stays to the end of the step */
 } cairn_role;
 
-typedef enum cairn_dtype { CAIRN_F32, CAIRN_I32, CAIRN_U8 } cairn_dtype;
+/* Kinds other than opaque compute on the first three; the others are for opaque ops. */
+typedef enum cairn_dtype {
+    CAIRN_F32,
+    CAIRN_I32,
+    CAIRN_U8,
+    CAIRN_F64,
+    CAIRN_F16,
+    CAIRN_BF16,
+    CAIRN_I64,
+    CAIRN_I16,
+    CAIRN_I8,
+    CAIRN_BOOL
+} cairn_dtype;
 
 typedef enum cairn_phase { CAIRN_FORWARD, CAIRN_BACKWARD, CAIRN_UPDATE } cairn_phase;
 
@@ -57,7 +69,9 @@ typedef struct cairn_tensor {
     uint64_t bytes;
     cairn_id alias_of;    /* shares the whole storage of this tensor, which is no alias itself */
     cairn_id gradient_of; /* for gradients: of this tensor, whose shape it has */
-    bool stationary;      /* outside what a plan controls: parameters, state, their gradients */
+    bool stationary;      /* outside what a plan controls: parameters, state, their gradients; an
+                           * input or label that the caller owns and keeps */
+    bool result;          /* made by an op, counted from then on, and kept to the end of the step */
     cairn_id producer;    /* the op that makes it, or CAIRN_NONE; filled in by the builder */
 } cairn_tensor;
 
@@ -137,6 +151,10 @@ CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *nam
 
 /* The tensor that holds the storage: the tensor itself, or what it is an alias of. */
 CAIRN_API cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor);
+
+/* Whether a training step must end with the tensor in memory: the loss, a parameter's gradient, or
+ * what is marked as a result. */
+CAIRN_API bool cairn_graph_is_result(const cairn_graph *graph, cairn_id tensor);
 
 /* Whether an op may make its result in place of the tensor. Of a parameter's gradients, which share
  * one stationary place, those that are not summed on are the final ones. */

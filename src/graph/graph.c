@@ -54,6 +54,11 @@ uint64_t cairn_graph_hash(const cairn_graph *graph) {
     return graph->hash;
 }
 
+bool cairn_graph_is_result(const cairn_graph *graph, cairn_id tensor) {
+    const cairn_tensor *t = &graph->tensors.data[tensor];
+    return t->role == CAIRN_LOSS || t->result || (t->role == CAIRN_GRADIENT && t->stationary);
+}
+
 bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor) {
     uint32_t readers;
     const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
@@ -105,7 +110,8 @@ void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
         const cairn_op *op = &graph->ops.data[o];
         out->forward_ops += op->phase == CAIRN_FORWARD;
         out->backward_ops += op->phase == CAIRN_BACKWARD;
-        if (op->phase == CAIRN_FORWARD && op->output_count > 0 && op->outputs[0] != out->loss)
+        if (op->phase == CAIRN_FORWARD && op->output_count > 0 && op->outputs[0] != out->loss &&
+            op->outputs[0] != CAIRN_NONE)
             out->output = op->outputs[0];
     }
     if (out->loss != CAIRN_NONE) {

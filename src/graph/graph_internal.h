@@ -64,7 +64,7 @@ extern const crn_attribute crn_attribute_list[];
 extern const size_t crn_attribute_count;
 
 extern const char *const crn_role_names[CAIRN_LOSS + 1];
-extern const char *const crn_dtype_names[CAIRN_U8 + 1];
+extern const char *const crn_dtype_names[CAIRN_BOOL + 1];
 extern const char *const crn_phase_names[CAIRN_UPDATE + 1];
 uint32_t crn_dtype_size(cairn_dtype dtype);
 

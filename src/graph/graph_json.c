@@ -39,8 +39,10 @@ static void write_tensor(cairn_text *text, const cairn_tensor *tensor) {
         crn_text_printf(text, ", \"alias_of\": %u", tensor->alias_of);
     if (tensor->gradient_of != CAIRN_NONE)
         crn_text_printf(text, ", \"gradient_of\": %u", tensor->gradient_of);
-    if (tensor->stationary && tensor->role == CAIRN_GRADIENT)
+    if (tensor->stationary && tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
         crn_text_printf(text, ", \"stationary\": true");
+    if (tensor->result)
+        crn_text_printf(text, ", \"result\": true");
     crn_text_put(text, "}", 1);
 }
 
@@ -235,8 +237,8 @@ static cairn_status placed(reader *r, const crn_json *at, cairn_status status) {
 }
 
 static cairn_status read_tensor(reader *r, const crn_json *at) {
-    static const char *const keys[] = {"name",     "role",        "dtype",      "shape", "bytes",
-                                       "alias_of", "gradient_of", "stationary", NULL};
+    static const char *const keys[] = {"name",     "role",        "dtype",      "shape",  "bytes",
+                                       "alias_of", "gradient_of", "stationary", "result", NULL};
     CRN_TRY(crn_json_object(at, r->err));
     CRN_TRY(crn_json_only(at, keys, r->err));
     cairn_tensor tensor = CAIRN_TENSOR_INIT;
@@ -244,7 +246,7 @@ static cairn_status read_tensor(reader *r, const crn_json *at) {
     crn_json dtype = crn_json_member(at, "dtype"), shape = crn_json_member(at, "shape");
     crn_json bytes = crn_json_member(at, "bytes"), alias = crn_json_member(at, "alias_of");
     crn_json gradient = crn_json_member(at, "gradient_of");
-    crn_json stationary = crn_json_member(at, "stationary");
+    crn_json stationary = crn_json_member(at, "stationary"), result = crn_json_member(at, "result");
     uint32_t choice = 0;
     int64_t size = 0;
     CRN_TRY(crn_json_string(&name, &tensor.name, r->err));
@@ -262,6 +264,8 @@ static cairn_status read_tensor(reader *r, const crn_json *at) {
     CRN_TRY(read_optional_id(&gradient, &tensor.gradient_of, r->err));
     if (stationary.value != NULL)
         CRN_TRY(crn_json_boolean(&stationary, &tensor.stationary, r->err));
+    if (result.value != NULL)
+        CRN_TRY(crn_json_boolean(&result, &tensor.result, r->err));
     return placed(r, at, crn_builder_add_tensor(r->builder, &tensor, &(cairn_id){0}));
 }
 

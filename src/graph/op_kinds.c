@@ -31,11 +31,13 @@ const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 
 const char *const crn_role_names[] = {"input",      "label",    "parameter", "state",
                                       "activation", "internal", "gradient",  "loss"};
-const char *const crn_dtype_names[] = {"f32", "i32", "u8"};
+const char *const crn_dtype_names[] = {"f32",  "i32", "u8",  "f64", "f16",
+                                       "bf16", "i64", "i16", "i8",  "bool"};
 const char *const crn_phase_names[] = {"forward", "backward", "update"};
 
 uint32_t crn_dtype_size(cairn_dtype dtype) {
-    return dtype == CAIRN_U8 ? 1 : 4;
+    static const uint8_t sizes[] = {4, 4, 1, 8, 2, 2, 8, 2, 1, 1};
+    return sizes[dtype];
 }
 
 const char *cairn_role_name(cairn_role role) {

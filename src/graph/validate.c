@@ -65,8 +65,8 @@ static bool within(uint32_t count, uint32_t least, uint32_t most) {
 static cairn_status check_operands(const cairn_graph *g, const cairn_op *op, cairn_error *err) {
     const crn_op_kind *kind = &crn_op_kinds[op->kind];
     CRN_TRY(check_ids(g, op, "inputs", op->inputs, op->input_count, false, err));
-    CRN_TRY(check_ids(g, op, "outputs", op->outputs, op->output_count, op->phase != CAIRN_FORWARD,
-                      err));
+    bool none_allowed = op->phase != CAIRN_FORWARD || op->kind == CAIRN_OP_OPAQUE;
+    CRN_TRY(check_ids(g, op, "outputs", op->outputs, op->output_count, none_allowed, err));
     CRN_TRY(check_ids(g, op, "params", op->params, op->param_count, false, err));
     if (!within(op->input_count, kind->least_inputs, kind->most_inputs) ||
         !within(op->output_count, kind->least_outputs, kind->most_outputs) ||
@@ -102,8 +102,9 @@ static cairn_status check_inplace(const cairn_graph *g, const cairn_op *op, cair
                                op->name);
         const cairn_tensor *output = &g->tensors.data[op->outputs[pair.output]];
         const cairn_tensor *input = &g->tensors.data[op->inputs[pair.input]];
-        if (output->bytes != input->bytes || output->alias_of != CAIRN_NONE ||
-            output->stationary != input->stationary)
+        bool fits = op->kind == CAIRN_OP_OPAQUE ? output->bytes <= input->bytes
+                                                : output->bytes == input->bytes;
+        if (!fits || output->alias_of != CAIRN_NONE || output->stationary != input->stationary)
             return crn_fail_at(
                 err, CAIRN_EINVAL, op->name,
                 "op \"%s\" cannot make \"%s\" in place of \"%s\": they differ in size "
@@ -243,9 +244,13 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
                                  cairn_error *err) {
     const cairn_tensor *tensor = &g->tensors.data[t];
     CRN_TRY(check_alias(g, t, err));
-    if (tensor->stationary && tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE &&
-        tensor->role != CAIRN_GRADIENT)
+    bool made = tensor->role > CAIRN_STATE;
+    if (tensor->stationary && made && tensor->role != CAIRN_GRADIENT)
         return crn_fail_at(err, CAIRN_EINVAL, tensor->name, "the %s \"%s\" cannot be stationary",
+                           crn_role_names[tensor->role], tensor->name);
+    if (tensor->result && (!made || tensor->stationary))
+        return crn_fail_at(err, CAIRN_EINVAL, tensor->name,
+                           "the %s \"%s\" cannot be a result: no op makes it, or it is stationary",
                            crn_role_names[tensor->role], tensor->name);
     if (tensor->gradient_of != CAIRN_NONE) {
         if (tensor->gradient_of >= g->tensors.length || tensor->role != CAIRN_GRADIENT ||
@@ -335,7 +340,8 @@ static uint64_t hash_structure(const cairn_graph *g) {
     uint64_t hash = CRN_HASH_START;
     for (cairn_id t = 0; t < g->tensors.length; t++) {
         const cairn_tensor *tensor = &g->tensors.data[t];
-        hash = hash_ids(hash, (uint32_t[]){tensor->role, tensor->alias_of, tensor->stationary}, 3);
+        uint32_t stays = tensor->stationary | (uint32_t)tensor->result << 1;
+        hash = hash_ids(hash, (uint32_t[]){tensor->role, tensor->alias_of, stays}, 3);
     }
     for (cairn_id o = 0; o < g->ops.length; o++) {
         const cairn_op *op = &g->ops.data[o];

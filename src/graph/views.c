@@ -14,7 +14,7 @@ static cairn_id first_input(const cairn_graph *g) {
 }
 
 static bool is_seen(const cairn_graph *g, cairn_id t, cairn_id input) {
-    return g->tensors.data[t].role == CAIRN_ACTIVATION || t == input;
+    return t != CAIRN_NONE && (g->tensors.data[t].role == CAIRN_ACTIVATION || t == input);
 }
 
 static uint32_t forward_op_count(const cairn_graph *g) {
@@ -56,7 +56,8 @@ typedef struct dag_work {
 } dag_work;
 
 static bool makes_loss(const cairn_graph *g, const cairn_op *op) {
-    return op->output_count > 0 && g->tensors.data[op->outputs[0]].role == CAIRN_LOSS;
+    return op->output_count > 0 && op->outputs[0] != CAIRN_NONE &&
+           g->tensors.data[op->outputs[0]].role == CAIRN_LOSS;
 }
 
 /* The input in whose storage an op's output can always be made: an alias's, or the only input's
@@ -258,9 +259,10 @@ static cairn_status find_cuts(const cairn_graph *g, crn_arena *arena, crn_arena 
     for (cairn_id o = 0; o < forward; o++) {
         const cairn_op *op = &g->ops.data[o];
         for (uint32_t i = 0; i < op->output_count; i++) {
+            if (!is_seen(g, op->outputs[i], input))
+                continue;
             cairn_id s = cairn_graph_storage(g, op->outputs[i]);
-            if (!is_seen(g, op->outputs[i], input) || live[s] || done[s] ||
-                uses[s].last_forward == CAIRN_NONE)
+            if (live[s] || done[s] || uses[s].last_forward == CAIRN_NONE)
                 continue;
             live[s] = true;
             alive++;

@@ -150,9 +150,9 @@ static void want_kept(lowering *l) {
     }
 }
 
-/* A re-run that is wanted for a result only, which nothing reads any more: the result of the run
+/* A re-run that is wanted for results only, which nothing reads any more: the results of the run
  * before it will do. */
-static bool keep_earlier_result(lowering *l, uint32_t d) {
+static bool keep_earlier_results(lowering *l, uint32_t d) {
     for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++)
         if (l->instances.data[i].read)
             return false;
@@ -178,7 +178,7 @@ static void sweep(lowering *l) {
         switch (l->decisions[d].kind) {
         case CRN_RUN:
             l->dropped[d] =
-                !l->first_run[d] && (!makes_something_wanted(l, d) || keep_earlier_result(l, d));
+                !l->first_run[d] && (!makes_something_wanted(l, d) || keep_earlier_results(l, d));
             for (uint32_t r = l->first_read[d]; r < l->first_read[d + 1] && !l->dropped[d]; r++)
                 want(l, l->reads.data[r], d);
             break;
@@ -311,7 +311,7 @@ static uint32_t shared_storage(const lowering *l, const cairn_op *op, uint32_t d
     return NO_INSTANCE;
 }
 
-static uint64_t bytes_needed(const lowering *l, const cairn_op *op, cairn_id id) {
+static uint64_t bytes_needed(const lowering *l, const cairn_op *op, cairn_id id, uint8_t inplace) {
     uint32_t implementations;
     const cairn_implementation *list = cairn_costs_op(l->costs, id, &implementations);
     uint64_t need =
@@ -320,6 +320,9 @@ static uint64_t bytes_needed(const lowering *l, const cairn_op *op, cairn_id id)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             cairn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
             need += crn_align(cairn_costs_bytes(l->costs, op->outputs[i]));
+    if (inplace > 0 && !is_stationary(l, op->outputs[op->inplace[inplace - 1].output]))
+        need -=
+            crn_align(cairn_costs_bytes(l->costs, op->outputs[op->inplace[inplace - 1].output]));
     return need;
 }
 
@@ -335,15 +338,13 @@ static cairn_status write_run(lowering *l, uint32_t d) {
         i->coming = false;
     }
     uint8_t inplace = find_inplace(l, op, d);
+    CRN_TRY(make_room(l, bytes_needed(l, op, id, inplace), d));
+    if (inplace == 0) /* room was made by what shared an operand's storage */
+        inplace = find_inplace(l, op, d);
     cairn_inplace pair = {UINT32_MAX, UINT32_MAX};
-    uint64_t need = bytes_needed(l, op, id);
-    if (inplace > 0) {
+    if (inplace > 0)
         pair = op->inplace[inplace - 1];
-        if (!is_stationary(l, op->outputs[pair.output]))
-            need -= crn_align(cairn_costs_bytes(l->costs, op->outputs[pair.output]));
-    }
-    CRN_TRY(make_room(l, need, d));
-    l->peak = CRN_MAX(l->peak, l->live + need);
+    l->peak = CRN_MAX(l->peak, l->live + bytes_needed(l, op, id, inplace));
     CRN_TRY(emit(l, CAIRN_RUN, id, inplace));
     uint32_t made = l->first_made[d];
     for (uint32_t i = 0; i < op->output_count; i++) {
@@ -460,10 +461,11 @@ static cairn_status find_ends(lowering *l, cairn_goal goal) {
     CRN_TAKE(l->scratch, given, tensors);
     CRN_TAKE(l->scratch, kept, tensors);
     for (cairn_id t = 0; t < tensors; t++) {
-        cairn_role role = cairn_graph_tensor(l->graph, t)->role;
-        if (role == CAIRN_INPUT || (role == CAIRN_LABEL && goal == CAIRN_TRAIN))
+        const cairn_tensor *tensor = cairn_graph_tensor(l->graph, t);
+        if (tensor->role == CAIRN_INPUT || (tensor->role == CAIRN_LABEL && goal == CAIRN_TRAIN))
             given[l->given_count++] = t;
-        if (goal == CAIRN_TRAIN ? role == CAIRN_LOSS : t == summary.output)
+        if (goal == CAIRN_TRAIN ? cairn_graph_is_result(l->graph, t) && !tensor->stationary
+                                : t == summary.output)
             kept[l->kept_count++] = t;
     }
     l->given = given;

@@ -28,7 +28,7 @@ cairn_status crn_schedule_infer(crn_schedule *schedule, crn_arena *arena,
     for (cairn_id o = ops; o-- > 0;) {
         const cairn_op *op = cairn_graph_op(graph, o);
         for (uint32_t i = 0; i < op->output_count && op->phase == CAIRN_FORWARD; i++)
-            runs[o] = runs[o] || needed[op->outputs[i]];
+            runs[o] = runs[o] || (op->outputs[i] != CAIRN_NONE && needed[op->outputs[i]]);
         for (uint32_t i = 0; i < op->input_count && runs[o]; i++)
             needed[op->inputs[i]] = true;
     }

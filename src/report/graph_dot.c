@@ -70,7 +70,7 @@ static void write_ops(cairn_text *text, const cairn_graph *graph, const cairn_da
     bool any = false;
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        if (op->phase != CAIRN_FORWARD || op->output_count == 0 ||
+        if (op->phase != CAIRN_FORWARD || op->output_count == 0 || op->outputs[0] == CAIRN_NONE ||
             view->vertex_of[op->outputs[0]] != vertex)
             continue;
         crn_text_printf(text, "%s%s", any ? "+" : "", cairn_op_kind_name(op->kind));

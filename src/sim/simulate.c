@@ -417,10 +417,7 @@ static cairn_status begin(walker *w) {
 
 /* What must be there at the end: the loss and the gradients of parameters, or the output. */
 static bool is_result(const walker *w, cairn_id t, cairn_id output) {
-    const cairn_tensor *tensor = cairn_graph_tensor(w->graph, t);
-    if (w->goal == CAIRN_INFER)
-        return t == output;
-    return tensor->role == CAIRN_LOSS || (tensor->role == CAIRN_GRADIENT && tensor->stationary);
+    return w->goal == CAIRN_INFER ? t == output : cairn_graph_is_result(w->graph, t);
 }
 
 /* A gradient that was overwritten in place is in the sum that did so. */

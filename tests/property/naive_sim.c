@@ -153,7 +153,8 @@ static void start(world *w) {
 static bool is_result(const world *w, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(w->graph, t);
     if (w->goal == CAIRN_TRAIN)
-        return tensor->role == CAIRN_LOSS || (tensor->role == CAIRN_GRADIENT && tensor->stationary);
+        return tensor->role == CAIRN_LOSS || tensor->result ||
+               (tensor->role == CAIRN_GRADIENT && tensor->stationary);
     cairn_graph_summary summary;
     cairn_graph_summarize(w->graph, &summary);
     return t == summary.output;

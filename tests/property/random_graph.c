@@ -41,6 +41,8 @@ static cairn_id add_tensor(maker *m, cairn_role role, uint64_t bytes, cairn_id a
     t.alias_of = alias_of;
     t.gradient_of = gradient_of;
     t.stationary = role == CAIRN_PARAMETER || role == CAIRN_STATE || gradient_of != CAIRN_NONE;
+    t.result = !t.stationary && alias_of == CAIRN_NONE &&
+               (role == CAIRN_ACTIVATION || role == CAIRN_GRADIENT) && one_in(m->rng, 8);
     return cairn_builder_tensor(m->builder, &t);
 }
 
@@ -92,7 +94,7 @@ static void make_outputs(maker *m, draft *d, cairn_role role) {
             alias = root_of(m, like);
             bytes = cairn_builder_peek(m->builder, alias).bytes;
         }
-        if (role == CAIRN_GRADIENT && one_in(m->rng, 10)) {
+        if (role != CAIRN_INTERNAL && one_in(m->rng, 10)) {
             d->outputs[d->op.output_count++] = CAIRN_NONE;
             continue;
         }
@@ -109,7 +111,7 @@ static void permit(maker *m, draft *d) {
             continue;
         cairn_tensor out = cairn_builder_peek(m->builder, d->outputs[pair.output]);
         cairn_tensor in = cairn_builder_peek(m->builder, d->inputs[pair.input]);
-        if (out.bytes == in.bytes && out.alias_of == CAIRN_NONE && !out.stationary)
+        if (out.bytes <= in.bytes && out.alias_of == CAIRN_NONE && !out.stationary)
             d->inplace[d->op.inplace_count++] = pair;
     }
 }

@@ -28,106 +28,139 @@ static void share(void) {
     pthread_once(&once, make_shared);
 }
 
-dnnl_engine_t crn_recipe_engine(void) {
+crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward) {
     share();
-    return engine;
-}
-
-dnnl_primitive_attr_t crn_recipe_attributes(void) {
-    share();
-    return attributes;
+    return (crn_dnnl_setting){engine, attributes, forward};
 }
 
 /* ---- Layouts ---- */
 
-bool crn_layout_plain(const uint32_t *shape, uint32_t rank, dnnl_memory_desc_t *out) {
+/* The layout in the next place of the recipe's list, which a function has just tried to make. */
+static const crn_layout *keep(crn_recipe *recipe, bool made) {
+    recipe->failed |= !made;
+    return made ? &recipe->layouts[recipe->layout_count++] : NULL;
+}
+
+/* That place; NULL when the recipe has failed or is full. */
+static crn_layout *next(crn_recipe *recipe) {
+    recipe->failed |= recipe->layout_count == CRN_RECIPE_LAYOUTS;
+    return recipe->failed ? NULL : &recipe->layouts[recipe->layout_count];
+}
+
+static const crn_layout *tagged(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
+                                dnnl_format_tag_t tag) {
+    crn_layout *to = next(recipe);
+    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_by_tag(to, rank, dims, tag));
+}
+
+const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank) {
     static const dnnl_format_tag_t tags[] = {
         dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
     dnnl_dims_t dims;
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = shape[i];
-    return rank < CRN_LENGTH(tags) &&
-           dnnl_memory_desc_init_by_tag(out, (int)rank, dims, dnnl_f32, tags[rank]) == dnnl_success;
+    return tagged(recipe, (int)rank, dims,
+                  rank < CRN_LENGTH(tags) ? tags[rank] : dnnl_format_tag_undef);
 }
 
-bool crn_layout_blocked(const uint32_t shape[4], uint32_t block, dnnl_memory_desc_t *out) {
+const crn_layout *crn_recipe_blocked(crn_recipe *recipe, const uint32_t shape[4], uint32_t block) {
     dnnl_dims_t dims = {shape[0], shape[1], shape[2], shape[3]};
-    dnnl_format_tag_t tag = block == 16 ? dnnl_nChw16c : dnnl_nChw8c;
-    return dnnl_memory_desc_init_by_tag(out, 4, dims, dnnl_f32, tag) == dnnl_success;
+    return tagged(recipe, 4, dims, block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
 }
 
-bool crn_layout_stored(const crn_site *site, cairn_id tensor, dnnl_memory_desc_t *out) {
-    const cairn_tensor *t = cairn_graph_tensor(site->graph, tensor);
-    uint32_t block = site->storage[tensor].block;
-    return block > 1 ? crn_layout_blocked(t->shape, block, out)
-                     : crn_layout_plain(t->shape, t->rank, out);
+const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor) {
+    const cairn_tensor *t = cairn_graph_tensor(recipe->site->graph, tensor);
+    uint32_t block = recipe->site->storage[tensor].block;
+    return block > 1 ? crn_recipe_blocked(recipe, t->shape, block)
+                     : crn_recipe_plain(recipe, t->shape, t->rank);
+}
+
+const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims) {
+    return tagged(recipe, rank, dims, dnnl_format_tag_any);
+}
+
+const crn_layout *crn_recipe_strided(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
+                                     const dnnl_dims_t strides) {
+    crn_layout *to = next(recipe);
+    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_by_strides(to, rank, dims, strides));
+}
+
+const crn_layout *crn_recipe_wanted(crn_recipe *recipe, dnnl_primitive_desc_t what,
+                                    dnnl_query_t query) {
+    crn_layout *to = next(recipe);
+    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_of(to, what, query));
 }
 
 /* ---- Describing ---- */
 
 static uint32_t add_buffer(crn_recipe *recipe, crn_recipe_buffer buffer) {
-    if (recipe->buffer_count == CRN_RECIPE_BUFFERS) {
-        recipe->failed = true;
+    recipe->failed |= recipe->buffer_count == CRN_RECIPE_BUFFERS;
+    if (recipe->failed)
         return 0;
-    }
     recipe->buffers[recipe->buffer_count] = buffer;
     return recipe->buffer_count++;
 }
 
 uint32_t crn_recipe_operand(crn_recipe *recipe, crn_recipe_source source, uint32_t index,
-                            const dnnl_memory_desc_t *layout) {
-    return add_buffer(recipe, (crn_recipe_buffer){*layout, source, index});
+                            const crn_layout *layout) {
+    return add_buffer(recipe, (crn_recipe_buffer){layout, source, index});
 }
 
-uint32_t crn_recipe_temporary(crn_recipe *recipe, const dnnl_memory_desc_t *layout) {
+uint32_t crn_recipe_temporary(crn_recipe *recipe, const crn_layout *layout) {
+    if (recipe->failed)
+        return 0;
     uint64_t at = recipe->workspace;
-    recipe->workspace += crn_align(dnnl_memory_desc_get_size(layout));
-    return add_buffer(recipe, (crn_recipe_buffer){*layout, CRN_WORKSPACE_BUFFER, at});
+    recipe->workspace += crn_align(crn_dnnl_layout_bytes(layout));
+    return add_buffer(recipe, (crn_recipe_buffer){layout, CRN_WORKSPACE_BUFFER, at});
+}
+
+static void add_scratchpad(crn_recipe *recipe, crn_recipe_stage *stage) {
+    const crn_layout *layout = crn_recipe_wanted(recipe, stage->what, dnnl_query_scratchpad_md);
+    if (layout != NULL && crn_dnnl_layout_bytes(layout) > 0)
+        stage->arguments[stage->argument_count++] =
+            (crn_recipe_argument){DNNL_ARG_SCRATCHPAD, crn_recipe_temporary(recipe, layout)};
 }
 
 void crn_recipe_add(crn_recipe *recipe, dnnl_primitive_desc_t what,
                     const crn_recipe_argument *arguments, uint32_t count) {
-    if (recipe->failed || recipe->stage_count == CRN_RECIPE_STAGES) {
-        recipe->failed = true;
+    recipe->failed |= recipe->stage_count == CRN_RECIPE_STAGES;
+    if (recipe->failed) {
         dnnl_primitive_desc_destroy(what);
         return;
     }
     crn_recipe_stage *stage = &recipe->stages[recipe->stage_count++];
     *stage = (crn_recipe_stage){.what = what, .argument_count = count};
     memcpy(stage->arguments, arguments, count * sizeof *arguments);
-    const dnnl_memory_desc_t *scratch =
-        dnnl_primitive_desc_query_md(what, dnnl_query_scratchpad_md, 0);
-    if (scratch != NULL && dnnl_memory_desc_get_size(scratch) > 0)
-        stage->arguments[stage->argument_count++] =
-            (crn_recipe_argument){DNNL_ARG_SCRATCHPAD, crn_recipe_temporary(recipe, scratch)};
+    add_scratchpad(recipe, stage);
 }
 
 static void reorder(crn_recipe *recipe, uint32_t from, uint32_t to) {
     dnnl_primitive_desc_t what;
+    crn_dnnl_setting setting = crn_recipe_setting(NULL);
     const crn_recipe_argument arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    if (recipe->failed ||
-        dnnl_reorder_primitive_desc_create(
-            &what, &recipe->buffers[from].layout, crn_recipe_engine(), &recipe->buffers[to].layout,
-            crn_recipe_engine(), crn_recipe_attributes()) != dnnl_success) {
+    if (recipe->failed || !crn_dnnl_reorder(&what, &setting, recipe->buffers[from].layout,
+                                            recipe->buffers[to].layout)) {
         recipe->failed = true;
         return;
     }
     crn_recipe_add(recipe, what, arguments, CRN_LENGTH(arguments));
 }
 
-uint32_t crn_recipe_read_as(crn_recipe *recipe, uint32_t buffer, const dnnl_memory_desc_t *layout) {
-    if (recipe->failed || dnnl_memory_desc_equal(&recipe->buffers[buffer].layout, layout))
+/* Whether a primitive that wants `layout` can use the buffer as it is. */
+static bool serves(const crn_recipe *recipe, uint32_t buffer, const crn_layout *layout) {
+    return recipe->failed || crn_dnnl_layout_equal(recipe->buffers[buffer].layout, layout);
+}
+
+uint32_t crn_recipe_read_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout) {
+    if (serves(recipe, buffer, layout))
         return buffer;
     uint32_t copy = crn_recipe_temporary(recipe, layout);
     reorder(recipe, buffer, copy);
     return copy;
 }
 
-uint32_t crn_recipe_write_as(crn_recipe *recipe, uint32_t buffer,
-                             const dnnl_memory_desc_t *layout) {
-    if (recipe->failed || dnnl_memory_desc_equal(&recipe->buffers[buffer].layout, layout))
-        return buffer;
-    return crn_recipe_temporary(recipe, layout);
+uint32_t crn_recipe_write_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout) {
+    return serves(recipe, buffer, layout) ? buffer : crn_recipe_temporary(recipe, layout);
 }
 
 void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer) {
@@ -140,14 +173,17 @@ void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer) {
 static void forget(crn_recipe *recipe) {
     for (uint32_t i = 0; i < recipe->stage_count; i++)
         dnnl_primitive_desc_destroy(recipe->stages[i].what);
-    recipe->stage_count = 0;
+    for (uint32_t i = 0; i < recipe->layout_count; i++)
+        crn_dnnl_layout_destroy(&recipe->layouts[i]);
+    recipe->stage_count = recipe->layout_count = 0;
 }
 
 /* Primitives are made for a number of threads, which oneDNN takes from the calling thread. */
 static void build_recipe(crn_recipe *recipe, const crn_site *site, crn_recipe_builder *build) {
     int before = crn_cpu_set_threads((int)site->threads);
     *recipe = (crn_recipe){.site = site};
-    recipe->failed = crn_recipe_engine() == NULL || crn_recipe_attributes() == NULL;
+    share();
+    recipe->failed = engine == NULL || attributes == NULL;
     if (!recipe->failed)
         build(recipe);
     crn_cpu_set_threads(before);
@@ -197,13 +233,12 @@ static void *address_of(const crn_call *call, const crn_recipe_buffer *buffer) {
 }
 
 static bool make_ready(ready_recipe *ready, const crn_recipe *recipe, const crn_call *call) {
-    if (dnnl_stream_create(&ready->stream, crn_recipe_engine(), dnnl_stream_default_flags) !=
-        dnnl_success)
+    if (dnnl_stream_create(&ready->stream, engine, dnnl_stream_default_flags) != dnnl_success)
         return false;
     for (; ready->buffer_count < recipe->buffer_count; ready->buffer_count++) {
         const crn_recipe_buffer *buffer = &recipe->buffers[ready->buffer_count];
-        if (dnnl_memory_create(&ready->buffers[ready->buffer_count], &buffer->layout,
-                               crn_recipe_engine(), address_of(call, buffer)) != dnnl_success)
+        if (!crn_dnnl_memory_create(&ready->buffers[ready->buffer_count], buffer->layout, engine,
+                                    address_of(call, buffer)))
             return false;
     }
     for (; ready->stage_count < recipe->stage_count; ready->stage_count++) {

@@ -13,12 +13,12 @@
 #define CRN_RECIPE_H
 
 #include "backend/backend.h"
-
-#include <oneapi/dnnl/dnnl.h>
+#include "backend/cpu/dnnl_interface.h"
 
 #define CRN_RECIPE_STAGES 6
 #define CRN_RECIPE_ARGUMENTS 6
 #define CRN_RECIPE_BUFFERS 20
+#define CRN_RECIPE_LAYOUTS 32
 
 typedef enum crn_recipe_source {
     CRN_INPUT_BUFFER,
@@ -28,7 +28,7 @@ typedef enum crn_recipe_source {
 } crn_recipe_source;
 
 typedef struct crn_recipe_buffer {
-    dnnl_memory_desc_t layout;
+    const crn_layout *layout;
     crn_recipe_source source;
     uint64_t at; /* place in the op's list, or offset in the workspace */
 } crn_recipe_buffer;
@@ -46,44 +46,57 @@ typedef struct crn_recipe_stage {
 
 typedef struct crn_recipe {
     const crn_site *site;
+    crn_layout layouts[CRN_RECIPE_LAYOUTS]; /* owned */
     crn_recipe_buffer buffers[CRN_RECIPE_BUFFERS];
     crn_recipe_stage stages[CRN_RECIPE_STAGES];
-    uint32_t buffer_count, stage_count;
+    uint32_t layout_count, buffer_count, stage_count;
     uint64_t workspace;
     bool failed;
 } crn_recipe;
 
 typedef void crn_recipe_builder(crn_recipe *recipe);
 
+/* ---- Layouts: owned by the recipe; NULL when it has failed ---- */
+
+/* A tensor as it is stored; a shape in order of its dimensions; an image in blocks of channels. */
+const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor);
+const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank);
+const crn_layout *crn_recipe_blocked(crn_recipe *recipe, const uint32_t shape[4], uint32_t block);
+
+/* With strides between elements; and whatever oneDNN finds best. */
+const crn_layout *crn_recipe_strided(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
+                                     const dnnl_dims_t strides);
+const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims);
+
+/* What a primitive wants for an operand; `query` is dnnl_query_*_md. */
+const crn_layout *crn_recipe_wanted(crn_recipe *recipe, dnnl_primitive_desc_t what,
+                                    dnnl_query_t query);
+
 /* ---- Describing one ---- */
 
 /* An operand in a layout; `index` in the op's list of that source. Returns its number. */
 uint32_t crn_recipe_operand(crn_recipe *recipe, crn_recipe_source source, uint32_t index,
-                            const dnnl_memory_desc_t *layout);
+                            const crn_layout *layout);
 
 /* A buffer in the workspace. */
-uint32_t crn_recipe_temporary(crn_recipe *recipe, const dnnl_memory_desc_t *layout);
+uint32_t crn_recipe_temporary(crn_recipe *recipe, const crn_layout *layout);
 
-/* The buffer to read instead of `buffer` by who wants `layout`: itself, or a reordered copy. */
-uint32_t crn_recipe_read_as(crn_recipe *recipe, uint32_t buffer, const dnnl_memory_desc_t *layout);
+/* The buffer that a primitive which wants `layout` reads instead of `buffer`: the same one, or a
+ * reordered copy. */
+uint32_t crn_recipe_read_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout);
 
-/* The buffer to write instead of `buffer` by who makes `layout`; where the two differ,
- * crn_recipe_written() adds the reorder that comes after. */
-uint32_t crn_recipe_write_as(crn_recipe *recipe, uint32_t buffer, const dnnl_memory_desc_t *layout);
+/* The buffer that a primitive which makes `layout` writes instead of `buffer`. Where the two
+ * differ, crn_recipe_written() adds the reorder that comes afterwards. */
+uint32_t crn_recipe_write_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout);
 void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer);
 
 /* A primitive; the recipe takes the descriptor over and gives it a scratchpad. */
 void crn_recipe_add(crn_recipe *recipe, dnnl_primitive_desc_t what,
                     const crn_recipe_argument *arguments, uint32_t count);
 
-/* Attributes with a scratchpad of the user's, and the engine; made once. */
-dnnl_primitive_attr_t crn_recipe_attributes(void);
-dnnl_engine_t crn_recipe_engine(void);
-
-/* Layout of a tensor as it is stored; plain or blocked image layouts of a shape. */
-bool crn_layout_stored(const crn_site *site, cairn_id tensor, dnnl_memory_desc_t *out);
-bool crn_layout_plain(const uint32_t *shape, uint32_t rank, dnnl_memory_desc_t *out);
-bool crn_layout_blocked(const uint32_t shape[4], uint32_t block, dnnl_memory_desc_t *out);
+/* The engine, and attributes with a scratchpad that the user provides; made once. `forward` is the
+ * hint that a backward pass wants, or NULL. */
+crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward);
 
 /* ---- A kernel out of a builder ---- */
 

@@ -27,7 +27,7 @@ static cairn_status number_values(crn_flat *f, crn_arena *arena) {
         uint32_t v = f->value_of[t];
         if (v == CRN_NO_VALUE)
             continue;
-        f->stays[v] = f->stays[v] || tensor->role == CAIRN_LOSS;
+        f->stays[v] = f->stays[v] || cairn_graph_is_result(f->graph, t);
         f->aliased[v] = f->aliased[v] || tensor->alias_of != CAIRN_NONE;
         if (tensor->alias_of != CAIRN_NONE)
             continue;
@@ -245,8 +245,8 @@ static bool is_pure_alias(const crn_flat *f, uint32_t o) {
     return true;
 }
 
-/* Per value the ops that make its aliases; a storage with an alias that another op makes beside
- * other work is not made again. */
+/* Per value the ops that make its aliases. A storage is not made again if an alias of it is a
+ * result, which stays in the first one, or is made by an op that does other work too. */
 static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
     uint32_t *fill;
     CRN_TAKE(arena, f->first_alias, f->value_count + 1);
@@ -273,7 +273,7 @@ static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
             uint32_t o = f->alias_ops[k], producer = f->producer[v];
             if (producer == CRN_NO_OP)
                 continue;
-            f->fixed[producer] = f->fixed[producer] || !is_pure_alias(f, o);
+            f->fixed[producer] = f->fixed[producer] || f->stays[v] || !is_pure_alias(f, o);
             f->alias_time[producer] += f->ways[f->first_way[o]].time;
             f->alias_workspace[producer] =
                 CRN_MAX(f->alias_workspace[producer], f->ways[f->first_way[o]].workspace);
@@ -289,9 +289,7 @@ static void mark_needed(crn_flat *f) {
         for (uint32_t i = 0; i < op->output_count; i++) {
             if (op->outputs[i] == CAIRN_NONE)
                 continue;
-            const cairn_tensor *out = cairn_graph_tensor(f->graph, op->outputs[i]);
-            f->needed[o] = f->needed[o] || out->role == CAIRN_LOSS ||
-                           (out->role == CAIRN_GRADIENT && out->stationary);
+            f->needed[o] = f->needed[o] || cairn_graph_is_result(f->graph, op->outputs[i]);
         }
         for (uint32_t i = 0; i < op->input_count && f->needed[o]; i++) {
             cairn_id producer = cairn_graph_tensor(f->graph, op->inputs[i])->producer;

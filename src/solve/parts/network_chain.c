@@ -104,7 +104,8 @@ static cairn_status provide(measuring *m, backward_lists *lists, uint32_t piece,
         CRN_PUSH(m->arena, lists->decisions, run);
         const cairn_op *made = cairn_graph_op(m->graph, o);
         for (uint32_t i = 0; i < made->output_count; i++)
-            m->epoch_of[made->outputs[i]] = m->epoch;
+            if (made->outputs[i] != CAIRN_NONE)
+                m->epoch_of[made->outputs[i]] = m->epoch;
     }
     return CAIRN_OK;
 }
@@ -350,6 +351,8 @@ static void mark_keepable(measuring *m, uint32_t piece, marking what) {
     for (cairn_id o = m->view->first_op[piece]; o < m->view->first_op[piece + 1]; o++) {
         const cairn_op *op = cairn_graph_op(m->graph, o);
         for (uint32_t i = 0; i < op->output_count; i++) {
+            if (op->outputs[i] == CAIRN_NONE)
+                continue;
             bool slow = i > 0 || is_product(op) || op->outputs[i] == output_cut(m, piece);
             m->keepable[op->outputs[i]] = what == MARK_ALL || (what == MARK_PRODUCTS && slow);
         }

@@ -1,0 +1,131 @@
+/* dnnl_v2.c: dnnl_interface.h with oneDNN 2.6 or a later 2.x. An op is described in a structure of
+ * its kind; dnnl_primitive_desc_create() makes a primitive descriptor of any of them. */
+#include "backend/cpu/dnnl_interface.h"
+
+/* ---- Layouts ---- */
+
+bool crn_dnnl_layout_by_tag(crn_layout *out, int rank, const dnnl_dims_t dims,
+                            dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_init_by_tag(&out->of, rank, dims, dnnl_f32, tag) == dnnl_success;
+}
+
+bool crn_dnnl_layout_by_strides(crn_layout *out, int rank, const dnnl_dims_t dims,
+                                const dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(&out->of, rank, dims, dnnl_f32, strides) ==
+           dnnl_success;
+}
+
+bool crn_dnnl_layout_of(crn_layout *out, dnnl_primitive_desc_t primitive, dnnl_query_t query) {
+    const dnnl_memory_desc_t *found = dnnl_primitive_desc_query_md(primitive, query, 0);
+    if (found != NULL)
+        out->of = *found;
+    return found != NULL;
+}
+
+void crn_dnnl_layout_destroy(crn_layout *layout) {
+    (void)layout;
+}
+
+bool crn_dnnl_layout_equal(const crn_layout *a, const crn_layout *b) {
+    return dnnl_memory_desc_equal(&a->of, &b->of) != 0;
+}
+
+size_t crn_dnnl_layout_bytes(const crn_layout *layout) {
+    return dnnl_memory_desc_get_size(&layout->of);
+}
+
+bool crn_dnnl_memory_create(dnnl_memory_t *out, const crn_layout *layout, dnnl_engine_t engine,
+                            void *address) {
+    return dnnl_memory_create(out, &layout->of, engine, address) == dnnl_success;
+}
+
+/* ---- Primitives ---- */
+
+static bool create(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                   dnnl_status_t described, const void *description) {
+    return described == dnnl_success &&
+           dnnl_primitive_desc_create(out, description, setting->attributes, setting->engine,
+                                      setting->forward) == dnnl_success;
+}
+
+static const dnnl_memory_desc_t *bias_of(const crn_dnnl_operands *operands) {
+    return operands->bias != NULL ? &operands->bias->of : NULL;
+}
+
+static dnnl_status_t describe_plain(dnnl_convolution_desc_t *out, crn_dnnl_pass pass,
+                                    const crn_dnnl_operands *o, const crn_dnnl_window *w) {
+    const dnnl_memory_desc_t *src = &o->source->of, *weights = &o->weights->of,
+                             *dst = &o->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_dilated_convolution_forward_desc_init(
+            out, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias_of(o), dst,
+            w->strides, w->dilates, w->pad_before, w->pad_after);
+    case CRN_PASS_WEIGHTS:
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+            out, dnnl_convolution_direct, src, weights, bias_of(o), dst, w->strides, w->dilates,
+            w->pad_before, w->pad_after);
+    default:
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            out, dnnl_convolution_direct, src, weights, dst, w->strides, w->dilates, w->pad_before,
+            w->pad_after);
+    }
+}
+
+static dnnl_status_t describe_transposed(dnnl_deconvolution_desc_t *out, crn_dnnl_pass pass,
+                                         const crn_dnnl_operands *o, const crn_dnnl_window *w) {
+    const dnnl_memory_desc_t *src = &o->source->of, *weights = &o->weights->of,
+                             *dst = &o->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_dilated_deconvolution_forward_desc_init(
+            out, dnnl_forward_training, dnnl_deconvolution_direct, src, weights, bias_of(o), dst,
+            w->strides, w->dilates, w->pad_before, w->pad_after);
+    case CRN_PASS_WEIGHTS:
+        return dnnl_dilated_deconvolution_backward_weights_desc_init(
+            out, dnnl_deconvolution_direct, src, weights, bias_of(o), dst, w->strides, w->dilates,
+            w->pad_before, w->pad_after);
+    default:
+        return dnnl_dilated_deconvolution_backward_data_desc_init(
+            out, dnnl_deconvolution_direct, src, weights, dst, w->strides, w->dilates,
+            w->pad_before, w->pad_after);
+    }
+}
+
+bool crn_dnnl_convolution(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                          crn_dnnl_pass pass, const crn_dnnl_operands *operands,
+                          const crn_dnnl_window *window) {
+    dnnl_convolution_desc_t plain;
+    dnnl_deconvolution_desc_t transposed;
+    if (window->transposed)
+        return create(out, setting, describe_transposed(&transposed, pass, operands, window),
+                      &transposed);
+    return create(out, setting, describe_plain(&plain, pass, operands, window), &plain);
+}
+
+static dnnl_status_t describe_linear(dnnl_inner_product_desc_t *out, crn_dnnl_pass pass,
+                                     const crn_dnnl_operands *o) {
+    const dnnl_memory_desc_t *src = &o->source->of, *weights = &o->weights->of,
+                             *dst = &o->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_inner_product_forward_desc_init(out, dnnl_forward_training, src, weights,
+                                                    bias_of(o), dst);
+    case CRN_PASS_WEIGHTS:
+        return dnnl_inner_product_backward_weights_desc_init(out, src, weights, bias_of(o), dst);
+    default:
+        return dnnl_inner_product_backward_data_desc_init(out, src, weights, dst);
+    }
+}
+
+bool crn_dnnl_linear(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                     crn_dnnl_pass pass, const crn_dnnl_operands *operands) {
+    dnnl_inner_product_desc_t description;
+    return create(out, setting, describe_linear(&description, pass, operands), &description);
+}
+
+bool crn_dnnl_reorder(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                      const crn_layout *from, const crn_layout *to) {
+    return dnnl_reorder_primitive_desc_create(out, &from->of, setting->engine, &to->of,
+                                              setting->engine, setting->attributes) == dnnl_success;
+}

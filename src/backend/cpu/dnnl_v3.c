@@ -1,0 +1,117 @@
+/* dnnl_v3.c: dnnl_interface.h with oneDNN 3. Layouts are objects, and each kind of op has a
+ * function that makes its primitive descriptor. */
+#include "backend/cpu/dnnl_interface.h"
+
+/* ---- Layouts ---- */
+
+bool crn_dnnl_layout_by_tag(crn_layout *out, int rank, const dnnl_dims_t dims,
+                            dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_create_with_tag(&out->of, rank, dims, dnnl_f32, tag) == dnnl_success;
+}
+
+bool crn_dnnl_layout_by_strides(crn_layout *out, int rank, const dnnl_dims_t dims,
+                                const dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(&out->of, rank, dims, dnnl_f32, strides) ==
+           dnnl_success;
+}
+
+bool crn_dnnl_layout_of(crn_layout *out, dnnl_primitive_desc_t primitive, dnnl_query_t query) {
+    const_dnnl_memory_desc_t found = dnnl_primitive_desc_query_md(primitive, query, 0);
+    return found != NULL && dnnl_memory_desc_clone(&out->of, found) == dnnl_success;
+}
+
+void crn_dnnl_layout_destroy(crn_layout *layout) {
+    dnnl_memory_desc_destroy(layout->of);
+}
+
+bool crn_dnnl_layout_equal(const crn_layout *a, const crn_layout *b) {
+    return dnnl_memory_desc_equal(a->of, b->of) != 0;
+}
+
+size_t crn_dnnl_layout_bytes(const crn_layout *layout) {
+    return dnnl_memory_desc_get_size(layout->of);
+}
+
+bool crn_dnnl_memory_create(dnnl_memory_t *out, const crn_layout *layout, dnnl_engine_t engine,
+                            void *address) {
+    return dnnl_memory_create(out, layout->of, engine, address) == dnnl_success;
+}
+
+/* ---- Primitives ---- */
+
+static const_dnnl_memory_desc_t bias_of(const crn_dnnl_operands *operands) {
+    return operands->bias != NULL ? operands->bias->of : NULL;
+}
+
+static dnnl_status_t create_plain(dnnl_primitive_desc_t *out, const crn_dnnl_setting *s,
+                                  crn_dnnl_pass pass, const crn_dnnl_operands *o,
+                                  const crn_dnnl_window *w) {
+    const_dnnl_memory_desc_t src = o->source->of, weights = o->weights->of, dst = o->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_convolution_forward_primitive_desc_create(
+            out, s->engine, dnnl_forward_training, dnnl_convolution_direct, src, weights,
+            bias_of(o), dst, w->strides, w->dilates, w->pad_before, w->pad_after, s->attributes);
+    case CRN_PASS_WEIGHTS:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            out, s->engine, dnnl_convolution_direct, src, weights, bias_of(o), dst, w->strides,
+            w->dilates, w->pad_before, w->pad_after, s->forward, s->attributes);
+    default:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, s->engine, dnnl_convolution_direct, src, weights, dst, w->strides, w->dilates,
+            w->pad_before, w->pad_after, s->forward, s->attributes);
+    }
+}
+
+static dnnl_status_t create_transposed(dnnl_primitive_desc_t *out, const crn_dnnl_setting *s,
+                                       crn_dnnl_pass pass, const crn_dnnl_operands *o,
+                                       const crn_dnnl_window *w) {
+    const_dnnl_memory_desc_t src = o->source->of, weights = o->weights->of, dst = o->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_deconvolution_forward_primitive_desc_create(
+            out, s->engine, dnnl_forward_training, dnnl_deconvolution_direct, src, weights,
+            bias_of(o), dst, w->strides, w->dilates, w->pad_before, w->pad_after, s->attributes);
+    case CRN_PASS_WEIGHTS:
+        return dnnl_deconvolution_backward_weights_primitive_desc_create(
+            out, s->engine, dnnl_deconvolution_direct, src, weights, bias_of(o), dst, w->strides,
+            w->dilates, w->pad_before, w->pad_after, s->forward, s->attributes);
+    default:
+        return dnnl_deconvolution_backward_data_primitive_desc_create(
+            out, s->engine, dnnl_deconvolution_direct, src, weights, dst, w->strides, w->dilates,
+            w->pad_before, w->pad_after, s->forward, s->attributes);
+    }
+}
+
+bool crn_dnnl_convolution(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                          crn_dnnl_pass pass, const crn_dnnl_operands *operands,
+                          const crn_dnnl_window *window) {
+    return (window->transposed ? create_transposed : create_plain)(out, setting, pass, operands,
+                                                                   window) == dnnl_success;
+}
+
+bool crn_dnnl_linear(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                     crn_dnnl_pass pass, const crn_dnnl_operands *operands) {
+    const crn_dnnl_setting *s = setting;
+    const_dnnl_memory_desc_t src = operands->source->of, weights = operands->weights->of,
+                             dst = operands->result->of;
+    switch (pass) {
+    case CRN_PASS_FORWARD:
+        return dnnl_inner_product_forward_primitive_desc_create(
+                   out, s->engine, dnnl_forward_training, src, weights, bias_of(operands), dst,
+                   s->attributes) == dnnl_success;
+    case CRN_PASS_WEIGHTS:
+        return dnnl_inner_product_backward_weights_primitive_desc_create(
+                   out, s->engine, src, weights, bias_of(operands), dst, s->forward,
+                   s->attributes) == dnnl_success;
+    default:
+        return dnnl_inner_product_backward_data_primitive_desc_create(
+                   out, s->engine, src, weights, dst, s->forward, s->attributes) == dnnl_success;
+    }
+}
+
+bool crn_dnnl_reorder(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
+                      const crn_layout *from, const crn_layout *to) {
+    return dnnl_reorder_primitive_desc_create(out, from->of, setting->engine, to->of,
+                                              setting->engine, setting->attributes) == dnnl_success;
+}
