@@ -13,7 +13,8 @@
 #include "solve/auto/auto_starts.h"
 
 #define SEED 0x5eedu
-#define WORK 8000000u       /* units of work for improving, at effort 1 */
+#define WORK 8000000u       /* units of work for improving, at effort 1, and at most */
+#define OP_WORK 24000u      /* so many per op */
 #define CUTS 200u           /* for the bound */
 #define FEW_CUTS 80u        /* where the graph is large */
 #define LARGE 4000u         /* ops */
@@ -161,7 +162,8 @@ cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) 
     crn_matrix_load(r->matrix, &r->best);
     if (r->fits) {
         int64_t enough = bound_time(r) + r->flat->base_time / ENOUGH;
-        crn_improve(r->search, limit, first ? WORK : WORK / 4, enough);
+        uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count);
+        crn_improve(r->search, limit, first ? work : work / 4, enough);
         crn_matrix_prune_all(r->matrix);
         crn_matrix_save(r->matrix, &r->best);
     }

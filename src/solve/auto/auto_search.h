@@ -43,6 +43,8 @@ typedef struct crn_search {
     uint64_t rate;
 
     bool merge;             /* count on bridging to a later re-run */
+    bool modest;            /* more relief than the peak needs counts for nothing */
+    uint64_t most_units;    /* that count */
     uint32_t closure_limit; /* nodes */
     uint32_t most_closures; /* candidates whose closure is looked at, best first */
     uint32_t noise;         /* on the scores of candidates, in 1/1024 */

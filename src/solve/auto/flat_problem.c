@@ -274,7 +274,7 @@ static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
             if (producer == CRN_NO_OP)
                 continue;
             f->fixed[producer] = f->fixed[producer] || f->stays[v] || !is_pure_alias(f, o);
-            f->alias_time[producer] += f->ways[f->first_way[o]].time;
+            f->alias_time[producer] += f->ways[f->first_way[o + 1] - 1].time;
             f->alias_workspace[producer] =
                 CRN_MAX(f->alias_workspace[producer], f->ways[f->first_way[o]].workspace);
         }

@@ -42,7 +42,7 @@ typedef struct crn_flat {
     crn_flat_pair *pairs;
     uint32_t *first_way; /* by rising time and falling workspace */
     crn_flat_way *ways;
-    int64_t *alias_time; /* what a re-run adds for the aliases of its outputs */
+    int64_t *alias_time; /* what a re-run adds at most for the aliases of its outputs */
     uint64_t *alias_workspace;
     bool *fixed; /* the search does not run it again */
 

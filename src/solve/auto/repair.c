@@ -96,11 +96,11 @@ static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key 
 static int64_t relief_of(const crn_search *s, uint32_t value, uint32_t from, uint32_t to,
                          crn_event_key peak, uint64_t gain) {
     uint32_t slot = crn_key_slot(peak);
-    uint64_t units = crn_units(s, s->flat->room[value]);
+    uint64_t units = CRN_MIN(crn_units(s, s->flat->room[value]), s->most_units);
     uint64_t relief = units * crn_loads_between(s, from + 1, to);
     uint64_t here = crn_loads_between(s, slot, slot + 1);
     if (gain > 0)
-        relief += crn_units(s, gain) * here;
+        relief += CRN_MIN(crn_units(s, gain), s->most_units) * here;
     else if (slot == from || slot == to)
         relief += units * here;
     return (int64_t)relief;
@@ -163,8 +163,7 @@ static void consider(crn_search *s, const crn_candidate *c, decision *best) {
         crn_closure_find(s, c->value, c->slot, mode);
         int64_t relief = c->relief + s->closure.relief;
         int64_t time = CRN_MAX(s->closure.time - c->returned, 1);
-        if (relief > 0 &&
-            (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
+        if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
             *best = (decision){c->value, c->slot, mode, CRN_NO_OP, time, relief};
         if (s->closure.relief == 0 && mode == CRN_CLOSURE_CHEAPEST)
             break; /* nothing was kept: the other mode finds the same */
@@ -186,8 +185,9 @@ static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
             runs += crn_key_makes(list->data[k]) && crn_key_op(list->data[k]) == op;
     }
     int64_t time = CRN_MAX(runs * (way[1].time - way[0].time), 1);
-    int64_t relief = (int64_t)(crn_units(s, way[0].workspace - way[1].workspace) *
-                               crn_loads_between(s, slot, slot + 1));
+    uint64_t units = crn_units(s, way[0].workspace - way[1].workspace);
+    int64_t relief =
+        (int64_t)(CRN_MIN(units, s->most_units) * crn_loads_between(s, slot, slot + 1));
     if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
         *best = (decision){CRN_NO_VALUE, 0, 0, op, time, relief};
 }
@@ -263,6 +263,8 @@ bool crn_repair(crn_search *s, int64_t limit, uint32_t most, int64_t most_time) 
         if (step == most || m->time > most_time || m->failed)
             return false;
         crn_event_key peak = crn_matrix_peak_run(m, crn_matrix_peak_slot(m));
+        uint64_t excess = (uint64_t)(crn_matrix_peak(m) - limit);
+        s->most_units = s->modest ? crn_units(s, excess) + 1 : UINT64_MAX;
         crn_loads_weigh(s, limit);
         decision d = decide(s, peak);
         if (d.relief == 0 || !apply(s, &d, peak, limit))

@@ -207,13 +207,11 @@ static int64_t most_within(const crn_matrix *m, uint32_t node, uint32_t low, uin
 int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     settle(m);
     int64_t before = 0;
-    return first > last ? NOTHING
-                        : most_within(m, 1, 0, m->leaf_count - 1, first, last, &before);
+    return first > last ? NOTHING : most_within(m, 1, 0, m->leaf_count - 1, first, last, &before);
 }
 
 static void visit_over(const crn_matrix *m, uint32_t node, int64_t before, int64_t limit,
-                       void (*visit)(void *context, uint32_t slot, int64_t memory),
-                       void *context) {
+                       void (*visit)(void *context, uint32_t slot, int64_t memory), void *context) {
     if (before + m->most[node] <= limit)
         return;
     if (node >= m->leaf_count) {
@@ -292,8 +290,7 @@ void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op) {
     const crn_flat *f = m->flat;
     uint32_t at = find_op(&m->slots[slot], op);
     bool add = !(at < m->slots[slot].length && m->slots[slot].data[at] == op);
-    m->failed = m->failed || (add && !reserve(m, slot, op)) ||
-                !note(m, (crn_change){slot, op, 0});
+    m->failed = m->failed || (add && !reserve(m, slot, op)) || !note(m, (crn_change){slot, op, 0});
     if (m->failed)
         return;
     m->flips++;

@@ -120,6 +120,7 @@ static bool recreate(crn_search *s, int64_t limit, int64_t current, crn_rerun r)
     uint32_t noise = draw(s, 4);
     s->noise = noise * noise * 128;
     s->merge = draw(s, 2);
+    s->modest = draw(s, 2);
     int64_t most = current + (current - s->flat->base_time) / 10 + crn_rerun_time(s->matrix, r.op);
     bool fits = crn_repair(s, limit, REPAIR_STEPS, most);
     if (fits)
@@ -167,6 +168,7 @@ void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough) {
     m->journal.length = 0;
     s->most_closures = usual;
     s->noise = 0;
+    s->modest = false;
 }
 
 bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
@@ -183,6 +185,7 @@ bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
         s->merge = draw(s, 2);
         s->closure_limit = draw(s, 2) ? 40 : CRN_MOST_CLOSURE;
         s->noise = draw(s, 4) * 410;
+        s->modest = draw(s, 2);
         int64_t goal = peak - peak / 256 - 64;
         if (goal < limit || draw(s, 4) == 0)
             goal = limit;
@@ -197,6 +200,7 @@ bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
     m->journal.length = 0;
     s->closure_limit = CRN_MOST_CLOSURE;
     s->noise = 0;
+    s->modest = false;
     return peak <= limit && !m->failed;
 }
 

@@ -16,8 +16,7 @@ static bool is_removable(crn_search *s, crn_rerun r, int64_t limit) {
         if (at == 0 || crn_event_dies(list, at))
             continue;
         uint32_t from = crn_key_slot(list->data[at - 1]) + 1;
-        if (from < r.slot &&
-            crn_matrix_most(m, from, r.slot - 1) + (int64_t)f->room[v] > limit)
+        if (from < r.slot && crn_matrix_most(m, from, r.slot - 1) + (int64_t)f->room[v] > limit)
             return false;
     }
     return true;

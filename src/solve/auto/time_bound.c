@@ -36,7 +36,8 @@ cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_arena *arena, 
         b->scale--;
     while (b->base_ns >> b->coarse >> 58 > 0)
         b->coarse++;
-    b->most_price = CRN_MAX(((int64_t)1 << 59) / (int64_t)CRN_MIN(bytes + workspace, 1ull << 62), 1);
+    b->most_price =
+        CRN_MAX(((int64_t)1 << 59) / (int64_t)CRN_MIN(bytes + workspace, 1ull << 62), 1);
     CRN_TAKE(arena, b->side, flat->op_count);
     CRN_TAKE(arena, b->op_node, flat->op_count);
     CRN_TAKE(arena, b->value_node, flat->value_count);
@@ -100,8 +101,8 @@ static void find_needs(crn_bound *b) {
     const crn_flat *f = b->flat;
     memset(b->need, NOT_NEEDED, f->value_count);
     for (uint32_t o = b->op; o < f->op_count; o++)
-        for (uint32_t k = f->first_input[o];
-             k < f->first_input[o + 1] && b->side[o] == CRN_AFTER; k++) {
+        for (uint32_t k = f->first_input[o]; k < f->first_input[o + 1] && b->side[o] == CRN_AFTER;
+             k++) {
             uint32_t v = f->inputs[k], producer = f->producer[v];
             if (producer != CRN_NO_OP && b->side[producer] == CRN_AFTER)
                 continue;
