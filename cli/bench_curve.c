@@ -67,10 +67,10 @@ static cairn_status bench_one(const cli_args *args, const char *name, const cli_
 /* A plan for so much of what `none` needs; the time includes its simulation and layout. */
 static cairn_status bench_budget(const cli_args *args, const cli_model *net, uint64_t none,
                                  uint32_t percent, cairn_error *err) {
-    cairn_plan *plan;
+    cairn_solution *solution;
     int64_t start = cli_clock();
     cairn_status status =
-        cli_solve(net, "precise", cli_share(none, percent * 10000), 0, &plan, err);
+        cli_solve(net, "precise", cli_share(none, percent * 10000), 0, &solution, err);
     int64_t time = cli_clock() - start;
     if (status != CAIRN_OK)
         return status;
@@ -83,7 +83,7 @@ static cairn_status bench_budget(const cli_args *args, const cli_model *net, uin
         printf("%-13s %7u %8u%% %-8s %10s %11s\n", "lstm", STEPS, percent, "one plan",
                cli_time(time), cli_bytes(peak_bytes()));
     }
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return CAIRN_OK;
 }
 

@@ -20,11 +20,12 @@ typedef struct bench {
 } bench;
 
 static void print_plan(bench *b, const char *network, const char *algorithm, uint32_t percent,
-                       const cairn_report *r, int64_t solve_ns) {
-    uint64_t peak = cairn_sim_result(r->sim)->peak_bytes;
-    double over = 100.0 * (double)r->arena_bytes / (double)peak - 100.0;
+                       const cairn_solution *solution, int64_t solve_ns) {
+    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
+    uint64_t arena = cairn_layout_arena_bytes(solution->layout);
+    double over = 100.0 * (double)arena / (double)peak - 100.0;
     b->plans++;
-    b->above += r->arena_bytes > peak + peak / 100;
+    b->above += arena > peak + peak / 100;
     if (b->worst_name[0] == '\0' || over > b->worst) {
         b->worst = over;
         snprintf(b->worst_name, sizeof b->worst_name, "%s, %s", network, algorithm);
@@ -33,14 +34,14 @@ static void print_plan(bench *b, const char *network, const char *algorithm, uin
         cli_bench_line("layout");
         printf(", \"network\": \"%s\", \"algorithm\": \"%s\", \"budget_percent\": %u, "
                "\"peak_bytes\": %llu, \"arena_bytes\": %llu, \"solve_ns\": %lld}\n",
-               network, algorithm, percent, (unsigned long long)peak,
-               (unsigned long long)r->arena_bytes, (long long)solve_ns);
+               network, algorithm, percent, (unsigned long long)peak, (unsigned long long)arena,
+               (long long)solve_ns);
     } else {
         char budget[16] = "smallest";
         if (percent > 0)
             snprintf(budget, sizeof budget, "%u%%", percent);
         printf("%-13s %-16s %9s %10s %10s %8.3f%% %10s\n", network, algorithm, budget,
-               cli_bytes(peak), cli_bytes(r->arena_bytes), over, cli_time(solve_ns));
+               cli_bytes(peak), cli_bytes(arena), over, cli_time(solve_ns));
     }
     fflush(stdout);
 }
@@ -50,24 +51,20 @@ static cairn_status bench_plan(bench *b, const cli_model *net, const char *netwo
                                const cairn_solver *solver, uint32_t percent, uint64_t budget,
                                uint64_t *smallest, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan;
-    cairn_report *report;
+    cairn_solution *solution;
     options.machine = &net->machine;
     options.budget_bytes = budget;
     int64_t start = cli_clock();
-    cairn_status status = cairn_solve(net->graph, net->costs, solver->name, &options, &plan, err);
+    cairn_status status =
+        cairn_solve(net->graph, net->costs, solver->name, &options, &solution, err);
     int64_t time = cli_clock() - start;
     if (status == CAIRN_INFEASIBLE)
         *smallest = err->smallest_budget;
     if (status == CAIRN_INFEASIBLE || status == CAIRN_EINVAL)
         return CAIRN_OK;
     if (status == CAIRN_OK)
-        status = cairn_report_create(net->graph, net->costs, plan, &net->machine, 0, &report, err);
-    if (status == CAIRN_OK) {
-        print_plan(b, network, solver->name, percent, report, time);
-        cairn_report_destroy(report);
-    }
-    cairn_plan_destroy(plan);
+        print_plan(b, network, solver->name, percent, solution, time);
+    cairn_solution_destroy(solution);
     return status;
 }
 
@@ -91,15 +88,15 @@ static cairn_status bench_algorithm(bench *b, const cli_model *net, const char *
 
 static cairn_status bench_network(bench *b, const char *name, cairn_error *err) {
     cli_model net;
-    cairn_plan *none = NULL;
+    cairn_solution *none = NULL;
     const cairn_solver *solver;
     cairn_status status = cli_model_network(name, BATCH, 0, &net, err);
     if (status == CAIRN_OK)
         status = cairn_solve(net.graph, net.costs, "none", NULL, &none, err);
     for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
-        status = bench_algorithm(b, &net, name, solver,
-                                 cairn_plan_get_header(none)->predicted_peak_bytes, err);
-    cairn_plan_destroy(none);
+        status =
+            bench_algorithm(b, &net, name, solver, cairn_sim_result(none->sim)->peak_bytes, err);
+    cairn_solution_destroy(none);
     cli_model_close(&net);
     return status;
 }

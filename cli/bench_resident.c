@@ -67,7 +67,7 @@ int cli_bench_resident(const cli_args *args) {
         return CLI_USAGE;
     cli_model model;
     cairn_error err = {0};
-    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
     cairn_exec *exec = NULL;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.backend = backend;
@@ -76,13 +76,13 @@ int cli_bench_resident(const cli_args *args) {
     if (status == CAIRN_OK)
         status = cli_model_bind(args, &model, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)
-        status = cli_solve(&model, "pieces", 0, 0, &plan, &err);
+        status = cli_solve(&model, "pieces", 0, 0, &solution, &err);
     if (status == CAIRN_OK)
-        status = cairn_exec_create(model.graph, model.costs, plan, &options, &exec, &err);
+        status = cairn_exec_create(model.graph, model.costs, solution, &options, &exec, &err);
     if (status == CAIRN_OK)
         train(args, network, backend, exec, steps);
     cairn_exec_destroy(exec);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cli_model_close(&model);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }

@@ -97,7 +97,7 @@ static void print_row(const trial *t, const char *algorithm, const char *budget,
 }
 
 /* Train one step by a plan. The executor of `none` is kept to compare with. */
-static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budget,
+static cairn_status run_plan(trial *t, const cairn_solution *solution, const char *budget,
                              uint64_t budget_bytes, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
@@ -107,7 +107,7 @@ static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budge
     options.budget_bytes = budget_bytes;
     options.seed = 1;
     cairn_status status =
-        cairn_exec_create(t->model.graph, t->model.costs, plan, &options, &exec, err);
+        cairn_exec_create(t->model.graph, t->model.costs, solution, &options, &exec, err);
     if (status != CAIRN_OK)
         return status;
     cairn_exec_figures figures = cairn_exec_get_figures(exec);
@@ -124,8 +124,8 @@ static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budge
     t->plans++;
     t->wrong_peaks += result.measured_peak_bytes != figures.predicted_peak_bytes;
     t->wrong_bits += !equal;
-    print_row(t, cairn_plan_get_header(plan)->algorithm, budget, budget_bytes, &figures, &result,
-              equal);
+    print_row(t, cairn_plan_get_header(solution->plan)->algorithm, budget, budget_bytes, &figures,
+              &result, equal);
     if (!first)
         cairn_exec_destroy(exec);
     return CAIRN_OK;
@@ -133,43 +133,34 @@ static cairn_status run_plan(trial *t, const cairn_plan *plan, const char *budge
 
 /* One algorithm without a budget; one that does not apply gives no row. */
 static cairn_status run_algorithm(trial *t, const char *name, cairn_error *err) {
-    cairn_plan *plan;
-    cairn_status status = cli_solve(&t->model, name, 0, 1, &plan, err);
+    cairn_solution *solution;
+    cairn_status status = cli_solve(&t->model, name, 0, 1, &solution, err);
     if (status == CAIRN_EINVAL)
         return CAIRN_OK;
     if (status == CAIRN_OK)
-        status = run_plan(t, plan, "-", 0, err);
-    cairn_plan_destroy(plan);
+        status = run_plan(t, solution, "-", 0, err);
+    cairn_solution_destroy(solution);
     return status;
 }
 
-/* The best plan of all algorithms, or of the one that is named. */
-static cairn_status solve_within(trial *t, const char *algorithm, uint64_t budget,
-                                 cairn_plan **plan, cairn_error *err) {
-    cli_choice choice;
-    if (algorithm == NULL)
-        return cli_solve_best(&t->model, budget, 1, plan, &choice, err);
-    return cli_solve(&t->model, algorithm, budget, 1, plan, err);
-}
-
-/* A budget as a share of what `none` needs; `*least` where that is not enough, and the smallest
- * that is was taken instead. */
+/* The best plan of all algorithms, or of the one that is named, under a share of what `none` needs;
+ * `*least` where that is not enough, and the smallest that is was taken instead. */
 static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent, bool *least,
                                cairn_error *err) {
     char words[16];
-    cairn_plan *plan;
+    cairn_solution *solution;
     uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
     snprintf(words, sizeof words, "%u%%", percent);
-    cairn_status status = solve_within(t, algorithm, budget, &plan, err);
+    cairn_status status = cli_solve(&t->model, algorithm, budget, 1, &solution, err);
     if (status == CAIRN_INFEASIBLE) {
         *least = true;
         budget = err->smallest_budget;
         snprintf(words, sizeof words, "least");
-        status = solve_within(t, algorithm, budget, &plan, err);
+        status = cli_solve(&t->model, algorithm, budget, 1, &solution, err);
     }
     if (status == CAIRN_OK)
-        status = run_plan(t, plan, words, budget, err);
-    cairn_plan_destroy(plan);
+        status = run_plan(t, solution, words, budget, err);
+    cairn_solution_destroy(solution);
     return status;
 }
 

@@ -19,7 +19,7 @@ static const char *const networks[] = {"resnet18", "vgg11", "densenet121", "resn
 
 /* One way to run the network. */
 typedef struct contender {
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
     uint64_t budget; /* of the arena; 0: none */
     int64_t predicted_ns;
@@ -55,7 +55,7 @@ static void close_bench(step_bench *b) {
     for (size_t i = 0; i < PLANS; i++) {
         contender *c = &b->contenders[i];
         cairn_exec_destroy(c->exec);
-        cairn_plan_destroy(c->plan);
+        cairn_solution_destroy(c->solution);
         free(c->times);
         free(c->ratios);
         *c = (contender){0};
@@ -83,28 +83,28 @@ static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     options.threads = (uint32_t)b->threads;
     options.budget_bytes = c->budget;
     options.learning_rate = 0.001f; /* some networks go to infinity by the default one */
-    c->predicted_ns = cli_predicted_ns(&b->model, c->plan, 1);
+    c->predicted_ns = cli_predicted_ns(&b->model, c->solution, 1);
     c->times = calloc(b->repetitions, sizeof *c->times);
     c->ratios = calloc(b->repetitions, sizeof *c->ratios);
     if (c->times == NULL || c->ratios == NULL)
         return CAIRN_ENOMEM;
-    return cairn_exec_create(b->model.graph, b->model.costs, c->plan, &options, &c->exec, err);
+    return cairn_exec_create(b->model.graph, b->model.costs, c->solution, &options, &c->exec, err);
 }
 
 /* The plan that keeps everything, and the fastest without copies in half of its memory, or in the
  * least that will do. */
 static cairn_status make_plans(step_bench *b, cairn_error *err) {
     contender *none = &b->contenders[0], *half = &b->contenders[1];
-    cairn_status status = cli_solve(&b->model, "none", 0, 0, &none->plan, err);
+    cairn_status status = cli_solve(&b->model, "none", 0, 0, &none->solution, err);
     if (status == CAIRN_OK)
         status = create(b, none, err);
     if (status != CAIRN_OK)
         return status;
     half->budget = cairn_exec_get_figures(none->exec).arena_bytes / 2;
-    status = cli_solve(&b->model, "precise", half->budget, 0, &half->plan, err);
+    status = cli_solve(&b->model, "precise", half->budget, 0, &half->solution, err);
     if (status == CAIRN_INFEASIBLE) {
         half->budget = err->smallest_budget;
-        status = cli_solve(&b->model, "precise", half->budget, 0, &half->plan, err);
+        status = cli_solve(&b->model, "precise", half->budget, 0, &half->solution, err);
     }
     return status == CAIRN_OK ? create(b, half, err) : status;
 }
@@ -145,7 +145,7 @@ static void print_row(const step_bench *b, contender *c) {
     double error = (double)c->predicted_ns / (double)q.median - 1.0;
     double share = (double)figures.arena_bytes /
                    (double)cairn_exec_get_figures(b->contenders[0].exec).arena_bytes;
-    const char *algorithm = cairn_plan_get_header(c->plan)->algorithm;
+    const char *algorithm = cairn_plan_get_header(c->solution->plan)->algorithm;
     if (!cli_flag(b->args, "json")) {
         printf("%-14s %-9s %5.0f%% %11s %11s %11s %11s %+8.1f%% %+8.1f%%\n", b->model.header.model,
                algorithm, 100 * share, cli_time(c->predicted_ns), cli_time(q.low),
@@ -191,7 +191,7 @@ static cairn_status serve(step_bench *b, const char *network, cairn_error *err) 
     float loss;
     cairn_status status = open_model(b, network, err);
     if (status == CAIRN_OK)
-        status = cli_solve(&b->model, "none", 0, 0, &c->plan, err);
+        status = cli_solve(&b->model, "none", 0, 0, &c->solution, err);
     if (status == CAIRN_OK)
         status = create(b, c, err);
     if (status != CAIRN_OK)

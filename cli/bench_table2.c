@@ -13,23 +13,19 @@ static const char *const algorithms[] = {"none", "random", "chen", "feng", "piec
 /* The simulated peak and time of one algorithm; a peak of 0: it does not apply. */
 static cairn_status measure(const cli_model *net, const char *algorithm, uint64_t *peak,
                             int64_t *time, cairn_error *err) {
-    cairn_plan *plan = NULL;
-    cairn_sim *sim = NULL;
+    cairn_solution *solution;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.seed = 1;
     *peak = 0;
     *time = 0;
-    cairn_status status = cairn_solve(net->graph, net->costs, algorithm, &options, &plan, err);
+    cairn_status status = cairn_solve(net->graph, net->costs, algorithm, &options, &solution, err);
     if (status == CAIRN_EINVAL)
         return CAIRN_OK;
-    if (status == CAIRN_OK)
-        status = cairn_simulate(net->graph, net->costs, plan, NULL, &sim, err);
     if (status == CAIRN_OK) {
-        *peak = cairn_sim_result(sim)->peak_bytes;
-        *time = cairn_sim_result(sim)->time_ns;
+        *peak = cairn_sim_result(solution->sim)->peak_bytes;
+        *time = cairn_sim_result(solution->sim)->time_ns;
     }
-    cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return status;
 }
 

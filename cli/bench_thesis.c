@@ -100,21 +100,21 @@ static cairn_status try_plan(const cli_model *net, const cairn_costs *believed,
                              const char *algorithm, uint64_t budget, outcome *out,
                              cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
     cairn_sim *sim = NULL;
     options.budget_bytes = budget;
     options.machine = &net->machine;
     int64_t start = cli_clock();
-    cairn_status status = cairn_solve(net->graph, believed, algorithm, &options, &plan, err);
+    cairn_status status = cairn_solve(net->graph, believed, algorithm, &options, &solution, err);
     out->solve_ns = cli_clock() - start;
     if (status == CAIRN_OK)
-        status = cairn_simulate(net->graph, net->costs, plan, NULL, &sim, err);
+        status = cairn_simulate(net->graph, net->costs, solution->plan, NULL, &sim, err);
     if (status == CAIRN_OK) {
         out->peak = cairn_sim_result(sim)->peak_bytes;
         out->time = cairn_sim_result(sim)->time_ns;
     }
     cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return status;
 }
 

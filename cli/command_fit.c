@@ -41,19 +41,16 @@ static void clear_progress(const fitting *f) {
 /* A plan at one batch; CAIRN_OK fills the answer, CAIRN_INFEASIBLE says what is in the way. */
 static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn_error *err) {
     cli_model model;
-    cairn_plan *plan = NULL;
-    cairn_report *report = NULL;
+    cairn_solution *solution = NULL;
     show_progress(f, a->algorithm, batch);
     cairn_status status = cli_model_with_batch(f->args, f->model, batch, &model, err);
     if (status == CAIRN_OK)
-        status = cli_solve(&model, a->algorithm, f->budget - f->stationary, f->seed, &plan, err);
-    if (status == CAIRN_OK)
         status =
-            cairn_report_create(model.graph, model.costs, plan, &model.machine, 0, &report, err);
+            cli_solve(&model, a->algorithm, f->budget - f->stationary, f->seed, &solution, err);
     if (status == CAIRN_OK) {
         a->batch = batch;
-        a->time = cairn_sim_result(report->sim)->time_ns;
-        a->arena = report->arena_bytes;
+        a->time = cairn_sim_result(solution->sim)->time_ns;
+        a->arena = cairn_layout_arena_bytes(solution->layout);
     } else if (status == CAIRN_INFEASIBLE) {
         a->smallest = err->smallest_budget + f->stationary;
         snprintf(a->stopped_by, sizeof a->stopped_by, "%s", err->name);
@@ -61,8 +58,7 @@ static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn
         a->smallest = UINT64_MAX;
         status = CAIRN_INFEASIBLE;
     }
-    cairn_report_destroy(report);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cli_model_close(&model);
     return status;
 }

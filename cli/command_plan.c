@@ -15,22 +15,22 @@ static int run(const cli_args *args) {
     if (code != CLI_DONE)
         return code;
     cli_limits limit;
-    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
     code = cli_read_limits(args, &model, (uint32_t)slots, &limit);
     if (code == CLI_DONE)
-        code = cli_make_plan(args, &model, &limit, seed, &plan);
+        code = cli_make_plan(args, &model, &limit, seed, &solution);
     const char *output = cli_value(args, "output");
     bool to_stdout = output != NULL && strcmp(output, "-") == 0; /* then nothing else goes there */
     if (code == CLI_DONE)
-        cli_model_sign(&model, plan);
+        cli_model_sign(&model, solution->plan);
     if (code == CLI_DONE && !to_stdout)
-        code = cli_report_plan(args, &model, plan, (uint32_t)slots, limit.arena);
+        code = cli_report_plan(args, &model, solution, (uint32_t)slots, limit.arena);
     if (code == CLI_DONE && output != NULL)
-        code = cli_write_plan(&model, plan, output);
+        code = cli_write_plan(&model, solution->plan, output);
     if (code == CLI_DONE && cli_value(args, "picture") != NULL)
-        code = cli_draw_checkpoints(&model, cairn_plan_get_header(plan)->algorithm, seed,
+        code = cli_draw_checkpoints(&model, cairn_plan_get_header(solution->plan)->algorithm, seed,
                                     cli_value(args, "picture"));
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cli_model_close(&model);
     return code;
 }

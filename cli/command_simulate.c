@@ -33,6 +33,19 @@ static int open_plan(const cli_args *args, cli_model *model, cairn_plan **plan) 
     return code;
 }
 
+static int report(const cli_args *args, const cli_model *model, const cairn_plan *plan,
+                  uint32_t slots) {
+    cairn_solution *solution;
+    cairn_error err = {0};
+    cairn_status status =
+        cairn_solution_create(model->graph, model->costs, plan, &model->machine, &solution, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = cli_report_plan(args, model, solution, slots, 0);
+    cairn_solution_destroy(solution);
+    return code;
+}
+
 static int simulate(const cli_args *args) {
     cli_model model;
     cairn_plan *plan;
@@ -41,7 +54,7 @@ static int simulate(const cli_args *args) {
         return CLI_USAGE;
     int code = open_plan(args, &model, &plan);
     if (code == CLI_DONE)
-        code = cli_report_plan(args, &model, plan, (uint32_t)slots, 0);
+        code = report(args, &model, plan, (uint32_t)slots);
     cairn_plan_destroy(plan);
     cli_model_close(&model);
     return code;

@@ -49,27 +49,23 @@ static void clear_progress(const sweep *s) {
 /* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
 static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan = NULL;
-    cairn_report *report = NULL;
+    cairn_solution *solution;
     options.budget_bytes = budget;
     options.machine = &s->model->machine;
     options.seed = 1;
     cairn_status status =
-        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &plan, err);
-    if (status == CAIRN_OK)
-        status = cairn_report_create(s->model->graph, s->model->costs, plan, &s->model->machine, 0,
-                                     &report, err);
+        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &solution, err);
     if (status == CAIRN_OK && c->count < MOST_POINTS) {
-        const cairn_sim_summary *result = cairn_sim_result(report->sim);
+        const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         c->points[c->count++] =
-            (point){budget, result->peak_bytes, report->arena_bytes, result->time_ns};
+            (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
+                    result->time_ns};
     }
     if (status == CAIRN_INFEASIBLE) {
         c->floor = err->smallest_budget;
         snprintf(c->floor_op, sizeof c->floor_op, "%s", err->name);
     }
-    cairn_report_destroy(report);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return status;
 }
 

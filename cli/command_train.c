@@ -113,7 +113,7 @@ static int train(cli_training *t) {
     int code = CLI_DONE;
     t->start_ns = cli_clock();
     t->first_step = cairn_train_steps(t->train);
-    cli_watch_init(&t->watch, &t->model, t->plan, t->exec.micro_batches);
+    cli_watch_init(&t->watch, &t->model, t->solution, t->exec.micro_batches);
     if (!cli_flag(t->args, "json"))
         cli_train_print_head(t);
     while (code == CLI_DONE && !interrupted && cairn_train_steps(t->train) < t->steps)

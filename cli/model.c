@@ -261,16 +261,11 @@ cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *
     return CAIRN_EINVAL;
 }
 
-int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches) {
-    cairn_sim *sim = NULL;
-    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    int64_t time = 0;
-    options.machine = &model->machine;
-    if (model->measured &&
-        cairn_simulate(model->graph, model->costs, plan, &options, &sim, NULL) == CAIRN_OK)
-        time = cairn_sim_result(sim)->time_ns * micro_batches + model->update_ns;
-    cairn_sim_destroy(sim);
-    return time;
+int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
+                         uint32_t micro_batches) {
+    return model->measured
+               ? cairn_sim_result(solution->sim)->time_ns * micro_batches + model->update_ns
+               : 0;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {

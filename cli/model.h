@@ -70,9 +70,10 @@ CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uin
 CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
                                        uint32_t threads, cairn_error *err);
 
-/* What a step should take with this plan, run over so many micro-batches and updated once; 0: not
+/* What a step should take by this solution, run over so many micro-batches and updated once; 0: not
  * all is measured. */
-int64_t cli_predicted_ns(const cli_model *model, const cairn_plan *plan, uint32_t micro_batches);
+int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
+                         uint32_t micro_batches);
 
 void cli_model_close(cli_model *model);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void print_memory(const cairn_report *r, uint64_t budget) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     printf("  memory a plan controls\n");
     printf("    %-26s %12s   %llu bytes", "peak", cli_bytes(s->peak_bytes),
            (unsigned long long)s->peak_bytes);
@@ -23,7 +23,7 @@ static void print_memory(const cairn_report *r, uint64_t budget) {
 }
 
 static void print_time(const cairn_report *r, const cli_model *model) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     printf("  %-28s %12s   on %s", "time of a step", cli_time(s->time_ns), model->machine.name);
     if (r->none_time_ns > 0)
         printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
@@ -40,9 +40,9 @@ static void print_time(const cairn_report *r, const cli_model *model) {
 
 static void print_holders(const cairn_report *r, uint64_t top) {
     uint32_t count, steps;
-    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
-    const cairn_step *list = cairn_plan_steps(r->plan, &steps);
-    uint32_t at = cairn_sim_result(r->sim)->peak_step;
+    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
+    const cairn_step *list = cairn_plan_steps(r->solution->plan, &steps);
+    uint32_t at = cairn_sim_result(r->solution->sim)->peak_step;
     if (steps == 0 || top == 0)
         return;
     const char *name = list[at].kind == CAIRN_RUN ? cairn_graph_op(r->graph, list[at].id)->name
@@ -77,7 +77,7 @@ static int write_pictures(const cli_args *args, const cairn_report *r) {
 
 static void print_text(const cairn_report *r, const cli_model *model, uint64_t budget,
                        uint64_t top) {
-    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
@@ -87,15 +87,15 @@ static void print_text(const cairn_report *r, const cli_model *model, uint64_t b
     print_holders(r, top);
 }
 
-int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_plan *plan,
+int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_solution *solution,
                     uint32_t slots, uint64_t budget) {
     uint64_t top;
     cairn_error err = {0};
     cairn_report *report;
     if (!cli_number(args, "top", 0, 1000000, 8, &top))
         return CLI_USAGE;
-    cairn_status status = cairn_report_create(model->graph, model->costs, plan, &model->machine,
-                                              slots, &report, &err);
+    cairn_status status =
+        cairn_report_create(model->graph, model->costs, solution, NULL, slots, &report, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = CLI_DONE;

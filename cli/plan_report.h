@@ -10,9 +10,9 @@
         "top", 0, "N", "how many holders of the peak to list (default 8)"                          \
     }
 
-/* Simulate, print (text, or JSON with --json), draw what was asked for. `budget` of the arena, 0
+/* Print (text, or JSON with --json), draw what was asked for. `budget` of the arena, 0
  * for none, is only shown. Returns an exit code. */
-int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_plan *plan,
+int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_solution *solution,
                     uint32_t slots, uint64_t budget);
 
 /* As text, or as JSON where the path ends in .json. */

@@ -30,24 +30,11 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
 /* A plan by the algorithm that was asked for, or, with a limit and none named, the fastest that
  * fits. It is the caller's. Returns an exit code, after saying what is wrong. */
 int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
-                  uint64_t seed, cairn_plan **out);
+                  uint64_t seed, cairn_solution **out);
 
-/* By one algorithm, within `arena` bytes (0: no limit). */
+/* By one algorithm (NULL: the best of all) within `arena` bytes (0: no limit). */
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
-                                  uint64_t seed, cairn_plan **out, cairn_error *err);
-
-/* How the fastest plan was found. */
-typedef struct cli_choice {
-    uint32_t fitting; /* algorithms whose plan fits */
-    int64_t time;     /* of the fastest */
-    const char *second;
-    int64_t second_time; /* of the next best; `second` NULL: there is none */
-} cli_choice;
-
-/* The fastest plan within a limit among all algorithms that train; of equals the first in the list.
- * CAIRN_INFEASIBLE: none fits, and `err` has the smallest budget that would do. */
-CAIRN_MUST cairn_status cli_solve_best(const cli_model *model, uint64_t arena, uint64_t seed,
-                                       cairn_plan **out, cli_choice *choice, cairn_error *err);
+                                  uint64_t seed, cairn_solution **out, cairn_error *err);
 
 /* The arena that `none` needs, of which percentages are. */
 CAIRN_MUST cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err);

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-void cli_watch_init(cli_step_watch *watch, const cli_model *model, const cairn_plan *plan,
+void cli_watch_init(cli_step_watch *watch, const cli_model *model, const cairn_solution *solution,
                     uint32_t micro_batches) {
-    *watch = (cli_step_watch){.predicted_ns = cli_predicted_ns(model, plan, micro_batches)};
+    *watch = (cli_step_watch){.predicted_ns = cli_predicted_ns(model, solution, micro_batches)};
 }
 
 void cli_watch_begin(cli_step_watch *watch) {

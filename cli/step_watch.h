@@ -14,7 +14,7 @@ typedef struct cli_step_watch {
     uint64_t library_bytes;          /* the most during a step */
 } cli_step_watch;
 
-void cli_watch_init(cli_step_watch *watch, const cli_model *model, const cairn_plan *plan,
+void cli_watch_init(cli_step_watch *watch, const cli_model *model, const cairn_solution *solution,
                     uint32_t micro_batches);
 
 /* Around what belongs to the step. */

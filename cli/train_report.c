@@ -23,7 +23,7 @@ static double speed(const cli_training *t) {
 
 void cli_train_print_head(const cli_training *t) {
     cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
-    const cairn_plan_header *h = cairn_plan_get_header(t->plan);
+    const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);

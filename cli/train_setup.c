@@ -74,6 +74,7 @@ static int read_plan(cli_training *t, const char *path) {
     cairn_text text;
     cairn_error err = {0};
     cairn_plan_header header;
+    cairn_plan *plan = NULL;
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
@@ -83,8 +84,12 @@ static int read_plan(cli_training *t, const char *path) {
         code = open_model(t, &header);
         if (code == CLI_DONE)
             status =
-                cairn_plan_from_text(t->model.graph, text.data, text.length, path, &t->plan, &err);
+                cairn_plan_from_text(t->model.graph, text.data, text.length, path, &plan, &err);
     }
+    if (plan != NULL)
+        status = cairn_solution_create(t->model.graph, t->model.costs, plan, &t->model.machine,
+                                       &t->solution, &err);
+    cairn_plan_destroy(plan);
     cairn_text_release(&text);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
@@ -96,9 +101,9 @@ static int make_plan(cli_training *t) {
     if (code == CLI_DONE)
         code = read_limits(t);
     if (code == CLI_DONE)
-        code = cli_make_plan(t->args, &t->model, &t->limit, t->exec.seed, &t->plan);
+        code = cli_make_plan(t->args, &t->model, &t->limit, t->exec.seed, &t->solution);
     if (code == CLI_DONE)
-        cli_model_sign(&t->model, t->plan);
+        cli_model_sign(&t->model, t->solution->plan);
     return code;
 }
 
@@ -146,9 +151,9 @@ static int create_session(cli_training *t) {
     options.data = t->data;
     options.flip = t->flip;
     options.crop = t->crop;
-    options.model = cairn_plan_get_header(t->plan)->model;
+    options.model = cairn_plan_get_header(t->solution->plan)->model;
     cairn_status status =
-        cairn_train_create(t->model.graph, t->model.costs, t->plan, &options, &t->train, &err);
+        cairn_train_create(t->model.graph, t->model.costs, t->solution, &options, &t->train, &err);
     if (status == CAIRN_OK && cli_value(t->args, "weights") != NULL)
         status = load_weights(t, cli_value(t->args, "weights"), &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
@@ -169,7 +174,7 @@ int cli_train_set_up(cli_training *t) {
 
 void cli_train_take_down(cli_training *t) {
     cairn_train_destroy(t->train);
-    cairn_plan_destroy(t->plan);
+    cairn_solution_destroy(t->solution);
     cli_model_close(&t->model);
     cairn_data_destroy(t->data);
 }

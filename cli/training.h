@@ -24,7 +24,7 @@ typedef struct cli_training {
 
     cairn_data *data;
     cli_model model;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cli_limits limit;
     cairn_train *train;
 

@@ -13,15 +13,11 @@
 typedef struct everything {
     cairn_graph *forward, *step;
     cairn_costs *costs;
-    cairn_plan *plan;
-    cairn_sim *sim;
-    cairn_layout *layout;
+    cairn_solution *solution;
 } everything;
 
 static void release(everything *all) {
-    cairn_layout_destroy(all->layout);
-    cairn_sim_destroy(all->sim);
-    cairn_plan_destroy(all->plan);
+    cairn_solution_destroy(all->solution);
     cairn_costs_destroy(all->costs);
     cairn_graph_destroy(all->step);
     cairn_graph_destroy(all->forward);
@@ -50,18 +46,9 @@ static cairn_status make(everything *all, cairn_error *err) {
     if (status != CAIRN_OK)
         return status;
 
-    /* A plan: the order of ops, and when each tensor is given back. */
-    status = cairn_solve(all->step, all->costs, "none", NULL, &all->plan, err);
-    if (status != CAIRN_OK)
-        return status;
-
-    /* The simulator says what the plan needs, and the layout gives every tensor its place. */
-    status = cairn_simulate(all->step, all->costs, all->plan, NULL, &all->sim, err);
-    if (status != CAIRN_OK)
-        return status;
-    uint32_t count;
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(all->sim, &count);
-    return cairn_layout_create(NULL, lifetimes, count, &all->layout, err);
+    /* A solution: the plan, which is the order of ops and when each tensor is given back; what the
+     * simulator says that it needs; and a layout, which gives every tensor its place. */
+    return cairn_solve(all->step, all->costs, "none", NULL, &all->solution, err);
 }
 
 int main(void) {
@@ -69,9 +56,9 @@ int main(void) {
     cairn_error err;
     cairn_status status = make(&all, &err);
     if (status == CAIRN_OK) {
-        const cairn_sim_summary *result = cairn_sim_result(all.sim);
+        const cairn_sim_summary *result = cairn_sim_result(all.solution->sim);
         printf("peak %" PRIu64 " bytes\n", result->peak_bytes);
-        printf("arena %" PRIu64 " bytes\n", cairn_layout_arena_bytes(all.layout));
+        printf("arena %" PRIu64 " bytes\n", cairn_layout_arena_bytes(all.solution->layout));
         printf("time %" PRId64 " ns\n", result->time_ns);
     } else {
         char text[1024];

@@ -41,25 +41,25 @@ static void check_plans(const cairn_graph *graph, const cairn_costs *costs) {
     const cairn_solver *solver;
     uint32_t most = cairn_graph_op_count(graph) <= FEW_OPS ? UINT32_MAX : 1;
     for (uint32_t i = 0; i < most && (solver = cairn_solver_list(i)) != NULL; i++) {
-        cairn_plan *plan;
+        cairn_solution *solution;
         cairn_report *report;
         cairn_error err = {0};
-        cairn_status status = cairn_solve(graph, costs, solver->name, NULL, &plan, &err);
+        cairn_status status = cairn_solve(graph, costs, solver->name, NULL, &solution, &err);
         if (status != CAIRN_OK) {
             fuzz_check_error(status, &err);
             continue;
         }
-        status = cairn_report_create(graph, costs, plan, NULL, 1, &report, &err);
+        status = cairn_report_create(graph, costs, solution, NULL, 1, &report, &err);
         if (status == CAIRN_OK) {
             cairn_text text;
-            FUZZ_CHECK(report->arena_bytes >= cairn_sim_result(report->sim)->peak_bytes);
+            FUZZ_CHECK(report->arena_bytes >= cairn_sim_result(solution->sim)->peak_bytes);
             FUZZ_CHECK(cairn_report_to_json(report, &text) == CAIRN_OK);
             cairn_text_release(&text);
             FUZZ_CHECK(cairn_report_memory_svg(report, &text) == CAIRN_OK);
             cairn_text_release(&text);
         }
         cairn_report_destroy(report);
-        cairn_plan_destroy(plan);
+        cairn_solution_destroy(solution);
     }
 }
 

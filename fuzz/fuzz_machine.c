@@ -4,18 +4,18 @@
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_error err = {0};
     FUZZ_CHECK(cairn_machine_copy_ns(machine, UINT64_MAX) >= 0);
     FUZZ_CHECK(cairn_costs_analytic(graph, machine, &costs, &err) == CAIRN_OK);
-    FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &plan, &err) == CAIRN_OK);
-    cairn_plan_destroy(plan);
+    FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &solution, &err) == CAIRN_OK);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 }
 
 static void check_table(const cairn_graph *graph, const char *text, size_t size) {
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_error err = {0};
     uint32_t matched;
     cairn_costs_origin origin;
@@ -31,11 +31,11 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
     else
         FUZZ_CHECK(status != CAIRN_OK);
     if (status == CAIRN_OK)
-        FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &plan, &err) == CAIRN_OK);
+        FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &solution, &err) == CAIRN_OK);
     else
         fuzz_check_error(status, &err);
     if (status == CAIRN_OK)
-        cairn_plan_destroy(plan);
+        cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 }
 

@@ -8,7 +8,7 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_builder *b;
     cairn_graph *forward;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.threads = 1;
@@ -22,9 +22,9 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, graph, &err) == CAIRN_OK);
     cairn_graph_destroy(forward);
     FUZZ_CHECK(cairn_bind(*graph, "ref", 1, &costs, &err) == CAIRN_OK);
-    FUZZ_CHECK(cairn_solve(*graph, costs, "infer", NULL, &plan, &err) == CAIRN_OK);
-    FUZZ_CHECK(cairn_exec_create(*graph, costs, plan, &options, &exec, &err) == CAIRN_OK);
-    cairn_plan_destroy(plan);
+    FUZZ_CHECK(cairn_solve(*graph, costs, "infer", NULL, &solution, &err) == CAIRN_OK);
+    FUZZ_CHECK(cairn_exec_create(*graph, costs, solution, &options, &exec, &err) == CAIRN_OK);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     return exec;
 }

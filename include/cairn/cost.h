@@ -77,6 +77,10 @@ CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* pe
 CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,
                                                      uint32_t *count);
 
+/* Over all that memory depends on: bytes and workspaces, not times. What was judged with one object
+ * holds for another with the same hash. */
+CAIRN_API uint64_t cairn_costs_memory_hash(const cairn_costs *costs);
+
 /* The arithmetic and the traffic behind the analytic time of an op. */
 CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *flops,
                              uint64_t *bytes);

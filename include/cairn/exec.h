@@ -1,7 +1,7 @@
 /* exec.h: carry a plan out on a backend, inside the memory it was planned for.
  *
  *     graph, backend --cairn_bind--> costs as the backend really runs things --solver--> plan
- *     graph, costs, plan --cairn_exec_create--> executor --run, update, run, update ...-->
+ *     graph, costs, solution --cairn_exec_create--> executor --run, update, run, update ...-->
  *
  * An executor reserves all of its memory when it is made: one arena that holds everything a plan
  * controls, one pool for copies on the host, and the stationary memory (parameters, gradients,
@@ -80,16 +80,17 @@ typedef struct cairn_exec_options {
  * adam and adamw 2, and 1 more where gradients of several micro-batches are added up. */
 CAIRN_API uint32_t cairn_optimizer_slots(const cairn_exec_options *options);
 
-/* Make ready to run `plan`. It is simulated again with `costs`, which cairn_bind() made for the
- * same backend and number of threads, and laid out; all memory is reserved; parameters are drawn
- * from the seed. The executor borrows `graph`, which must outlive it; costs and plan may go.
+/* Make ready to run the plan of `solution`, which was judged with `costs`, which cairn_bind() made
+ * for the same backend and number of threads: a plan from elsewhere is judged by
+ * cairn_solution_create(). All memory is reserved; parameters are drawn from the seed. The executor
+ * borrows `graph`, which must outlive it; costs and solution may be destroyed afterwards.
  *
- * CAIRN_EINVAL: the plan is for another graph, is not legal, or needs more than the budget with
- * these costs (both peaks are named), or the costs are not of this backend. CAIRN_ESYSTEM: the
+ * CAIRN_EINVAL: the solution is of another graph or of other costs, or needs more than the budget
+ * (both peaks are named), or the costs are not of this backend. CAIRN_ESYSTEM: the
  * system refuses the memory. `*out` is NULL unless CAIRN_OK; release with cairn_exec_destroy(). */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_create(const cairn_graph *graph,
                                                     const cairn_costs *costs,
-                                                    const cairn_plan *plan,
+                                                    const cairn_solution *solution,
                                                     const cairn_exec_options *options,
                                                     cairn_exec **out, cairn_error *err);
 CAIRN_API void cairn_exec_destroy(cairn_exec *exec);

@@ -11,23 +11,22 @@
 extern "C" {
 #endif
 
-/* A plan simulated and laid out, beside `none` on the same graph. Release with
- * cairn_report_destroy(). It borrows graph, costs and plan, which must outlive it. */
+/* A solution beside `none` on the same graph. Release with cairn_report_destroy(). It borrows
+ * graph, costs and solution, which must outlive it. */
 typedef struct cairn_report {
     const cairn_graph *graph;
     const cairn_costs *costs;
-    const cairn_plan *plan;
-    cairn_sim *sim;
-    cairn_layout *layout;
+    const cairn_solution *solution;
     uint64_t arena_bytes, stationary_bytes;
     uint64_t none_arena_bytes; /* 0 for plans of another goal than training */
     int64_t none_time_ns;
 } cairn_report;
 
-/* CAIRN_EINVAL: the plan is not legal; `err` has the broken rule. */
+/* `none` is that solution of the same graph and costs, borrowed for the call; NULL: it is worked
+ * out here. */
 CAIRN_API CAIRN_MUST cairn_status cairn_report_create(
-    const cairn_graph *graph, const cairn_costs *costs, const cairn_plan *plan,
-    const cairn_machine *machine, uint32_t optimizer_slots, cairn_report **out, cairn_error *err);
+    const cairn_graph *graph, const cairn_costs *costs, const cairn_solution *solution,
+    const cairn_solution *none, uint32_t optimizer_slots, cairn_report **out, cairn_error *err);
 CAIRN_API void cairn_report_destroy(cairn_report *report);
 
 /* How much longer than `none`, in parts per million of its time; 0 where there is nothing to

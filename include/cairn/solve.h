@@ -1,4 +1,4 @@
-/* solve.h: turn a graph with costs and a budget into a plan. */
+/* solve.h: turn a graph with costs and a budget into a solution: a plan, judged. */
 #ifndef CAIRN_SOLVE_H
 #define CAIRN_SOLVE_H
 
@@ -25,6 +25,8 @@ typedef struct cairn_solve_options {
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
     uint64_t seed;                /* of algorithms that draw */
     cairn_cost_model cost_model;  /* of `precise` */
+    bool no_offload;              /* host and device are one memory: an automatic choice does not
+                                     offload; an algorithm that is named and does nothing else, does */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
@@ -33,23 +35,54 @@ typedef struct cairn_solver {
     const char *summary;
     cairn_goal goal;
     bool budgeted; /* it looks at the budget: more memory may give a faster plan */
-    bool offloads; /* it parks tensors in the memory of a host */
+    bool offloads; /* it copies tensors to the memory of a host and back */
 } cairn_solver;
 
 /* Solver `index` of solvers.def, or NULL past the end. */
 CAIRN_API const cairn_solver *cairn_solver_list(uint32_t index);
 
-/* Solve with the algorithm called `name`.
+/* ---- Solutions ---- */
+
+/* A plan with what the simulator and the layout say of it, once for all who want to know: reports,
+ * the executor, runtimes elsewhere. It keeps no reference to the graph or the costs that it was
+ * made with; what takes it together with a graph and costs expects the same ones. Only the library
+ * makes one; fields are only ever added at the end. Nobody changes it but for the header of its
+ * plan, and so it may be read from several threads. */
+typedef struct cairn_solution {
+    cairn_plan *plan;
+    cairn_sim *sim; /* with the machine that was given */
+    cairn_layout *layout;
+    int64_t lower_bound_ns; /* no plan within the budget takes less; 0: the solver knows none */
+    uint32_t fitting;       /* algorithms whose plan fits, where several were tried; else 1 */
+    const char *second; /* the algorithm with the next best plan; NULL: none was tried or fits */
+    int64_t second_time_ns;
+    uint64_t costs_hash; /* cairn_costs_memory_hash() of the costs it was judged with */
+    void *memory;        /* the solution's own */
+} cairn_solution;
+
+CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
+
+/* Solve with the algorithm called `name`; NULL: with all that train, and the fastest plan that fits
+ * is taken, of equals the first in the list (without a budget `none`, than which nothing is
+ * faster).
  *
- * On CAIRN_OK `*out` is a new plan that cairn_simulate() accepts within the budget, whose arena
- * (see layout.h) is within it too, and that keeps no reference to `graph` or `costs`; release it
- * with cairn_plan_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing fits; `err` then
- * holds the smallest budget that would, and the op that sets it. CAIRN_EUNKNOWN: there is no such
- * algorithm; CAIRN_EINVAL: it does not apply to this graph. Safe to call concurrently on one graph.
- */
+ * On CAIRN_OK `*out` is a new solution: its plan is legal and within the budget, as is its arena;
+ * release it with cairn_solution_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing
+ * fits; `err` then holds the smallest budget that would, and the op that sets it. CAIRN_EUNKNOWN:
+ * there is no such algorithm; CAIRN_EINVAL: it does not apply to this graph, or the options are
+ * not valid. Safe to call concurrently on one graph. */
 CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs,
                                               const char *name, const cairn_solve_options *options,
-                                              cairn_plan **out, cairn_error *err);
+                                              cairn_solution **out, cairn_error *err);
+
+/* A plan of another origin (a file, a builder) as a solution: a copy of it, simulated and laid out.
+ * `machine` is for copies and may be NULL, as in cairn_sim_options. CAIRN_EINVAL: it is not legal;
+ * `err` says which rule it breaks. */
+CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph,
+                                                        const cairn_costs *costs,
+                                                        const cairn_plan *plan,
+                                                        const cairn_machine *machine,
+                                                        cairn_solution **out, cairn_error *err);
 
 /* ---- Every budget at once ---- */
 

@@ -1,10 +1,8 @@
 /* train.h: training as an object: an executor with data, an optimiser and a schedule, that can be
  * evaluated, written to a file between any two steps, and continued from there bit for bit.
  *
- *     graph, costs, plan, data --cairn_train_create--> session --step, step, evaluate, step ...-->
- *                                                        |  ^
- *                                               snapshot v  | resume
- *                                        FOLDER/snapshot-00000200.safetensors
+ *     graph, costs, solution, data --cairn_train_create--> session --step, step, evaluate, step
+ * ...--> |  ^ snapshot v  | resume FOLDER/snapshot-00000200.safetensors
  *
  * Everything a step depends on is in its number: the samples it sees, what dropout draws, the
  * learning rate. So what a snapshot holds besides tensors is a few whole numbers. */
@@ -63,15 +61,15 @@ typedef struct cairn_train_options {
 
 typedef struct cairn_train cairn_train;
 
-/* Make ready to train by `plan`; see cairn_exec_create() for what is checked and reserved. Where
- * the data has validation samples, an executor for evaluation is made as well, which shares the
- * memory of the first. The session borrows `graph` and the data.
+/* Make ready to train by `solution`; see cairn_exec_create() for what is checked and reserved.
+ * Where the data has validation samples, an executor for evaluation is made as well, which shares
+ * the memory of the first. The session borrows `graph` and the data.
  *
  * CAIRN_EINVAL also: the plan is for evaluation, or the samples do not fit the network's input and
  * classes. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_create(const cairn_graph *graph,
                                                      const cairn_costs *costs,
-                                                     const cairn_plan *plan,
+                                                     const cairn_solution *solution,
                                                      const cairn_train_options *options,
                                                      cairn_train **out, cairn_error *err);
 CAIRN_API void cairn_train_destroy(cairn_train *train);

@@ -48,6 +48,22 @@ void crn_copy_string(char *to, size_t size, const char *from);
 /* Start an error afresh: all fields empty. */
 void crn_error_clear(cairn_error *err);
 
+/* ---- Options ---- */
+
+/* Complete `local`, which holds the defaults, from `given` (which may be NULL): as much of it as
+ * the caller compiled. CAIRN_EINVAL: its struct_size was never set, or it is of a later version and
+ * asks for something that this one does not know. */
+CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *given,
+                                         const char *type, cairn_error *err);
+
+/* The one way to read a struct of options whose first field is struct_size. */
+#define CRN_READ_OPTIONS(type, local, given, err)                                                  \
+    do {                                                                                           \
+        _Static_assert(offsetof(type, struct_size) == 0, "struct_size comes first");               \
+        const type *crn_given_options = (given);                                                   \
+        CRN_TRY(crn_read_options(&(local), sizeof(type), crn_given_options, #type, (err)));        \
+    } while (0)
+
 /* ---- Allocation ---- */
 
 cairn_allocator crn_allocator_or_default(const cairn_allocator *allocator);

@@ -84,3 +84,24 @@ cairn_status crn_fail_at(cairn_error *err, cairn_status status, const char *name
 cairn_status crn_fail_memory(cairn_error *err) {
     return crn_fail(err, CAIRN_ENOMEM, "out of memory");
 }
+
+cairn_status crn_read_options(void *local, size_t size, const void *given, const char *type,
+                              cairn_error *err) {
+    uint32_t given_size, own_size = (uint32_t)size;
+    if (given == NULL)
+        return CAIRN_OK;
+    memcpy(&given_size, given, sizeof given_size);
+    if (given_size < sizeof given_size)
+        return crn_fail(err, CAIRN_EINVAL,
+                        "the struct_size of a %s is %u; it must be set, as its _INIT macro does",
+                        type, given_size);
+    const unsigned char *bytes = given;
+    for (size_t i = size; i < given_size; i++)
+        if (bytes[i] != 0)
+            return crn_fail(err, CAIRN_EINVAL,
+                            "a %s of a later version asks for what this library does not know",
+                            type);
+    memcpy(local, given, CRN_MIN(given_size, own_size));
+    memcpy(local, &own_size, sizeof own_size);
+    return CAIRN_OK;
+}

@@ -1,5 +1,6 @@
 /* costs.c: the object that holds bytes and implementations, and the analytic figures in it. */
 #include "base/crn_base.h"
+#include "base/names.h"
 #include "cairn/cost.h"
 
 typedef struct op_costs {
@@ -50,6 +51,25 @@ const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs) {
 const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op, uint32_t *count) {
     *count = costs->ops[op].count;
     return costs->ops[op].list;
+}
+
+static uint64_t hash_number(uint64_t hash, uint64_t number) {
+    unsigned char bytes[8];
+    for (uint32_t i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(number >> 8 * i);
+    return crn_hash_bytes(hash, bytes, sizeof bytes);
+}
+
+uint64_t cairn_costs_memory_hash(const cairn_costs *costs) {
+    uint64_t hash = CRN_HASH_START;
+    for (cairn_id t = 0; t < costs->tensor_count; t++)
+        hash = hash_number(hash, costs->bytes[t]);
+    for (cairn_id o = 0; o < costs->op_count; o++) {
+        hash = hash_number(hash, costs->ops[o].count);
+        for (uint32_t i = 0; i < costs->ops[o].count; i++)
+            hash = hash_number(hash, costs->ops[o].list[i].workspace_bytes);
+    }
+    return hash;
 }
 
 /* Fill a new object: the graph's bytes; per op one implementation, timed by the machine if any. */

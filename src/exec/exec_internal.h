@@ -104,7 +104,7 @@ struct cairn_exec {
 
 /* cairn_exec_create() on a backend that need not be in the list. */
 CAIRN_MUST cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
-                                        const cairn_costs *costs, const cairn_plan *plan,
+                                        const cairn_costs *costs, const cairn_solution *solution,
                                         const cairn_exec_options *options, cairn_exec **out,
                                         cairn_error *err);
 

@@ -113,29 +113,32 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     return CAIRN_OK;
 }
 
-/* Simulate and lay out; both objects live only as long as it takes to bind. */
-static cairn_status judge_and_prepare(cairn_exec *exec, const cairn_costs *costs,
-                                      const cairn_plan *plan, cairn_error *err) {
-    cairn_sim *sim = NULL;
-    cairn_layout *layout = NULL;
-    crn_binding_input input = {.costs = costs, .plan = plan};
-    cairn_status status = cairn_simulate(exec->graph, costs, plan, NULL, &sim, err);
-    if (status == CAIRN_OK) {
-        input.lifetimes = cairn_sim_lifetimes(sim, &input.lifetime_count);
-        status = cairn_layout_create(&exec->memory.allocator, input.lifetimes, input.lifetime_count,
-                                     &layout, err);
-    }
-    if (status == CAIRN_OK) {
-        uint32_t count;
-        input.offsets = cairn_layout_offsets(layout, &count);
-        exec->figures.predicted_peak_bytes = cairn_sim_result(sim)->peak_bytes;
-        exec->figures.arena_bytes = cairn_layout_arena_bytes(layout);
-        exec->figures.host_bytes = cairn_sim_result(sim)->host_bytes;
-        status = prepare(exec, &input, err);
-    }
-    cairn_layout_destroy(layout);
-    cairn_sim_destroy(sim);
-    return status;
+/* What was judged must be of this graph, and of costs that take the same memory as these. */
+static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *costs,
+                                   const cairn_solution *solution, cairn_error *err) {
+    if (cairn_plan_get_header(solution->plan)->graph_hash != cairn_graph_hash(exec->graph))
+        return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
+                        cairn_graph_name(exec->graph));
+    if (solution->costs_hash != cairn_costs_memory_hash(costs))
+        return crn_fail(err, CAIRN_EINVAL,
+                        "the plan was judged by other costs than those bound for backend \"%s\"",
+                        exec->backend->name);
+    return CAIRN_OK;
+}
+
+/* The solution is looked at only while binding. */
+static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
+                                     const cairn_solution *solution, cairn_error *err) {
+    crn_binding_input input = {.costs = costs, .plan = solution->plan};
+    const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
+    uint32_t count;
+    CRN_TRY(check_solution(exec, costs, solution, err));
+    input.lifetimes = cairn_sim_lifetimes(solution->sim, &input.lifetime_count);
+    input.offsets = cairn_layout_offsets(solution->layout, &count);
+    exec->figures.predicted_peak_bytes = summary->peak_bytes;
+    exec->figures.arena_bytes = cairn_layout_arena_bytes(solution->layout);
+    exec->figures.host_bytes = summary->host_bytes;
+    return prepare(exec, &input, err);
 }
 
 static cairn_status open_device(cairn_exec *exec, cairn_error *err) {
@@ -154,7 +157,7 @@ static cairn_exec_options complete(const cairn_exec_options *given) {
 }
 
 cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
-                             const cairn_costs *costs, const cairn_plan *plan,
+                             const cairn_costs *costs, const cairn_solution *solution,
                              const cairn_exec_options *options, cairn_exec **out,
                              cairn_error *err) {
     *out = NULL;
@@ -171,10 +174,10 @@ cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *grap
     exec->graph = graph;
     exec->backend = backend;
     exec->options = complete(options);
-    exec->training = cairn_plan_get_header(plan)->goal == CAIRN_TRAIN;
+    exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
     cairn_status status = open_device(exec, err);
     if (status == CAIRN_OK)
-        status = judge_and_prepare(exec, costs, plan, err);
+        status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {
         cairn_exec_destroy(exec);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
@@ -184,13 +187,13 @@ cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *grap
 }
 
 cairn_status cairn_exec_create(const cairn_graph *graph, const cairn_costs *costs,
-                               const cairn_plan *plan, const cairn_exec_options *options,
+                               const cairn_solution *solution, const cairn_exec_options *options,
                                cairn_exec **out, cairn_error *err) {
     const crn_backend *backend;
     *out = NULL;
     crn_error_clear(err);
     CRN_TRY(crn_find_backend(complete(options).backend, &backend, err));
-    return crn_exec_create(backend, graph, costs, plan, options, out, err);
+    return crn_exec_create(backend, graph, costs, solution, options, out, err);
 }
 
 void cairn_exec_destroy(cairn_exec *exec) {

@@ -74,44 +74,24 @@ static uint64_t free_memory(void) {
     return kib == 0 ? UINT64_MAX : (uint64_t)kib * 1024;
 }
 
-static cairn_status arena_of(const profiler *p, const cairn_plan *plan, uint64_t *out) {
-    cairn_sim *sim = NULL;
-    cairn_layout *layout = NULL;
-    uint32_t count;
-    cairn_status status = cairn_simulate(p->graph, p->costs, plan, NULL, &sim, p->err);
-    if (status == CAIRN_OK) {
-        const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
-        status = cairn_layout_create(&p->memory.allocator, lifetimes, count, &layout, p->err);
-    }
-    if (status == CAIRN_OK)
-        *out = cairn_layout_arena_bytes(layout);
-    cairn_layout_destroy(layout);
-    cairn_sim_destroy(sim);
-    return status;
-}
-
 /* The plan of one algorithm, if it fits `budget`; CAIRN_INFEASIBLE. */
 static cairn_status try_algorithm(const profiler *p, const char *name, uint64_t budget,
-                                  cairn_plan **out) {
+                                  cairn_solution **out) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    bool none = strcmp(name, "none") == 0;
-    uint64_t arena = 0;
-    options.budget_bytes = none ? 0 : budget;
+    options.budget_bytes = strcmp(name, "none") == 0 ? 0 : budget;
     CRN_TRY(cairn_solve(p->graph, p->costs, name, &options, out, p->err));
-    cairn_status status = arena_of(p, *out, &arena);
-    if (status == CAIRN_OK && arena <= budget)
+    uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
+    if (arena <= budget)
         return CAIRN_OK;
-    cairn_plan_destroy(*out);
+    cairn_solution_destroy(*out);
     *out = NULL;
-    return status != CAIRN_OK
-               ? status
-               : crn_fail(p->err, CAIRN_INFEASIBLE,
-                          "a step needs %llu bytes beside the parameters, and %llu are free",
-                          (unsigned long long)arena, (unsigned long long)budget);
+    return crn_fail(p->err, CAIRN_INFEASIBLE,
+                    "a step needs %llu bytes beside the parameters, and %llu are free",
+                    (unsigned long long)arena, (unsigned long long)budget);
 }
 
 /* Without copies, which would disturb what is measured. */
-static cairn_status choose_plan(const profiler *p, cairn_plan **out) {
+static cairn_status choose_plan(const profiler *p, cairn_solution **out) {
     static const char *const algorithms[] = {"none", "precise", "pieces", "feng"};
     uint64_t memory = p->options.memory_bytes, stationary;
     cairn_status status = CAIRN_INFEASIBLE;
@@ -130,8 +110,9 @@ static cairn_status choose_plan(const profiler *p, cairn_plan **out) {
 
 /* The same plan with implementation `k` of every op that has so many. */
 static cairn_status vary_plan(const profiler *p, const cairn_plan *plan, uint32_t k,
-                              cairn_plan **out) {
+                              cairn_solution **out) {
     cairn_plan_builder *builder;
+    cairn_plan *varied = NULL;
     uint32_t count, choices;
     const cairn_step *steps = cairn_plan_steps(plan, &count);
     *out = NULL;
@@ -145,8 +126,11 @@ static cairn_status vary_plan(const profiler *p, const cairn_plan *plan, uint32_
         status = cairn_plan_builder_add(builder, step);
     }
     if (status == CAIRN_OK)
-        status =
-            cairn_plan_builder_finish(builder, p->graph, cairn_plan_get_header(plan), out, p->err);
+        status = cairn_plan_builder_finish(builder, p->graph, cairn_plan_get_header(plan), &varied,
+                                           p->err);
+    if (status == CAIRN_OK)
+        status = cairn_solution_create(p->graph, p->costs, varied, NULL, out, p->err);
+    cairn_plan_destroy(varied);
     cairn_plan_builder_destroy(builder);
     return status;
 }
@@ -322,18 +306,19 @@ static cairn_status measure_with(profiler *p, profile_round *r, cairn_exec *exec
     return gather(p, r);
 }
 
-static cairn_status measure_round(profiler *p, const cairn_plan *plan, uint32_t k) {
+static cairn_status measure_round(profiler *p, const cairn_solution *solution, uint32_t k) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
-    cairn_plan *varied;
+    cairn_solution *varied = NULL;
     profile_round r = {.implementation = k};
     options.threads = p->options.threads;
     options.learning_rate = 0; /* numbers stay what they were drawn as, however many steps */
     CRN_TRY(make_groups(p, &r));
-    CRN_TRY(vary_plan(p, plan, k, &varied));
-    cairn_status status =
-        crn_exec_create(p->backend, p->graph, p->costs, varied, &options, &exec, p->err);
-    cairn_plan_destroy(varied);
+    if (k > 0)
+        CRN_TRY(vary_plan(p, solution->plan, k, &varied));
+    cairn_status status = crn_exec_create(p->backend, p->graph, p->costs, k > 0 ? varied : solution,
+                                          &options, &exec, p->err);
+    cairn_solution_destroy(varied);
     CRN_TRY(status);
     status = measure_with(p, &r, exec);
     cairn_exec_destroy(exec);
@@ -351,14 +336,14 @@ static uint32_t most_implementations(const profiler *p) {
 }
 
 static cairn_status measure(profiler *p) {
-    cairn_plan *plan;
+    cairn_solution *solution;
     uint32_t rounds = most_implementations(p);
-    CRN_TRY(choose_plan(p, &plan));
+    CRN_TRY(choose_plan(p, &solution));
     p->steps_total = rounds * (WARMUPS + p->options.repetitions);
     cairn_status status = CAIRN_OK;
     for (uint32_t k = 0; k < rounds && status == CAIRN_OK; k++)
-        status = measure_round(p, plan, k);
-    cairn_plan_destroy(plan);
+        status = measure_round(p, solution, k);
+    cairn_solution_destroy(solution);
     return status;
 }
 

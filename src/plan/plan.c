@@ -29,6 +29,33 @@ void cairn_plan_destroy(cairn_plan *plan) {
     crn_arena_release(&arena);
 }
 
+static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
+    CRN_TAKE(&to->arena, to->steps.data, from->steps.length);
+    if (from->steps.length > 0)
+        memcpy(to->steps.data, from->steps.data, from->steps.length * sizeof *to->steps.data);
+    to->steps.length = to->steps.capacity = from->steps.length;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
+    *out = NULL;
+    crn_arena arena;
+    crn_arena_init(&arena, &plan->arena.allocator);
+    cairn_plan *copy = crn_arena_take(&arena, 1, sizeof *copy);
+    if (copy == NULL) {
+        crn_arena_release(&arena);
+        return CAIRN_ENOMEM;
+    }
+    copy->arena = arena;
+    copy->header = plan->header;
+    cairn_status status = copy_steps(plan, copy);
+    if (status == CAIRN_OK)
+        *out = copy;
+    else
+        cairn_plan_destroy(copy);
+    return status;
+}
+
 cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_plan_builder **out) {
     *out = NULL;
     crn_arena arena;

@@ -103,8 +103,8 @@ static void write_grid(cairn_text *out, const axes *a) {
 /* The curve as a filled path of steps: memory holds from a step's start to the next one's. */
 static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
-    const cairn_sim_step *records = cairn_sim_steps(r->sim, &count);
+    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
+    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
     crn_text_printf(out, "<path fill=\"#9ecae1\" stroke=\"#3182bd\" stroke-width=\"1\" d=\"M");
     write_tenths(out, x_of(a, 0));
     crn_text_printf(out, " ");
@@ -132,9 +132,9 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
 }
 
 static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     uint32_t count;
-    const cairn_sim_step *records = cairn_sim_steps(r->sim, &count);
+    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
     uint64_t x = x_of(a, count > 0 ? records[s->peak_step].start_ns : 0),
              y = y_of(a, s->peak_bytes);
     crn_text_printf(out, "<circle r=\"4\" fill=\"#d62728\" cx=\"");
@@ -147,7 +147,7 @@ static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
                     LEFT + PLOT_WIDTH + 20, TOP + 4);
     write_bytes(out, s->peak_bytes);
     crn_text_printf(out, ", held by</text>\n");
-    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
+    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
     for (uint32_t i = 0; i < count && i <= LISTED; i++) {
         crn_text_printf(out, "<text font-size=\"11\" fill=\"#333\" " FONT " x=\"%d\" y=\"%d\">",
                         LEFT + PLOT_WIDTH + 20, TOP + 24 + 19 * (int)i);
@@ -165,8 +165,8 @@ static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
 }
 
 cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
-    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
+    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
     a.bytes += a.bytes / 20;

@@ -6,43 +6,25 @@ void cairn_report_destroy(cairn_report *report) {
     if (report == NULL)
         return;
     cairn_allocator allocator = cairn_graph_allocator(report->graph);
-    cairn_layout_destroy(report->layout);
-    cairn_sim_destroy(report->sim);
     crn_resize(&allocator, report, sizeof *report, 0);
 }
 
-static cairn_status judge(const cairn_report *r, const cairn_plan *plan,
-                          const cairn_machine *machine, cairn_sim **sim, cairn_layout **layout,
-                          cairn_error *err) {
-    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    options.machine = machine;
-    CRN_TRY(cairn_simulate(r->graph, r->costs, plan, &options, sim, err));
-    cairn_allocator allocator = cairn_graph_allocator(r->graph);
-    uint32_t count;
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(*sim, &count);
-    return cairn_layout_create(&allocator, lifetimes, count, layout, err);
+static void compare(cairn_report *r, const cairn_solution *none) {
+    r->none_arena_bytes = cairn_layout_arena_bytes(none->layout);
+    r->none_time_ns = cairn_sim_result(none->sim)->time_ns;
 }
 
-/* What `none` needs on the same graph, to compare with. */
-static cairn_status compare(cairn_report *r, cairn_error *err) {
-    cairn_plan *none = NULL;
-    cairn_sim *sim = NULL;
-    cairn_layout *layout = NULL;
-    cairn_status status = cairn_solve(r->graph, r->costs, "none", NULL, &none, err);
-    if (status == CAIRN_OK)
-        status = judge(r, none, NULL, &sim, &layout, err);
-    if (status == CAIRN_OK) {
-        r->none_arena_bytes = cairn_layout_arena_bytes(layout);
-        r->none_time_ns = cairn_sim_result(sim)->time_ns;
-    }
-    cairn_layout_destroy(layout);
-    cairn_sim_destroy(sim);
-    cairn_plan_destroy(none);
-    return status;
+/* With what `none` needs on the same graph. */
+static cairn_status compare_with_own(cairn_report *r, cairn_error *err) {
+    cairn_solution *none;
+    CRN_TRY(cairn_solve(r->graph, r->costs, "none", NULL, &none, err));
+    compare(r, none);
+    cairn_solution_destroy(none);
+    return CAIRN_OK;
 }
 
 cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *costs,
-                                 const cairn_plan *plan, const cairn_machine *machine,
+                                 const cairn_solution *solution, const cairn_solution *none,
                                  uint32_t optimizer_slots, cairn_report **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
@@ -50,14 +32,16 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
     cairn_report *r = crn_resize(&allocator, NULL, 0, sizeof *r);
     if (r == NULL)
         return crn_fail_memory(err);
-    *r = (cairn_report){.graph = graph, .costs = costs, .plan = plan};
+    *r = (cairn_report){.graph = graph, .costs = costs, .solution = solution};
     r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots);
-    cairn_status status = judge(r, plan, machine, &r->sim, &r->layout, err);
-    if (status == CAIRN_OK) {
-        r->arena_bytes = cairn_layout_arena_bytes(r->layout);
-        if (cairn_plan_get_header(plan)->goal == CAIRN_TRAIN)
-            status = compare(r, err);
-    }
+    r->arena_bytes = cairn_layout_arena_bytes(solution->layout);
+    cairn_status status = CAIRN_OK;
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
+        none = NULL;
+    else if (none == NULL)
+        status = compare_with_own(r, err);
+    if (none != NULL)
+        compare(r, none);
     if (status != CAIRN_OK) {
         cairn_report_destroy(r);
         return status;
@@ -67,7 +51,7 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
 }
 
 int64_t cairn_report_overhead_ppm(const cairn_report *report) {
-    int64_t time = cairn_sim_result(report->sim)->time_ns, none = report->none_time_ns;
+    int64_t time = cairn_sim_result(report->solution->sim)->time_ns, none = report->none_time_ns;
     if (none <= 0)
         return 0;
     int64_t more = time - none;
@@ -84,7 +68,7 @@ static void write_ppm(cairn_text *text, int64_t ppm) {
 
 static void write_holders(cairn_text *text, const cairn_report *r) {
     uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(r->sim, &count);
+    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
     crn_text_printf(text, "\"holders\": [");
     for (uint32_t i = 0; i < count; i++) {
         crn_text_printf(text, "%s{\"tensor\": ", i > 0 ? ", " : "");
@@ -99,8 +83,8 @@ static void write_holders(cairn_text *text, const cairn_report *r) {
 /* What happens at the peak: the op that runs then. */
 static const char *peak_op(const cairn_report *r) {
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
-    uint32_t step = cairn_sim_result(r->sim)->peak_step;
+    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
+    uint32_t step = cairn_sim_result(r->solution->sim)->peak_step;
     if (step >= count)
         return "";
     return steps[step].kind == CAIRN_RUN ? cairn_graph_op(r->graph, steps[step].id)->name
@@ -108,8 +92,8 @@ static const char *peak_op(const cairn_report *r) {
 }
 
 cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
-    const cairn_sim_summary *s = cairn_sim_result(r->sim);
-    const cairn_plan_header *h = cairn_plan_get_header(r->plan);
+    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
+    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, "{\"model\": ");
@@ -131,7 +115,7 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     NUMBER("copy_out_ns", s->copy_out_ns);
     NUMBER("copy_in_ns", s->copy_in_ns);
     uint32_t steps;
-    cairn_plan_steps(r->plan, &steps);
+    cairn_plan_steps(r->solution->plan, &steps);
     NUMBER("steps", steps);
     NUMBER("runs", s->runs);
     NUMBER("recomputed_ops", s->reruns);

@@ -38,8 +38,8 @@ cairn_status cairn_report_trace(const cairn_report *r, cairn_text *out) {
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->plan, &count);
-    const cairn_sim_step *records = cairn_sim_steps(r->sim, &count);
+    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
+    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
     crn_text_printf(out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
     write_lane(out, LANE_COMPUTE, "compute");
     write_lane(out, LANE_OUT, "copy out");

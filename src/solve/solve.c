@@ -8,6 +8,7 @@
 #include "solve/solver.h"
 
 #include "layout/crn_layout.h"
+#include "solve/solution.h"
 
 static const cairn_solver solvers[] = {
 #define X(identifier, name, goal, budgeted, offloads, summary)                                     \
@@ -25,12 +26,6 @@ static cairn_status (*const functions[])(const crn_problem *problem, crn_schedul
 const cairn_solver *cairn_solver_list(uint32_t index) {
     return index < CRN_LENGTH(solvers) ? &solvers[index] : NULL;
 }
-
-/* One plan, judged. */
-typedef struct judged {
-    cairn_plan *plan;
-    crn_judgement is;
-} judged;
 
 cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                        crn_judgement *out) {
@@ -64,21 +59,28 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
     return status;
 }
 
-static cairn_status solve_once(const crn_problem *problem, uint32_t which, judged *out) {
+/* ---- One algorithm ---- */
+
+static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn_solution **out) {
     crn_schedule schedule = {0};
+    cairn_plan *plan;
     CRN_TRY(functions[which](problem, &schedule));
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
-    CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget,
-                      &out->plan, problem->err));
-    return crn_judge(problem, out->plan, false, &out->is);
+    CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
+                      problem->err));
+    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
+                              problem->err));
+    (*out)->lower_bound_ns = schedule.lower_bound_ns;
+    return CAIRN_OK;
 }
 
-static cairn_status refuse(const crn_problem *problem, const judged *best, const char *name,
+static cairn_status refuse(const crn_problem *problem, const cairn_solution *best, const char *name,
                            uint64_t budget) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(best->plan, &count);
+    uint64_t arena = cairn_layout_arena_bytes(best->layout);
     /* The peak is a run's, or that of a moment before a run: then the run is what it is for. */
-    uint32_t peak = best->is.peak_step;
+    uint32_t peak = cairn_sim_result(best->sim)->peak_step;
     while (peak + 1 < count && steps[peak].kind != CAIRN_RUN)
         peak++;
     const char *op = steps[peak].kind == CAIRN_RUN
@@ -89,9 +91,9 @@ static cairn_status refuse(const crn_problem *problem, const judged *best, const
         "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest budget that would do is "
         "%llu bytes, set by op \"%s\"",
         name, cairn_graph_name(problem->graph), (unsigned long long)budget,
-        (unsigned long long)best->is.arena, op);
+        (unsigned long long)arena, op);
     if (problem->err != NULL)
-        problem->err->smallest_budget = best->is.arena;
+        problem->err->smallest_budget = arena;
     return status;
 }
 
@@ -102,21 +104,62 @@ uint64_t crn_less_after(uint32_t round, uint64_t excess) {
 }
 
 /* Ask again with less while the arena overshoots the budget. */
-static cairn_status solve_within(crn_problem *problem, uint32_t which, judged *out) {
+static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_solution **out) {
     uint64_t budget = problem->budget;
     for (uint32_t round = 0; round < CRN_MOST_ROUNDS; round++) {
-        cairn_plan_destroy(out->plan);
-        *out = (judged){0};
+        cairn_solution_destroy(*out);
+        *out = NULL;
         CRN_TRY(solve_once(problem, which, out));
-        if (out->is.arena <= budget)
+        uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
+        if (arena <= budget)
             return CAIRN_OK;
-        uint64_t less = crn_less_after(round, out->is.arena - budget);
-        if (out->is.peak > problem->budget || less >= problem->budget)
+        uint64_t less = crn_less_after(round, arena - budget);
+        if (cairn_sim_result((*out)->sim)->peak_bytes > problem->budget || less >= problem->budget)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
         problem->budget -= less;
     }
-    return refuse(problem, out, solvers[which].name, budget);
+    return refuse(problem, *out, solvers[which].name, budget);
+}
+
+/* The plan's file says how it was made. */
+static void sign(cairn_solution *solution, const char *algorithm) {
+    cairn_plan_header header = *cairn_plan_get_header(solution->plan);
+    crn_copy_string(header.algorithm, sizeof header.algorithm, algorithm);
+    header.predicted_peak_bytes = cairn_sim_result(solution->sim)->peak_bytes;
+    cairn_plan_set_header(solution->plan, &header);
+}
+
+static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
+                             const cairn_solve_options *options, cairn_solution **out,
+                             cairn_error *err) {
+    crn_arena scratch;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&scratch, &allocator);
+    void *kept = NULL;
+    crn_problem problem = {.graph = graph,
+                           .costs = costs,
+                           .machine = options->machine,
+                           .budget =
+                               options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes,
+                           .limit = options->budget_bytes,
+                           .seed = options->seed,
+                           .cost_model = options->cost_model,
+                           .no_offload = options->no_offload,
+                           .scratch = &scratch,
+                           .kept = &kept,
+                           .err = err};
+    *out = NULL;
+    crn_error_clear(err);
+    cairn_status status = solve_within(&problem, which, out);
+    crn_arena_release(&scratch);
+    if (status == CAIRN_OK) {
+        sign(*out, solvers[which].name);
+        return CAIRN_OK;
+    }
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
 static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *err) {
@@ -128,37 +171,79 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no algorithm \"%s\"", name);
 }
 
+/* ---- The best of all ---- */
+
+static int64_t time_of(const cairn_solution *solution) {
+    return cairn_sim_result(solution->sim)->time_ns;
+}
+
+/* A plan that fits, of the algorithm `name`, joins the comparison: the faster one becomes `*best`,
+ * the other is destroyed. */
+static void compare(cairn_solution **best, const char **best_name, cairn_solution *fresh,
+                    const char *name) {
+    cairn_solution *old = *best;
+    bool faster = old == NULL || time_of(fresh) < time_of(old);
+    cairn_solution *first = faster ? fresh : old, *other = faster ? old : fresh;
+    if (other != NULL) {
+        int64_t time = time_of(other);
+        if (faster || first->second == NULL || time < first->second_time_ns) {
+            first->second = faster ? *best_name : name;
+            first->second_time_ns = time;
+        }
+        first->fitting = old->fitting + 1;
+        first->lower_bound_ns = CRN_MAX(first->lower_bound_ns, other->lower_bound_ns);
+        cairn_solution_destroy(other);
+    }
+    if (faster)
+        *best_name = name;
+    *best = first;
+}
+
+/* Algorithms that do not apply are passed over. */
+static cairn_status solve_best(const cairn_graph *graph, const cairn_costs *costs,
+                               const cairn_solve_options *options, cairn_solution **out,
+                               cairn_error *err) {
+    cairn_error own, smallest = {.status = CAIRN_INFEASIBLE};
+    cairn_status status = CAIRN_OK;
+    const char *best_name = NULL;
+    err = err != NULL ? err : &own;
+    for (uint32_t i = 0; i < CRN_LENGTH(solvers); i++) {
+        cairn_solution *fresh = NULL;
+        if (solvers[i].goal != CAIRN_TRAIN || (solvers[i].offloads && options->no_offload))
+            continue;
+        status = solve_by(graph, costs, i, options, &fresh, err);
+        if (status == CAIRN_OK)
+            compare(out, &best_name, fresh, solvers[i].name);
+        else if (status == CAIRN_INFEASIBLE &&
+                 (smallest.smallest_budget == 0 || err->smallest_budget < smallest.smallest_budget))
+            smallest = *err;
+        else if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM)
+            break;
+    }
+    if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+        return status;
+    }
+    if (*out != NULL) {
+        crn_error_clear(err);
+        return CAIRN_OK;
+    }
+    if (smallest.smallest_budget == 0)
+        return status; /* nothing applies: what the last one said */
+    *err = smallest;
+    return CAIRN_INFEASIBLE;
+}
+
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
-                         const cairn_solve_options *options, cairn_plan **out, cairn_error *err) {
+                         const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    uint32_t which = 0;
     *out = NULL;
     crn_error_clear(err);
-    uint32_t which = 0;
-    CRN_TRY(find_solver(name, &which, err));
-    crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&scratch, &allocator);
-    void *kept = NULL;
-    crn_problem problem = {
-        .graph = graph, .costs = costs, .scratch = &scratch, .kept = &kept, .err = err};
-    problem.budget =
-        options == NULL || options->budget_bytes == 0 ? UINT64_MAX : options->budget_bytes;
-    problem.limit = problem.budget == UINT64_MAX ? 0 : problem.budget;
-    if (options != NULL) {
-        problem.machine = options->machine;
-        problem.seed = options->seed;
-        problem.cost_model = options->cost_model;
-    }
-    judged best = {0};
-    cairn_status status = solve_within(&problem, which, &best);
-    crn_arena_release(&scratch);
-    if (status != CAIRN_OK) {
-        cairn_plan_destroy(best.plan);
-        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
-    }
-    cairn_plan_header header = *cairn_plan_get_header(best.plan);
-    crn_copy_string(header.algorithm, sizeof header.algorithm, name);
-    header.predicted_peak_bytes = best.is.peak;
-    cairn_plan_set_header(best.plan, &header);
-    *out = best.plan;
-    return CAIRN_OK;
+    CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    if (name == NULL && options.budget_bytes > 0)
+        return solve_best(graph, costs, &options, out, err);
+    CRN_TRY(find_solver(name != NULL ? name : "none", &which, err));
+    return solve_by(graph, costs, which, &options, out, err);
 }

@@ -17,6 +17,7 @@ typedef struct crn_problem {
     uint64_t limit;               /* of the arena, from which rounds take off the budget; 0: none */
     uint64_t seed;
     cairn_cost_model cost_model;
+    bool no_offload; /* of an algorithm that may offload or not */
     crn_arena *scratch;
     void **kept; /* the algorithm's own from one round to the next, in scratch; at first NULL */
     cairn_error *err;

@@ -117,13 +117,13 @@ static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_split
 static cairn_status create_evaluator(cairn_train *train, const cairn_costs *costs,
                                      const cairn_exec_options *given, cairn_error *err) {
     cairn_exec_options options = *given;
-    cairn_plan *plan;
+    cairn_solution *solution;
     options.share_with = train->exec;
     options.budget_bytes = 0;
-    CRN_TRY(cairn_solve(train->graph, costs, "infer", NULL, &plan, err));
+    CRN_TRY(cairn_solve(train->graph, costs, "infer", NULL, &solution, err));
     cairn_status status =
-        cairn_exec_create(train->graph, costs, plan, &options, &train->evaluator, err);
-    cairn_plan_destroy(plan);
+        cairn_exec_create(train->graph, costs, solution, &options, &train->evaluator, err);
+    cairn_solution_destroy(solution);
     return status;
 }
 
@@ -136,8 +136,8 @@ static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
     return create_evaluator(train, costs, exec, err);
 }
 
-static cairn_status prepare(cairn_train *train, const cairn_costs *costs, const cairn_plan *plan,
-                            cairn_error *err) {
+static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
+                            const cairn_solution *solution, cairn_error *err) {
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
     const cairn_exec_options *given = train->options.exec;
     if (given != NULL)
@@ -146,18 +146,18 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs, const 
     exec.micro_batches = CRN_MAX(exec.micro_batches, 1);
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;
-    if (cairn_plan_get_header(plan)->goal != CAIRN_TRAIN)
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan is for evaluation; it computes no gradients to train by");
     CRN_TRY(find_ends(train, err));
-    CRN_TRY(cairn_exec_create(train->graph, costs, plan, &exec, &train->exec, err));
+    CRN_TRY(cairn_exec_create(train->graph, costs, solution, &exec, &train->exec, err));
     if (train->options.data != NULL)
         CRN_TRY(open_data(train, costs, &exec, err));
     return crn_conditions_init(train, &exec);
 }
 
 cairn_status cairn_train_create(const cairn_graph *graph, const cairn_costs *costs,
-                                const cairn_plan *plan, const cairn_train_options *options,
+                                const cairn_solution *solution, const cairn_train_options *options,
                                 cairn_train **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
@@ -174,7 +174,7 @@ cairn_status cairn_train_create(const cairn_graph *graph, const cairn_costs *cos
     train->options = (cairn_train_options)CAIRN_TRAIN_OPTIONS_INIT;
     if (options != NULL)
         memcpy(&train->options, options, CRN_MIN(options->struct_size, sizeof train->options));
-    cairn_status status = prepare(train, costs, plan, err);
+    cairn_status status = prepare(train, costs, solution, err);
     if (status == CAIRN_OK && train->options.model != NULL) {
         train->options.model = crn_arena_string(&train->memory, train->options.model);
         status = train->options.model == NULL ? CAIRN_ENOMEM : CAIRN_OK;

@@ -34,12 +34,12 @@ static inline uint64_t fingerprint_hash(const cairn_exec *exec) {
 
 /* Makes an executor, runs, and destroys it. Checks that what was measured is what was predicted. */
 static inline fingerprint fingerprint_of(const crn_backend *backend, const cairn_graph *graph,
-                                         const cairn_costs *costs, const cairn_plan *plan,
+                                         const cairn_costs *costs, const cairn_solution *solution,
                                          const cairn_exec_options *options) {
     fingerprint f = {0};
     cairn_error err = {0};
     cairn_exec *exec;
-    CHECK_OK(crn_exec_create(backend, graph, costs, plan, options, &exec, &err), &err);
+    CHECK_OK(crn_exec_create(backend, graph, costs, solution, options, &exec, &err), &err);
     f.figures = cairn_exec_get_figures(exec);
     for (int step = 0; step < FINGERPRINT_STEPS; step++) {
         cairn_exec_fill(exec, (uint64_t)step);

@@ -36,7 +36,7 @@ typedef struct subject {
     memory memory;
     cairn_graph *graph;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
 } subject;
 
 static void open_subject(subject *s, const crn_backend *backend, const char *algorithm) {
@@ -45,11 +45,11 @@ static void open_subject(subject *s, const crn_backend *backend, const char *alg
     cairn_allocator allocator = {resize, &s->memory};
     s->graph = toy_network(&allocator, 2, 16);
     CHECK_OK(crn_bind(s->graph, backend, 1, &s->costs, &err), &err);
-    CHECK_OK(cairn_solve(s->graph, s->costs, algorithm, NULL, &s->plan, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, s->costs, algorithm, NULL, &s->solution, &err), &err);
 }
 
 static void close_subject(subject *s) {
-    cairn_plan_destroy(s->plan);
+    cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
     cairn_graph_destroy(s->graph);
     CHECK_U64(s->memory.live, 0);
@@ -67,7 +67,7 @@ static void test_failing_allocations(const crn_backend *backend) {
         s.memory.taken = 0;
         s.memory.fail_at = k;
         cairn_status status =
-            crn_exec_create(backend, s.graph, s.costs, s.plan, &options, &exec, &err);
+            crn_exec_create(backend, s.graph, s.costs, s.solution, &options, &exec, &err);
         s.memory.fail_at = 0;
         if (status == CAIRN_OK) {
             cairn_exec_destroy(exec);
@@ -143,22 +143,20 @@ static void test_budget(void) {
     cairn_exec *exec;
     char words[32];
     open_subject(&s, &mixing_backend_late, "none");
-    cairn_sim *sim;
-    CHECK_OK(cairn_simulate(s.graph, s.costs, s.plan, NULL, &sim, &err), &err);
-    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
-    cairn_sim_destroy(sim);
+    uint64_t peak = cairn_sim_result(s.solution->sim)->peak_bytes;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.budget_bytes = peak - 1;
     cairn_status status =
-        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.plan, &options, &exec, &err);
+        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.solution, &options, &exec, &err);
     CHECK(exec == NULL);
     snprintf(words, sizeof words, "%" PRIu64, peak); /* both figures */
     expect(status, CAIRN_EINVAL, &err, words);
     snprintf(words, sizeof words, "%" PRIu64, peak - 1);
     expect(status, CAIRN_EINVAL, &err, words);
     options.budget_bytes = 0;
-    CHECK_OK(crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.plan, &options, &exec, &err),
-             &err);
+    CHECK_OK(
+        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.solution, &options, &exec, &err),
+        &err);
     cairn_exec_destroy(exec);
     cairn_exec_destroy(NULL);
     close_subject(&s);
@@ -168,7 +166,7 @@ static void test_wrong_plans(void) {
     subject s;
     cairn_error err = {0};
     cairn_exec *exec;
-    cairn_plan *other_plan;
+    cairn_solution *other_solution;
     cairn_costs *other_costs;
     open_subject(&s, &mixing_backend_late, "none");
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
@@ -177,26 +175,29 @@ static void test_wrong_plans(void) {
     CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &other, &err), &err);
     CHECK_OK(cairn_bind(other, "ref", 1, &other_costs, &err), &err);
-    CHECK_OK(cairn_solve(other, other_costs, "none", NULL, &other_plan, &err), &err);
-    expect(crn_exec_create(&mixing_backend_late, s.graph, s.costs, other_plan, NULL, &exec, &err),
-           CAIRN_EINVAL, &err, "another graph");
+    CHECK_OK(cairn_solve(other, other_costs, "none", NULL, &other_solution, &err), &err);
+    expect(
+        crn_exec_create(&mixing_backend_late, s.graph, s.costs, other_solution, NULL, &exec, &err),
+        CAIRN_EINVAL, &err, "another graph");
 
     /* A plan with its last step cut off leaves something undone. */
     cairn_plan_builder *builder;
     cairn_plan *damaged;
+    cairn_solution *refused;
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(s.plan, &count);
+    const cairn_step *steps = cairn_plan_steps(s.solution->plan, &count);
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i + 1 < count; i++)
         CHECK_OK(cairn_plan_builder_add(builder, steps[i]), &err);
-    CHECK_OK(
-        cairn_plan_builder_finish(builder, s.graph, cairn_plan_get_header(s.plan), &damaged, &err),
-        &err);
+    CHECK_OK(cairn_plan_builder_finish(builder, s.graph, cairn_plan_get_header(s.solution->plan),
+                                       &damaged, &err),
+             &err);
     cairn_plan_builder_destroy(builder);
-    expect(crn_exec_create(&mixing_backend_late, s.graph, s.costs, damaged, NULL, &exec, &err),
-           CAIRN_EINVAL, &err, "at the end");
+    expect(cairn_solution_create(s.graph, s.costs, damaged, NULL, &refused, &err), CAIRN_EINVAL,
+           &err, "at the end");
+    CHECK(refused == NULL);
     cairn_plan_destroy(damaged);
-    cairn_plan_destroy(other_plan);
+    cairn_solution_destroy(other_solution);
     cairn_costs_destroy(other_costs);
     cairn_graph_destroy(other);
     cairn_graph_destroy(forward);
@@ -212,8 +213,8 @@ static void test_wrong_backends(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     open_subject(&s, &mixing_backend_late, "none");
     options.backend = "abacus";
-    expect(cairn_exec_create(s.graph, s.costs, s.plan, &options, &exec, &err), CAIRN_EUNKNOWN, &err,
-           "the backends are ");
+    expect(cairn_exec_create(s.graph, s.costs, s.solution, &options, &exec, &err), CAIRN_EUNKNOWN,
+           &err, "the backends are ");
     expect(cairn_bind(s.graph, "abacus", 1, &plain, &err), CAIRN_EUNKNOWN, &err, "abacus");
     CHECK(plain == NULL && exec == NULL);
     CHECK(crn_backend_find(cairn_backend_list(0, NULL)) == crn_backend_list(0));
@@ -222,8 +223,13 @@ static void test_wrong_backends(void) {
     /* Costs that know of no workspace, on a backend that wants one. */
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(s.graph, &machine, &plain, &err), &err);
-    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, s.plan, NULL, &exec, &err),
+    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, s.solution, NULL, &exec, &err),
+           CAIRN_EINVAL, &err, "judged by other costs");
+    cairn_solution *unbound;
+    CHECK_OK(cairn_solution_create(s.graph, plain, s.solution->plan, NULL, &unbound, &err), &err);
+    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, unbound, NULL, &exec, &err),
            CAIRN_EINVAL, &err, "not bound for this backend");
+    cairn_solution_destroy(unbound);
     cairn_costs_destroy(plain);
     close_subject(&s);
 
@@ -250,22 +256,23 @@ static void test_wrong_backends(void) {
 static int refused_by_system(void) {
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
     cairn_graph *graph = toy_network(NULL, 1024, 128); /* its arena is gigabytes */
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.threads = 1;
     CHECK_OK(cairn_bind(graph, "ref", 1, &costs, &err), &err);
-    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
     struct rlimit limit = {1u << 30, 1u << 30};
     if (setrlimit(RLIMIT_AS, &limit) != 0)
         return 2;
-    cairn_status status = cairn_exec_create(graph, costs, plan, &options, &exec, &err);
+    cairn_status status = cairn_exec_create(graph, costs, solution, &options, &exec, &err);
     char figure[32];
-    snprintf(figure, sizeof figure, "%" PRIu64, cairn_plan_get_header(plan)->predicted_peak_bytes);
+    snprintf(figure, sizeof figure, "%" PRIu64,
+             cairn_plan_get_header(solution->plan)->predicted_peak_bytes);
     fprintf(stderr, "  (%s)\n", err.message);
     bool good = status == CAIRN_ESYSTEM && exec == NULL && strstr(err.message, figure) != NULL;
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
     return good ? 0 : 1;

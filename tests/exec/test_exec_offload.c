@@ -63,17 +63,18 @@ static cairn_plan *offload_everything(const cairn_graph *graph, const cairn_cost
 static void check_backend(const crn_backend *backend, uint64_t bandwidth, bool check) {
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *none;
+    cairn_solution *none, *solution;
     cairn_graph *graph = toy_network(NULL, 2, 16);
     CHECK_OK(crn_bind(graph, backend, 2, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     cairn_plan *plan = offload_everything(graph, costs);
+    CHECK_OK(cairn_solution_create(graph, costs, plan, NULL, &solution, &err), &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.threads = 2;
     fingerprint expected = fingerprint_of(backend, graph, costs, none, &options);
     options.link_bytes_per_second = bandwidth;
     options.check = check;
-    fingerprint f = fingerprint_of(backend, graph, costs, plan, &options);
+    fingerprint f = fingerprint_of(backend, graph, costs, solution, &options);
     CHECK(same_fingerprint(&f, &expected));
     CHECK(f.figures.host_bytes > 0);
     CHECK(f.figures.predicted_peak_bytes < expected.figures.predicted_peak_bytes);
@@ -81,7 +82,8 @@ static void check_backend(const crn_backend *backend, uint64_t bandwidth, bool c
            backend->name, f.figures.predicted_peak_bytes, expected.figures.predicted_peak_bytes,
            f.figures.host_bytes, (double)f.result.idle_ns / 1e6);
     cairn_plan_destroy(plan);
-    cairn_plan_destroy(none);
+    cairn_solution_destroy(solution);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
 }

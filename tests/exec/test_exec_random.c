@@ -106,7 +106,8 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
 }
 
 /* A plan of random decisions, or NULL where they make no sense. */
-static cairn_plan *random_plan(crn_rng *rng, const cairn_graph *graph, const cairn_costs *costs) {
+static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
+                                   const cairn_costs *costs) {
     list l = {.count = 0};
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         insert(&l, o, CRN_RUN, o);
@@ -127,25 +128,22 @@ static cairn_plan *random_plan(crn_rng *rng, const cairn_graph *graph, const cai
     crn_arena_release(&arena);
     if (status == CAIRN_OK && one_in(rng, 2))
         plan = choose_implementations(rng, graph, plan);
-    cairn_sim *sim = NULL;
-    if (status == CAIRN_OK && cairn_simulate(graph, costs, plan, NULL, &sim, &err) != CAIRN_OK) {
-        cairn_plan_destroy(plan);
-        plan = NULL;
-    }
-    if (plan != NULL) {
+    cairn_solution *solution = NULL;
+    if (status == CAIRN_OK &&
+        cairn_solution_create(graph, costs, plan, NULL, &solution, &err) == CAIRN_OK) {
         plans++;
-        reruns += cairn_sim_result(sim)->reruns;
-        round_trips += cairn_sim_result(sim)->fetches;
+        reruns += cairn_sim_result(solution->sim)->reruns;
+        round_trips += cairn_sim_result(solution->sim)->fetches;
     }
-    cairn_sim_destroy(sim);
-    return plan;
+    cairn_plan_destroy(plan);
+    return solution;
 }
 
 static void check_graph(uint64_t seed) {
     crn_rng rng = {seed};
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *none, *plan;
+    cairn_solution *none, *solution;
     cairn_graph *graph = one_in(&rng, 2) ? random_graph(&rng) : random_network(&rng);
     CHECK_OK(crn_bind(graph, &mixing_backend_late, 1, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
@@ -155,17 +153,17 @@ static void check_graph(uint64_t seed) {
     for (int i = 0; i < 4; i++) {
         options.check = one_in(&rng, 2);
         const crn_backend *backend = one_in(&rng, 2) ? &mixing_backend_late : &mixing_backend_early;
-        plan = random_plan(&rng, graph, costs);
-        if (plan == NULL)
+        solution = random_plan(&rng, graph, costs);
+        if (solution == NULL)
             continue;
-        fingerprint f = fingerprint_of(backend, graph, costs, plan, &options);
+        fingerprint f = fingerprint_of(backend, graph, costs, solution, &options);
         if (!same_fingerprint(&f, &expected)) {
             fprintf(stderr, "seed %" PRIu64 ", plan %d: other bits than none\n", seed, i);
             check_failures++;
         }
-        cairn_plan_destroy(plan);
+        cairn_solution_destroy(solution);
     }
-    cairn_plan_destroy(none);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
 }

@@ -40,7 +40,7 @@ typedef struct subject {
     const crn_backend *backend;
     cairn_graph *graph;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
 } subject;
 
@@ -52,14 +52,14 @@ static subject open_subject(const crn_backend *backend, const char *algorithm, u
     options.check = check;
     options.threads = 2;
     CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(s.graph, s.costs, algorithm, NULL, &s.plan, &err), &err);
-    CHECK_OK(crn_exec_create(backend, s.graph, s.costs, s.plan, &options, &s.exec, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, algorithm, NULL, &s.solution, &err), &err);
+    CHECK_OK(crn_exec_create(backend, s.graph, s.costs, s.solution, &options, &s.exec, &err), &err);
     return s;
 }
 
 static void close_subject(subject *s) {
     cairn_exec_destroy(s->exec);
-    cairn_plan_destroy(s->plan);
+    cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
     cairn_graph_destroy(s->graph);
 }

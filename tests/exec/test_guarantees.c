@@ -27,11 +27,11 @@ typedef struct subject {
 static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     solve.budget_bytes = budget;
     solve.machine = &s->machine;
     solve.seed = 1;
-    cairn_status status = cairn_solve(s->graph, s->costs, algorithm, &solve, &plan, &err);
+    cairn_status status = cairn_solve(s->graph, s->costs, algorithm, &solve, &solution, &err);
     if (status == CAIRN_INFEASIBLE)
         return err.smallest_budget;
     if (status == CAIRN_EINVAL) /* it does not apply, such as chen to what is no chain */
@@ -41,7 +41,7 @@ static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     options.budget_bytes = budget;
     options.check = true;
     options.threads = 2;
-    fingerprint f = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    fingerprint f = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
     if (!same_fingerprint(&f, &s->none)) {
         fprintf(stderr, "%s, %s by %s at %" PRIu64 ": other bits than none\n", s->network,
                 s->backend->name, algorithm, budget);
@@ -49,7 +49,7 @@ static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     }
     if (budget > 0)
         CHECK(f.figures.arena_bytes <= budget);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     s->plans++;
     return 0;
 }
@@ -70,23 +70,23 @@ static void check_budgets(subject *s, const char *algorithm) {
 /* Evaluation, in check mode and without: it touches nothing that stays. */
 static void check_evaluation(const subject *s) {
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    CHECK_OK(cairn_solve(s->graph, s->costs, "infer", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, s->costs, "infer", NULL, &solution, &err), &err);
     options.threads = 2;
-    fingerprint plain = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    fingerprint plain = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
     options.check = true;
-    fingerprint checked = fingerprint_of(s->backend, s->graph, s->costs, plan, &options);
+    fingerprint checked = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
     CHECK(same_fingerprint(&plain, &checked));
     CHECK_U64(plain.hashes[0], plain.hashes[1]);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
 }
 
 static void check_network(const char *name, const crn_backend *backend) {
     subject s = {.network = name, .backend = backend};
     cairn_error err = {0};
     const cairn_solver *solver;
-    cairn_plan *none;
+    cairn_solution *none;
     s.graph =
         strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16) : small_network(NULL, zoo_entry(name));
     CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
@@ -107,7 +107,7 @@ static void check_network(const char *name, const crn_backend *backend) {
     printf("%-14s %-7s %2u plans\n", name, backend->name, s.plans);
     fflush(stdout);
     CHECK(s.plans >= 3);
-    cairn_plan_destroy(none);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(s.costs);
     cairn_graph_destroy(s.graph);
 }

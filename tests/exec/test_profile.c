@@ -66,16 +66,16 @@ static void test_times(const subject *s) {
 /* Nothing but the ops takes time in a plan without copies. */
 static void test_predicted_is_sum(const subject *s) {
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_sim *sim;
     int64_t sum = 0;
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
         sum += cost_of(s->costs, o, 0).time_ns;
-    CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_simulate(s->graph, s->costs, plan, NULL, &sim, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &solution, &err), &err);
+    CHECK_OK(cairn_simulate(s->graph, s->costs, solution->plan, NULL, &sim, &err), &err);
     CHECK_U64((uint64_t)cairn_sim_result(sim)->time_ns, (uint64_t)sum);
     cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
 }
 
 static void test_table(const subject *s) {
@@ -166,18 +166,18 @@ static cairn_status profile_within(const subject *s, uint64_t memory, cairn_erro
 static void test_memory(const subject *s) {
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_sim *sim;
     CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, &err), &err);
-    CHECK_OK(cairn_solve(s->graph, costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_simulate(s->graph, costs, plan, NULL, &sim, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, costs, "none", NULL, &solution, &err), &err);
+    CHECK_OK(cairn_simulate(s->graph, costs, solution->plan, NULL, &sim, &err), &err);
     uint64_t stationary = cairn_stationary_bytes(s->graph, costs, 1);
     uint64_t peak = cairn_sim_result(sim)->peak_bytes;
     CHECK(profile_within(s, stationary + peak - 1, &err) == CAIRN_OK);
     CHECK(profile_within(s, stationary, &err) == CAIRN_INFEASIBLE);
     CHECK(err.status == CAIRN_INFEASIBLE && err.message[0] != '\0');
     cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 }
 

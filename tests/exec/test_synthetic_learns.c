@@ -51,15 +51,15 @@ static void build(trial *t, bool convolutions) {
 static cairn_exec *make_executor(const trial *t, const char *algorithm) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
     cairn_error err = {0};
     options.threads = 2;
     options.learning_rate = 0.02f;
     CHECK_OK(cairn_bind(t->graph, options.backend, options.threads, &costs, &err), &err);
-    CHECK_OK(cairn_solve(t->graph, costs, algorithm, NULL, &plan, &err), &err);
-    CHECK_OK(cairn_exec_create(t->graph, costs, plan, &options, &exec, &err), &err);
-    cairn_plan_destroy(plan);
+    CHECK_OK(cairn_solve(t->graph, costs, algorithm, NULL, &solution, &err), &err);
+    CHECK_OK(cairn_exec_create(t->graph, costs, solution, &options, &exec, &err), &err);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     return exec;
 }

@@ -12,7 +12,7 @@ typedef struct fixture {
     cairn_graph *forward, *graph;
     cairn_machine machine;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_report *report;
     cairn_sim *sim;
     cairn_text graph_json, costs_json, plan_text;
@@ -54,10 +54,11 @@ static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *er
     return cairn_zoo_build(&f->allocator, f->network, &options, out, err);
 }
 
-static cairn_status solve(fixture *f, cairn_plan **out, cairn_error *err) {
+static cairn_status solve(fixture *f, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.budget_bytes = f->budget;
     options.machine = &f->machine;
+    options.no_offload = f->solver == NULL; /* to make the best of all quick */
     return cairn_solve(f->graph, f->costs, f->solver, &options, out, err);
 }
 
@@ -68,13 +69,13 @@ static cairn_status lay_out(fixture *f, cairn_layout **out, cairn_error *err) {
 }
 
 static cairn_status make_report(fixture *f, cairn_report **out, cairn_error *err) {
-    return cairn_report_create(f->graph, f->costs, f->plan, &f->machine, 1, out, err);
+    return cairn_report_create(f->graph, f->costs, f->solution, NULL, 1, out, err);
 }
 
 static cairn_status simulate(fixture *f, cairn_sim **out, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = &f->machine;
-    return cairn_simulate(f->graph, f->costs, f->plan, &options, out, err);
+    return cairn_simulate(f->graph, f->costs, f->solution->plan, &options, out, err);
 }
 
 TRY_OBJECT(zoo_build, cairn_graph, cairn_graph_destroy, build_network(f, out, err))
@@ -92,7 +93,9 @@ TRY_OBJECT(costs_analytic, cairn_costs, cairn_costs_destroy,
            cairn_costs_analytic(f->graph, &f->machine, out, err))
 TRY_OBJECT(plan_from_text, cairn_plan, cairn_plan_destroy,
            cairn_plan_from_text(f->graph, f->plan_text.data, f->plan_text.length, "p", out, err))
-TRY_OBJECT(solve, cairn_plan, cairn_plan_destroy, solve(f, out, err))
+TRY_OBJECT(solve, cairn_solution, cairn_solution_destroy, solve(f, out, err))
+TRY_OBJECT(judge, cairn_solution, cairn_solution_destroy,
+           cairn_solution_create(f->graph, f->costs, f->solution->plan, &f->machine, out, err))
 TRY_OBJECT(simulate, cairn_sim, cairn_sim_destroy, simulate(f, out, err))
 TRY_OBJECT(layout, cairn_layout, cairn_layout_destroy, lay_out(f, out, err))
 TRY_OBJECT(report, cairn_report, cairn_report_destroy, make_report(f, out, err))
@@ -102,8 +105,8 @@ TRY_TEXT(graph_to_json, cairn_graph_to_json(f->graph, out))
 TRY_TEXT(graph_to_dot, cairn_graph_to_dot(f->graph, NULL, true, out))
 TRY_TEXT(op_signature, cairn_op_signature(f->graph, 0, out))
 TRY_TEXT(costs_to_json, cairn_costs_to_json(f->costs, f->graph, NULL, out))
-TRY_TEXT(plan_to_text, cairn_plan_to_text(f->plan, f->graph, out))
-TRY_TEXT(plan_to_json, cairn_plan_to_json(f->plan, f->graph, out))
+TRY_TEXT(plan_to_text, cairn_plan_to_text(f->solution->plan, f->graph, out))
+TRY_TEXT(plan_to_json, cairn_plan_to_json(f->solution->plan, f->graph, out))
 TRY_TEXT(report_to_json, cairn_report_to_json(f->report, out))
 TRY_TEXT(report_svg, cairn_report_memory_svg(f->report, out))
 TRY_TEXT(report_trace, cairn_report_trace(f->report, out))
@@ -128,13 +131,13 @@ static cairn_status try_costs_merge(fixture *f) {
 static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
     cairn_plan_builder *builder;
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(f->plan, &count);
+    const cairn_step *steps = cairn_plan_steps(f->solution->plan, &count);
     cairn_status status = cairn_plan_builder_create(&f->allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
         status = cairn_plan_builder_add(builder, steps[i]);
     if (status == CAIRN_OK)
-        status =
-            cairn_plan_builder_finish(builder, f->graph, cairn_plan_get_header(f->plan), out, err);
+        status = cairn_plan_builder_finish(builder, f->graph,
+                                           cairn_plan_get_header(f->solution->plan), out, err);
     else
         *err = (cairn_error){.status = status, .message = "out of memory"};
     cairn_plan_builder_destroy(builder);
@@ -169,6 +172,7 @@ static const entry entries[] = {
     ENTRY(plan_from_text), ENTRY(plan_to_text),  ENTRY(plan_to_json),    ENTRY(plan_builder),
     ENTRY(simulate),       ENTRY(layout),        ENTRY(report),          ENTRY(report_to_json),
     ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(pool),
+    ENTRY(judge),
 };
 
 static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {
@@ -184,12 +188,12 @@ static void set_up(fixture *f, const char *network) {
     CHECK_OK(cairn_graph_differentiate(f->forward, NULL, &f->graph, &err), &err);
     CHECK_OK(cairn_machine_find("cpu", &f->machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(f->graph, &f->machine, &f->costs, &err), &err);
-    CHECK_OK(solve(f, &f->plan, &err), &err);
+    CHECK_OK(solve(f, &f->solution, &err), &err);
     CHECK_OK(simulate(f, &f->sim, &err), &err);
     CHECK_OK(make_report(f, &f->report, &err), &err);
     CHECK_OK(cairn_graph_to_json(f->graph, &f->graph_json), &err);
     CHECK_OK(cairn_costs_to_json(f->costs, f->graph, NULL, &f->costs_json), &err);
-    CHECK_OK(cairn_plan_to_text(f->plan, f->graph, &f->plan_text), &err);
+    CHECK_OK(cairn_plan_to_text(f->solution->plan, f->graph, &f->plan_text), &err);
 }
 
 static void tear_down(fixture *f) {
@@ -198,7 +202,7 @@ static void tear_down(fixture *f) {
     cairn_text_release(&f->graph_json);
     cairn_report_destroy(f->report);
     cairn_sim_destroy(f->sim);
-    cairn_plan_destroy(f->plan);
+    cairn_solution_destroy(f->solution);
     cairn_costs_destroy(f->costs);
     cairn_graph_destroy(f->graph);
     cairn_graph_destroy(f->forward);
@@ -229,6 +233,9 @@ static void test_solvers(const char *network) {
             f.budget = budgets[b];
             fail_each(&f, solver->name, try_solve);
         }
+    f.solver = NULL; /* the best of all */
+    f.budget = budgets[1];
+    fail_each(&f, "all", try_solve);
     tear_down(&f);
 }
 

@@ -13,7 +13,7 @@ typedef struct fixture {
     cairn_allocator allocator;
     cairn_graph *graph;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_data *data;
     cairn_train *train;
     const char *folder;
@@ -26,7 +26,7 @@ static cairn_status create(fixture *f, cairn_train **out, cairn_error *err) {
     options.exec = &exec;
     options.data = f->data;
     options.model = "toy";
-    return cairn_train_create(f->graph, f->costs, f->plan, &options, out, err);
+    return cairn_train_create(f->graph, f->costs, f->solution, &options, out, err);
 }
 
 static cairn_status run_create(void *context) {
@@ -98,7 +98,7 @@ static void set_up(fixture *f) {
     f->allocator = (cairn_allocator){resize, &f->memory};
     f->graph = toy_network(&f->allocator, 2, 8);
     CHECK_OK(cairn_bind(f->graph, "ref", 1, &f->costs, &err), &err);
-    CHECK_OK(cairn_solve(f->graph, f->costs, "none", NULL, &f->plan, &err), &err);
+    CHECK_OK(cairn_solve(f->graph, f->costs, "none", NULL, &f->solution, &err), &err);
     data.allocator = &f->allocator;
     data.input[0] = 3;
     data.input[1] = data.input[2] = 8;
@@ -127,7 +127,7 @@ int main(void) {
     fail_every(&f.memory, "log", "session", run_log, &f);
     cairn_train_destroy(f.train);
     cairn_data_destroy(f.data);
-    cairn_plan_destroy(f.plan);
+    cairn_solution_destroy(f.solution);
     cairn_costs_destroy(f.costs);
     cairn_graph_destroy(f.graph);
     CHECK_U64(f.memory.live, 0);

@@ -63,16 +63,16 @@ static cairn_status load_weights(void *context) {
 static void set_up(fixture *f, const char *path) {
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.threads = 1;
     f->path = path;
     f->allocator = (cairn_allocator){resize, &f->memory};
     f->graph = toy_network(&f->allocator, 1, 8);
     CHECK_OK(cairn_bind(f->graph, "ref", 1, &costs, &err), &err);
-    CHECK_OK(cairn_solve(f->graph, costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_exec_create(f->graph, costs, plan, &options, &f->exec, &err), &err);
-    cairn_plan_destroy(plan);
+    CHECK_OK(cairn_solve(f->graph, costs, "none", NULL, &solution, &err), &err);
+    CHECK_OK(cairn_exec_create(f->graph, costs, solution, &options, &f->exec, &err), &err);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 
     /* A file with something to notice: an auxiliary head. */

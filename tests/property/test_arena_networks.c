@@ -27,12 +27,9 @@ static double worst;
 static char worst_name[96];
 
 static void check_ratio(const network *net, const cairn_solver *solver, uint64_t budget,
-                        const cairn_plan *plan) {
-    cairn_report *report;
-    cairn_error err = {0};
-    CHECK_OK(cairn_report_create(net->graph, net->costs, plan, &net->machine, 0, &report, &err),
-             &err);
-    uint64_t peak = cairn_sim_result(report->sim)->peak_bytes, arena = report->arena_bytes;
+                        const cairn_solution *solution) {
+    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
+    uint64_t arena = cairn_layout_arena_bytes(solution->layout);
     double over = 100.0 * (double)arena / (double)peak - 100.0;
     if (arena > peak + peak / 100)
         fprintf(stderr, "%s on %s, %s, %.1f%%: the arena is %.2f%% over the live peak\n", net->name,
@@ -43,17 +40,17 @@ static void check_ratio(const network *net, const cairn_solver *solver, uint64_t
         worst = over;
         snprintf(worst_name, sizeof worst_name, "%s, %s", net->name, solver->name);
     }
-    cairn_report_destroy(report);
 }
 
 /* One plan; where it is refused, the smallest budget. */
 static uint64_t check_plan(const network *net, const cairn_solver *solver, uint64_t budget) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     options.machine = &net->machine;
     options.budget_bytes = budget;
-    cairn_status status = cairn_solve(net->graph, net->costs, solver->name, &options, &plan, &err);
+    cairn_status status =
+        cairn_solve(net->graph, net->costs, solver->name, &options, &solution, &err);
     if (status == CAIRN_INFEASIBLE) {
         refused++;
         return err.smallest_budget;
@@ -61,8 +58,8 @@ static uint64_t check_plan(const network *net, const cairn_solver *solver, uint6
     if (status == CAIRN_EINVAL && strstr(err.message, "not a chain") != NULL)
         return 0; /* for chains only */
     CHECK_OK(status, &err);
-    check_ratio(net, solver, budget, plan);
-    cairn_plan_destroy(plan);
+    check_ratio(net, solver, budget, solution);
+    cairn_solution_destroy(solution);
     return 0;
 }
 
@@ -81,7 +78,7 @@ static void check_network(const network *net, uint32_t turn) {
 static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     cairn_graph *forward;
-    cairn_plan *none;
+    cairn_solution *none;
     cairn_error err = {0};
     network net = {.name = entry->name};
     options.batch = BATCH;
@@ -90,9 +87,9 @@ static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
     CHECK_OK(cairn_machine_find(machines[turn % MACHINES], &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
-    net.none = cairn_plan_get_header(none)->predicted_peak_bytes;
+    net.none = cairn_sim_result(none->sim)->peak_bytes;
     check_network(&net, turn);
-    cairn_plan_destroy(none);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(net.costs);
     cairn_graph_destroy(net.graph);
     cairn_graph_destroy(forward);

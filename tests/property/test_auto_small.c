@@ -35,10 +35,10 @@ static void check_case(const cairn_graph *graph, const cairn_costs *costs, uint6
                        int64_t least, tally *t) {
     cairn_error err = {0};
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
     options.budget_bytes = budget;
     int64_t bound = bound_of(graph, costs, budget);
-    cairn_status status = cairn_solve(graph, costs, "auto", &options, &plan, &err);
+    cairn_status status = cairn_solve(graph, costs, "auto", &options, &solution, &err);
     if (least == EXACT_NONE) {
         CHECK(status == CAIRN_INFEASIBLE);
         return;
@@ -49,14 +49,12 @@ static void check_case(const cairn_graph *graph, const cairn_costs *costs, uint6
     t->missed += status != CAIRN_OK; /* the arena may need more than the live peak */
     if (status != CAIRN_OK)
         return;
-    cairn_sim *sim;
-    CHECK_OK(cairn_simulate(graph, costs, plan, NULL, &sim, &err), &err);
-    int64_t time = cairn_sim_result(sim)->time_ns;
-    CHECK(time >= least && cairn_sim_result(sim)->peak_bytes <= budget);
+    int64_t time = cairn_sim_result(solution->sim)->time_ns;
+    CHECK(time >= least && cairn_sim_result(solution->sim)->peak_bytes <= budget);
+    CHECK(solution->lower_bound_ns <= least);
     t->optimal += time == least;
     t->close += time <= least + least / 50;
-    cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
 }
 
 /* ---- The example cases ---- */
@@ -210,13 +208,10 @@ static cairn_graph *make_graph(maker *m) {
 
 static uint64_t none_peak(const cairn_graph *graph, const cairn_costs *costs) {
     cairn_error err = {0};
-    cairn_plan *plan;
-    cairn_sim *sim;
-    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_simulate(graph, costs, plan, NULL, &sim, &err), &err);
-    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
-    cairn_sim_destroy(sim);
-    cairn_plan_destroy(plan);
+    cairn_solution *solution;
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
+    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
+    cairn_solution_destroy(solution);
     return peak;
 }
 

@@ -121,25 +121,21 @@ static void check_walks(const network *net, crn_rng *rng) {
 static int64_t check_plan(const network *net, const char *name, uint64_t budget, int64_t bound) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
-    cairn_plan *plan;
-    cairn_report *report;
+    cairn_solution *solution;
     options.machine = &net->machine;
     options.budget_bytes = budget;
-    cairn_status status = cairn_solve(net->graph, net->costs, name, &options, &plan, &err);
+    cairn_status status = cairn_solve(net->graph, net->costs, name, &options, &solution, &err);
     if (status == CAIRN_INFEASIBLE) {
-        CHECK(plan == NULL && err.smallest_budget > budget);
+        CHECK(solution == NULL && err.smallest_budget > budget);
         CHECK(cairn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
         return -1;
     }
     CHECK_OK(status, &err);
-    CHECK_OK(cairn_report_create(net->graph, net->costs, plan, &net->machine, 0, &report, &err),
-             &err);
-    int64_t time = cairn_sim_result(report->sim)->time_ns;
-    CHECK(report->arena_bytes <= budget);
-    CHECK(cairn_sim_result(report->sim)->reruns == 0);
+    int64_t time = cairn_sim_result(solution->sim)->time_ns;
+    CHECK(cairn_layout_arena_bytes(solution->layout) <= budget);
+    CHECK(cairn_sim_result(solution->sim)->reruns == 0);
     CHECK(time >= bound);
-    cairn_report_destroy(report);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     return time;
 }
 
@@ -207,17 +203,17 @@ static void test_ends(void) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &net.machine;
     options.budget_bytes = trips.peak / 2;
-    cairn_plan *first, *second;
+    cairn_solution *first, *second;
     cairn_text one, two;
     CHECK_OK(cairn_solve(net.graph, net.costs, "offload-best", &options, &first, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "offload-best", &options, &second, &err), &err);
-    CHECK_OK(cairn_plan_to_text(first, net.graph, &one), &err);
-    CHECK_OK(cairn_plan_to_text(second, net.graph, &two), &err);
+    CHECK_OK(cairn_plan_to_text(first->plan, net.graph, &one), &err);
+    CHECK_OK(cairn_plan_to_text(second->plan, net.graph, &two), &err);
     CHECK_STRING(one.data, two.data);
     cairn_text_release(&one);
     cairn_text_release(&two);
-    cairn_plan_destroy(first);
-    cairn_plan_destroy(second);
+    cairn_solution_destroy(first);
+    cairn_solution_destroy(second);
     crn_arena_release(&scratch);
     close_network(&net);
 }
@@ -498,13 +494,13 @@ static void test_random_chains(void) {
 static void test_bad_input(void) {
     network net = open_network("alexnet", "v100");
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.budget_bytes = 1 << 20;
     for (int a = 0; a < ALGORITHMS; a++) {
-        CHECK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &plan, &err) ==
+        CHECK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &solution, &err) ==
               CAIRN_EINVAL);
-        CHECK(plan == NULL && strstr(err.message, "machine") != NULL);
+        CHECK(solution == NULL && strstr(err.message, "machine") != NULL);
     }
     static const char *const rates[] = {"0", "-5", "1000000000000000001", "1e400", "\"fast\""};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
@@ -526,21 +522,22 @@ static void test_extreme_machines(void) {
     network net = open_network("alexnet", "v100");
     uint64_t rates[] = {1, 1000000000000000000u};
     cairn_error err = {0};
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &net.machine;
-    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &plan, &err), &err);
-    options.budget_bytes = cairn_plan_get_header(plan)->predicted_peak_bytes * 9 / 10;
-    cairn_plan_destroy(plan);
+    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &solution, &err), &err);
+    options.budget_bytes = cairn_plan_get_header(solution->plan)->predicted_peak_bytes * 9 / 10;
+    cairn_solution_destroy(solution);
     for (int a = 0; a < ALGORITHMS; a++)
         for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
             net.machine.link_bytes_per_second = rates[i];
-            CHECK_OK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &plan, &err), &err);
-            cairn_plan_destroy(plan);
+            CHECK_OK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &solution, &err),
+                     &err);
+            cairn_solution_destroy(solution);
         }
     net.machine.host_memory_bytes = 4096;
     for (int a = 0; a < ALGORITHMS; a++) {
-        CHECK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &plan, &err) ==
+        CHECK(cairn_solve(net.graph, net.costs, algorithms[a], &options, &solution, &err) ==
               CAIRN_INFEASIBLE);
         CHECK(err.smallest_budget > options.budget_bytes);
     }
@@ -572,7 +569,7 @@ static cairn_status plan_with(const cairn_allocator *allocator, const char *name
     cairn_machine machine;
     cairn_graph *forward = NULL, *graph = NULL;
     cairn_costs *costs = NULL;
-    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
     cairn_offload_view *view = NULL;
     cairn_error err = {0};
     zoo.batch = 1;
@@ -586,14 +583,14 @@ static cairn_status plan_with(const cairn_allocator *allocator, const char *name
     if (status == CAIRN_OK)
         status = cairn_costs_analytic(graph, &machine, &costs, &err);
     if (status == CAIRN_OK)
-        status = cairn_solve(graph, costs, name, &options, &plan, &err);
+        status = cairn_solve(graph, costs, name, &options, &solution, &err);
     if (status == CAIRN_INFEASIBLE)
         status = CAIRN_OK; /* all of the way was gone */
     if (status == CAIRN_OK)
         status =
             cairn_offload_view_create(graph, costs, &machine, CAIRN_OFFLOAD_PIECES, &view, &err);
     cairn_offload_view_destroy(view);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
     cairn_graph_destroy(forward);

@@ -142,23 +142,23 @@ static void check_network(const char *name, const cairn_graph *graph, uint64_t s
     cairn_error err = {0};
     cairn_machine machine;
     cairn_costs *costs;
-    cairn_plan *plan, *twin;
+    cairn_solution *solution, *other;
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);
     static const char *const solvers[] = {"none", "infer"};
     uint64_t peaks[2];
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &plan, &err), &err);
-        CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &twin, &err), &err);
-        peaks[i] = check_plan(name, graph, costs, plan, twin);
-        CHECK_U64(cairn_plan_get_header(plan)->predicted_peak_bytes, peaks[i]);
-        cairn_plan_destroy(plan);
-        cairn_plan_destroy(twin);
+        CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &solution, &err), &err);
+        CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &other, &err), &err);
+        peaks[i] = check_plan(name, graph, costs, solution->plan, other->plan);
+        CHECK_U64(cairn_plan_get_header(solution->plan)->predicted_peak_bytes, peaks[i]);
+        cairn_solution_destroy(solution);
+        cairn_solution_destroy(other);
     }
     CHECK(peaks[1] <= peaks[0]); /* evaluating keeps nothing for a backward pass */
     for (uint32_t i = 0; i < KEEP_SETS; i++) {
-        plan = keep_set(seed * KEEP_SETS + i, graph, costs);
-        twin = keep_set(seed * KEEP_SETS + i, graph, costs);
+        cairn_plan *plan = keep_set(seed * KEEP_SETS + i, graph, costs);
+        cairn_plan *twin = keep_set(seed * KEEP_SETS + i, graph, costs);
         check_plan(name, graph, costs, plan, twin);
         cairn_plan_destroy(plan);
         cairn_plan_destroy(twin);

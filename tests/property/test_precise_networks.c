@@ -81,15 +81,13 @@ static void check_network(const char *name, uint32_t batch, uint32_t size, uint3
 static void check_budgets(const char *name) {
     network net = open_network(name, 4, 0, 0);
     cairn_error err = {0};
-    cairn_plan *plan;
-    cairn_report *none;
-    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_report_create(net.graph, net.costs, plan, NULL, 0, &none, &err), &err);
+    cairn_solution *none;
+    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
     int64_t slower = INT64_MAX;
     for (uint64_t percent = 20; percent <= 110; percent += 15) {
         cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-        options.budget_bytes = none->arena_bytes / 100 * percent;
-        cairn_plan *within;
+        options.budget_bytes = cairn_layout_arena_bytes(none->layout) / 100 * percent;
+        cairn_solution *within;
         cairn_status status = cairn_solve(net.graph, net.costs, "precise", &options, &within, &err);
         if (status == CAIRN_INFEASIBLE) {
             CHECK(within == NULL && err.smallest_budget > options.budget_bytes);
@@ -97,17 +95,13 @@ static void check_budgets(const char *name) {
             continue;
         }
         CHECK(status == CAIRN_OK);
-        cairn_report *report;
-        CHECK_OK(cairn_report_create(net.graph, net.costs, within, NULL, 0, &report, &err), &err);
-        CHECK(report->arena_bytes <= options.budget_bytes);
-        CHECK(cairn_sim_result(report->sim)->time_ns <= slower);
-        slower = cairn_sim_result(report->sim)->time_ns;
-        cairn_report_destroy(report);
-        cairn_plan_destroy(within);
+        CHECK(cairn_layout_arena_bytes(within->layout) <= options.budget_bytes);
+        CHECK(cairn_sim_result(within->sim)->time_ns <= slower);
+        slower = cairn_sim_result(within->sim)->time_ns;
+        cairn_solution_destroy(within);
     }
     CHECK(slower >= cairn_sim_result(none->sim)->time_ns);
-    cairn_report_destroy(none);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(net.costs);
     cairn_graph_destroy(net.graph);
 }

@@ -189,21 +189,19 @@ static void test_random_layout(void) {
 static void test_plan(const cairn_graph *g) {
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *none;
     cairn_sim *sim;
     uint32_t count, steps;
     CHECK_OK(cairn_costs_create(g, &costs, &err), &err);
     double start = now_ms();
-    CHECK_OK(cairn_solve(g, costs, "none", NULL, &plan, &err), &err);
+    CHECK_OK(cairn_solve(g, costs, "none", NULL, &none, &err), &err);
     report("none: schedule, lower, simulate, lay out", start, 400);
 
-    CHECK_OK(cairn_simulate(g, costs, plan, NULL, &sim, &err), &err);
-    const cairn_lifetime *lives = cairn_sim_lifetimes(sim, &count);
-    cairn_plan_steps(plan, &steps);
+    const cairn_lifetime *lives = cairn_sim_lifetimes(none->sim, &count);
+    cairn_plan_steps(none->plan, &steps);
     test_layout("of none", lives, count < LIFETIMES ? count : LIFETIMES, steps);
-    cairn_sim_destroy(sim);
 
-    cairn_plan *repeated = long_plan(g, plan);
+    cairn_plan *repeated = long_plan(g, none->plan);
     cairn_plan_steps(repeated, &steps);
     start = now_ms();
     CHECK_OK(cairn_simulate(g, costs, repeated, NULL, &sim, &err), &err);
@@ -212,7 +210,7 @@ static void test_plan(const cairn_graph *g) {
     report(what, start, 1000);
     cairn_sim_destroy(sim);
     cairn_plan_destroy(repeated);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
 }
 

@@ -11,7 +11,7 @@
 typedef struct subject {
     cairn_graph *graph;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec *exec;
 } subject;
 
@@ -19,8 +19,8 @@ static subject open_subject(cairn_graph *graph, const cairn_exec_options *option
     subject s = {.graph = graph};
     cairn_error err = {0};
     CHECK_OK(cairn_bind(graph, "ref", options->threads, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.plan, &err), &err);
-    CHECK_OK(cairn_exec_create(graph, s.costs, s.plan, options, &s.exec, &err), &err);
+    CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.solution, &err), &err);
+    CHECK_OK(cairn_exec_create(graph, s.costs, s.solution, options, &s.exec, &err), &err);
     CHECK_U64(cairn_exec_get_figures(s.exec).stationary_bytes,
               cairn_stationary_bytes(graph, s.costs, cairn_optimizer_slots(options)));
     return s;
@@ -28,7 +28,7 @@ static subject open_subject(cairn_graph *graph, const cairn_exec_options *option
 
 static void close_subject(subject *s) {
     cairn_exec_destroy(s->exec);
-    cairn_plan_destroy(s->plan);
+    cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
     cairn_graph_destroy(s->graph);
 }

@@ -26,7 +26,7 @@ typedef struct setting {
 typedef struct subject {
     cairn_graph *graph;
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_data *data;
     cairn_train *train;
 } subject;
@@ -46,7 +46,7 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
     options.data = s->data;
     options.flip = with->flip && s->data != NULL;
     options.model = "toy";
-    return cairn_train_create(s->graph, s->costs, s->plan, &options, &s->train, err);
+    return cairn_train_create(s->graph, s->costs, s->solution, &options, &s->train, err);
 }
 
 /* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
@@ -62,7 +62,7 @@ static subject open_subject(const setting *with) {
     if (!with->drawn)
         CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
     CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(s.graph, s.costs, with->algorithm, NULL, &s.plan, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, with->algorithm, NULL, &s.solution, &err), &err);
     CHECK_OK(create(&s, with, &err), &err);
     return s;
 }
@@ -70,7 +70,7 @@ static subject open_subject(const setting *with) {
 static void close_subject(subject *s) {
     cairn_train_destroy(s->train);
     cairn_data_destroy(s->data);
-    cairn_plan_destroy(s->plan);
+    cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
     cairn_graph_destroy(s->graph);
 }
@@ -234,7 +234,7 @@ static void test_evaluation(void) {
     CHECK_U64(score.step, 7);
     CHECK_U64(score.predictions, cairn_data_get_info(s.data).validation);
 
-    cairn_plan *infer;
+    cairn_solution *infer;
     cairn_exec *own;
     cairn_loader *loader;
     cairn_batch batch;
@@ -275,7 +275,7 @@ static void test_evaluation(void) {
     CHECK(fabs(score.loss - loss / (double)count) < 1e-5);
     cairn_loader_destroy(loader);
     cairn_exec_destroy(own);
-    cairn_plan_destroy(infer);
+    cairn_solution_destroy(infer);
     close_subject(&s);
 }
 
@@ -287,7 +287,7 @@ static void test_sharing(void) {
     cairn_exec *own;
     cairn_exec_options options = with.exec;
     options.share_with = cairn_train_exec(s.train);
-    CHECK(cairn_exec_create(s.graph, s.costs, s.plan, &options, &own, &err) == CAIRN_EINVAL);
+    CHECK(cairn_exec_create(s.graph, s.costs, s.solution, &options, &own, &err) == CAIRN_EINVAL);
     CHECK(own == NULL && strstr(err.message, "share") != NULL);
     close_subject(&s);
 }
@@ -476,7 +476,7 @@ static void check_data_refused(const uint32_t input[3], uint32_t classes, const 
     data.count = 30;
     CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
     CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &s.plan, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &s.solution, &err), &err);
     CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
     CHECK(strstr(err.message, word) != NULL);
     close_subject(&s);
@@ -493,7 +493,7 @@ static void test_wrong_plan(void) {
     subject s = {.graph = toy_network(NULL, BATCH, 16)};
     cairn_error err = {0};
     CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.plan, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.solution, &err), &err);
     CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
     close_subject(&s);
 }

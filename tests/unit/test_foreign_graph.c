@@ -125,10 +125,10 @@ static void test_solved(void) {
     cairn_error err = {0};
     cairn_graph *graph = read_step(step);
     cairn_costs *costs = step_costs(graph);
-    cairn_plan *plan = NULL;
-    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &plan, &err), &err);
-    CHECK_U64(cairn_plan_get_header(plan)->predicted_peak_bytes, 1728);
-    cairn_plan_destroy(plan);
+    cairn_solution *solution;
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
+    CHECK_U64(cairn_sim_result(solution->sim)->peak_bytes, 1728);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
 }

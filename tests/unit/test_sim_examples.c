@@ -448,20 +448,21 @@ static void test_none_by_hand(void) {
           "run fc2.bwd_weight,run fc2.bwd_data,free fc2.grad,run relu.bwd inplace,free relu,"
           "run fc1.bwd_weight,free x,free fc1.grad",
           13, 13, 15, 16, 16, 15, 23, 21, 13);
-    cairn_plan *plan, *mine;
-    CHECK_OK(cairn_solve(g, costs, "none", NULL, &plan, &err), &err);
+    cairn_solution *none;
+    cairn_plan *mine;
+    CHECK_OK(cairn_solve(g, costs, "none", NULL, &none, &err), &err);
     mine = hand_plan(g, CAIRN_TRAIN,
                      "run fc1,run relu inplace,run fc2,run loss inplace,run loss.bwd inplace,"
                      "free label,run fc2.bwd_weight,run fc2.bwd_data,free fc2.grad,"
                      "run relu.bwd inplace,free relu,run fc1.bwd_weight,free x,free fc1.grad");
     uint32_t count, my_count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = cairn_plan_steps(none->plan, &count);
     const cairn_step *my_steps = cairn_plan_steps(mine, &my_count);
     CHECK_U64(count, my_count);
     CHECK(count == my_count && memcmp(steps, my_steps, count * sizeof *steps) == 0);
-    CHECK_U64(cairn_plan_get_header(plan)->predicted_peak_bytes, 23 * UNIT);
+    CHECK_U64(cairn_plan_get_header(none->plan)->predicted_peak_bytes, 23 * UNIT);
     cairn_plan_destroy(mine);
-    cairn_plan_destroy(plan);
+    cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
 }

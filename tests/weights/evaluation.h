@@ -18,7 +18,7 @@ static inline evaluation evaluation_open(const char *network, const cairn_zoo_op
     evaluation e = {0};
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec_options exec_options = CAIRN_EXEC_OPTIONS_INIT;
     exec_options.threads = 2;
     exec_options.seed = seed;
@@ -26,9 +26,9 @@ static inline evaluation evaluation_open(const char *network, const cairn_zoo_op
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &e.graph, &err), &err);
     cairn_graph_destroy(forward);
     CHECK_OK(cairn_bind(e.graph, "ref", exec_options.threads, &costs, &err), &err);
-    CHECK_OK(cairn_solve(e.graph, costs, solver, NULL, &plan, &err), &err);
-    CHECK_OK(cairn_exec_create(e.graph, costs, plan, &exec_options, &e.exec, &err), &err);
-    cairn_plan_destroy(plan);
+    CHECK_OK(cairn_solve(e.graph, costs, solver, NULL, &solution, &err), &err);
+    CHECK_OK(cairn_exec_create(e.graph, costs, solution, &exec_options, &e.exec, &err), &err);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     cairn_graph_summarize(e.graph, &e.summary);
     return e;

@@ -16,14 +16,14 @@ static evaluation open_toy(uint64_t seed) {
     evaluation e = {.graph = toy_network(NULL, 2, 8)};
     cairn_error err = {0};
     cairn_costs *costs;
-    cairn_plan *plan;
+    cairn_solution *solution;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.threads = 1;
     options.seed = seed;
     CHECK_OK(cairn_bind(e.graph, "ref", 1, &costs, &err), &err);
-    CHECK_OK(cairn_solve(e.graph, costs, "none", NULL, &plan, &err), &err);
-    CHECK_OK(cairn_exec_create(e.graph, costs, plan, &options, &e.exec, &err), &err);
-    cairn_plan_destroy(plan);
+    CHECK_OK(cairn_solve(e.graph, costs, "none", NULL, &solution, &err), &err);
+    CHECK_OK(cairn_exec_create(e.graph, costs, solution, &options, &e.exec, &err), &err);
+    cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     return e;
 }

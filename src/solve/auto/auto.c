@@ -33,10 +33,13 @@ typedef struct rounds {
     bool fits;
 } rounds;
 
+/* No plan takes less; INT64_MAX: none fits. */
+static int64_t bound_ns(const rounds *r) {
+    return crn_add_time(r->bound->base_ns, r->found.extra_ns);
+}
+
 static int64_t bound_time(const rounds *r) {
-    if (r->found.extra_ns == INT64_MAX)
-        return INT64_MAX;
-    return (r->bound->base_ns + r->found.extra_ns) >> r->flat->time_shift;
+    return bound_ns(r) == INT64_MAX ? INT64_MAX : bound_ns(r) >> r->flat->time_shift;
 }
 
 /* Whether the best set is within 1/`part` of the bound. */
@@ -153,6 +156,7 @@ cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) 
         CRN_TRY(begin(problem, &r));
     *problem->kept = r;
     int64_t limit = (int64_t)CRN_MIN(problem->budget, (uint64_t)INT64_MAX / 4);
+    schedule->lower_bound_ns = r->bound->base_ns;
     if (crn_matrix_peak(r->matrix) <= limit && first)
         return crn_auto_emit(r->matrix, problem->scratch, schedule);
     if (first)
@@ -169,5 +173,6 @@ cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) 
     }
     if (r->matrix->failed)
         return CAIRN_ENOMEM;
+    schedule->lower_bound_ns = bound_ns(r);
     return crn_auto_emit(r->matrix, problem->scratch, schedule);
 }

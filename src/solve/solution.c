@@ -1,0 +1,61 @@
+/* solution.c: a plan together with what the simulator and the layout say of it. */
+#include "solve/solution.h"
+
+typedef struct solution_memory {
+    cairn_solution solution;
+    cairn_allocator allocator;
+} solution_memory;
+
+void cairn_solution_destroy(cairn_solution *solution) {
+    if (solution == NULL)
+        return;
+    solution_memory *memory = solution->memory;
+    cairn_allocator allocator = memory->allocator;
+    cairn_layout_destroy(solution->layout);
+    cairn_sim_destroy(solution->sim);
+    cairn_plan_destroy(solution->plan);
+    crn_resize(&allocator, memory, sizeof *memory, 0);
+}
+
+static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
+                          const cairn_machine *machine, cairn_solution *s, cairn_error *err) {
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    uint32_t count;
+    options.machine = machine;
+    CRN_TRY(cairn_simulate(graph, costs, s->plan, &options, &s->sim, err));
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(s->sim, &count);
+    return cairn_layout_create(&allocator, lifetimes, count, &s->layout, err);
+}
+
+cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *costs, cairn_plan *plan,
+                               const cairn_machine *machine, cairn_solution **out,
+                               cairn_error *err) {
+    *out = NULL;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    solution_memory *memory = crn_resize(&allocator, NULL, 0, sizeof *memory);
+    if (memory == NULL) {
+        cairn_plan_destroy(plan);
+        return crn_fail_memory(err);
+    }
+    *memory = (solution_memory){.solution = {.plan = plan, .fitting = 1, .memory = memory},
+                                .allocator = allocator};
+    memory->solution.costs_hash = cairn_costs_memory_hash(costs);
+    cairn_status status = judge(graph, costs, machine, &memory->solution, err);
+    if (status == CAIRN_OK)
+        *out = &memory->solution;
+    else
+        cairn_solution_destroy(&memory->solution);
+    return status;
+}
+
+cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *costs,
+                                   const cairn_plan *plan, const cairn_machine *machine,
+                                   cairn_solution **out, cairn_error *err) {
+    cairn_plan *copy;
+    *out = NULL;
+    crn_error_clear(err);
+    if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
+        return crn_fail_memory(err);
+    return crn_solution_take(graph, costs, copy, machine, out, err);
+}

@@ -1,0 +1,238 @@
+/* test_solve.c: solutions: one judgement of a plan, the best of all algorithms, wrong options. */
+#include "cairn.h"
+#include "check.h"
+
+#include <stdlib.h>
+
+typedef struct network {
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_machine machine;
+    cairn_solution *none;
+} network;
+
+static network open_network(const char *name) {
+    network net;
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_graph *forward;
+    cairn_error err = {0};
+    options.batch = 4;
+    options.steps = strcmp(name, "rnn") == 0 ? 6 : 0;
+    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
+    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &net.none, &err), &err);
+    cairn_graph_destroy(forward);
+    return net;
+}
+
+static void close_network(network *net) {
+    cairn_solution_destroy(net->none);
+    cairn_costs_destroy(net->costs);
+    cairn_graph_destroy(net->graph);
+}
+
+static const char *algorithm_of(const cairn_solution *solution) {
+    return cairn_plan_get_header(solution->plan)->algorithm;
+}
+
+static int64_t time_of(const cairn_solution *solution) {
+    return cairn_sim_result(solution->sim)->time_ns;
+}
+
+/* ---- One judgement ---- */
+
+/* A plan that goes through its text and is judged again gets the same answer. */
+static void check_judgement(const network *net, const cairn_solution *solution) {
+    cairn_text text;
+    cairn_plan *plan;
+    cairn_solution *again;
+    cairn_error err = {0};
+    uint32_t count, again_count;
+    CHECK_OK(cairn_plan_to_text(solution->plan, net->graph, &text), &err);
+    CHECK_OK(cairn_plan_from_text(net->graph, text.data, text.length, "p", &plan, &err), &err);
+    CHECK_OK(cairn_solution_create(net->graph, net->costs, plan, &net->machine, &again, &err),
+             &err);
+    cairn_plan_destroy(plan); /* a solution has its own */
+    CHECK(memcmp(cairn_sim_result(again->sim), cairn_sim_result(solution->sim),
+                 sizeof(cairn_sim_summary)) == 0);
+    CHECK_U64(cairn_layout_arena_bytes(again->layout), cairn_layout_arena_bytes(solution->layout));
+    const uint64_t *offsets = cairn_layout_offsets(solution->layout, &count);
+    const uint64_t *again_offsets = cairn_layout_offsets(again->layout, &again_count);
+    CHECK(count == again_count && memcmp(offsets, again_offsets, count * sizeof *offsets) == 0);
+    CHECK_U64(again->costs_hash, solution->costs_hash);
+    CHECK_STRING(algorithm_of(again), algorithm_of(solution));
+    CHECK(again->fitting == 1 && again->second == NULL);
+    cairn_solution_destroy(again);
+    cairn_text_release(&text);
+}
+
+/* The hash follows what memory depends on, and nothing else. */
+static void check_costs_hash(const network *net) {
+    cairn_costs *costs;
+    cairn_error err = {0};
+    uint32_t count;
+    CHECK_OK(cairn_costs_analytic(net->graph, &net->machine, &costs, &err), &err);
+    CHECK_U64(cairn_costs_memory_hash(costs), net->none->costs_hash);
+    cairn_implementation changed = *cairn_costs_op(costs, 0, &count);
+    changed.time_ns += 1000;
+    CHECK_OK(cairn_costs_set_op(costs, 0, &changed, 1), &err);
+    CHECK_U64(cairn_costs_memory_hash(costs), net->none->costs_hash);
+    changed.workspace_bytes += 64;
+    CHECK_OK(cairn_costs_set_op(costs, 0, &changed, 1), &err);
+    uint64_t with_workspace = cairn_costs_memory_hash(costs);
+    CHECK(with_workspace != net->none->costs_hash);
+    cairn_costs_set_bytes(costs, 0, cairn_costs_bytes(costs, 0) + 64);
+    CHECK(cairn_costs_memory_hash(costs) != with_workspace);
+    cairn_costs_destroy(costs);
+}
+
+/* ---- The best of all ---- */
+
+typedef struct ranking {
+    uint32_t fitting;
+    const char *first, *second;
+    int64_t first_time, second_time;
+    uint64_t smallest; /* budget, where some did not fit */
+} ranking;
+
+/* Every algorithm by itself. */
+static ranking rank_all(const network *net, const cairn_solve_options *options) {
+    ranking r = {.first_time = INT64_MAX, .second_time = INT64_MAX, .smallest = UINT64_MAX};
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
+        cairn_solution *solution;
+        cairn_error err = {0};
+        if (solver->goal != CAIRN_TRAIN || (solver->offloads && options->no_offload))
+            continue;
+        cairn_status status =
+            cairn_solve(net->graph, net->costs, solver->name, options, &solution, &err);
+        if (status == CAIRN_INFEASIBLE && err.smallest_budget < r.smallest)
+            r.smallest = err.smallest_budget;
+        if (status != CAIRN_OK)
+            continue;
+        check_judgement(net, solution);
+        CHECK_STRING(algorithm_of(solution), solver->name);
+        CHECK(solution->lower_bound_ns <= time_of(solution));
+        CHECK(cairn_layout_arena_bytes(solution->layout) <= options->budget_bytes);
+        r.fitting++;
+        if (time_of(solution) < r.first_time) {
+            r.second = r.first;
+            r.second_time = r.first_time;
+            r.first = solver->name;
+            r.first_time = time_of(solution);
+        } else if (time_of(solution) < r.second_time) {
+            r.second = solver->name;
+            r.second_time = time_of(solution);
+        }
+        cairn_solution_destroy(solution);
+    }
+    return r;
+}
+
+static void check_best(const network *net, uint32_t percent, bool no_offload) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *best;
+    cairn_error err = {0};
+    options.machine = &net->machine;
+    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 100 * percent;
+    options.no_offload = no_offload;
+    ranking r = rank_all(net, &options);
+    cairn_status status = cairn_solve(net->graph, net->costs, NULL, &options, &best, &err);
+    if (r.fitting == 0) {
+        CHECK(status == CAIRN_INFEASIBLE && best == NULL);
+        CHECK_U64(err.smallest_budget, r.smallest);
+        CHECK(cairn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
+        return;
+    }
+    CHECK_OK(status, &err);
+    CHECK_STRING(algorithm_of(best), r.first);
+    CHECK_U64(best->fitting, r.fitting);
+    CHECK((best->second == NULL) == (r.fitting == 1));
+    if (best->second != NULL) {
+        CHECK_STRING(best->second, r.second);
+        CHECK(best->second_time_ns == r.second_time);
+    }
+    if (no_offload)
+        CHECK_U64(cairn_sim_result(best->sim)->offloads, 0);
+    cairn_solution_destroy(best);
+}
+
+/* Without a budget nothing is faster than keeping everything. */
+static void check_no_budget(const network *net) {
+    cairn_solution *best;
+    cairn_error err = {0};
+    CHECK_OK(cairn_solve(net->graph, net->costs, NULL, NULL, &best, &err), &err);
+    CHECK_STRING(algorithm_of(best), "none");
+    CHECK(best->second == NULL && best->fitting == 1);
+    cairn_solution_destroy(best);
+}
+
+/* An algorithm that is named and does nothing but offload does so all the same. */
+static void check_named_offload(const network *net) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *solution;
+    cairn_error err = {0};
+    options.machine = &net->machine;
+    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 10 * 9;
+    options.no_offload = true;
+    CHECK_OK(cairn_solve(net->graph, net->costs, "offload-greedy", &options, &solution, &err),
+             &err);
+    CHECK(cairn_sim_result(solution->sim)->offloads > 0);
+    cairn_solution_destroy(solution);
+}
+
+/* ---- Options ---- */
+
+static void check_options(const network *net) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *solution;
+    cairn_error err = {0};
+    options.struct_size = 0;
+    CHECK(cairn_solve(net->graph, net->costs, "none", &options, &solution, &err) == CAIRN_EINVAL);
+    CHECK(solution == NULL && strstr(err.message, "cairn_solve_options") != NULL);
+
+    /* An older caller knows nothing but the budget, and what lies behind it is not looked at. */
+    options.struct_size = offsetof(cairn_solve_options, machine);
+    options.machine = &net->machine;
+    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 10 * 9;
+    CHECK(cairn_solve(net->graph, net->costs, "offload-greedy", &options, &solution, &err) ==
+          CAIRN_EINVAL);
+    CHECK(strstr(err.message, "machine") != NULL);
+
+    /* A newer one may have more fields, as long as it asks for nothing by them. */
+    struct {
+        cairn_solve_options known;
+        uint64_t more;
+    } newer = {CAIRN_SOLVE_OPTIONS_INIT, 0};
+    newer.known.struct_size = sizeof newer;
+    CHECK_OK(cairn_solve(net->graph, net->costs, "none", &newer.known, &solution, &err), &err);
+    cairn_solution_destroy(solution);
+    newer.more = 1;
+    CHECK(cairn_solve(net->graph, net->costs, "none", &newer.known, &solution, &err) ==
+          CAIRN_EINVAL);
+    CHECK(solution == NULL);
+    CHECK(cairn_solve(net->graph, net->costs, "nobody", NULL, &solution, &err) == CAIRN_EUNKNOWN);
+    cairn_solution_destroy(NULL);
+}
+
+int main(void) {
+    static const char *const names[] = {"alexnet", "rnn"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        network net = open_network(names[i]);
+        check_judgement(&net, net.none);
+        check_costs_hash(&net);
+        for (uint32_t percent = 1; percent <= 100; percent += 30) {
+            check_best(&net, percent, false);
+            check_best(&net, percent, true);
+        }
+        check_no_budget(&net);
+        check_options(&net);
+        close_network(&net);
+    }
+    network net = open_network("alexnet");
+    check_named_offload(&net);
+    close_network(&net);
+    return check_result();
+}
