@@ -22,6 +22,7 @@ typedef struct timing {
 static cairn_status time_search(const cairn_dag *dag, const char *algorithm, uint64_t repeat,
                                 timing *out, cairn_error *err) {
     int64_t times[MOST_REPEATS];
+    *out = (timing){0};
     for (uint64_t i = 0; i < repeat; i++) {
         cairn_acg_result result;
         int64_t start = cli_clock();

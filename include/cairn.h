@@ -16,6 +16,7 @@
 
 #include "cairn/base.h"
 #include "cairn/acg.h"
+#include "cairn/arrays.h"
 #include "cairn/chain.h"
 #include "cairn/cost.h"
 #include "cairn/dag.h"

@@ -38,7 +38,7 @@ static const cairn_sim_options plain = CAIRN_SIM_OPTIONS_INIT;
  * makes b_l. f_0 and b_(n+1) are given. All ops take 1. */
 static cairn_graph *chain(uint32_t n, const uint64_t *f, const uint64_t *b, cairn_costs **costs) {
     hand h = hand_begin("chain");
-    char name[8], in[16], out[8];
+    char name[16], in[32], out[16];
     for (uint32_t l = 0; l <= n; l++) {
         snprintf(name, sizeof name, "f%u", l);
         hand_tensor(&h, name, l == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, f[l]);
@@ -134,7 +134,7 @@ static void test_recompute_everything(void) {
 static void test_linear_figures(void) {
     static const uint64_t cost[] = {10, 8, 9, 6, 7, 10};
     hand h = hand_begin("figure2");
-    char name[8], in[24], out[8];
+    char name[16], in[48], out[16];
     for (uint32_t v = 0; v < 6; v++) {
         snprintf(name, sizeof name, "v%u", v);
         hand_tensor(&h, name, v == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, cost[v]);
@@ -226,7 +226,7 @@ static void test_segments_figure(void) {
 static void test_offload_example(void) {
     static const uint64_t x[] = {2, 4, 4, 3, 1, 1};
     hand h = hand_begin("offload");
-    char name[8], in[24], out[8];
+    char name[16], in[48], out[16];
     for (uint32_t i = 0; i < 6; i++) {
         snprintf(name, sizeof name, "x%u", i);
         hand_tensor(&h, name, i == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, x[i]);
