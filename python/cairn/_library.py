@@ -41,7 +41,7 @@ class Machine(C.Structure):
 class SolveOptions(C.Structure):
     _fields_ = [("struct_size", C.c_uint32), ("budget_bytes", C.c_uint64),
                 ("machine", C.POINTER(Machine)), ("seed", C.c_uint64), ("cost_model", C.c_int),
-                ("no_offload", C.c_bool)]
+                ("no_offload", C.c_bool), ("live_peak", C.c_bool)]
 
 
 class Inplace(C.Structure):
@@ -200,7 +200,7 @@ class Step:
     def solve(self, algorithm, budget=0, machine=None, offload=False):
         options = SolveOptions(C.sizeof(SolveOptions), int(budget),
                                C.pointer(machine) if machine is not None else None, 0, 0,
-                               not offload)
+                               not offload, True)
         out, error = C.POINTER(ArraysSolution)(), Error()
         name = algorithm.encode() if algorithm is not None else None
         _check(_lib.cairn_arrays_step_solve(self._step, name, C.byref(options), C.byref(out),
