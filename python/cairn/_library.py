@@ -91,6 +91,12 @@ class ArraysSolution(C.Structure):
                 ("lower_bound_ns", C.c_int64), ("memory", C.c_void_p)]
 
 
+class CostsOrigin(C.Structure):
+    _fields_ = [("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
+                ("link_bytes_per_second", C.c_uint64), ("link_latency_ns", C.c_int64),
+                ("update_bytes_per_second", C.c_uint64)]
+
+
 class RegionWay(C.Structure):
     _fields_ = [("peak_bytes", C.c_uint64), ("saved_bytes", C.c_uint64), ("time_ns", C.c_int64)]
 
@@ -124,13 +130,17 @@ _signatures = {
                                C.POINTER(Error)],
     "cairn_plan_to_text": [_P, _P, C.POINTER(Text)],
     "cairn_graph_to_json": [_P, C.POINTER(Text)],
+    "cairn_report_create": [_P, _P, _P, _P, C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
+    "cairn_report_memory_svg": [_P, C.POINTER(Text)],
+    "cairn_costs_origin_from_json": [C.c_char_p, C.c_size_t, C.c_char_p, C.POINTER(CostsOrigin), C.POINTER(Error)],
     "cairn_regions_choose": [_P, C.POINTER(C.c_uint32), C.POINTER(RegionWay), C.c_uint32,
                              C.c_uint64, C.POINTER(C.c_uint32), C.POINTER(Error)],
 }
 for _name, _arguments in _signatures.items():
     getattr(_lib, _name).argtypes = _arguments
     getattr(_lib, _name).restype = C.c_int
-for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release"):
+for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release",
+              "cairn_report_destroy"):
     getattr(_lib, _name).argtypes = [_P]
     getattr(_lib, _name).restype = None
 
@@ -244,6 +254,29 @@ class Solution:
     def text(self):
         plan, graph = self._pointer.contents.solution.contents.plan, self.step._step.contents.graph
         return _take_text(lambda text: _lib.cairn_plan_to_text(plan, graph, text))
+
+
+    def picture(self, path):
+        """The plan as an SVG or HTML text, by the ending of `path`."""
+        made = {".svg": _lib.cairn_report_memory_svg}
+        draw = next((call for ending, call in made.items() if path.endswith(ending)), None)
+        if draw is None:
+            raise ValueError(f"{path!r} must end in .svg")
+        step, report, error = self.step._step.contents, _P(), Error()
+        solution = C.cast(self._pointer.contents.solution, _P)
+        _check(_lib.cairn_report_create(step.graph, step.costs, solution, None, 0, C.byref(report), C.byref(error)),
+               error)
+        try:
+            return _take_text(lambda text: draw(report, text))
+        finally:
+            _lib.cairn_report_destroy(report)
+
+
+def origin_of_costs(text):
+    """The backend that a table of measured costs names, as the library reads it."""
+    origin, error, data = CostsOrigin(), Error(), text.encode()
+    _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
+    return origin.backend.decode()
 
 
 def choose_regions(ways, budget):
