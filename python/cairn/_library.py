@@ -132,15 +132,23 @@ _signatures = {
     "cairn_graph_to_json": [_P, C.POINTER(Text)],
     "cairn_report_create": [_P, _P, _P, _P, C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
     "cairn_report_memory_svg": [_P, C.POINTER(Text)],
+    "cairn_page_create": [_P, _P, _P, C.POINTER(_P)],
+    "cairn_page_add": [_P, _P, _P],
+    "cairn_page_add_none": [_P, C.POINTER(Error)],
+    "cairn_page_write": [_P, C.POINTER(Text)],
     "cairn_costs_origin_from_json": [C.c_char_p, C.c_size_t, C.c_char_p, C.POINTER(CostsOrigin), C.POINTER(Error)],
     "cairn_regions_choose": [_P, C.POINTER(C.c_uint32), C.POINTER(RegionWay), C.c_uint32,
                              C.c_uint64, C.POINTER(C.c_uint32), C.POINTER(Error)],
 }
 for _name, _arguments in _signatures.items():
+    if not hasattr(_lib, _name):
+        continue
     getattr(_lib, _name).argtypes = _arguments
     getattr(_lib, _name).restype = C.c_int
 for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release",
-              "cairn_report_destroy"):
+              "cairn_report_destroy", "cairn_page_destroy"):
+    if not hasattr(_lib, _name):
+        continue
     getattr(_lib, _name).argtypes = [_P]
     getattr(_lib, _name).restype = None
 
@@ -256,20 +264,33 @@ class Solution:
         return _take_text(lambda text: _lib.cairn_plan_to_text(plan, graph, text))
 
 
-    def picture(self, path):
-        """The plan as an SVG or HTML text, by the ending of `path`."""
-        made = {".svg": _lib.cairn_report_memory_svg}
-        draw = next((call for ending, call in made.items() if path.endswith(ending)), None)
-        if draw is None:
-            raise ValueError(f"{path!r} must end in .svg")
-        step, report, error = self.step._step.contents, _P(), Error()
-        solution = C.cast(self._pointer.contents.solution, _P)
+    def _svg(self, step, solution):
+        report, error = _P(), Error()
         _check(_lib.cairn_report_create(step.graph, step.costs, solution, None, 0, C.byref(report), C.byref(error)),
                error)
         try:
-            return _take_text(lambda text: draw(report, text))
+            return _take_text(lambda text: _lib.cairn_report_memory_svg(report, text))
         finally:
             _lib.cairn_report_destroy(report)
+
+    def _html(self, step, solution):
+        page, error = _P(), Error()
+        if _lib.cairn_page_create(step.graph, step.costs, None, C.byref(page)) != 0:
+            raise MemoryError("out of memory")
+        try:
+            if _lib.cairn_page_add(page, solution, None) != 0:
+                raise MemoryError("out of memory")
+            _check(_lib.cairn_page_add_none(page, C.byref(error)), error)
+            return _take_text(lambda text: _lib.cairn_page_write(page, text))
+        finally:
+            _lib.cairn_page_destroy(page)
+
+    def picture(self, path):
+        """The plan as an SVG or HTML text, by the ending of `path`."""
+        draw = {".svg": self._svg, ".html": self._html}.get(os.path.splitext(path)[1])
+        if draw is None:
+            raise ValueError(f"{path!r} must end in .svg or .html")
+        return draw(self.step._step.contents, C.cast(self._pointer.contents.solution, _P))
 
 
 def origin_of_costs(text):

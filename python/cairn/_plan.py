@@ -10,7 +10,7 @@ from . import _sizes
 from ._errors import BudgetError, CairnError
 
 
-MOST_REFUSALS = 8  # on the way to the smallest budget
+MOST_REFUSALS = 24  # on the way to the smallest budget
 
 
 def alignment_of(device):
@@ -28,6 +28,7 @@ class Plan:
         self.steps, self.step_bytes = solution.steps, solution.step_bytes
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
+        self.none_peak = None  # where the budget was a share: of this
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
@@ -83,6 +84,7 @@ class Planner:
         self.machine = self._machine()
         self.seconds["measure"] = time.perf_counter() - start
         self.step = joint.planner_step(self.alignment)
+        self._none_peak = None
         self._smallest = None
 
     def _machine(self):
@@ -101,6 +103,11 @@ class Planner:
         """The plan that repeats nothing."""
         return self._wrap(self.step.solve("none"), "none", None, 0.0)
 
+    def none_peak(self):
+        if self._none_peak is None:
+            self._none_peak = self.none().peak
+        return self._none_peak
+
     def _wrap(self, solution, algorithm, budget, seconds):
         return Plan(self.joint, solution, algorithm, budget, self.alignment, {**self.seconds, "plan": seconds})
 
@@ -114,7 +121,7 @@ class Planner:
     def budget_bytes(self, budget):
         whole = None
         if isinstance(budget, str) and "%" in budget:
-            whole = self.none().peak
+            whole = self.none_peak()
         size = _sizes.parse(budget, whole)
         if self.options.total:
             size -= self.present_bytes()
@@ -135,7 +142,9 @@ class Planner:
             if failure.status != lib.INFEASIBLE:
                 raise CairnError(f"the planner refused the step: {failure}") from None
             raise self._refusal(size) from None
-        return self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+        plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+        plan.none_peak = self._none_peak
+        return plan
 
     def smallest(self):
         """The smallest budget for which there is a plan, and the op that sets it. One byte less is refused."""
