@@ -86,6 +86,11 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph
                                                         const cairn_machine *machine,
                                                         cairn_solution **out, cairn_error *err);
 
+/* What a step should take: the plan once for each micro-batch, and one update of the parameters,
+ * which takes `update_ns`. */
+CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                                         int64_t update_ns);
+
 /* ---- Every budget at once ---- */
 
 /* The least time of `precise` as a falling step function of the budget. Budgets include all that a
