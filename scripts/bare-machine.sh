@@ -95,8 +95,9 @@ enter() {
         ${http_proxy:+http_proxy=$http_proxy} ${https_proxy:+https_proxy=$https_proxy} $3"
 }
 
-clone() { # clone ROOT HOME: the commit, without the history
-    git -c safe.directory='*' clone -q --depth 1 "file://$SOURCE" "$1$2/cairn"
+clone() { # clone ROOT HOME: the commit, whoever owns the repository here
+    git -c safe.directory='*' -C "$SOURCE" bundle create -q "$INSIDE/commit" HEAD
+    git -c advice.detachedHead=false clone -q "$INSIDE/commit" "$1$2/cairn"
 }
 
 # run WORDS COMMAND...: quiet unless it fails.
