@@ -1,5 +1,5 @@
 /* precise_curve.c: the answer of `precise` for every budget, from one table. */
-#include "solve/parts/network_chain.h"
+#include "solve/parts/network_pieces.h"
 
 typedef struct curve_memory {
     cairn_budget_curve curve;
@@ -15,7 +15,7 @@ void cairn_budget_curve_destroy(cairn_budget_curve *curve) {
 
 /* Copy the table's curve, shifted by what is always there, with a bound for every point. */
 static cairn_status fill(cairn_budget_curve *out, crn_arena *arena,
-                         const crn_network_chain *network, const crn_piece_table *table,
+                         const crn_network_pieces *network, const crn_piece_table *table,
                          const crn_piece_table *below) {
     crn_curve curve = crn_piece_curve(table);
     cairn_budget_point *points;
@@ -38,10 +38,10 @@ static cairn_status fill(cairn_budget_curve *out, crn_arena *arena,
 static cairn_status solve(const crn_problem *problem, const cairn_chain_view *view,
                           uint32_t most_points, bool bounded, cairn_budget_curve *out,
                           crn_arena *arena) {
-    crn_network_chain network;
+    crn_network_pieces network;
     crn_piece_table *table, *below = NULL;
     crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points, .whole = true};
-    CRN_TRY(crn_network_chain_build(problem, view, &network));
+    CRN_TRY(crn_network_pieces_build(problem, view, &network));
     CRN_TRY(crn_piece_check(&network.chain, problem->err));
     CRN_TRY(crn_piece_solve(&network.chain, &options, problem->scratch, &table));
     out->exact = !crn_piece_thinned(table);

@@ -85,7 +85,7 @@ cairn_status crn_chain_problem_build(const crn_problem *problem, const cairn_cha
                                      crn_chain_problem *out) {
     crn_chain_arrays a = {0};
     *out = (crn_chain_problem){0};
-    CRN_TRY(crn_network_chain_keep(problem, view, &out->network));
+    CRN_TRY(crn_network_pieces_keep(problem, view, &out->network));
     CRN_TRY(crn_piece_check(&out->network.chain, problem->err));
     CRN_TRY(crn_chain_arrays_take(problem->scratch, view->piece_count, &a));
     uint64_t all_times = fill_arrays(&out->network.chain, &a);

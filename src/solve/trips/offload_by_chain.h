@@ -4,12 +4,12 @@
 
 #include "cairn/offload.h"
 #include "cairn/views.h"
-#include "solve/parts/network_chain.h"
+#include "solve/parts/network_pieces.h"
 #include "solve/trips/offload_network.h"
 
 /* The chain of a network as an offloading problem; see cairn/offload_view.h. */
 typedef struct crn_chain_problem {
-    crn_network_chain network;
+    crn_network_pieces network;
     cairn_offload_problem problem;
     uint64_t constant; /* bytes that are there besides the problem's memory */
 } crn_chain_problem;
