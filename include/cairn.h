@@ -24,6 +24,7 @@
 #include "cairn/exec.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
+#include "cairn/model.h"
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
 #include "cairn/plan.h"
