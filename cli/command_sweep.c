@@ -9,9 +9,8 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
-#define MOST_OVERHEAD                                                                              \
-    100.0 /* percent; what takes longer is in the table but not in the picture                     \
-           */
+#define MOST_LEGEND 57      /* characters that fit into the legend */
+#define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
 typedef struct point {
     uint64_t budget; /* 0: none was given */
@@ -171,7 +170,7 @@ static int write_csv(const sweep *s, const char *path) {
 
 static int write_svg(const sweep *s, const char *path) {
     static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
-    static char names[MOST_CURVES][58]; /* as much as the legend has room for */
+    static char names[MOST_CURVES][256];
     cairn_curve curves[MOST_CURVES];
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
@@ -191,6 +190,7 @@ static int write_svg(const sweep *s, const char *path) {
         if (c->floor > 0)
             snprintf(names[k], sizeof names[k], "%s: least %.1f%%, %s", c->solver->name,
                      percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
+        names[k][MOST_LEGEND] = '\0';
         curves[k] = (cairn_curve){names[k], x[k], y[k], drawn, c->solver->budgeted};
     }
     char title[128];

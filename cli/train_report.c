@@ -21,13 +21,23 @@ static double speed(const cli_training *t) {
 
 /* ---- Head ---- */
 
+/* Whether this build has the backend. */
+static bool has_backend(const char *name) {
+    const char *at;
+    for (uint32_t i = 0; (at = cairn_backend_list(i, NULL)) != NULL; i++)
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
 void cli_train_print_head(const cli_training *t) {
     cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
-    printf(", algorithm %s, backend %s\n", h->algorithm, t->exec.backend);
+    printf(", algorithm %s, backend %s%s\n", h->algorithm, t->exec.backend,
+           has_backend("cpu") ? "" : ", which is slow: this build has no oneDNN");
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
     printf("  arena           %12s", cli_bytes(f.arena_bytes));

@@ -16,6 +16,7 @@
 
 #include "cairn/base.h"
 #include "cairn/acg.h"
+#include "cairn/arrays.h"
 #include "cairn/budget.h"
 #include "cairn/chain.h"
 #include "cairn/cost.h"
@@ -24,7 +25,7 @@
 #include "cairn/exec.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
-#include "cairn/model.h"
+#include "cairn/import.h"
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
 #include "cairn/plan.h"

@@ -3,7 +3,7 @@
 #define CRN_IMPORTER_H
 
 #include "base/crn_base.h"
-#include "cairn/model.h"
+#include "cairn/import.h"
 
 /* `size` is complete, and both what is asked for and, on success, what was made. */
 typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char *model,

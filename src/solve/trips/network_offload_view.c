@@ -1,4 +1,5 @@
-/* network_offload_view.c: a network as a problem of paper 004, for who wants to solve that. */
+/* network_offload_view.c: a network as a problem of Beaumont et al., for who wants to solve that.
+ */
 #include "cairn/offload_view.h"
 #include "solve/trips/trips_by_chain.h"
 

@@ -1,4 +1,4 @@
-/* model.c: finds the importer of a model. */
+/* importers.c: finds the importer of a model. */
 #include "import/importer.h"
 
 static const cairn_importer importers[] = {

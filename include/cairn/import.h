@@ -1,11 +1,11 @@
-/* model.h: a model by its name or its file, whatever made it.
+/* import.h: a model by its name or its file, whatever made it.
  *
  *     "resnet50"   -> zoo     \
  *     "net.json"   -> graph    > cairn_model_open() -> graph -> cairn_graph_complete()
  *                              /
  */
-#ifndef CAIRN_MODEL_H
-#define CAIRN_MODEL_H
+#ifndef CAIRN_IMPORT_H
+#define CAIRN_IMPORT_H
 
 #include "cairn/zoo.h"
 

@@ -1,0 +1,26 @@
+/* all_kernels.c: every kernel in every form. For nvcc (-x cu -fmad=false) these are the kernels of
+ * a GPU; for a C compiler (-ffp-contract=off) functions that run one block, see grid.h. */
+#include "backend/cuda/kernels/columns.h"
+#include "backend/cuda/kernels/spans.h"
+#include "backend/cuda/kernels/block_sums.h"
+#include "backend/cuda/kernels/plain_kernels.h"
+
+#define FORM_SUFFIX f32
+#define FORM_BF16 0
+#define PACK 4
+#include "backend/cuda/kernels/forms.h"
+
+#define FORM_SUFFIX bf16
+#define FORM_BF16 1
+#define PACK 8
+#include "backend/cuda/kernels/forms.h"
+
+#define FORM_SUFFIX f32_narrow
+#define FORM_BF16 0
+#define PACK 1
+#include "backend/cuda/kernels/forms.h"
+
+#define FORM_SUFFIX bf16_narrow
+#define FORM_BF16 1
+#define PACK 1
+#include "backend/cuda/kernels/forms.h"

@@ -1,0 +1,65 @@
+/* block_sums.h: over the 256 threads of a block, and elements of a type that the arguments name. */
+#ifndef CRN_BLOCK_SUMS_H
+#define CRN_BLOCK_SUMS_H
+
+#include "backend/cuda/kernels/numbers.h"
+
+/* s[0] becomes the sum of s[0..threads-1]; threads is a power of two. */
+CRN_DEVICE void crn_add_block(crn_grid g, float *s) {
+    for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            if (t < half)
+                s[t] += s[t + half];
+        }
+    }
+    CRN_BARRIER();
+}
+
+CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {
+    for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            if (t < half)
+                s[t] += s[t + half];
+        }
+    }
+    CRN_BARRIER();
+}
+
+CRN_DEVICE void crn_largest_of_block(crn_grid g, float *s) {
+    for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            if (t < half)
+                s[t] = s[t + half] > s[t] ? s[t + half] : s[t];
+        }
+    }
+    CRN_BARRIER();
+}
+
+CRN_DEVICE float crn_get_as(uint32_t element, const void *from, size_t index) {
+    return element == CRN_ELEMENT_BF16 ? crn_from_bf16(((const uint16_t *)from)[index])
+                                       : ((const float *)from)[index];
+}
+
+CRN_DEVICE void crn_put_as(uint32_t element, void *to, size_t index, float value) {
+    if (element == CRN_ELEMENT_BF16)
+        ((uint16_t *)to)[index] = crn_to_bf16(value);
+    else
+        ((float *)to)[index] = value;
+}
+
+/* log(sum of exp(x - largest)) - (wanted - largest), wanted being the logit at the label or, with
+ * smoothing, that and a little of each. */
+CRN_DEVICE float crn_pixel_loss(const crn_loss_args *CRN_RESTRICT p, int32_t label, float largest,
+                                float sum, float logits, float hit) {
+    if (label < 0 || (uint32_t)label >= p->classes)
+        return crn_from_bits(0x7fffffffu); /* NaN */
+    float wanted = hit;
+    if (p->smoothing != 0)
+        wanted = (1 - p->smoothing) * hit + p->smoothing * (logits / (float)p->classes);
+    return crn_log(sum) - (wanted - largest);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* column_kernels.h: biases: added to every row, and their gradients, the sums over the rows; no
+ * guard. See pack.h. */
+
+#define bias_rows FORM(bias_rows)
+#define sum_columns FORM(sum_columns)
+#define bias_rows_at_once (PACK == 8 ? 2 : 4)
+
+/* relu is a constant here */
+CRN_DEVICE void bias_rows(const crn_bias_args *CRN_RESTRICT p, crn_place at, int relu) {
+    uint32_t c = at.column * PACK;
+    pack bias = get_floats(p->bias, c, p->cut.channels);
+    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
+        pack x[bias_rows_at_once];
+        CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i < at.end)
+                x[u] = get(p->x, i * p->x_pitch + c);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            EACH(k) {
+                float y = x[u].at[k] + bias.at[k];
+                x[u].at[k] = relu ? crn_relu(y) : y;
+            }
+            put(p->y, i * p->y_pitch + c, x[u]);
+        }
+    }
+}
+
+/* x -> x + bias, or max(0, x + bias) */
+CRN_KERNEL_OF(FORM(bias), crn_bias_args, CRN_COLUMN_THREADS, 2) {
+    uint32_t tile = g.x % p->cut.tiles, strip = g.x / p->cut.tiles;
+    CRN_EACH_THREAD(t) {
+        crn_place at = crn_place_of(&p->cut, tile, strip, t);
+        if (at.first == at.end)
+            continue;
+        if (p->relu)
+            bias_rows(p, at, 1);
+        else
+            bias_rows(p, at, 0);
+    }
+}
+
+/* mask is a constant here */
+CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_place at, float *s,
+                            uint32_t t, int mask) {
+    uint32_t c = at.column * PACK;
+    pack sum = no_pack();
+    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
+        pack gy[bias_rows_at_once], y[bias_rows_at_once];
+        CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            gy[u] = get(p->gy, i * p->gy_pitch + c);
+            if (mask)
+                y[u] = get(p->y, i * p->y_pitch + c);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            EACH(k) {
+                if (mask && y[u].at[k] <= 0)
+                    gy[u].at[k] = 0;
+                sum.at[k] += gy[u].at[k];
+            }
+            if (mask)
+                put(p->masked, i * p->masked_pitch + c, gy[u]);
+        }
+    }
+    EACH(k) {
+        sum_at(s, 0, t, k) = sum.at[k];
+    }
+}
+
+/* gy -> sums, masked */
+CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(float, s, CRN_COLUMN_THREADS *PACK);
+    CRN_SHARED(uint32_t, last, 1);
+    const crn_cut *cut = &p->cut;
+    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        crn_place at = crn_place_of(cut, tile, strip, t);
+        if (p->y)
+            sum_columns(p, at, s, t, 1);
+        else
+            sum_columns(p, at, s, t, 0);
+    }
+    float *part = (float *)p->part + (size_t)tile * cut->strips * wide;
+    if (!add_up(cut, g, strip, s, 1, part, p->tickets + tile, last))
+        return;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide && tile * wide + i < cut->channels; i += g.threads)
+            p->sums[tile * wide + i] = sum_at(s, 0, 0, i);
+    }
+}
+
+#undef bias_rows
+#undef sum_columns
+#undef bias_rows_at_once

@@ -1,0 +1,133 @@
+/* grid.h: a kernel as one source for two targets.
+ *
+ * A kernel is a function of a block. It consists of phases; in each phase every thread of the block
+ * does something, and between two phases stands a barrier. What a thread knows is forgotten at the
+ * barrier: only shared memory lives on. So the same text is
+ *
+ *     for nvcc           threads side by side, barriers as they are
+ *     for a C compiler   a loop over the threads in each phase, and barriers are nothing
+ *
+ *     CRN_KERNEL(name, args_type) {
+ *         CRN_SHARED(float, sums, 256);
+ *         CRN_EACH_THREAD(t) {
+ *             sums[t] = ...;             `continue` ends a thread's phase
+ *         }
+ *         CRN_BARRIER();
+ *         CRN_EACH_THREAD(t) { ... sums[t + 1] ... }
+ *     }
+ *
+ * Barriers stand where all threads of a block come. Within a phase no thread may read what another
+ * writes: on a processor the order of the threads and of the blocks can be turned round
+ * (processor_grid.h), which must not change a bit, and shared memory begins as NaNs. */
+#ifndef CRN_GRID_H
+#define CRN_GRID_H
+
+#include "backend/cuda/kernels.h"
+
+typedef struct crn_grid {
+    uint32_t x, y;   /* of this block */
+    uint32_t blocks; /* in x */
+    uint32_t threads;
+    uint32_t backwards; /* a processor runs the last thread first */
+} crn_grid;
+
+#ifdef __CUDACC__
+
+#define CRN_DEVICE static __device__ __forceinline__
+#define CRN_RESTRICT __restrict__
+#define CRN_UNROLL _Pragma("unroll")
+#define CRN_UNROLL_BY(count) _Pragma(CRN_TEXT(unroll count))
+#define CRN_TEXT(...) #__VA_ARGS__
+#define CRN_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+#define CRN_EACH_THREAD(t) for (uint32_t t = threadIdx.x, once_##t = 1; once_##t != 0; once_##t = 0)
+#define CRN_BARRIER() __syncthreads()
+
+/* Blocks of `most` threads, of which a multiprocessor holds `blocks` at a time. */
+#define CRN_KERNEL_OF(name, args_type, most, blocks_held)                                          \
+    CRN_KERNEL_NAMED(name, args_type, most, blocks_held)
+#define CRN_KERNEL_NAMED(name, args_type, most, blocks_held)                                       \
+    CRN_DEVICE void name##_block(const args_type *CRN_RESTRICT p, crn_grid g);                     \
+    extern "C" __global__ void __launch_bounds__(most, blocks_held)                                \
+        name(const __grid_constant__ args_type p) {                                                \
+        crn_grid g = {blockIdx.x, blockIdx.y, gridDim.x, blockDim.x, 0};                           \
+        name##_block(&p, g);                                                                       \
+    }                                                                                              \
+    CRN_DEVICE void name##_block(const args_type *CRN_RESTRICT p, crn_grid g)
+
+/* One of `count` blocks is through with what it had to write, which every thread of it has done
+ * before the barrier before this; true for the last of them, which may read what all wrote. */
+CRN_DEVICE uint32_t crn_take_ticket(uint32_t *ticket, uint32_t count) {
+    __threadfence();
+    uint32_t before = atomicInc(ticket, count - 1); /* begins again at zero by itself */
+    __threadfence();
+    return before == count - 1;
+}
+
+CRN_DEVICE void crn_count_up(uint32_t *counter, uint32_t by) {
+    atomicAdd(counter, by);
+}
+
+CRN_DEVICE void crn_count_up_long(uint64_t *counter, uint32_t by) {
+    atomicAdd((unsigned long long *)counter, (unsigned long long)by);
+}
+
+/* What other blocks of the same launch write or read: past the first cache. */
+CRN_DEVICE float crn_read_shared_part(const float *at) {
+    return __ldcg(at);
+}
+
+CRN_DEVICE void crn_write_shared_part(float *at, float value) {
+    __stcg(at, value);
+}
+
+#else
+
+#include <math.h>
+#include <string.h>
+
+#define CRN_DEVICE static inline
+#define CRN_RESTRICT restrict
+#define CRN_UNROLL
+#define CRN_UNROLL_BY(count)
+#define CRN_SHARED(type, name, count)                                                              \
+    type name[count];                                                                              \
+    memset(name, 0xff, sizeof name)
+#define CRN_EACH_THREAD(t)                                                                         \
+    for (uint32_t i_##t = 0, t = g.backwards ? g.threads - 1 : 0; i_##t < g.threads;               \
+         i_##t++, t = g.backwards ? t - 1 : t + 1)
+#define CRN_BARRIER() ((void)0)
+
+#define CRN_KERNEL_OF(name, args_type, most, blocks_held)                                          \
+    void name(const args_type *CRN_RESTRICT p, crn_grid g);                                        \
+    void name(const args_type *CRN_RESTRICT p, crn_grid g)
+
+CRN_DEVICE uint32_t crn_take_ticket(uint32_t *ticket, uint32_t count) {
+    *ticket = *ticket + 1 == count ? 0 : *ticket + 1;
+    return *ticket == 0;
+}
+
+CRN_DEVICE void crn_count_up(uint32_t *counter, uint32_t by) {
+    *counter += by;
+}
+
+CRN_DEVICE void crn_count_up_long(uint64_t *counter, uint32_t by) {
+    *counter += by;
+}
+
+CRN_DEVICE float crn_read_shared_part(const float *at) {
+    return *at;
+}
+
+CRN_DEVICE void crn_write_shared_part(float *at, float value) {
+    *at = value;
+}
+
+#endif
+
+#define CRN_KERNEL(name, args_type) CRN_KERNEL_OF(name, args_type, 256, 4)
+
+CRN_DEVICE uint32_t crn_min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+#endif

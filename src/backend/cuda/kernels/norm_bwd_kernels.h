@@ -1,0 +1,193 @@
+/* norm_bwd_kernels.h: batch normalisation, backward, with the ReLU behind it and the sum of two
+ * gradients folded in; no guard. See pack.h and crn_norm_bwd_args.
+ *
+ *     reduce    g = mask(gy + gy2); sums of g and of g * (x - mean) / deviation
+ *     spread    gx = gamma / deviation * (g - mean of g - xhat * mean of g * xhat) + other
+ */
+
+#define lane_values FORM(norm_lane_values)
+#define load_lane FORM(norm_load_lane)
+#define masked_gradient FORM(norm_masked_gradient)
+#define reduce_rows FORM(norm_reduce_rows)
+#define spread_rows FORM(norm_spread_rows)
+#define most_rows 4
+
+/* What belongs to a thread's channels. */
+typedef struct lane_values {
+    pack mean, inverse, scale, beta;
+} lane_values;
+
+CRN_DEVICE lane_values load_lane(const crn_norm_bwd_args *CRN_RESTRICT p, uint32_t c) {
+    lane_values of;
+    uint32_t end = p->cut.channels;
+    of.mean = get_floats(p->stats, c, end);
+    of.inverse = get_floats(p->stats + end, c, end);
+    of.scale = get_floats(p->gamma, c, end);
+    EACH(k) {
+        of.scale.at[k] *= of.inverse.at[k];
+    }
+    of.beta = p->mask == CRN_MASK_X ? get_floats(p->beta, c, end) : no_pack();
+    return of;
+}
+
+/* `decides`: y, or x. A NaN lets the gradient through, as in the reference. */
+CRN_DEVICE pack masked_gradient(const lane_values *of, pack gradient, pack decides, uint32_t mask) {
+    EACH(k) {
+        float y = decides.at[k];
+        if (mask == CRN_MASK_X)
+            y = crn_fma(y - of->mean.at[k], of->scale.at[k], of->beta.at[k]);
+        if (mask != CRN_MASK_NONE && y <= 0)
+            gradient.at[k] = 0;
+    }
+    return gradient;
+}
+
+/* mask, join and at_once are constants here. */
+CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, float *s,
+                            uint32_t t, uint32_t mask, int join, uint32_t at_once) {
+    uint32_t c = at.column * PACK;
+    lane_values of = load_lane(p, at.first < at.end ? c : p->cut.channels);
+    pack sum = no_pack(), product = no_pack();
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+        pack x[most_rows], gy[most_rows], gy2[most_rows], decides[most_rows];
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            x[u] = get(p->x, i * p->x_pitch + c);
+            gy[u] = get(p->gy, i * p->gy_pitch + c);
+            if (join)
+                gy2[u] = get(p->gy2, i * p->gy2_pitch + c);
+            decides[u] = mask == CRN_MASK_Y ? get(p->y, i * p->y_pitch + c) : x[u];
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            EACH(k) {
+                gy[u].at[k] = join ? gy[u].at[k] + gy2[u].at[k] : gy[u].at[k];
+            }
+            gy[u] = masked_gradient(&of, gy[u], decides[u], mask);
+            if (p->masked)
+                put(p->masked, i * p->masked_pitch + c, gy[u]);
+            EACH(k) {
+                sum.at[k] += gy[u].at[k];
+                product.at[k] = crn_fma(gy[u].at[k], x[u].at[k] - of.mean.at[k], product.at[k]);
+            }
+        }
+    }
+    EACH(k) {
+        sum_at(s, 0, t, k) = sum.at[k];
+        sum_at(s, 1, t, k) = product.at[k];
+    }
+}
+
+/* x, gy -> sums, ggamma, gbeta, masked */
+CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
+    CRN_SHARED(uint32_t, last, 1);
+    const crn_cut *cut = &p->cut;
+    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        crn_place at = crn_place_of(cut, tile, strip, t);
+        uint32_t half = PACK == 8 ? 2 : 1;
+        if (p->gy2 && p->mask == CRN_MASK_Y)
+            reduce_rows(p, at, s, t, CRN_MASK_Y, 1, 2 / half);
+        else if (p->gy2 && p->mask == CRN_MASK_X)
+            reduce_rows(p, at, s, t, CRN_MASK_X, 1, 2 / half);
+        else if (p->gy2)
+            reduce_rows(p, at, s, t, CRN_MASK_NONE, 1, 2 / half);
+        else if (p->mask == CRN_MASK_Y)
+            reduce_rows(p, at, s, t, CRN_MASK_Y, 0, 3 / half);
+        else if (p->mask == CRN_MASK_X)
+            reduce_rows(p, at, s, t, CRN_MASK_X, 0, 4 / half);
+        else
+            reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, 4 / half);
+    }
+    float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
+    if (!add_up(cut, g, strip, s, 2, part, p->tickets + tile, last))
+        return;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide && tile * wide + i < cut->channels; i += g.threads) {
+            uint32_t c = tile * wide + i;
+            float sum = sum_at(s, 0, 0, i),
+                  product = sum_at(s, 1, 0, i) * p->stats[cut->channels + c];
+            p->sums[c] = sum;
+            p->sums[cut->channels + c] = product;
+            if (p->gbeta)
+                p->gbeta[c] = sum;
+            if (p->ggamma)
+                p->ggamma[c] = product;
+        }
+    }
+}
+
+/* mask and add are constants here; CRN_MASK_NONE where reduce has written `masked`. */
+CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, uint32_t mask,
+                            int add, uint32_t at_once) {
+    uint32_t c = at.column * PACK, end = p->cut.channels;
+    lane_values of = load_lane(p, c);
+    pack shift = get_floats(p->sums, c, end), slope = get_floats(p->sums + end, c, end);
+    const void *gradient = p->masked ? p->masked : p->gy;
+    uint32_t pitch = p->masked ? p->masked_pitch : p->gy_pitch;
+    float each = p->fixed ? 0 : 1 / (float)p->cut.rows;
+    EACH(k) {
+        shift.at[k] *= each;
+        slope.at[k] = slope.at[k] * each * of.inverse.at[k];
+    }
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+        pack x[most_rows], gy[most_rows], decides[most_rows], other[most_rows];
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            x[u] = get(p->x, i * p->x_pitch + c);
+            gy[u] = get(gradient, i * pitch + c);
+            decides[u] = mask == CRN_MASK_Y ? get(p->y, i * p->y_pitch + c) : x[u];
+            if (add)
+                other[u] = get(p->other, i * p->other_pitch + c);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
+            size_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            gy[u] = masked_gradient(&of, gy[u], decides[u], mask);
+            EACH(k) {
+                float rest = gy[u].at[k] - shift.at[k];
+                rest = crn_fma(of.mean.at[k] - x[u].at[k], slope.at[k], rest) * of.scale.at[k];
+                gy[u].at[k] = add ? rest + other[u].at[k] : rest;
+            }
+            put(p->gx, i * p->gx_pitch + c, gy[u]);
+        }
+    }
+}
+
+/* x, g, sums -> gx; the last strips first, as in norm_apply */
+CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
+    uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
+    uint32_t mask = p->masked ? (uint32_t)CRN_MASK_NONE : p->mask, half = PACK == 8 ? 2 : 1;
+    CRN_EACH_THREAD(t) {
+        crn_place at = crn_place_of(&p->cut, tile, strip, t);
+        if (at.first == at.end)
+            continue;
+        if (mask == CRN_MASK_Y && p->other)
+            spread_rows(p, at, CRN_MASK_Y, 1, 2 / half);
+        else if (mask == CRN_MASK_Y)
+            spread_rows(p, at, CRN_MASK_Y, 0, 2 / half);
+        else if (mask == CRN_MASK_X && p->other)
+            spread_rows(p, at, CRN_MASK_X, 1, 2 / half);
+        else if (mask == CRN_MASK_X)
+            spread_rows(p, at, CRN_MASK_X, 0, 3 / half);
+        else if (p->other)
+            spread_rows(p, at, CRN_MASK_NONE, 1, 2 / half);
+        else
+            spread_rows(p, at, CRN_MASK_NONE, 0, 3 / half);
+    }
+}
+
+#undef lane_values
+#undef load_lane
+#undef masked_gradient
+#undef reduce_rows
+#undef spread_rows
+#undef most_rows

@@ -1,0 +1,239 @@
+/* norm_kernels.h: batch normalisation, forward; no guard. See pack.h.
+ *
+ * Statistics are mean and M, the sum of squares about the mean. A thread sums about the first value
+ * it meets: that is one of its values, so that nothing is lost where the others are far from it.
+ * Two sets are merged by the formula of Chan, Golub and LeVeque (1979), along a tree that depends
+ * on shapes alone:
+ *
+ *     threads of a block -> part [tile, strip, 2, lanes * PACK] -> the last block of a tile
+ */
+
+#define merge FORM(norm_merge)
+#define merge_groups FORM(norm_merge_groups)
+#define merge_strips FORM(norm_merge_strips)
+#define sum_rows FORM(norm_sum_rows)
+#define finish FORM(norm_finish)
+#define moments FORM(norm_moments)
+#define apply_rows FORM(norm_apply_rows)
+#define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
+#define apply_rows_at_once (PACK == 8 ? 2 : 4)
+
+/* In shared memory, one per thread. */
+typedef struct moments {
+    float count[CRN_COLUMN_THREADS];
+    float mean[CRN_COLUMN_THREADS * PACK];
+    float squares[CRN_COLUMN_THREADS * PACK];
+} moments;
+
+/* Entry a becomes that of both. */
+CRN_DEVICE void merge(moments *s, uint32_t a, float other_count, pack mean, pack squares) {
+    float count = s->count[a], all = count + other_count;
+    if (other_count == 0)
+        return;
+    float share = other_count / all;
+    EACH(k) {
+        float distance = mean.at[k] - s->mean[a * PACK + k];
+        s->mean[a * PACK + k] = crn_fma(distance, share, s->mean[a * PACK + k]);
+        s->squares[a * PACK + k] =
+            crn_fma(distance * distance, count * share, s->squares[a * PACK + k] + squares.at[k]);
+    }
+    s->count[a] = all;
+}
+
+/* Afterwards group 0 holds what all groups had. */
+CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
+    for (uint32_t half = crn_tree_top(cut->groups); half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            uint32_t other = t + half * cut->lanes;
+            if (t >= half * cut->lanes || other >= cut->groups * cut->lanes)
+                continue;
+            pack mean, squares;
+            EACH(k) {
+                mean.at[k] = s->mean[other * PACK + k];
+                squares.at[k] = s->squares[other * PACK + k];
+            }
+            merge(s, t, s->count[other], mean, squares);
+        }
+    }
+    CRN_BARRIER();
+}
+
+/* A thread's rows of x. */
+CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s,
+                         uint32_t t) {
+    pack first = no_pack(), sum = no_pack(), squares = no_pack();
+    for (uint32_t row = at.first; row < at.end; row += statistics_rows * p->cut.groups) {
+        pack x[statistics_rows];
+        CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
+            uint32_t i = row + u * p->cut.groups;
+            x[u] = i < at.end ? get(p->x, (size_t)i * p->x_pitch + at.column * PACK) : first;
+        }
+        if (row == at.first)
+            first = x[0];
+        CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
+            EACH(k) {
+                float distance = row + u * p->cut.groups < at.end ? x[u].at[k] - first.at[k] : 0.0f;
+                sum.at[k] += distance;
+                squares.at[k] = crn_fma(distance, distance, squares.at[k]);
+            }
+        }
+    }
+    uint32_t rows = (at.end - at.first + p->cut.groups - 1) / p->cut.groups;
+    float count = (float)rows, each = rows > 0 ? 1 / count : 0;
+    s->count[t] = count;
+    EACH(k) {
+        float mean = sum.at[k] * each, rest = crn_fma(-sum.at[k], mean, squares.at[k]);
+        s->mean[t * PACK + k] = first.at[k] + mean;
+        s->squares[t * PACK + k] = rest < 0 ? 0 : rest;
+    }
+}
+
+/* What the blocks of a tile left, merged by the last of them. */
+CRN_DEVICE void merge_strips(const crn_cut *cut, crn_grid g, const float *part, moments *s) {
+    uint32_t wide = cut->lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        uint32_t group = t / cut->lanes, lane = t % cut->lanes;
+        s->count[t] = 0;
+        EACH(k) {
+            s->mean[t * PACK + k] = s->squares[t * PACK + k] = 0;
+        }
+        for (uint32_t strip = group; group < cut->groups && strip < cut->strips;
+             strip += cut->groups) {
+            uint32_t end = crn_min_u32((strip + 1) * cut->strip, cut->rows);
+            const float *from = part + (size_t)strip * 2 * wide + lane * PACK;
+            pack mean, squares;
+            EACH(k) {
+                mean.at[k] = crn_read_shared_part(from + k);
+                squares.at[k] = crn_read_shared_part(from + wide + k);
+            }
+            merge(s, t, (float)(end - strip * cut->strip), mean, squares);
+        }
+    }
+    merge_groups(cut, g, s);
+}
+
+/* From mean and M of a channel to what is kept. */
+CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float mean, float squares) {
+    float rows = (float)p->cut.rows, variance = squares / rows;
+    if (p->stats) {
+        p->stats[c] = mean;
+        p->stats[p->cut.channels + c] = 1 / sqrtf(variance + p->epsilon);
+    }
+    if ((p->flags & CRN_NORM_MOVE) == 0)
+        return;
+    float unbiased = squares / (rows > 1 ? rows - 1 : 1);
+    p->running_mean[c] = crn_fma(p->momentum, mean, p->keep * p->running_mean[c]);
+    p->running_var[c] = crn_fma(p->momentum, unbiased, p->keep * p->running_var[c]);
+}
+
+/* x -> stats, and moves the running statistics */
+CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(moments, all, 1);
+    CRN_SHARED(uint32_t, last, 1);
+    const crn_cut *cut = &p->cut;
+    moments *s = all;
+    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
+    float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
+    CRN_EACH_THREAD(t) {
+        sum_rows(p, crn_place_of(cut, tile, strip, t), s, t);
+    }
+    merge_groups(cut, g, s);
+    if (cut->strips > 1) {
+        CRN_EACH_THREAD(t) {
+            for (uint32_t i = t; i < wide; i += g.threads) {
+                crn_write_shared_part(part + (size_t)strip * 2 * wide + i, s->mean[i]);
+                crn_write_shared_part(part + ((size_t)strip * 2 + 1) * wide + i, s->squares[i]);
+            }
+        }
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            if (t == 0)
+                last[0] = crn_take_ticket(p->tickets + tile, cut->strips);
+        }
+        CRN_BARRIER();
+        if (!last[0])
+            return;
+        merge_strips(cut, g, part, s);
+    }
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide; i += g.threads)
+            if (tile * wide + i < cut->channels)
+                finish(p, tile * wide + i, s->mean[i], s->squares[i]);
+    }
+}
+
+/* y = (x - mean) * gamma / deviation + beta (+ added), and a ReLU; flags are constants here */
+CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, int relu, int add) {
+    uint32_t c = at.column * PACK, end = p->cut.channels;
+    pack mean, scale = get_floats(p->gamma, c, end), beta = get_floats(p->beta, c, end);
+    pack inverse;
+    if (p->flags & CRN_NORM_RUNNING) {
+        mean = get_floats(p->running_mean, c, end);
+        inverse = get_floats(p->running_var, c, end);
+        EACH(k) {
+            inverse.at[k] = 1 / sqrtf(inverse.at[k] + p->epsilon);
+        }
+    } else {
+        mean = get_floats(p->stats, c, end);
+        inverse = get_floats(p->stats + end, c, end);
+    }
+    EACH(k) {
+        scale.at[k] *= inverse.at[k];
+    }
+    for (uint32_t row = at.first; row < at.end; row += apply_rows_at_once * p->cut.groups) {
+        pack x[apply_rows_at_once], added[apply_rows_at_once];
+        CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
+            uint32_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            x[u] = get(p->x, (size_t)i * p->x_pitch + c);
+            if (add)
+                added[u] = get(p->added, (size_t)i * p->added_pitch + c);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
+            uint32_t i = row + u * p->cut.groups;
+            if (i >= at.end)
+                continue;
+            EACH(k) {
+                float y = crn_fma(x[u].at[k] - mean.at[k], scale.at[k], beta.at[k]);
+                y = add ? y + added[u].at[k] : y;
+                x[u].at[k] = relu ? crn_relu(y) : y;
+            }
+            put(p->y, (size_t)i * p->y_pitch + c, x[u]);
+        }
+    }
+}
+
+/* The last strips first: the end of x is what a cache still holds after the statistics. */
+CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
+    uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
+    CRN_EACH_THREAD(t) {
+        crn_place at = crn_place_of(&p->cut, tile, strip, t);
+        if (at.first == at.end)
+            continue;
+        switch (p->flags & (CRN_NORM_RELU | CRN_NORM_ADD)) {
+        case 0:
+            apply_rows(p, at, 0, 0);
+            break;
+        case CRN_NORM_RELU:
+            apply_rows(p, at, 1, 0);
+            break;
+        case CRN_NORM_ADD:
+            apply_rows(p, at, 0, 1);
+            break;
+        default:
+            apply_rows(p, at, 1, 1);
+        }
+    }
+}
+
+#undef merge
+#undef merge_groups
+#undef merge_strips
+#undef sum_rows
+#undef finish
+#undef moments
+#undef apply_rows
+#undef statistics_rows
+#undef apply_rows_at_once

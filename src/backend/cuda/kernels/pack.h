@@ -1,0 +1,100 @@
+/* pack.h: what one thread reads and writes at a time; read once for each form, without a guard.
+ *
+ * Before it: FORM_SUFFIX (f32, bf16, f32_narrow, bf16_narrow), FORM_BF16 (0 or 1) and PACK, the
+ * elements of a pack: 16 bytes of them, or 1. Values are floats, whatever the elements are. */
+#define CRN_PASTE_AGAIN(a, b, c) a##b##_##c
+#define CRN_PASTE(a, b, c) CRN_PASTE_AGAIN(a, b, c)
+#define FORM(name) CRN_PASTE(crn_, name, FORM_SUFFIX)
+
+#define stored FORM(stored)
+#define pack FORM(pack)
+#define get FORM(get)
+#define get_one FORM(get_one)
+#define put FORM(put)
+#define put_one FORM(put_one)
+#define get_floats FORM(get_floats)
+#define no_pack FORM(no_pack)
+
+#define EACH(k) CRN_UNROLL for (uint32_t k = 0; k < PACK; k++)
+
+#if FORM_BF16
+typedef uint16_t stored;
+#else
+typedef float stored;
+#endif
+
+typedef struct pack {
+    float at[PACK];
+} pack;
+
+CRN_DEVICE float get_one(const void *from, size_t index) {
+#if FORM_BF16
+    return crn_from_bf16(((const stored *)from)[index]);
+#else
+    return ((const stored *)from)[index];
+#endif
+}
+
+CRN_DEVICE void put_one(void *to, size_t index, float value) {
+#if FORM_BF16
+    ((stored *)to)[index] = crn_to_bf16(value);
+#else
+    ((stored *)to)[index] = value;
+#endif
+}
+
+CRN_DEVICE pack get(const void *from, size_t index) {
+    pack value;
+#if defined(__CUDACC__) && PACK == 4
+    float4 four = *(const float4 *)((const stored *)from + index);
+    value.at[0] = four.x;
+    value.at[1] = four.y;
+    value.at[2] = four.z;
+    value.at[3] = four.w;
+#elif defined(__CUDACC__) && PACK == 8
+    uint4 four = *(const uint4 *)((const stored *)from + index);
+    uint32_t words[4] = {four.x, four.y, four.z, four.w};
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+        value.at[2 * k] = crn_from_bits(words[k] << 16);
+        value.at[2 * k + 1] = crn_from_bits(words[k] & 0xffff0000u);
+    }
+#else
+    EACH(k) {
+        value.at[k] = get_one(from, index + k);
+    }
+#endif
+    return value;
+}
+
+CRN_DEVICE void put(void *to, size_t index, pack value) {
+#if defined(__CUDACC__) && PACK == 4
+    *(float4 *)((stored *)to + index) =
+        make_float4(value.at[0], value.at[1], value.at[2], value.at[3]);
+#elif defined(__CUDACC__) && PACK == 8
+    uint32_t words[4];
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) words[k] =
+        crn_to_bf16(value.at[2 * k]) | (uint32_t)crn_to_bf16(value.at[2 * k + 1]) << 16;
+    *(uint4 *)((stored *)to + index) = make_uint4(words[0], words[1], words[2], words[3]);
+#else
+    EACH(k) {
+        put_one(to, index + k, value.at[k]);
+    }
+#endif
+}
+
+/* Of an array of floats per channel: from channel `first` on, and 0 from channel `end` on. */
+CRN_DEVICE pack get_floats(const float *from, uint32_t first, uint32_t end) {
+    pack value;
+    EACH(k) {
+        value.at[k] = first + k < end ? from[first + k] : 0;
+    }
+    return value;
+}
+
+CRN_DEVICE pack no_pack(void) {
+    pack value;
+    EACH(k) {
+        value.at[k] = 0;
+    }
+    return value;
+}

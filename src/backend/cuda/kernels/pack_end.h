@@ -1,0 +1,21 @@
+/* pack_end.h: forget a form. */
+#undef CRN_PASTE_AGAIN
+#undef CRN_PASTE
+#undef FORM
+#undef stored
+#undef pack
+#undef get
+#undef get_one
+#undef put
+#undef put_one
+#undef get_floats
+#undef no_pack
+#undef EACH
+#undef add_groups
+#undef add_strips
+#undef add_up
+#undef sum_of
+#undef sum_at
+#undef FORM_SUFFIX
+#undef FORM_BF16
+#undef PACK

@@ -1,0 +1,162 @@
+/* plain_kernels.h: kernels that have one form: products of matrices where no library makes them,
+ * conversion, the optimisers, patterns and checks. */
+#include "backend/cuda/kernels/block_sums.h"
+
+/* stats from the running statistics */
+CRN_KERNEL(crn_norm_running, crn_norm_args) {
+    CRN_EACH_THREAD(t) {
+        uint32_t c = g.x * g.threads + t;
+        if (c >= p->cut.channels)
+            continue;
+        p->stats[c] = p->running_mean[c];
+        p->stats[p->cut.channels + c] = 1 / sqrtf(p->running_var[c] + p->epsilon);
+    }
+}
+
+/* ---- c = a b, a block makes 16 x 16 of it ---- */
+
+CRN_DEVICE float crn_matrix_at(const crn_matrix *m, uint32_t batch, uint32_t i, uint32_t j) {
+    return crn_get_as(m->element, m->at, batch * m->next + i * m->row + j * m->column);
+}
+
+CRN_KERNEL(crn_matmul, crn_matmul_args) {
+    CRN_SHARED(float, a, 16 * 17);
+    CRN_SHARED(float, b, 16 * 17);
+    CRN_SHARED(float, sums, 256);
+    uint32_t across = (p->n + 15) / 16, top = g.x / across * 16, left = g.x % across * 16;
+    CRN_EACH_THREAD(t) {
+        sums[t] = 0;
+    }
+    for (uint32_t first = 0; first < p->k; first += 16) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            uint32_t i = t / 16, j = t % 16;
+            int in_a = top + i < p->m && first + j < p->k;
+            int in_b = first + i < p->k && left + j < p->n;
+            a[i * 17 + j] = in_a ? crn_matrix_at(&p->a, g.y, top + i, first + j) : 0;
+            b[i * 17 + j] = in_b ? crn_matrix_at(&p->b, g.y, first + i, left + j) : 0;
+        }
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            float sum = sums[t];
+            CRN_UNROLL for (uint32_t k = 0; k < 16; k++) sum =
+                crn_fma(a[t / 16 * 17 + k], b[k * 17 + t % 16], sum);
+            sums[t] = sum;
+        }
+    }
+    CRN_EACH_THREAD(t) {
+        uint32_t i = top + t / 16, j = left + t % 16;
+        if (i >= p->m || j >= p->n)
+            continue;
+        float sum = sums[t] + (p->bias ? p->bias[j] : 0);
+        if (p->add)
+            sum += crn_matrix_at(&p->c, g.y, i, j);
+        crn_put_as(p->c.element, p->c.at, g.y * p->c.next + i * p->c.row + j * p->c.column, sum);
+    }
+}
+
+CRN_KERNEL(crn_convert, crn_convert_args) {
+    CRN_EACH_THREAD(t) {
+        for (uint64_t i = (uint64_t)g.x * g.threads + t; i < p->count;
+             i += (uint64_t)g.blocks * g.threads)
+            crn_put_as(p->to_element, p->to, i, crn_get_as(p->from_element, p->from, i));
+    }
+}
+
+/* ---- Optimisers: a block has a chunk. The formulas and roundings of optimizer.c. ---- */
+
+CRN_KERNEL(crn_gather_gradients, crn_update_args) {
+    crn_chunk_addresses chunk = p->chunks[g.x];
+    uint32_t first = p->values->first;
+    float *CRN_RESTRICT sum = chunk.sum;
+    CRN_EACH_THREAD(t) {
+        CRN_UNROLL_BY(4)
+        for (uint32_t i = t; i < chunk.count; i += g.threads)
+            sum[i] = first ? chunk.gradient[i] : sum[i] + chunk.gradient[i];
+    }
+}
+
+/* The gradient of an element, or the mean of those gathered. */
+CRN_DEVICE float crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, uint32_t i) {
+    return gathered > 0 ? chunk->sum[i] / gathered : chunk->gradient[i];
+}
+
+CRN_KERNEL(crn_sgd, crn_update_args) {
+    crn_chunk_addresses chunk = p->chunks[g.x];
+    float rate = p->values->rate, gathered = p->values->gathered;
+    float *CRN_RESTRICT value = chunk.value, *CRN_RESTRICT slot = chunk.slots[0];
+    CRN_EACH_THREAD(t) {
+        CRN_UNROLL_BY(4) for (uint32_t i = t; i < chunk.count; i += g.threads) {
+            float d = crn_gradient_at(&chunk, gathered, i), before = value[i];
+            if (p->decay != 0)
+                d = d + p->decay * before;
+            if (slot) {
+                float v = p->momentum * slot[i] + d;
+                slot[i] = v;
+                d = p->nesterov ? d + p->momentum * v : v;
+            }
+            value[i] = before - rate * d;
+        }
+    }
+}
+
+CRN_KERNEL(crn_adam, crn_update_args) {
+    crn_chunk_addresses chunk = p->chunks[g.x];
+    float keep = p->values->keep, gathered = p->values->gathered;
+    float step = p->values->step_size, root = p->values->root_correction;
+    float *CRN_RESTRICT to = chunk.value, *CRN_RESTRICT first = chunk.slots[0];
+    float *CRN_RESTRICT second = chunk.slots[1];
+    CRN_EACH_THREAD(t) {
+        CRN_UNROLL_BY(4) for (uint32_t i = t; i < chunk.count; i += g.threads) {
+            float value = p->decoupled ? to[i] * keep : to[i];
+            float d = crn_gradient_at(&chunk, gathered, i);
+            if (!p->decoupled && p->decay != 0)
+                d = d + p->decay * value;
+            float m = first[i] + p->beta1_rest * (d - first[i]);
+            float v = p->beta2 * second[i] + p->beta2_rest * d * d;
+            first[i] = m;
+            second[i] = v;
+            to[i] = value - step * (m / (sqrtf(v) / root + p->epsilon));
+        }
+    }
+}
+
+/* ---- Patterns and checks ---- */
+
+CRN_KERNEL(crn_fill, crn_fill_args) {
+    CRN_EACH_THREAD(t) {
+        for (uint64_t i = (uint64_t)g.x * g.threads + t; i < p->count;
+             i += (uint64_t)g.blocks * g.threads)
+            ((uint32_t *)p->at)[i] = p->pattern;
+    }
+}
+
+CRN_KERNEL(crn_count_changed, crn_fill_args) {
+    CRN_SHARED(uint32_t, s, 256);
+    CRN_EACH_THREAD(t) {
+        s[t] = 0;
+        for (uint64_t i = (uint64_t)g.x * g.threads + t; i < p->count;
+             i += (uint64_t)g.blocks * g.threads)
+            s[t] += ((const uint32_t *)p->at)[i] != p->pattern;
+    }
+    crn_count_block(g, s);
+    CRN_EACH_THREAD(t) {
+        if (t == 0 && s[0] > 0)
+            crn_count_up(p->found, s[0]);
+    }
+}
+
+CRN_KERNEL(crn_count_nan, crn_fill_args) {
+    CRN_SHARED(uint32_t, s, 256);
+    CRN_EACH_THREAD(t) {
+        s[t] = 0;
+        for (uint64_t i = (uint64_t)g.x * g.threads + t; i < p->count;
+             i += (uint64_t)g.blocks * g.threads)
+            s[t] += crn_is_nan(crn_get_as(p->element, p->at, i)) != 0;
+    }
+    crn_count_block(g, s);
+    CRN_EACH_THREAD(t) {
+        if (t == 0 && s[0] > 0)
+            crn_count_up(p->found, s[0]);
+    }
+}

@@ -1,0 +1,78 @@
+/* sum_tree.h: sums over the rows of a matrix, for each channel; no guard. See pack.h.
+ *
+ * Every thread has put its own sums into shared memory, `arrays` of them, each of `threads` * PACK
+ * floats. Added up along a tree that depends on shapes alone:
+ *
+ *     threads of a block -> part [tile, strip, arrays, lanes * PACK] -> the last block of a tile
+ */
+
+#define add_groups FORM(add_groups)
+#define add_strips FORM(add_strips)
+#define add_up FORM(add_up)
+#define sum_of(s, threads, array, t, k) ((s)[((array) * (threads) + (t)) * PACK + (k)])
+#define sum_at(s, array, t, k) sum_of(s, CRN_COLUMN_THREADS, array, t, k)
+
+/* Afterwards group 0 holds the sums over all groups. */
+CRN_DEVICE void add_groups(const crn_cut *cut, crn_grid g, float *s, uint32_t arrays) {
+    for (uint32_t half = crn_tree_top(cut->groups); half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            uint32_t other = t + half * cut->lanes;
+            if (t >= half * cut->lanes || other >= cut->groups * cut->lanes)
+                continue;
+            for (uint32_t a = 0; a < arrays; a++) {
+                EACH(k) {
+                    sum_of(s, g.threads, a, t, k) += sum_of(s, g.threads, a, other, k);
+                }
+            }
+        }
+    }
+    CRN_BARRIER();
+}
+
+/* The sums of all strips of a tile, in the order of the strips, by the last block of it. */
+CRN_DEVICE void add_strips(const crn_cut *cut, crn_grid g, const float *part, float *s,
+                           uint32_t arrays) {
+    uint32_t wide = cut->lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        uint32_t group = t / cut->lanes, lane = t % cut->lanes;
+        for (uint32_t a = 0; a < arrays; a++) {
+            const float *from = part + a * wide + lane * PACK;
+            pack sum = no_pack();
+            for (uint32_t strip = group; group < cut->groups && strip < cut->strips;
+                 strip += cut->groups) {
+                EACH(k) {
+                    sum.at[k] += crn_read_shared_part(from + (size_t)strip * arrays * wide + k);
+                }
+            }
+            EACH(k) {
+                sum_of(s, g.threads, a, t, k) = sum.at[k];
+            }
+        }
+    }
+    add_groups(cut, g, s, arrays);
+}
+
+/* True in the one block of a tile which then holds the totals in group 0 of `s`. */
+CRN_DEVICE uint32_t add_up(const crn_cut *cut, crn_grid g, uint32_t strip, float *s,
+                           uint32_t arrays, float *part, uint32_t *ticket, uint32_t *last) {
+    uint32_t wide = cut->lanes * PACK;
+    add_groups(cut, g, s, arrays);
+    if (cut->strips == 1)
+        return 1;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < arrays * wide; i += g.threads)
+            crn_write_shared_part(part + (size_t)strip * arrays * wide + i,
+                                  sum_of(s, g.threads, i / wide, 0, i % wide));
+    }
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        if (t == 0)
+            last[0] = crn_take_ticket(ticket, cut->strips);
+    }
+    CRN_BARRIER();
+    if (!last[0])
+        return 0;
+    add_strips(cut, g, part, s, arrays);
+    return 1;
+}
