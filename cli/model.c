@@ -10,6 +10,8 @@
 void cli_model_close(cli_model *model) {
     cairn_costs_destroy(model->costs);
     cairn_graph_destroy(model->graph);
+    if (!model->borrowed)
+        cairn_device_close(model->device);
     *model = (cli_model){0};
 }
 
@@ -144,19 +146,37 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
     return CAIRN_OK;
 }
 
+static cairn_status open_device(const cli_args *args, cli_model *model, const char *backend,
+                                uint32_t threads, cairn_error *err) {
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    cli_size bandwidth;
+    if (model->device != NULL)
+        return CAIRN_OK;
+    options.threads = threads;
+    if (cli_size_value(args, "link-bandwidth", &bandwidth))
+        options.link_bytes_per_second = bandwidth.bytes;
+    return cairn_device_open(backend, &options, &model->device, err);
+}
+
 static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
                                uint32_t threads, cairn_error *err) {
     cairn_costs *costs;
-    cairn_status status = cairn_bind(model->graph, backend, threads, &costs, err);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_status status = open_device(args, model, backend, threads, err);
+    if (status == CAIRN_OK)
+        status = cairn_bind(model->graph, model->device, &costs, err);
     if (status != CAIRN_OK)
         return status;
+    cairn_device_describe(model->device, &facts);
     cairn_costs_destroy(model->costs);
     model->costs = costs;
     model->backend = backend;
     model->threads = threads;
-    model->one_memory = cli_value(args, "machine") == NULL;
-    return cli_value(args, "machine") != NULL ? CAIRN_OK
-                                              : cairn_machine_find("cpu", &model->machine, err);
+    if (cli_value(args, "machine") != NULL)
+        return CAIRN_OK;
+    model->one_memory = !facts.separate_memory;
+    model->machine = facts.machine;
+    return CAIRN_OK;
 }
 
 /* As the options say. `*matched` counts the ops that --costs has figures for; all without it. */
@@ -241,7 +261,10 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
 cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
                                   cli_model *out, cairn_error *err) {
     uint32_t matched;
-    *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
+    *out = (cli_model){.header = like->header,
+                       .smoothing = like->smoothing,
+                       .device = like->device,
+                       .borrowed = true};
     out->header.batch = batch;
     if (!in_zoo(like->header.model)) {
         err->status = CAIRN_EUNKNOWN;
@@ -280,7 +303,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     const char *backend = cli_value(args, "backend");
     if (backend == NULL && cli_runs(args))
-        backend = cairn_backend_list(0, NULL);
+        backend = cairn_device_list(0, NULL);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)

@@ -24,7 +24,7 @@ static double speed(const cli_training *t) {
 /* Whether this build has the backend. */
 static bool has_backend(const char *name) {
     const char *at;
-    for (uint32_t i = 0; (at = cairn_backend_list(i, NULL)) != NULL; i++)
+    for (uint32_t i = 0; (at = cairn_device_list(i, NULL)) != NULL; i++)
         if (strcmp(at, name) == 0)
             return true;
     return false;
@@ -36,7 +36,7 @@ void cli_train_print_head(const cli_training *t) {
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
-    printf(", algorithm %s, backend %s%s\n", h->algorithm, t->exec.backend,
+    printf(", algorithm %s, backend %s%s\n", h->algorithm, t->model.backend,
            has_backend("cpu") ? "" : ", which is slow: this build has no oneDNN");
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
@@ -186,18 +186,23 @@ static void print_results(const cli_training *t) {
                cli_bytes(t->measured_peak + figures.stationary_bytes));
 }
 
-void cli_train_print_summary(cli_training *t) {
+int cli_train_print_summary(cli_training *t) {
     char hash[65];
-    cairn_exec_sha256(cairn_train_exec(t->train), CAIRN_EXEC_PARAMETERS, hash);
+    cairn_error err = {0};
+    cairn_status status =
+        cairn_exec_sha256(cairn_train_exec(t->train), CAIRN_EXEC_PARAMETERS, hash, &err);
     cli_train_clear_progress(t);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
     if (cli_flag(t->args, "json")) {
         printf("{\"parameters_sha256\": \"%s\"}\n", hash);
-        return;
+        return CLI_DONE;
     }
     if (t->data != NULL)
         print_results(t);
     cli_watch_print_text(&t->watch);
     printf("  parameters sha256 %s\n", hash);
+    return CLI_DONE;
 }
 
 /* ---- The picture ---- */

@@ -83,17 +83,17 @@ static inline void kernel_rig_run(kernel_rig *r, crn_launch launch, const void *
         memcpy(r->buffers[i].at, r->buffers[i].before, r->buffers[i].bytes);
     }
     crn_kernel_run(&launch, args, CRN_GRID_FORWARDS);
-    for (uint32_t i = 0; i < r->count; i++)
-        if (memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) != 0) {
-            fprintf(stderr, "%s: the order of threads shows\n",
+    for (uint32_t i = 0; i < r->count; i++) {
+        bool same = memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) == 0;
+        if (!same)
+            fprintf(stderr, "%s: the result depends on the order of threads\n",
                     crn_kernel_list[launch.kernel].name);
-            CHECK(!"the order of threads shows");
-        }
+        CHECK(same);
+    }
+    bool all_returned = true;
     for (uint32_t i = 0; r->tickets != NULL && i < KERNEL_RIG_TICKETS; i++)
-        if (r->tickets[i] != 0) {
-            CHECK(!"a ticket is left");
-            break;
-        }
+        all_returned &= r->tickets[i] == 0;
+    CHECK(all_returned);
     r->runs[launch.kernel]++;
 }
 
