@@ -78,17 +78,15 @@ static inline void kernel_rig_run(kernel_rig *r, crn_launch launch, const void *
         memcpy(r->buffers[i].at, r->buffers[i].before, r->buffers[i].bytes);
     }
     crn_kernel_run(&launch, args, CRN_GRID_FORWARDS);
+    bool same = true, zero = true;
     for (uint32_t i = 0; i < r->count; i++)
-        if (memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) != 0) {
-            fprintf(stderr, "%s: the order of threads shows\n",
-                    crn_kernel_list[launch.kernel].name);
-            CHECK(!"the order of threads shows");
-        }
+        same &= memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) == 0;
     for (uint32_t i = 0; r->tickets != NULL && i < KERNEL_RIG_TICKETS; i++)
-        if (r->tickets[i] != 0) {
-            CHECK(!"a ticket is left");
-            break;
-        }
+        zero &= r->tickets[i] == 0;
+    if (!same || !zero)
+        fprintf(stderr, "%s: %s\n", crn_kernel_list[launch.kernel].name,
+                same ? "a ticket is left" : "the order of threads shows");
+    CHECK(same && zero);
     r->runs[launch.kernel]++;
 }
 

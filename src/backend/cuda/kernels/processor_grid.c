@@ -6,7 +6,7 @@
 #define RUN(name, args)                                                                            \
     void crn_##name##_block(const crn_##args *restrict p, crn_grid g);                             \
     static void run_##name(const void *p, crn_grid g) {                                            \
-        crn_##name##_block(p, g);                                                                          \
+        crn_##name##_block(p, g);                                                                  \
     }
 #define IMAGE(name, args)                                                                          \
     RUN(name##_f32, args)                                                                          \
