@@ -1,26 +1,31 @@
-# The commands of the README. What is built, and how, stands in CMakeLists.txt and
-# CMakePresets.json; this file only calls them, after scripts/install-deps.sh has seen to the tools.
+# The commands of the README. What is built, and how, stands in CMakeLists.txt and CMakePresets.json;
+# this file only calls them. `make`, `make install` and `make bench` install nothing: they name what
+# is missing. The others install it with apt (scripts/install-deps.sh).
 #
 #   make           build/cairn and build/libcairn.*
-#   make demo      build, then plan a network and say what is shown
+#   make demo      build, then train a network twice and say what is shown
 #   make check     every test, under both compilers and the sanitizers
-#   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
+#   make test      the tests of the release build only
+#   make deps      install what `make` needs
 #   make install   into PREFIX (/usr/local), below DESTDIR
+#   make package   build/cairn_VERSION_ARCHITECTURE.deb
+#   make coverage  how much of src/ the tests reach
+#   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 
 PREFIX = /usr/local
 DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo check bench install update-golden clean
+.PHONY: all demo check test deps install package coverage bench update-golden clean
 
 all:
-	@scripts/install-deps.sh demo
+	@scripts/install-deps.sh --dry-run build
 	@cmake --preset release >/dev/null
 	@cmake --build build -j $(JOBS)
 
 demo:
-	@scripts/install-deps.sh demo
+	@scripts/install-deps.sh build
 	@cmake --preset release -D CAIRN_TESTS=OFF >/dev/null
 	@cmake --build build -j $(JOBS) --target cairn_command >/dev/null
 	@scripts/demo.sh build/cairn
@@ -29,15 +34,30 @@ check:
 	@scripts/install-deps.sh check
 	@JOBS=$(JOBS) scripts/check.sh
 
-bench: all
-	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn
+test:
+	@scripts/install-deps.sh test
+	@JOBS=$(JOBS) scripts/check.sh release
+
+deps:
+	@scripts/install-deps.sh build
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+package:
+	@scripts/install-deps.sh package
+	@JOBS=$(JOBS) scripts/package.sh
+
+coverage:
+	@scripts/install-deps.sh coverage
+	@JOBS=$(JOBS) scripts/coverage.sh
+
+bench: all
+	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn
 
 # Rewrite the expected files of the tests from what the program says now; read the difference.
 update-golden: all
 	@CAIRN_UPDATE_GOLDEN=1 ctest --test-dir build --output-on-failure -L golden
 
 clean:
-	rm -rf build build-dev build-asan build-tsan
+	rm -rf build build-dev build-asan build-tsan build-coverage build-package

@@ -64,13 +64,14 @@ static cairn_status bench_one(const cli_args *args, const char *name, const cli_
     return status;
 }
 
-/* A plan for so much of what `none` needs; the time includes its simulation and layout. */
-static cairn_status bench_budget(const cli_args *args, const cli_model *net, uint64_t none,
-                                 uint32_t percent, cairn_error *err) {
+/* A plan for a share of what `none` needs; the time includes its simulation and layout. */
+static cairn_status bench_budget(const cli_args *args, const cli_model *net,
+                                 const cairn_solution *none, uint32_t percent, cairn_error *err) {
     cairn_solution *solution;
     int64_t start = cli_clock();
-    cairn_status status =
-        cli_solve(net, "precise", cli_share(none, percent * 10000), 0, &solution, err);
+    cairn_status status = cli_solve(
+        net, "precise", cairn_share_of(cairn_layout_arena_bytes(none->layout), percent * 10000), 0,
+        &solution, err);
     int64_t time = cli_clock() - start;
     if (status != CAIRN_OK)
         return status;
@@ -101,12 +102,13 @@ static cairn_status bench_network(const cli_args *args, const char *name, cairn_
 static cairn_status bench_sequence(const cli_args *args, cairn_error *err) {
     static const uint32_t percents[] = {10, 30, 50, 80};
     cli_model net;
-    uint64_t none = 0;
+    cairn_solution *none = NULL;
     cairn_status status = cli_model_sequence("lstm", 32, STEPS, &net, err);
     if (status == CAIRN_OK)
-        status = cli_none_arena(&net, &none, err);
+        status = cli_solve(&net, "none", 0, 0, &none, err);
     for (size_t i = 0; i < sizeof percents / sizeof *percents && status == CAIRN_OK; i++)
         status = bench_budget(args, &net, none, percents[i], err);
+    cairn_solution_destroy(none);
     cli_model_close(&net);
     return status;
 }

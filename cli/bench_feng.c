@@ -1,4 +1,4 @@
-/* bench_feng.c: how long the checkpoint searches take: on the eighteen graphs of paper 000 (in
+/* bench_feng.c: how long the checkpoint searches take: on the eighteen graphs of Feng and Huang (in
  * tests/data/feng) and on a generated graph of repeated blocks with 20,000 vertices. One thread. */
 #include "bench.h"
 
@@ -22,6 +22,7 @@ typedef struct timing {
 static cairn_status time_search(const cairn_dag *dag, const char *algorithm, uint64_t repeat,
                                 timing *out, cairn_error *err) {
     int64_t times[MOST_REPEATS];
+    *out = (timing){0};
     for (uint64_t i = 0; i < repeat; i++) {
         cairn_acg_result result;
         int64_t start = cli_clock();

@@ -1,7 +1,7 @@
-/* bench_offload.c: section 6 of paper 004: offloading on chains of real networks, from the smallest
- * memory possible towards the peak, by every algorithm; ratios to the lower bound and to the
- * fractional optimum, and images per second. Costs are those of the V100 description. Layers are
- * single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
+/* bench_offload.c: section 6 of Beaumont et al.: offloading on chains of real networks, from the
+ * smallest memory possible towards the peak, by every algorithm; ratios to the lower bound and to
+ * the fractional optimum, and images per second. Costs are those of the V100 description. Layers
+ * are single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
 #include "bench.h"
 #include "model.h"
 
@@ -231,7 +231,8 @@ static int draw(const bench_case *c, bool images_per_second, const char *path) {
             x[a][count] = 100.0 * k / POINTS;
             y[a][count++] = images_per_second ? c->batch / p->seconds[a] : p->seconds[a] / p->bound;
         }
-        curves[a] = (cairn_curve){algorithms[a], x[a], y[a], count, true};
+        curves[a] = (cairn_curve){
+            .name = algorithms[a], .x = x[a], .y = y[a], .count = count, .joined = true};
     }
     snprintf(title, sizeof title, "%s, images of %u pixels, batch %u", c->network, c->size,
              c->batch);

@@ -22,14 +22,17 @@ static uint64_t resident_bytes(void) {
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void train(const cli_args *args, const char *network, const char *backend, cairn_exec *exec,
-                  uint64_t steps) {
+static cairn_status train(const cli_args *args, const char *network, const char *backend,
+                          cairn_exec *exec, uint64_t steps, cairn_error *err) {
     uint64_t early = 0, early_live = 0, library = 0;
     for (uint64_t step = 1; step <= steps; step++) {
         cairn_exec_result result;
-        cairn_exec_fill(exec, step);
+        cairn_status status = cairn_exec_fill(exec, step, err);
         cli_allocations_mark();
-        cairn_exec_run(exec, step, &result);
+        if (status == CAIRN_OK)
+            status = cairn_exec_run(exec, step, &result, err);
+        if (status != CAIRN_OK)
+            return status;
         cairn_exec_update(exec);
         if (cli_allocations_peak() > library)
             library = cli_allocations_peak();
@@ -45,7 +48,7 @@ static void train(const cli_args *args, const char *network, const char *backend
                (unsigned long long)steps, (long long)late - (long long)early);
         printf("allocated meanwhile and kept: %+lld bytes; by libraries in a step at most %llu\n",
                (long long)late_live - (long long)early_live, (unsigned long long)library);
-        return;
+        return CAIRN_OK;
     }
     cli_bench_line("resident");
     printf(", \"network\": \"%s\", \"backend\": \"%s\", \"steps\": %llu, "
@@ -54,6 +57,7 @@ static void train(const cli_args *args, const char *network, const char *backend
            network, backend, (unsigned long long)steps, (unsigned long long)early,
            (unsigned long long)late, (long long)late_live - (long long)early_live,
            (unsigned long long)library);
+    return CAIRN_OK;
 }
 
 int cli_bench_resident(const cli_args *args) {
@@ -70,17 +74,16 @@ int cli_bench_resident(const cli_args *args) {
     cairn_solution *solution = NULL;
     cairn_exec *exec = NULL;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.backend = backend;
-    options.threads = (uint32_t)threads;
     cairn_status status = cli_model_network(network, (uint32_t)batch, (uint32_t)size, &model, &err);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, &model, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)
         status = cli_solve(&model, "pieces", 0, 0, &solution, &err);
     if (status == CAIRN_OK)
-        status = cairn_exec_create(model.graph, model.costs, solution, &options, &exec, &err);
+        status = cairn_exec_create(model.graph, model.device, model.costs, solution, &options,
+                                   &exec, &err);
     if (status == CAIRN_OK)
-        train(args, network, backend, exec, steps);
+        status = train(args, network, backend, exec, steps, &err);
     cairn_exec_destroy(exec);
     cairn_solution_destroy(solution);
     cli_model_close(&model);

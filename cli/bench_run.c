@@ -13,8 +13,9 @@ typedef struct trial {
     const char *backend;
     uint32_t threads;
     cli_model model;
-    cairn_exec *none;
+    bool has_none;
     float none_loss;
+    char none_hash[65];
     uint64_t none_arena;
     uint32_t plans, wrong_peaks, wrong_bits;
 } trial;
@@ -57,17 +58,21 @@ static cairn_status open_network(const trial *t, const cairn_zoo_entry *entry, c
 
 /* ---- Comparing ---- */
 
-/* Parameters, state and gradients; gradients that a sum was made in place of are in the sum. */
-static bool same_bits(const trial *t, cairn_exec *exec, float loss) {
-    const cairn_graph *graph = t->model.graph;
-    if (memcmp(&loss, &t->none_loss, sizeof loss) != 0)
-        return false;
-    for (cairn_id id = 0; id < cairn_graph_tensor_count(graph); id++) {
-        const void *mine = cairn_exec_data(exec, id), *theirs = cairn_exec_data(t->none, id);
-        if (mine != NULL && memcmp(mine, theirs, cairn_graph_tensor(graph, id)->bytes) != 0)
-            return false;
-    }
-    return true;
+/* One step: its loss, and the hash of parameters, state and gradients after it. */
+static cairn_status run_step(cairn_exec *exec, cairn_exec_result *result, char hash[65],
+                             cairn_error *err) {
+    cairn_status status = cairn_exec_fill(exec, 1, err);
+    if (status == CAIRN_OK)
+        status = cairn_exec_run(exec, 1, result, err);
+    cairn_exec_update(exec);
+    if (status == CAIRN_OK)
+        status = cairn_exec_sha256(
+            exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE | CAIRN_EXEC_GRADIENTS, hash, err);
+    return status;
+}
+
+static bool same_bits(const trial *t, float loss, const char *hash) {
+    return memcmp(&loss, &t->none_loss, sizeof loss) == 0 && strcmp(hash, t->none_hash) == 0;
 }
 
 /* ---- Rows ---- */
@@ -96,38 +101,36 @@ static void print_row(const trial *t, const char *algorithm, const char *budget,
     fflush(stdout);
 }
 
-/* Train one step by a plan. The executor of `none` is kept to compare with. */
+/* Train one step by a plan. What `none`, the first, gave is kept to compare with. */
 static cairn_status run_plan(trial *t, const cairn_solution *solution, const char *budget,
                              uint64_t budget_bytes, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
     cairn_exec_result result;
-    options.backend = t->backend;
-    options.threads = t->threads;
+    char hash[65];
     options.budget_bytes = budget_bytes;
     options.seed = 1;
-    cairn_status status =
-        cairn_exec_create(t->model.graph, t->model.costs, solution, &options, &exec, err);
+    cairn_status status = cairn_exec_create(t->model.graph, t->model.device, t->model.costs,
+                                            solution, &options, &exec, err);
     if (status != CAIRN_OK)
         return status;
     cairn_exec_figures figures = cairn_exec_get_figures(exec);
-    cairn_exec_fill(exec, 1);
-    cairn_exec_run(exec, 1, &result);
-    cairn_exec_update(exec);
-    bool first = t->none == NULL;
-    if (first) {
-        t->none = exec;
+    status = run_step(exec, &result, hash, err);
+    cairn_exec_destroy(exec);
+    if (status != CAIRN_OK)
+        return status;
+    if (!t->has_none) {
+        t->has_none = true;
         t->none_loss = result.loss;
         t->none_arena = figures.arena_bytes;
+        memcpy(t->none_hash, hash, sizeof hash);
     }
-    bool equal = first || same_bits(t, exec, result.loss);
+    bool equal = same_bits(t, result.loss, hash);
     t->plans++;
     t->wrong_peaks += result.measured_peak_bytes != figures.predicted_peak_bytes;
     t->wrong_bits += !equal;
     print_row(t, cairn_plan_get_header(solution->plan)->algorithm, budget, budget_bytes, &figures,
               &result, equal);
-    if (!first)
-        cairn_exec_destroy(exec);
     return CAIRN_OK;
 }
 
@@ -149,7 +152,7 @@ static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent
                                cairn_error *err) {
     char words[16];
     cairn_solution *solution;
-    uint64_t budget = cli_share(t->none_arena, percent * UINT64_C(10000));
+    uint64_t budget = cairn_share_of(t->none_arena, percent * UINT64_C(10000));
     snprintf(words, sizeof words, "%u%%", percent);
     cairn_status status = cli_solve(&t->model, algorithm, budget, 1, &solution, err);
     if (status == CAIRN_INFEASIBLE) {
@@ -212,8 +215,7 @@ int cli_bench_table2_run(const cli_args *args) {
             print_head(&t);
         if (status == CAIRN_OK)
             status = run_network(&t, &err);
-        cairn_exec_destroy(t.none);
-        t.none = NULL;
+        t.has_none = false;
         cli_model_close(&t.model);
         if (status != CAIRN_OK)
             return cli_fail(status, &err);

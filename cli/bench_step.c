@@ -68,9 +68,8 @@ static void close_bench(step_bench *b) {
 static cairn_status profile(step_bench *b, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     cairn_costs_origin origin;
-    options.backend = b->backend;
-    options.threads = (uint32_t)b->threads;
-    cairn_status status = cairn_profile(b->model.graph, &options, b->model.costs, &origin, err);
+    cairn_status status =
+        cairn_profile(b->model.graph, b->model.device, &options, b->model.costs, &origin, err);
     b->model.measured = status == CAIRN_OK;
     if (status == CAIRN_OK)
         b->model.update_ns = cairn_costs_update_ns(&origin, b->model.graph);
@@ -79,8 +78,6 @@ static cairn_status profile(step_bench *b, cairn_error *err) {
 
 static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.backend = b->backend;
-    options.threads = (uint32_t)b->threads;
     options.budget_bytes = c->budget;
     options.learning_rate = 0.001f; /* some networks go to infinity by the default one */
     c->predicted_ns = cli_predicted_ns(&b->model, c->solution, 1);
@@ -88,7 +85,8 @@ static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     c->ratios = calloc(b->repetitions, sizeof *c->ratios);
     if (c->times == NULL || c->ratios == NULL)
         return CAIRN_ENOMEM;
-    return cairn_exec_create(b->model.graph, b->model.costs, c->solution, &options, &c->exec, err);
+    return cairn_exec_create(b->model.graph, b->model.device, b->model.costs, c->solution, &options,
+                             &c->exec, err);
 }
 
 /* The plan that keeps everything, and the fastest without copies in half of its memory, or in the
@@ -112,28 +110,37 @@ static cairn_status make_plans(step_bench *b, cairn_error *err) {
 /* ---- Steps ---- */
 
 /* Run and update; the data are there already. */
-static int64_t time_step(cairn_exec *exec, uint64_t step, float *loss) {
-    cairn_exec_result result;
-    cairn_exec_fill(exec, step);
+static cairn_status time_step(cairn_exec *exec, uint64_t step, float *loss, int64_t *time,
+                              cairn_error *err) {
+    cairn_exec_result result = {0};
+    cairn_status status = cairn_exec_fill(exec, step, err);
     int64_t before = cli_clock();
-    cairn_exec_run(exec, step, &result);
+    if (status == CAIRN_OK)
+        status = cairn_exec_run(exec, step, &result, err);
     cairn_exec_update(exec);
+    if (status == CAIRN_OK)
+        status = cairn_exec_join(exec, err);
     *loss = result.loss;
-    return cli_clock() - before;
+    *time = cli_clock() - before;
+    return status;
 }
 
-static void take_turns(step_bench *b) {
+static cairn_status take_turns(step_bench *b, cairn_error *err) {
     float loss;
     for (uint64_t r = 0; r <= b->repetitions; r++)
         for (size_t i = 0; i < PLANS; i++) {
             contender *c = &b->contenders[i];
-            int64_t time = time_step(c->exec, r, &loss);
+            int64_t time;
+            cairn_status status = time_step(c->exec, r, &loss, &time, err);
+            if (status != CAIRN_OK)
+                return status;
             if (r == 0) /* to warm up */
                 continue;
             c->times[r - 1] = time;
             c->ratios[r - 1] =
                 (int64_t)(1e6 * (double)time / (double)b->contenders[0].times[r - 1]);
         }
+    return CAIRN_OK;
 }
 
 /* ---- Rows ---- */
@@ -175,9 +182,10 @@ static cairn_status run_network(step_bench *b, const char *network, cairn_error 
         status = profile(b, err);
     if (status == CAIRN_OK)
         status = make_plans(b, err);
+    if (status == CAIRN_OK)
+        status = take_turns(b, err);
     if (status != CAIRN_OK)
         return status;
-    take_turns(b);
     for (size_t i = 0; i < PLANS; i++)
         print_row(b, &b->contenders[i]);
     return CAIRN_OK;
@@ -202,7 +210,10 @@ static cairn_status serve(step_bench *b, const char *network, cairn_error *err) 
            (unsigned long long)summary.parameters);
     fflush(stdout);
     for (uint64_t step = 0; fgets(line, sizeof line, stdin) != NULL; step++) {
-        int64_t time = time_step(c->exec, step, &loss);
+        int64_t time;
+        status = time_step(c->exec, step, &loss, &time, err);
+        if (status != CAIRN_OK)
+            return status;
         printf("{\"step_ms\": %.3f, \"loss\": \"%.6g\"}\n", (double)time / 1e6, (double)loss);
         fflush(stdout);
     }

@@ -25,7 +25,7 @@ void cli_bench_line(const char *name) {
            system.sysname, system.machine);
 }
 
-/* Feng and Huang, paper 000, table 2. */
+/* Feng and Huang, table 2. */
 static const cli_paper_row table2[] = {
     {"alexnet", 1024, 224, 4955, 4408, 4408, 3287}, {"vgg11", 64, 224, 3577, 2781, 2781, 2781},
     {"vgg13", 64, 224, 5136, 3565, 3565, 3565},     {"vgg16", 64, 224, 5136, 4352, 3957, 3565},
@@ -44,7 +44,7 @@ const cli_paper_row *cli_paper_table2(uint32_t index) {
 
 const char *cli_bench_backend(const cli_args *args) {
     const char *backend = cli_value(args, "backend");
-    return backend == NULL ? cairn_backend_list(0, NULL) : backend;
+    return backend == NULL ? cairn_device_list(0, NULL) : backend;
 }
 
 static int run(const cli_args *args) {

@@ -9,15 +9,10 @@
 #include <unistd.h>
 
 #define MOST_ANSWERS 32
-#define LARGEST_BATCH ((uint32_t)1 << 24)
 
 typedef struct answer {
     const char *algorithm;
-    uint32_t batch; /* 0: not even one */
-    int64_t time;
-    uint64_t arena;
-    char stopped_by[128]; /* the op that sets the memory of one image more */
-    uint64_t smallest;    /* bytes that one image more would take, stationary ones included */
+    cairn_fit_result is;
 } answer;
 
 typedef struct fitting {
@@ -38,67 +33,35 @@ static void clear_progress(const fitting *f) {
         fprintf(stderr, "\r%40s\r", "");
 }
 
-/* A plan at one batch; CAIRN_OK fills the answer, CAIRN_INFEASIBLE says what is in the way. */
-static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn_error *err) {
+/* The model at one batch. */
+static cairn_status open_batch(void *context, uint32_t batch, cairn_graph **graph,
+                               cairn_costs **costs, cairn_error *err) {
+    const fitting *f = context;
     cli_model model;
-    cairn_solution *solution = NULL;
-    show_progress(f, a->algorithm, batch);
+    show_progress(f, f->answers[f->count].algorithm, batch);
     cairn_status status = cli_model_with_batch(f->args, f->model, batch, &model, err);
-    if (status == CAIRN_OK)
-        status =
-            cli_solve(&model, a->algorithm, f->budget - f->stationary, f->seed, &solution, err);
     if (status == CAIRN_OK) {
-        a->batch = batch;
-        a->time = cairn_sim_result(solution->sim)->time_ns;
-        a->arena = cairn_layout_arena_bytes(solution->layout);
-    } else if (status == CAIRN_INFEASIBLE) {
-        a->smallest = err->smallest_budget + f->stationary;
-        snprintf(a->stopped_by, sizeof a->stopped_by, "%s", err->name);
-    } else if (status == CAIRN_EOVERFLOW) {
-        a->smallest = UINT64_MAX;
-        status = CAIRN_INFEASIBLE;
+        *graph = model.graph;
+        *costs = model.costs;
+        model.graph = NULL;
+        model.costs = NULL;
     }
-    cairn_solution_destroy(solution);
     cli_model_close(&model);
     return status;
 }
 
-/* What is known while one algorithm's largest batch is looked for. */
-typedef struct search {
-    uint32_t fits, fails; /* 0: none yet */
-    uint32_t tries, guesses;
-} search;
-
-/* The batch to try next. Memory grows about as the batch does, so the first that does not fit tells
- * nearly what will; solvers can take seconds, and halving would ask them ten times. Guesses that
- * lead nowhere end in halving all the same. */
-static uint32_t next_batch(const fitting *f, const answer *a, uint32_t hint, search *s) {
-    if (s->fails == 0)
-        return s->tries == 0 ? hint : s->tries == 1 ? s->fits + 1 : 2 * s->fits;
-    if (s->guesses++ >= 4 || a->smallest == UINT64_MAX)
-        return s->fits + (s->fails - s->fits) / 2;
-    double room = (double)(f->budget - f->stationary),
-           needed = (double)(a->smallest - f->stationary);
-    uint32_t guess = (uint32_t)((double)s->fails * room / needed);
-    guess = guess > s->fits ? guess : s->fits + 1;
-    return guess < s->fails ? guess : s->fails - 1;
-}
-
-/* The largest batch. What fits at b need not fit at b - 1, nor the other way round; what is found
- * fits, and one more does not. `hint` is where to begin. */
-static cairn_status find_largest(const fitting *f, uint32_t hint, answer *a, cairn_error *err) {
-    search s = {0};
-    for (; (s.fails == 0 || s.fails > s.fits + 1) && s.fits < LARGEST_BATCH; s.tries++) {
-        uint32_t batch = next_batch(f, a, hint, &s);
-        cairn_status status = try_batch(f, batch, a, err);
-        if (status == CAIRN_OK)
-            s.fits = batch;
-        else if (status == CAIRN_INFEASIBLE)
-            s.fails = batch;
-        else
-            return status;
-    }
-    return CAIRN_OK;
+static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_error *err) {
+    cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    solve.budget_bytes = f->budget - f->stationary;
+    solve.machine = &f->model->machine;
+    solve.seed = f->seed;
+    options.algorithm = a->algorithm;
+    options.solve = &solve;
+    options.open = open_batch;
+    options.context = f;
+    options.hint = hint;
+    return cairn_fit(&options, &a->is, err);
 }
 
 /* Algorithms that do not apply to the network are left out. */
@@ -119,7 +82,7 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
             continue;
         if (status != CAIRN_OK)
             return status;
-        hint = a->batch > hint ? a->batch : hint;
+        hint = a->is.batch > hint ? a->is.batch : hint;
         f->count++;
     }
     return CAIRN_OK;
@@ -128,7 +91,14 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
 /* ---- Saying it ---- */
 
 static double speed(const answer *a) {
-    return a->time > 0 ? (double)a->batch * 1e9 / (double)a->time : 0;
+    return a->is.time_ns > 0 ? (double)a->is.batch * 1e9 / (double)a->is.time_ns : 0;
+}
+
+/* Bytes that one image more would take, stationary ones included. */
+static uint64_t next_bytes(const fitting *f, const answer *a) {
+    return a->is.next_bytes == UINT64_MAX || a->is.next_bytes == 0
+               ? a->is.next_bytes
+               : a->is.next_bytes + f->stationary;
 }
 
 static void print_table(const fitting *f) {
@@ -139,12 +109,13 @@ static void print_table(const fitting *f) {
            "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
         const answer *a = &f->answers[i];
-        if (a->batch == 0)
+        if (a->is.batch == 0)
             printf("%-16s %8s   not one image; the smallest budget for it is %s, set by %s\n",
-                   a->algorithm, "-", cli_bytes(a->smallest), a->stopped_by);
+                   a->algorithm, "-", cli_bytes(next_bytes(f, a)), a->is.stopped_by);
         else
-            printf("%-16s %8u %10.1f %12s %12s   %s\n", a->algorithm, a->batch, speed(a),
-                   cli_time(a->time), cli_bytes(a->arena + f->stationary), a->stopped_by);
+            printf("%-16s %8u %10.1f %12s %12s   %s\n", a->algorithm, a->is.batch, speed(a),
+                   cli_time(a->is.time_ns), cli_bytes(a->is.arena_bytes + f->stationary),
+                   a->is.stopped_by);
     }
 }
 
@@ -154,12 +125,13 @@ static void print_json(const fitting *f) {
         printf("{\"model\": \"%s\", \"machine\": \"%s\", \"budget_bytes\": %llu, "
                "\"algorithm\": \"%s\", \"batch\": %u, ",
                cairn_graph_name(f->model->graph), f->model->machine.name,
-               (unsigned long long)f->budget, a->algorithm, a->batch);
-        if (a->batch > 0)
+               (unsigned long long)f->budget, a->algorithm, a->is.batch);
+        if (a->is.batch > 0)
             printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"memory_bytes\": %llu, ",
-                   speed(a), (long long)a->time, (unsigned long long)(a->arena + f->stationary));
-        printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n", (unsigned long long)a->smallest,
-               a->stopped_by);
+                   speed(a), (long long)a->is.time_ns,
+                   (unsigned long long)(a->is.arena_bytes + f->stationary));
+        printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n",
+               (unsigned long long)next_bytes(f, a), a->is.stopped_by);
     }
 }
 
@@ -177,8 +149,9 @@ static int show(const fitting *f) {
     uint64_t smallest = UINT64_MAX;
     bool any = false;
     for (uint32_t i = 0; i < f->count; i++) {
-        any |= f->answers[i].batch > 0;
-        smallest = f->answers[i].smallest < smallest ? f->answers[i].smallest : smallest;
+        uint64_t bytes = next_bytes(f, &f->answers[i]);
+        any |= f->answers[i].is.batch > 0;
+        smallest = bytes < smallest ? bytes : smallest;
     }
     if (cli_flag(f->args, "json"))
         print_json(f);

@@ -14,7 +14,7 @@ static int run(const cli_args *args) {
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
         return code;
-    cli_limits limit;
+    cairn_budget limit;
     cairn_solution *solution = NULL;
     code = cli_read_limits(args, &model, (uint32_t)slots, &limit);
     if (code == CLI_DONE)
@@ -24,7 +24,7 @@ static int run(const cli_args *args) {
     if (code == CLI_DONE)
         cli_model_sign(&model, solution->plan);
     if (code == CLI_DONE && !to_stdout)
-        code = cli_report_plan(args, &model, solution, (uint32_t)slots, limit.arena);
+        code = cli_report_plan(args, &model, solution, (uint32_t)slots, limit.plan_bytes);
     if (code == CLI_DONE && output != NULL)
         code = cli_write_plan(&model, solution->plan, output);
     if (code == CLI_DONE && cli_value(args, "picture") != NULL)

@@ -48,14 +48,13 @@ static bool read_options(profile *p) {
 static cairn_status measure(profile *p, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     struct utsname system;
-    options.backend = p->model.backend;
-    options.threads = (uint32_t)p->threads;
     options.repetitions = (uint32_t)p->repetitions;
     options.seconds = (double)p->seconds;
     options.every_implementation = cli_flag(p->args, "every-implementation");
     options.progress = show_progress;
     options.context = p;
-    cairn_status status = cairn_profile(p->model.graph, &options, p->model.costs, &p->origin, err);
+    cairn_status status =
+        cairn_profile(p->model.graph, p->model.device, &options, p->model.costs, &p->origin, err);
     if (uname(&system) != 0)
         memset(&system, 0, sizeof system);
     snprintf(p->origin.source, sizeof p->origin.source, "cairn profile %.60s on %.40s %.40s",

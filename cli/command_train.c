@@ -120,7 +120,7 @@ static int train(cli_training *t) {
         code = one_step(t);
     bool whole = cairn_train_steps(t->train) >= t->steps;
     if (code == CLI_DONE)
-        cli_train_print_summary(t);
+        code = cli_train_print_summary(t);
     if (code == CLI_DONE && t->folder != NULL && t->data != NULL)
         code = cli_train_draw(t);
     if (code == CLI_DONE && whole)

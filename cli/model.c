@@ -10,6 +10,8 @@
 void cli_model_close(cli_model *model) {
     cairn_costs_destroy(model->costs);
     cairn_graph_destroy(model->graph);
+    if (!model->borrowed)
+        cairn_device_close(model->device);
     *model = (cli_model){0};
 }
 
@@ -128,21 +130,6 @@ static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_grap
     return status;
 }
 
-/* A file with only a forward pass is differentiated, as a network of the zoo is. */
-static cairn_status complete(cairn_graph **graph, cairn_error *err) {
-    cairn_graph_summary summary;
-    cairn_graph_summarize(*graph, &summary);
-    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
-        return CAIRN_OK;
-    cairn_graph *joint;
-    cairn_status status = cairn_graph_differentiate(*graph, NULL, &joint, err);
-    if (status == CAIRN_OK) {
-        cairn_graph_destroy(*graph);
-        *graph = joint;
-    }
-    return status;
-}
-
 static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
     cairn_status status = cairn_machine_find(name == NULL ? "v100" : name, out, err);
     if (status != CAIRN_EUNKNOWN)
@@ -162,64 +149,55 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
 
 /* ---- Costs of a backend, and measured ones ---- */
 
-/* What the machine is, as far as the table says. */
-static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
-    if (origin->backend[0] != '\0')
-        snprintf(machine->name, sizeof machine->name, "%s with %u thread%s", origin->backend,
-                 origin->threads, origin->threads == 1 ? "" : "s");
-    if (origin->link_bytes_per_second > 0) {
-        machine->link_bytes_per_second = origin->link_bytes_per_second;
-        machine->link_latency_ns = origin->link_latency_ns;
-    }
-}
-
-/* A table of another backend, or of another number of threads, says nothing of this one. */
-static cairn_status check_origin(const cairn_costs_origin *origin, const char *path,
-                                 const cli_model *model, cairn_error *err) {
-    uint32_t threads = cairn_count_threads(model->threads);
-    if (origin->backend[0] == '\0' || model->backend == NULL ||
-        (strcmp(origin->backend, model->backend) == 0 && origin->threads == threads))
-        return CAIRN_OK;
-    err->status = CAIRN_EINVAL;
-    snprintf(err->message, sizeof err->message,
-             "%.200s was measured on backend \"%s\" with %u threads, not on \"%.64s\" with %u",
-             path, origin->backend, origin->threads, model->backend, threads);
-    return CAIRN_EINVAL;
-}
-
-/* Costs that are bound take times from the table, others all that it says. */
 static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
                                 uint32_t *matched, cairn_error *err) {
-    cairn_costs_origin origin;
-    cairn_status status =
-        cairn_costs_origin_from_json(text->data, text->length, path, &origin, err);
-    if (status == CAIRN_OK)
-        status = check_origin(&origin, path, model, err);
-    if (status == CAIRN_OK)
-        status = (model->backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
-            model->costs, model->graph, text->data, text->length, path, matched, err);
+    cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
+    cairn_measured measured;
+    options.backend = model->backend;
+    options.threads = cairn_count_threads(model->threads);
+    options.machine = &model->machine;
+    cairn_status status = cairn_costs_measured(model->costs, model->graph, text->data, text->length,
+                                               path, &options, &measured, err);
     if (status != CAIRN_OK)
         return status;
-    model->measured = *matched == cairn_graph_op_count(model->graph);
-    model->update_ns = cairn_costs_update_ns(&origin, model->graph);
-    describe_machine(&origin, &model->machine);
-    model->one_memory |= origin.backend[0] != '\0';
+    *matched = measured.matched;
+    model->measured = measured.complete;
+    model->update_ns = measured.update_ns;
+    model->one_memory |= measured.origin.backend[0] != '\0';
     return CAIRN_OK;
+}
+
+static cairn_status open_device(const cli_args *args, cli_model *model, const char *backend,
+                                uint32_t threads, cairn_error *err) {
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    cli_size bandwidth;
+    if (model->device != NULL)
+        return CAIRN_OK;
+    options.threads = threads;
+    if (cli_size_value(args, "link-bandwidth", &bandwidth))
+        options.link_bytes_per_second = bandwidth.bytes;
+    return cairn_device_open(backend, &options, &model->device, err);
 }
 
 static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
                                uint32_t threads, cairn_error *err) {
     cairn_costs *costs;
-    cairn_status status = cairn_bind(model->graph, backend, threads, &costs, err);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_status status = open_device(args, model, backend, threads, err);
+    if (status == CAIRN_OK)
+        status = cairn_bind(model->graph, model->device, &costs, err);
     if (status != CAIRN_OK)
         return status;
+    cairn_device_describe(model->device, &facts);
     cairn_costs_destroy(model->costs);
     model->costs = costs;
     model->backend = backend;
     model->threads = threads;
-    model->one_memory = cli_value(args, "machine") == NULL;
-    return cli_value(args, "machine") != NULL ? CAIRN_OK
-                                              : cairn_machine_find("cpu", &model->machine, err);
+    if (cli_value(args, "machine") != NULL)
+        return CAIRN_OK;
+    model->one_memory = !facts.separate_memory;
+    model->machine = facts.machine;
+    return CAIRN_OK;
 }
 
 /* As the options say. `*matched` counts the ops that --costs has figures for; all without it. */
@@ -263,9 +241,7 @@ cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *
 
 int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
                          uint32_t micro_batches) {
-    return model->measured
-               ? cairn_sim_result(solution->sim)->time_ns * micro_batches + model->update_ns
-               : 0;
+    return model->measured ? cairn_solution_step_ns(solution, micro_batches, model->update_ns) : 0;
 }
 
 static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
@@ -289,7 +265,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
                               ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
                               : read_file(name, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
-        status = complete(&out->graph, err);
+        status = cairn_graph_complete(&out->graph, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
     if (status == CAIRN_OK)
@@ -308,7 +284,10 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
 cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
                                   cli_model *out, cairn_error *err) {
     uint32_t matched;
-    *out = (cli_model){.header = like->header, .smoothing = like->smoothing};
+    *out = (cli_model){.header = like->header,
+                       .smoothing = like->smoothing,
+                       .device = like->device,
+                       .borrowed = true};
     out->header.batch = batch;
     if (!in_zoo(like->header.model)) {
         err->status = CAIRN_EUNKNOWN;
@@ -347,7 +326,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     const char *backend = cli_value(args, "backend");
     if (backend == NULL && cli_runs(args))
-        backend = cairn_backend_list(0, NULL);
+        backend = cairn_device_list(0, NULL);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)

@@ -28,9 +28,11 @@ typedef struct cli_model {
     cairn_machine machine;
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
-    const char *backend;       /* that the costs are bound for; NULL: none */
+    cairn_device *device;      /* that the costs are bound for; NULL: none */
+    bool borrowed;             /* the device is another model's */
+    const char *backend;       /* the device's; NULL: none */
     uint32_t threads;          /* of the backend; 0: one per processor */
-    bool one_memory;   /* the backend's host is its device: parking a tensor frees nothing */
+    bool one_memory;   /* the device's memory is the host's: offloading a tensor frees nothing */
     bool measured;     /* the times of all ops are of a table: --costs */
     int64_t update_ns; /* what the table says that updating the parameters takes */
     double smoothing;  /* of labels: --label-smoothing */

@@ -23,23 +23,12 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
 
 /* ---- Budgets ---- */
 
-cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err) {
-    cairn_solution *none;
-    *out = 0;
-    cairn_status status = cli_solve(model, "none", 0, 0, &none, err);
-    if (status == CAIRN_OK)
-        *out = cairn_layout_arena_bytes(none->layout);
-    cairn_solution_destroy(none);
-    return status;
-}
-
-uint64_t cli_share(uint64_t whole, uint64_t ppm) {
-    return whole / 1000000 * ppm + whole % 1000000 * ppm / 1000000;
-}
-
-int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots, cli_limits *out) {
+int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots,
+                    cairn_budget *out) {
+    cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
+    cairn_error err = {0};
     cli_size total, activation;
-    *out = (cli_limits){0};
+    *out = (cairn_budget){0};
     if (!cli_size_value(args, "budget", &total) ||
         !cli_size_value(args, "activation-budget", &activation))
         return CLI_USAGE;
@@ -48,24 +37,16 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     if (!total.given && !activation.given)
         return CLI_DONE;
     const cli_size *given = total.given ? &total : &activation;
-    if (total.given)
-        out->stationary = cairn_stationary_bytes(model->graph, model->costs, slots);
-    out->given = given->bytes;
-    if (given->percent) {
-        cairn_error err = {0};
-        uint64_t none;
-        cairn_status status = cli_none_arena(model, &none, &err);
-        if (status != CAIRN_OK)
-            return cli_fail(status, &err);
-        out->given = cli_share(none + out->stationary, given->bytes);
-    }
-    /* Where nothing is left, one byte is: then the algorithms say how much would do. */
-    out->arena = out->given > out->stationary ? out->given - out->stationary : 1;
-    return CLI_DONE;
+    options.amount = given->bytes;
+    options.share = given->percent;
+    options.total = total.given;
+    options.optimizer_slots = slots;
+    cairn_status status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
 /* That nothing fits, in the terms of the option that was given. */
-static int no_fit(const cli_limits *limit, const char *algorithm, const cairn_error *err) {
+static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
     char by[64] = "";
@@ -73,11 +54,11 @@ static int no_fit(const cli_limits *limit, const char *algorithm, const cairn_er
         snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
     fprintf(stderr,
             "cairn: no plan%s fits a budget of %s; the smallest that would do is %llu bytes", by,
-            cli_bytes(limit->given),
-            (unsigned long long)(err->smallest_budget + limit->stationary));
-    if (limit->stationary > 0)
+            cli_bytes(limit->given_bytes),
+            (unsigned long long)(err->smallest_budget + limit->stationary_bytes));
+    if (limit->stationary_bytes > 0)
         fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
-                cli_bytes(limit->stationary), cli_bytes(err->smallest_budget));
+                cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
     fprintf(stderr, ", set by op \"%s\"\n", err->name);
     return CLI_NO_FIT;
 }
@@ -113,18 +94,18 @@ static void print_choice(const cairn_solution *solution) {
     printf("\n");
 }
 
-int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
+int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
                   uint64_t seed, cairn_solution **out) {
     cairn_error err = {0};
     const char *algorithm = cli_value(args, "algorithm");
-    cairn_status status = cli_solve(model, algorithm, limit->arena, seed, out, &err);
+    cairn_status status = cli_solve(model, algorithm, limit->plan_bytes, seed, out, &err);
     if (status == CAIRN_EUNKNOWN)
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    if (algorithm == NULL && limit->arena > 0 && !cli_flag(args, "json"))
+    if (algorithm == NULL && limit->plan_bytes > 0 && !cli_flag(args, "json"))
         print_choice(*out);
     return CLI_DONE;
 }

@@ -16,30 +16,18 @@
 /* For the lists under the help of such commands. */
 bool cli_list_algorithms(uint32_t index, cli_named *out);
 
-/* Which limit was asked for. */
-typedef struct cli_limits {
-    uint64_t arena;      /* of the memory a plan controls; 0: none */
-    uint64_t given;      /* what the option said, in bytes */
-    uint64_t stationary; /* the part of it that is spent already; 0 for --activation-budget */
-} cli_limits;
-
-/* `slots` tensors per parameter are the optimiser's. Returns an exit code, after saying what is
- * wrong. */
-int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots, cli_limits *out);
+/* Which limit was asked for; zero: none. `slots` tensors per parameter are the optimiser's. Returns
+ * an exit code, after saying what is wrong. */
+int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots,
+                    cairn_budget *out);
 
 /* A plan by the algorithm that was asked for, or, with a limit and none named, the fastest that
  * fits. It is the caller's. Returns an exit code, after saying what is wrong. */
-int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
+int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
                   uint64_t seed, cairn_solution **out);
 
 /* By one algorithm (NULL: the best of all) within `arena` bytes (0: no limit). */
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
                                   uint64_t seed, cairn_solution **out, cairn_error *err);
-
-/* The arena that `none` needs, of which percentages are. */
-CAIRN_MUST cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err);
-
-/* `ppm` millionths of `whole`. */
-uint64_t cli_share(uint64_t whole, uint64_t ppm);
 
 #endif

@@ -125,8 +125,6 @@ static bool read_lengths(cli_training *t) {
 static bool read_machine(cli_training *t) {
     cli_size bandwidth;
     uint64_t threads;
-    const char *backend = cli_value(t->args, "backend");
-    t->exec.backend = backend == NULL ? cairn_backend_list(0, NULL) : backend;
     if (!cli_number(t->args, "seed", 0, UINT64_MAX, 0, &t->exec.seed) ||
         !cli_number(t->args, "threads", 0, 256, 0, &threads) ||
         !cli_size_value(t->args, "link-bandwidth", &bandwidth))
@@ -135,8 +133,7 @@ static bool read_machine(cli_training *t) {
         cli_usage_error(t->args, "--link-bandwidth must be bytes a second, such as 2GB");
         return false;
     }
-    t->exec.threads = (uint32_t)threads;
-    t->exec.link_bytes_per_second = bandwidth.bytes;
+    t->link_bytes_per_second = bandwidth.bytes;
     t->exec.check = cli_flag(t->args, "check");
     return true;
 }

@@ -21,18 +21,28 @@ static double speed(const cli_training *t) {
 
 /* ---- Head ---- */
 
+/* Whether this build has the backend. */
+static bool has_backend(const char *name) {
+    const char *at;
+    for (uint32_t i = 0; (at = cairn_device_list(i, NULL)) != NULL; i++)
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
 void cli_train_print_head(const cli_training *t) {
     cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
-    printf(", algorithm %s, backend %s\n", h->algorithm, t->exec.backend);
+    printf(", algorithm %s, backend %s%s\n", h->algorithm, t->model.backend,
+           has_backend("cpu") ? "" : ", which is slow: this build has no oneDNN");
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
     printf("  arena           %12s", cli_bytes(f.arena_bytes));
-    if (t->limit.arena > 0)
-        printf("   of a budget of %s", cli_bytes(t->limit.arena));
+    if (t->limit.plan_bytes > 0)
+        printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
     printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
            cli_bytes(f.stationary_bytes), t->exec.optimizer == CAIRN_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
@@ -78,8 +88,8 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
             (unsigned long long)r->step, (unsigned long long)t->steps, (double)r->loss,
             share(r->correct, r->predictions), speed(t));
     fprintf(stderr, "memory %s", cli_bytes(used));
-    if (t->limit.stationary > 0)
-        fprintf(stderr, " of %s", cli_bytes(t->limit.given));
+    if (t->limit.stationary_bytes > 0)
+        fprintf(stderr, " of %s", cli_bytes(t->limit.given_bytes));
     fprintf(stderr, "  %lld:%02lld left   ", (long long)(seconds / 60), (long long)(seconds % 60));
 }
 
@@ -176,18 +186,23 @@ static void print_results(const cli_training *t) {
                cli_bytes(t->measured_peak + figures.stationary_bytes));
 }
 
-void cli_train_print_summary(cli_training *t) {
+int cli_train_print_summary(cli_training *t) {
     char hash[65];
-    cairn_exec_sha256(cairn_train_exec(t->train), CAIRN_EXEC_PARAMETERS, hash);
+    cairn_error err = {0};
+    cairn_status status =
+        cairn_exec_sha256(cairn_train_exec(t->train), CAIRN_EXEC_PARAMETERS, hash, &err);
     cli_train_clear_progress(t);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
     if (cli_flag(t->args, "json")) {
         printf("{\"parameters_sha256\": \"%s\"}\n", hash);
-        return;
+        return CLI_DONE;
     }
     if (t->data != NULL)
         print_results(t);
     cli_watch_print_text(&t->watch);
     printf("  parameters sha256 %s\n", hash);
+    return CLI_DONE;
 }
 
 /* ---- The picture ---- */
@@ -229,9 +244,17 @@ int cli_train_draw(const cli_training *t) {
             y[i] = share(h.scores[i].correct, h.scores[i].predictions) / 100;
         }
         cairn_curve curves[] = {
-            {"loss", steps->x, steps->loss, steps->count, true},
-            {"accuracy", steps->x, steps->accuracy, steps->count, true},
-            {"validation accuracy", x, y, h.score_count, true},
+            {.name = "loss",
+             .x = steps->x,
+             .y = steps->loss,
+             .count = steps->count,
+             .joined = true},
+            {.name = "accuracy",
+             .x = steps->x,
+             .y = steps->accuracy,
+             .count = steps->count,
+             .joined = true},
+            {.name = "validation accuracy", .x = x, .y = y, .count = h.score_count, .joined = true},
         };
         snprintf(title, sizeof title, "%.60s: training", cairn_graph_name(t->model.graph));
         status = cairn_plot_svg(NULL, title, "step", "loss, and accuracy from 0 to 1", curves,

@@ -56,8 +56,8 @@ static int open_model(cli_training *t, const cairn_plan_header *planned) {
     if (name == NULL && planned == NULL)
         return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
     int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
-    if (t->exec.link_bytes_per_second > 0) {
-        t->model.machine.link_bytes_per_second = t->exec.link_bytes_per_second;
+    if (t->link_bytes_per_second > 0) {
+        t->model.machine.link_bytes_per_second = t->link_bytes_per_second;
         t->model.one_memory = false; /* as if there were another at its end */
     }
     return code;
@@ -145,15 +145,15 @@ static cairn_status load_weights(cli_training *t, const char *path, cairn_error 
 static int create_session(cli_training *t) {
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     cairn_error err = {0};
-    t->exec.budget_bytes = t->limit.arena;
+    t->exec.budget_bytes = t->limit.plan_bytes;
     options.exec = &t->exec;
     options.schedule = t->schedule;
     options.data = t->data;
     options.flip = t->flip;
     options.crop = t->crop;
     options.model = cairn_plan_get_header(t->solution->plan)->model;
-    cairn_status status =
-        cairn_train_create(t->model.graph, t->model.costs, t->solution, &options, &t->train, &err);
+    cairn_status status = cairn_train_create(t->model.graph, t->model.device, t->model.costs,
+                                             t->solution, &options, &t->train, &err);
     if (status == CAIRN_OK && cli_value(t->args, "weights") != NULL)
         status = load_weights(t, cli_value(t->args, "weights"), &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);

@@ -15,6 +15,7 @@ typedef struct cli_training {
     const cli_args *args;
 
     cairn_exec_options exec;
+    uint64_t link_bytes_per_second; /* that the device imitates; 0: none */
     cairn_schedule schedule;
     uint64_t steps, epochs; /* one of them 0: not given */
     uint64_t decay_every;   /* 0: not given */
@@ -25,7 +26,7 @@ typedef struct cli_training {
     cairn_data *data;
     cli_model model;
     cairn_solution *solution;
-    cli_limits limit;
+    cairn_budget limit;
     cairn_train *train;
 
     const char *folder, *log_path; /* NULL: none */
@@ -79,7 +80,7 @@ void cli_train_print_step(cli_training *t, const cairn_train_result *r);
 void cli_train_print_score(cli_training *t, const cairn_train_result *r,
                            const cairn_train_score *score);
 void cli_train_clear_progress(const cli_training *t);
-void cli_train_print_summary(cli_training *t);
+int cli_train_print_summary(cli_training *t);
 /* Loss and accuracy into the folder. */
 int cli_train_draw(const cli_training *t);
 

@@ -44,5 +44,6 @@ if(CAIRN_ONEDNN_FOUND)
 elseif(CAIRN_ONEDNN STREQUAL "ON")
     message(FATAL_ERROR "CAIRN_ONEDNN is ON, but oneDNN cannot be used: ${CAIRN_ONEDNN_REASON}")
 else()
-    message(STATUS "without oneDNN: ${CAIRN_ONEDNN_REASON}")
+    message(NOTICE "Building without oneDNN: ${CAIRN_ONEDNN_REASON}. The only backend is ref, plain C, "
+        "which is many times slower than cpu.")
 endif()

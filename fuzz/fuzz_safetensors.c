@@ -10,7 +10,8 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_exec *exec;
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_device *device; /* as long as the program */
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 1;
     FUZZ_CHECK(cairn_builder_create(NULL, "tiny", &b) == CAIRN_OK);
     cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){2, 1, 2, 2});
@@ -21,9 +22,10 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_builder_destroy(b);
     FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, graph, &err) == CAIRN_OK);
     cairn_graph_destroy(forward);
-    FUZZ_CHECK(cairn_bind(*graph, "ref", 1, &costs, &err) == CAIRN_OK);
+    FUZZ_CHECK(cairn_device_open("ref", &options, &device, &err) == CAIRN_OK);
+    FUZZ_CHECK(cairn_bind(*graph, device, &costs, &err) == CAIRN_OK);
     FUZZ_CHECK(cairn_solve(*graph, costs, "infer", NULL, &solution, &err) == CAIRN_OK);
-    FUZZ_CHECK(cairn_exec_create(*graph, costs, solution, &options, &exec, &err) == CAIRN_OK);
+    FUZZ_CHECK(cairn_exec_create(*graph, device, costs, solution, NULL, &exec, &err) == CAIRN_OK);
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     return exec;

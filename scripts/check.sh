@@ -1,13 +1,14 @@
 #!/bin/sh
-# check.sh: everything that must hold before a change is kept. Stops at the first failure.
+# check.sh [PRESET]: everything that must hold before a change is kept. Stops at the first failure.
 #
-#   gcc      release build, every test
-#   clang    every file once more with its warnings, under the address and undefined-behaviour
-#            sanitizers, every test but the large ones
-#   clang    the tests that use threads, under the thread sanitizer
 #   form     clang-format
+#   clang    the tests that use threads, under the thread sanitizer
+#   clang    every file with its warnings, under the address and undefined-behaviour sanitizers,
+#            every test but the large ones
+#   gcc      release build, every test
 #
-# The layer check is one of the tests.
+# With a preset only that build and its tests. The layer check is one of the tests. Warnings are
+# errors here.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
@@ -16,13 +17,17 @@ build() { # build PRESET [TARGET]: quiet unless it fails
     echo "==> building: $1"
     log=$(mktemp)
     status=0
-    { cmake --preset "$1" && cmake --build --preset "$1" -j "$jobs" ${2:+--target "$2"}; } \
-        >"$log" 2>&1 || status=1
+    { cmake --preset "$1" -D CAIRN_WERROR=ON &&
+        cmake --build --preset "$1" -j "$jobs" ${2:+--target "$2"}; } >"$log" 2>&1 || status=1
     [ $status -eq 0 ] || cat "$log" >&2
     rm -f "$log"
     return $status
 }
 
+if [ $# -gt 0 ]; then
+    build "$1"
+    exec ctest --preset "$1" -j "$jobs"
+fi
 echo "==> form"
 scripts/check-format.sh
 build tsan thread_tests

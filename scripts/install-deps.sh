@@ -1,12 +1,27 @@
 #!/bin/sh
-# install-deps.sh demo|check: see that the tools are there, and install with apt those that are not.
+# install-deps.sh [--dry-run] build|test|check|package|coverage: see that the tools and libraries for
+# a purpose are there, and install with apt those that are not.
 #
-# Each tool is looked for by what it does, not by package, so that a compiler from elsewhere counts.
-# When nothing is missing this does nothing and prints nothing.
+#   build     the library and the command; oneDNN is wanted, not needed
+#   test      also the release build's tests
+#   check     also every other check (make check)
+#   package   also the Debian package (make package)
+#   coverage  also the measurement of coverage (make coverage)
+#
+# With --dry-run nothing is installed: what is missing is named, and the exit status is 1 if something
+# that is needed is. Each tool is looked for by what it does, not by package, so that a compiler from
+# elsewhere counts. When nothing is missing this prints nothing.
 set -eu
 
+dry=""
+if [ "${1:-}" = --dry-run ]; then
+    dry=yes
+    shift
+fi
+purpose=${1:-build}
 missing=""
 reasons=""
+wanted=""
 
 # need PACKAGES REASON TEST...: note the packages unless the test succeeds.
 need() {
@@ -21,7 +36,24 @@ need() {
 "
 }
 
+# want PACKAGE REASON TEST...: the same for what one can do without.
+want() {
+    package=$1
+    reason=$2
+    shift 2
+    if "$@" >/dev/null 2>&1; then
+        return
+    fi
+    wanted="$wanted $package"
+    reasons="$reasons    $package (one can do without): $reason
+"
+}
+
 has() { command -v "$1"; }
+
+has_browser() {
+    has "${CAIRN_BROWSER:-chromium}" || has chromium-browser || has google-chrome
+}
 
 compiles() { # compiles COMPILER [FLAGS]: can it make a program that runs?
     directory=$(mktemp -d)
@@ -37,42 +69,64 @@ need "gcc libc6-dev" "compiles the library and the command" compiles cc
 need cmake "builds them" has cmake
 need pkg-config "finds the libraries they use" has pkg-config
 need libjansson-dev "reads JSON" pkg-config --exists jansson
-need libdnnl-dev "oneDNN: fast kernels for the processor" \
+want libdnnl-dev "oneDNN: fast kernels for the processor" \
     compiles cc -include oneapi/dnnl/dnnl.h -ldnnl
-if [ "${1:-demo}" = check ]; then
+case $purpose in
+test | check | coverage)
     need g++ "tests that the headers serve C++" has g++
+    need python3-venv "exchanges weight files with the safetensors package" \
+        python3 -c "import venv, ensurepip"
+    need graphviz "draws the pictures that tests look at" has dot
+    want chromium "shows the page in tests, which are skipped without it" has_browser
+    ;;
+esac
+case $purpose in
+check)
     need clang "compiles everything a second time" has clang
     need libclang-rt-dev "address, undefined-behaviour and thread sanitizers" \
         compiles clang -fsanitize=address
     need clang-format "checks the form of the sources" has clang-format
-    need python3-venv "exchanges weight files with the safetensors package" \
-        python3 -c "import venv, ensurepip"
-    need graphviz "draws the pictures that tests look at" has dot
-fi
-[ -n "$missing" ] || exit 0
+    ;;
+package)
+    need dpkg-dev "finds what the package depends on" has dpkg-shlibdeps
+    need file "tells programs from other files" has file
+    ;;
+coverage) need gcovr "counts the lines and branches that tests reach" has gcovr ;;
+esac
 
-printf 'Missing here:\n%s' "$reasons"
-if ! has apt-get >/dev/null; then
-    echo "Please install them; only apt is known to this script, and it is not here." >&2
-    exit 1
-fi
-run=""
-if [ "$(id -u)" -ne 0 ]; then
-    if ! has sudo >/dev/null; then
-        echo "Please install them as root: apt-get install$missing" >&2
+if [ -n "$dry" ]; then
+    if [ -n "$missing" ]; then
+        printf 'Missing here:\n%s' "$reasons" >&2
+        echo "Please run 'make deps', or install with apt:$missing$wanted" >&2
         exit 1
     fi
+    exit 0 # what is only wanted is said by CMake
+fi
+[ -n "$missing$wanted" ] || exit 0
+printf 'Missing here:\n%s' "$reasons"
+give_up() { # give_up WHY: stop, unless nothing is missing that is needed
+    echo "$1" >&2
+    [ -n "$missing" ] || exit 0
+    exit 1
+}
+has apt-get >/dev/null ||
+    give_up "Please install them: only apt is known to this script, and it is not here."
+run=""
+if [ "$(id -u)" -ne 0 ]; then
+    has sudo >/dev/null || give_up "Please install them as root: apt-get install$missing$wanted"
     run=sudo
 fi
 echo "Installing them with apt."
 log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # a list of packages
+# shellcheck disable=SC2086 # lists of packages
 if ! { $run apt-get update && $run apt-get install -y --no-install-recommends $missing; } \
     >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    echo "apt could not install$missing; see above." >&2
-    rm -f "$log"
-    exit 1
+    give_up "apt could not install$missing; see above."
 fi
-rm -f "$log"
+for package in $wanted; do # one by one: one that apt does not have leaves the others
+    $run apt-get install -y --no-install-recommends "$package" >"$log" 2>&1 ||
+        echo "apt could not install $package: going on without it." >&2
+done

@@ -139,7 +139,7 @@ static inline void put_little(uint8_t *to, uint32_t value) {
 /* `count` samples of `elements` reals, element k of sample i being i - k / 4; labels i % 3. */
 static inline void put_reals(const folder *f, const char *samples, const char *labels,
                              uint32_t first, uint32_t count, uint32_t elements) {
-    uint8_t *bytes = malloc(4 * (size_t)count * (elements + 1));
+    uint8_t *bytes = calloc((size_t)count * (elements + 1), 4);
     uint8_t *at = bytes;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < elements; k++, at += 4) {

@@ -1,7 +1,8 @@
-"""Training steps of Cairn and of PyTorch, in turns, on the same machine.
+"""Training steps of Cairn and of PyTorch, or of two builds of Cairn, in turns, on one machine.
 
-Two processes are started and stay: `cairn bench step --serve` and steps.py. Each does one step when
-told to; the other sleeps meanwhile. Who goes first changes from pair to pair. See README.md.
+Two processes are started: `cairn bench step --serve`, and steps.py or another build of the command.
+Each does one step when told to; the other sleeps meanwhile. The order changes from pair to pair. See
+README.md.
 """
 
 import argparse
@@ -48,19 +49,29 @@ def quartiles(values):
     return {"low": round(low, 4), "median": round(middle, 4), "high": round(high, 4)}
 
 
-def open_contenders(network, options):
-    common = [str(options.batch), str(options.size), str(options.threads)]
-    cairn = Contender("cairn", [options.cairn, "bench", "step", "--serve", "--only", network,
-                                "--backend", options.backend, "--batch", common[0], "--size",
-                                common[1], "--threads", common[2]], options.threads)
+def open_cairn(name, command, network, options):
+    return Contender(name, [command, "bench", "step", "--serve", "--only", network, "--backend",
+                            options.backend, "--batch", str(options.batch), "--size",
+                            str(options.size), "--threads", str(options.threads)], options.threads)
+
+
+def open_torch(network, options):
     torch = Contender("pytorch", [sys.executable, os.path.join(FOLDER, "steps.py"), network,
-                                  *common], options.threads)
+                                  str(options.batch), str(options.size), str(options.threads)],
+                      options.threads)
     if not torch.ready["version"].startswith(VERSION + "."):
         print(f"note: this is PyTorch {torch.ready['version']}, not {VERSION}", file=sys.stderr)
-    if cairn.ready["parameters"] != torch.ready["parameters"]:
+    return torch
+
+
+def open_contenders(network, options):
+    cairn = open_cairn("cairn", options.cairn, network, options)
+    other = (open_cairn("other", options.against, network, options) if options.against
+             else open_torch(network, options))
+    if cairn.ready["parameters"] != other.ready["parameters"]:
         raise SystemExit(f"{network}: cairn has {cairn.ready['parameters']} parameters, "
-                         f"PyTorch {torch.ready['parameters']}")
-    return cairn, torch
+                         f"{other.name} {other.ready['parameters']}")
+    return cairn, other
 
 
 def take_turns(contenders, pairs, pause):
@@ -75,14 +86,16 @@ def take_turns(contenders, pairs, pause):
 
 def compare(network, options):
     contenders = open_contenders(network, options)
+    other = contenders[1].name
     take_turns(contenders, options.warmups, options.pause)
     times = take_turns(contenders, options.pairs, options.pause)
-    ratios = [ours / theirs for ours, theirs in zip(times["cairn"], times["pytorch"])]
-    row = {"bench": "pytorch", "network": network, "batch": options.batch, "size": options.size,
+    ratios = [ours / theirs for ours, theirs in zip(times["cairn"], times[other])]
+    row = {"bench": other, "network": network, "batch": options.batch, "size": options.size,
            "threads": options.threads, "backend": options.backend,
-           "pytorch": contenders[1].ready["version"], "machine": platform.platform(),
-           "pairs": options.pairs, "cairn_ms": quartiles(times["cairn"]),
-           "pytorch_ms": quartiles(times["pytorch"]), "ratio": quartiles(ratios)}
+           "other": contenders[1].ready.get("version", options.against),
+           "machine": platform.platform(), "pairs": options.pairs,
+           "cairn_ms": quartiles(times["cairn"]), other + "_ms": quartiles(times[other]),
+           "ratio": quartiles(ratios)}
     for contender in contenders:
         contender.close()
     return row
@@ -93,7 +106,7 @@ def show(row, as_json):
         print(json.dumps(row), flush=True)
         return
     print(f"{row['network']:12} {'':8} {'quartile':>10} {'median':>10} {'quartile':>10}")
-    for name, unit in (("cairn_ms", "ms"), ("pytorch_ms", "ms"), ("ratio", "")):
+    for name, unit in (("cairn_ms", "ms"), (row["bench"] + "_ms", "ms"), ("ratio", "")):
         figures = row[name]
         digits = 1 if unit else 3
         print(f"  {name:20} " + " ".join(f"{figures[k]:10.{digits}f}" for k in
@@ -103,6 +116,7 @@ def show(row, as_json):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--cairn", default="build/cairn", help="the command")
+    parser.add_argument("--against", help="another build of the command, instead of PyTorch")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=224, help="side of the images")
@@ -113,11 +127,12 @@ def main():
     parser.add_argument("--json", action="store_true", help="one line per network")
     parser.add_argument("networks", nargs="*", default=["resnet18", "vgg11", "densenet121"])
     options = parser.parse_args()
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise SystemExit(f"PyTorch is not installed in {sys.executable}: this bench needs "
-                         f"torch {VERSION} and numpy; see bench/pytorch/README.md")
+    if not options.against:
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            raise SystemExit(f"PyTorch is not installed in {sys.executable}: this bench needs "
+                             f"torch {VERSION} and numpy; see bench/pytorch/README.md")
     for network in options.networks or ["resnet18", "vgg11", "densenet121"]:
         show(compare(network, options), options.json)
 

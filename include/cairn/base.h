@@ -77,8 +77,11 @@ typedef struct cairn_allocator {
     void *context;
 } cairn_allocator;
 
-/* How a struct of options begins: all zero but its own size. Each has a macro of its own that ends
- * in _INIT. */
+/* Structs of options begin with their size as the caller compiled it, and fields are only ever
+ * added at the end. Each is started from a macro that ends in _INIT; functions take NULL for all
+ * defaults. A size of 0, which nobody has set, is refused with CAIRN_EINVAL; the fields that a
+ * shorter struct of an older caller lacks have their defaults; a longer one of a newer caller is
+ * refused if it asks for what this library does not know. */
 #ifdef __cplusplus
 extern "C++" template <typename T> inline T cairn_init_sized() {
     T options = T();

@@ -127,6 +127,32 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_origin_from_json(const char *text,
 /* How long updating all parameters of the graph takes; 0 where the origin does not say. */
 CAIRN_API int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
 
+/* Start from CAIRN_MEASURED_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_measured_options {
+    uint32_t struct_size;
+    const char *backend;    /* that the costs are bound for; NULL: they are not bound */
+    uint32_t threads;       /* of that backend, counted */
+    cairn_machine *machine; /* gets the name and the link of the table; may be NULL */
+} cairn_measured_options;
+#define CAIRN_MEASURED_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_measured_options)
+
+/* What a table gave. */
+typedef struct cairn_measured {
+    cairn_costs_origin origin;
+    uint32_t matched;  /* ops that it has figures for */
+    bool complete;     /* these are all ops: what is simulated with the costs is a prediction */
+    int64_t update_ns; /* updating the parameters; 0: the table does not say */
+} cairn_measured;
+
+/* Take a table over: into costs that a backend has bound its times, into others all that it says;
+ * and into the machine what it says of that. CAIRN_EINVAL: it was measured on another backend, or
+ * with another number of threads. */
+CAIRN_API CAIRN_MUST cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph,
+                                                       const char *text, size_t length,
+                                                       const char *file,
+                                                       const cairn_measured_options *options,
+                                                       cairn_measured *out, cairn_error *err);
+
 /* The table of all ops of a graph, each signature once. `origin` may be NULL. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_to_json(const cairn_costs *costs,
                                                       const cairn_graph *graph,

@@ -10,7 +10,7 @@
 #ifndef CAIRN_DATA_H
 #define CAIRN_DATA_H
 
-#include "cairn/graph.h"
+#include "cairn/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,14 +87,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_statistics(cairn_data *data, const 
 typedef struct cairn_loader_options {
     uint32_t struct_size;
     cairn_split split;
-    uint32_t batch;    /* samples */
-    uint64_t seed;     /* of order, flips and crops */
-    bool shuffle;      /* a new order each epoch; else that of the source */
-    bool flip;         /* mirror every other image left to right, by chance */
-    bool normalise;    /* subtract the mean, divide by the deviation: cairn_data_statistics() */
-    uint32_t crop;     /* images: surround with so many black pixels and cut the size out again
-                          anywhere; 0: as they are */
-    uint32_t prefetch; /* batches a thread makes ahead; 0: no thread, made when asked for */
+    uint32_t batch;       /* samples */
+    uint64_t seed;        /* of order, flips and crops */
+    bool shuffle;         /* a new order each epoch; else that of the source */
+    bool flip;            /* mirror every other image left to right, by chance */
+    bool normalise;       /* subtract the mean, divide by the deviation: cairn_data_statistics() */
+    uint32_t crop;        /* images: surround with so many black pixels and cut the size out again
+                             anywhere; 0: as they are */
+    uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
+    cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;
+                             NULL: in memory of the data's allocator */
 } cairn_loader_options;
 #define CAIRN_LOADER_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(cairn_loader_options), .batch = 32, .normalise = true, .prefetch = 2 }

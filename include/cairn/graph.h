@@ -282,6 +282,11 @@ CAIRN_API CAIRN_MUST cairn_status
 cairn_graph_differentiate(const cairn_graph *forward, const cairn_differentiate_options *options,
                           cairn_graph **out, cairn_error *err);
 
+/* Make `*graph` that of a whole training step: one with a loss and without backward ops is
+ * differentiated, and the old one destroyed; any other stays as it is. On failure nothing is
+ * changed. */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err);
+
 /* ---- Files ---- */
 
 /* The JSON form of docs/graph-format.md; writing what was read gives the same bytes. */

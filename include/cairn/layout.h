@@ -23,6 +23,14 @@ CAIRN_API uint64_t cairn_layout_arena_bytes(const cairn_layout *layout);
 /* Per lifetime, in the order in which they were given. */
 CAIRN_API const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count);
 
+/* Where operand `operand` of step `step` of a plan lies in the arena, counted from its start: of a
+ * run the op's inputs, its outputs and its workspace, of any other step the tensor. The layout is
+ * of the lifetimes of `sim`. CAIRN_NO_ADDRESS: it lies elsewhere or nowhere, see
+ * cairn_sim_operand(). This is all that a runtime needs to carry a plan out. O(1). */
+#define CAIRN_NO_ADDRESS UINT64_MAX
+CAIRN_API uint64_t cairn_layout_address(const cairn_layout *layout, const cairn_sim *sim,
+                                        uint32_t step, uint32_t operand);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
-/* profile.h: measure what the ops of a network cost on a backend, on this machine.
+/* profile.h: measure what the ops of a network cost on a device.
  *
- *     graph, backend --cairn_bind--> costs --cairn_profile--> the same with measured times
+ *     graph, device --cairn_bind--> costs --cairn_profile--> the same with measured times
  *                                                              |
  *                             cairn_costs_to_json --> a table for cairn plan, train, sweep
  *
@@ -19,8 +19,6 @@ extern "C" {
 /* Start from CAIRN_PROFILE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_profile_options {
     uint32_t struct_size;
-    const char *backend;       /* by name; NULL: the best there is */
-    uint32_t threads;          /* as given to cairn_bind(); 0: as many as processors */
     uint32_t repetitions;      /* steps that count; 0: 10. Two more go before them, to warm up */
     double seconds;            /* enough after this, once three have counted; 0: no limit */
     bool every_implementation; /* else the first of each op, which is what solvers use; others may
@@ -32,15 +30,15 @@ typedef struct cairn_profile_options {
 } cairn_profile_options;
 #define CAIRN_PROFILE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_profile_options)
 
-/* Put measured times over those in `costs`, which cairn_bind() made for the same backend and number
- * of threads: per op the median over steps, with quartiles. An implementation that was not measured
- * counts as no faster than the first. The plan that is run keeps everything; where the memory for
- * that is not there, one that recomputes. `origin` (may be NULL) gets backend and threads, and the
- * speed of copies and updates; its source is left empty.
+/* Put measured times over those in `costs`, which cairn_bind() made for the same device: per op the
+ * median over steps, with quartiles. An implementation that was not measured counts as no faster
+ * than the first. The plan that is run keeps everything; where the memory for that is not there,
+ * one that recomputes. `origin` (may be NULL) gets backend and threads, and the speed of copies and
+ * updates; its source is left empty.
  *
  * CAIRN_INFEASIBLE: no plan without copies fits the memory. CAIRN_EINVAL: the graph has no training
  * step, or the costs are not of this backend. After a failure the costs may be half changed. */
-CAIRN_API CAIRN_MUST cairn_status cairn_profile(const cairn_graph *graph,
+CAIRN_API CAIRN_MUST cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
                                                 const cairn_profile_options *options,
                                                 cairn_costs *costs, cairn_costs_origin *origin,
                                                 cairn_error *err);

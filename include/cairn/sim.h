@@ -42,7 +42,8 @@ extern "C" {
     X(HOST_FULL, "offloads %s, for which the host has no memory left")                             \
     X(NEVER_MADE, "%s, which the step must give, was never made or not kept")                      \
     X(LEFT_AT_END, "%s is still there and was to be freed")                                        \
-    X(EFFECT_MISSING, "%s, whose effect must happen once, was not run")
+    X(EFFECT_MISSING, "%s, whose effect must happen once, was not run")                            \
+    X(OTHER_IMPLEMENTATION, "runs %s again by another implementation than before")
 
 typedef enum cairn_rule {
 #define X(name, words) CAIRN_RULE_##name,
@@ -110,6 +111,12 @@ CAIRN_API void cairn_sim_destroy(cairn_sim *sim);
 CAIRN_API const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim);
 CAIRN_API const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *count);
 CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *count);
+
+/* The lifetime in which operand `operand` of step `step` is: its place in the list above. The
+ * operands of a run are its op's inputs, its outputs and its workspace, one after the other; any
+ * other step has one, its tensor. CAIRN_NONE: it is in none: it is stationary, an output that is
+ * not wanted, a workspace of no bytes, or there is no such operand. O(1). */
+CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
 /* Who held memory at the peak, largest first. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);

@@ -27,6 +27,8 @@ typedef struct cairn_solve_options {
     cairn_cost_model cost_model;  /* of `precise` */
     bool no_offload;              /* host and device are one memory: an automatic choice does not
                                      offload; an algorithm that is named and does nothing else, does */
+    bool live_peak;               /* the budget bounds the live peak, not the arena: for runtimes
+                                     whose allocator places storages itself */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
@@ -83,6 +85,11 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph
                                                         const cairn_plan *plan,
                                                         const cairn_machine *machine,
                                                         cairn_solution **out, cairn_error *err);
+
+/* What a step should take: the plan once for each micro-batch, and one update of the parameters,
+ * which takes `update_ns`. */
+CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                                         int64_t update_ns);
 
 /* ---- Every budget at once ---- */
 

@@ -1,8 +1,13 @@
 /* train.h: training as an object: an executor with data, an optimiser and a schedule, that can be
  * evaluated, written to a file between any two steps, and continued from there bit for bit.
  *
- *     graph, costs, solution, data --cairn_train_create--> session --step, step, evaluate, step
- * ...--> |  ^ snapshot v  | resume FOLDER/snapshot-00000200.safetensors
+ *     graph, device, costs, solution, data
+ *                  | cairn_train_create
+ *                  v
+ *               session --step, step, evaluate, step ...-->
+ *                  |  ^
+ *         snapshot v  | resume
+ *     FOLDER/snapshot-00000200.safetensors
  *
  * Everything a step depends on is in its number: the samples it sees, what dropout draws, the
  * learning rate. So what a snapshot holds besides tensors is a few whole numbers. */
@@ -47,7 +52,7 @@ CAIRN_API double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t up
 /* Start from CAIRN_TRAIN_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_train_options {
     uint32_t struct_size;
-    const cairn_exec_options *exec; /* backend, seed, optimiser, micro-batches; its learning rate is
+    const cairn_exec_options *exec; /* seed, optimiser, micro-batches; its learning rate is
                                        not looked at; NULL: the defaults */
     cairn_schedule schedule;
     cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
@@ -63,11 +68,11 @@ typedef struct cairn_train cairn_train;
 
 /* Make ready to train by `solution`; see cairn_exec_create() for what is checked and reserved.
  * Where the data has validation samples, an executor for evaluation is made as well, which shares
- * the memory of the first. The session borrows `graph` and the data.
+ * the memory of the first. The session borrows `graph`, `device` and the data.
  *
  * CAIRN_EINVAL also: the plan is for evaluation, or the samples do not fit the network's input and
  * classes. */
-CAIRN_API CAIRN_MUST cairn_status cairn_train_create(const cairn_graph *graph,
+CAIRN_API CAIRN_MUST cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
                                                      const cairn_costs *costs,
                                                      const cairn_solution *solution,
                                                      const cairn_train_options *options,
@@ -97,8 +102,8 @@ typedef struct cairn_train_result {
 } cairn_train_result;
 
 /* One step: for each micro-batch the next samples, forward and backward; then an update. CAIRN_EIO,
- * CAIRN_EINVAL: the data could not be read; the session is then good for nothing but being
- * destroyed. */
+ * CAIRN_EINVAL: the data could not be read; CAIRN_ESYSTEM: the device failed; the session is then
+ * good for nothing but being destroyed. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
                                                    cairn_error *err);
 

@@ -1,142 +1,323 @@
-/* backend.h: what a backend is: memory in two pools, copies between them with events, and per op
- * kind a list of implementations. Small tables of functions; nothing above knows which backend
- * runs.
+/* backend.h: what a backend is: a table of functions behind which lies one kind of device.
  *
- *     device pool  <== copy lanes (out, in), each in order ==>  host pool
- *          ^
- *          | kernels: op kind -> implementations, best first, reference last
+ *     lanes of the device        compute    ----[conv]--[bn]--.----[free]--------------[conv']----
+ *     (in order each,            copy out                     '--[offload x]--.
+ *      side by side)             copy in                                      '--[fetch x]--'
  *
- * Streams and events are in the interface also where the device is a processor: there the copy
- * lanes are threads, and "device" and "host" are two pools, so that offloading really runs. */
+ * Everything that works on device memory is enqueued on a lane and does not block the host. Lanes
+ * wait for each other by events: `record` notes how far a lane has come, `follow` makes another
+ * lane wait for that. `join` waits for all lanes and returns the first error since the last join;
+ * it comes once a step. On a processor the compute lane is the thread that calls: there `enqueue`
+ * runs the op, `record` on the compute lane does nothing, and `follow` on it blocks.
+ *
+ * Device memory is not addressable: a `void *` into it is a number that the host may add to and
+ * hand to the backend, never read or write through. What comes from the host or goes there passes
+ * through `convert` and the results of `join`.
+ *
+ * What changes from step to step (seed, step, rate) is one block of values in device memory, so
+ * that a recorded step can be replayed.
+ *
+ * Adding a backend: a folder, and a line in backends.def. Who writes one for a processor starts
+ * from processor.h. */
 #ifndef CRN_BACKEND_H
 #define CRN_BACKEND_H
 
 #include "base/crn_base.h"
 #include "base/pool.h"
-#include "cairn/cost.h"
+#include "cairn/device.h"
 #include "cairn/graph.h"
+#include "cairn/optimizer.h"
 
 /* ---- How tensors are stored ---- */
 
-/* Per tensor. An image [N, C, H, W] may be stored in blocks of channels, [N, C/B, H, W, B], the
- * last block filled up with zeros by who writes it; anything else is plain. Tensors that share
- * storage (aliases, and what may be made in place of another) are stored alike; so are plain:
- * inputs, labels, the network's output and all that is stationary. */
+/* Every format keeps the first dimension outermost, so that rows first .. first+n-1 of a tensor are
+ * a range of bytes of the stored form. Channels that fill up a block are zeros; who writes a tensor
+ * writes them too. */
+typedef enum crn_format {
+    CRN_PLAIN,         /* as the graph has it, row by row */
+    CRN_BLOCKS,        /* [N, C/B, H, W, B], of rank 4 */
+    CRN_CHANNELS_LAST, /* [N, H, W, C], C rounded up to a multiple of B; of rank 4 */
+} crn_format;
+
+/* The stored type of a tensor of reals; whole numbers are stored as they are. */
+typedef enum crn_type { CRN_AS_GRAPH, CRN_BF16, CRN_F16 } crn_type;
+
+/* Per tensor. Tensors that share storage are stored alike: see storage_groups.h. */
 typedef struct crn_storage {
     uint64_t bytes;
-    uint32_t block; /* B; 1: plain */
+    uint32_t block; /* B of the format; 1 where it is plain */
+    uint8_t format; /* crn_format */
+    uint8_t type;   /* crn_type */
 } crn_storage;
 
-/* ---- Running one op ---- */
+/* Rows of a tensor between host memory in plain layout, of the graph's type, and the stored form.
+ */
+typedef struct crn_conversion {
+    const cairn_tensor *tensor;
+    crn_storage storage;
+    void *stored;         /* device memory: of the whole tensor */
+    void *host;           /* of row `first` */
+    uint64_t first, rows; /* of the first dimension; a tensor of rank 0 has one row */
+    bool to_host;
+} crn_conversion;
+
+/* ---- Values and results ---- */
+
+/* What changes from step to step. Lies in device memory, one block per queue; kernels read it. */
+typedef struct crn_values {
+    uint64_t seed, step;              /* what random ops draw from */
+    float rate;                       /* of the update */
+    float keep;                       /* adamw: 1 - rate * decay */
+    float step_size, root_correction; /* adam: rate / (1 - beta1^n), sqrt(1 - beta2^n) */
+    float gathered;                   /* micro-batches in the sum; 0: there is no sum */
+    uint32_t first;                   /* accumulate: 1, begin a new sum */
+    uint32_t reserved[4];
+} crn_values;
+
+/* What a step gives back. */
+typedef struct crn_results {
+    float loss;
+    uint64_t correct, predictions;
+    int64_t idle_ns; /* the compute lane stood still for copies; 0 where that is not measured */
+} crn_results;
+
+/* ---- Implementations of an op ---- */
 
 /* An op in its place, before it has addresses. */
 typedef struct crn_site {
     const cairn_graph *graph;
     const cairn_op *op;
     const crn_storage *storage; /* per tensor of the graph */
-    uint32_t threads;
+    uint32_t threads;           /* of a processor */
 } crn_site;
 
-/* Everything a kernel may look at. Addresses are in the order of the op's lists and aligned to 64
- * bytes; an output that is not wanted is NULL. An output made in place has its operand's address.
- */
+#define CRN_MOST_CHOICES 32
+
+/* What `impl K` of a plan means for an op. A recipe is the backend's own: all that can be built
+ * without addresses. It keeps no reference to the graph: it serves every op of the same signature
+ * (kind, attributes, shapes, storage of the operands) for as long as the device is open. */
+typedef struct crn_choice {
+    char name[32]; /* stable, for cost tables: "cudnn.e67.2" */
+    uint64_t workspace;
+    const void *recipe;
+} crn_choice;
+
+typedef struct crn_queue crn_queue;
+
+/* One run of an op. Addresses are in the order of the op's lists and aligned to 64 bytes; an output
+ * that is not wanted is NULL; an output made in place has its operand's address. */
 typedef struct crn_call {
     const cairn_graph *graph;
     const cairn_op *op;
     cairn_id op_id;
     const crn_storage *storage; /* per tensor of the graph */
+    const void *recipe;         /* of the choice */
     const void *const *inputs;
     void *const *outputs;
     void *const *params; /* parameters and state; state is updated by `once` effects */
     void *workspace;
-    crn_pool *threads;
-    void *state;         /* what prepare() made */
-    uint64_t seed, step; /* what random ops draw from, together with op_id and the element */
-    bool again;          /* run again in this step: `once` effects do not happen */
-    bool training;       /* false: batch-norm uses running statistics, dropout passes through */
+    uint64_t workspace_bytes;
+    const crn_values *values; /* the queue's block, in device memory */
+    bool again;               /* run again in this step: `once` effects do not happen */
+    bool training;     /* false: batch-norm uses running statistics, dropout passes through */
+    crn_queue *queue;  /* on which it is enqueued */
+    crn_pool *threads; /* processors: filled in by prepare() */
+    void *state;       /* what prepare() made */
 } crn_call;
 
-typedef struct crn_kernel {
-    const char *name;
-    /* Whether it can do this op of this graph; NULL: it always can. */
-    bool (*fits)(const crn_site *site);
-    /* Bytes of workspace it wants; NULL: none. */
-    uint64_t (*workspace)(const crn_site *site);
-    void (*run)(const crn_call *call);
-    /* Make ready what can be made before the first run, with all addresses known, and leave it in
-     * `call->state`; finish() gives that back. Both NULL: there is nothing to make ready. */
-    CAIRN_MUST cairn_status (*prepare)(crn_call *call, const cairn_allocator *allocator,
-                                       cairn_error *err);
-    void (*finish)(crn_call *call, const cairn_allocator *allocator);
-} crn_kernel;
+/* ---- The optimiser ---- */
+
+#define CRN_MOST_SLOTS 3 /* two of adam, and the sum of gradients, which is always the last */
+
+/* A parameter with what belongs to it; all are stored alike but for their type. */
+typedef struct crn_parameter {
+    cairn_id tensor;
+    void *value;
+    const void *gradient; /* of the last run; NULL: it has none and is not updated */
+    void *slots[CRN_MOST_SLOTS];
+    uint64_t elements; /* as stored: zeros that fill up a block stay zero */
+} crn_parameter;
+
+/* All parameters of an executor, and the constants of their update: optimizer.h has the formulas.
+ * What changes is in the values. */
+typedef struct crn_update {
+    const crn_parameter *parameters;
+    uint32_t count;
+    uint32_t slot_count; /* of each parameter, that of the sum among them */
+    cairn_optimizer kind;
+    bool nesterov, has_momentum, has_sum;
+    float momentum, decay, beta1_rest, beta2, beta2_rest, epsilon; /* *_rest: 1 - beta */
+    void *state;                                                   /* what prepare_update() made */
+} crn_update;
 
 /* ---- A backend ---- */
 
-typedef enum crn_pool_kind { CRN_DEVICE, CRN_HOST } crn_pool_kind;
-typedef enum crn_lane { CRN_LANE_OUT, CRN_LANE_IN } crn_lane;
+typedef enum crn_space { CRN_DEVICE, CRN_HOST } crn_space;
+typedef enum crn_lane { CRN_COMPUTE, CRN_COPY_OUT, CRN_COPY_IN, CRN_LANES } crn_lane;
 
-/* A copy in flight; given out by copy(), given back to wait(). */
-typedef uint64_t crn_event;
+/* An event is an index below what the queue's events() was given. */
+typedef uint32_t crn_event;
 
-typedef struct crn_device crn_device; /* an open backend; each backend has its own */
+typedef struct crn_device crn_device; /* an open device; each backend has its own */
+typedef struct crn_recording crn_recording;
 
 typedef struct crn_device_options {
-    uint32_t threads;               /* 0: as many as there are processors */
-    uint64_t link_bytes_per_second; /* imitate a link of this bandwidth; 0: as fast as it goes */
+    uint32_t threads;               /* processors; 0: as many as there are */
+    uint64_t link_bytes_per_second; /* processors: imitate a link; 0: as fast as it goes */
+    uint32_t index;
     cairn_allocator allocator;
-    crn_pool_team *team; /* on whose threads loops run; NULL: threads of its own */
 } crn_device_options;
 
+/* Functions without a word on it cannot fail or keep their failure for the next join. NULL where it
+ * says so. Nothing but open, queue, events, reserve, choices, prepare and recording allocates. */
 typedef struct crn_backend {
     const char *name;
     const char *summary;
 
+    /* How many devices there are; 0: the backend is of no use here. */
+    uint32_t (*devices)(void);
     CAIRN_MUST cairn_status (*open)(const crn_device_options *options, crn_device **out,
                                     cairn_error *err);
     void (*close)(crn_device *device);
-    crn_pool *(*threads)(crn_device *device);
+    /* All but `struct_size` and `backend`, which are filled in before. */
+    void (*describe)(crn_device *device, cairn_device_facts *out);
 
-    /* One region of a pool, page-aligned and zeroed; CAIRN_ESYSTEM with both figures when refused.
-     */
-    CAIRN_MUST cairn_status (*reserve)(crn_device *device, crn_pool_kind pool, uint64_t bytes,
+    /* ---- Memory ---- */
+
+    /* One region, aligned as the facts say (a page at least on processors) and zeroed;
+     * CAIRN_ESYSTEM with both figures when refused. CRN_HOST can be addressed by the host. */
+    CAIRN_MUST cairn_status (*reserve)(crn_device *device, crn_space space, uint64_t bytes,
                                        void **out, cairn_error *err);
-    void (*release)(crn_device *device, crn_pool_kind pool, void *region, uint64_t bytes);
+    void (*release)(crn_device *device, crn_space space, void *region, uint64_t bytes);
 
-    /* Start copying on a lane; copies of one lane happen in order. The source may be read, not
-     * written, and the target not touched until wait() has returned. Neither allocates. */
-    crn_event (*copy)(crn_device *device, crn_lane lane, void *to, const void *from,
-                      uint64_t bytes);
-    void (*wait)(crn_device *device, crn_event event);
+    /* Make whole pages of device memory accessible or not, at once; between steps or on a device
+     * whose compute lane is the caller's thread. NULL: it cannot. */
+    void (*protect)(crn_device *device, void *at, uint64_t bytes, bool accessible);
 
-    /* How it stores the tensors of a graph; NULL: all plain. */
-    CAIRN_MUST cairn_status (*store)(const cairn_graph *graph, crn_storage *out);
+    /* ---- How a graph is stored and run ---- */
 
-    /* Implementations of a kind, best first, reference last; `*count` 0: it has none. */
-    const crn_kernel *(*kernels)(cairn_op_kind kind, uint32_t *count);
+    /* `out`, per tensor, is all plain before. NULL: that is how it is. */
+    CAIRN_MUST cairn_status (*store)(crn_device *device, const cairn_graph *graph, crn_storage *out,
+                                     cairn_error *err);
+
+    /* The implementations of an op, best first, at most CRN_MOST_CHOICES; `*count` 0: it has none.
+     * Asked once per signature: crn_device_choices() remembers. drop() gives a choice's recipe
+     * back.
+     */
+    CAIRN_MUST cairn_status (*choices)(crn_device *device, const crn_site *site, crn_choice *out,
+                                       uint32_t *count, cairn_error *err);
+    void (*drop)(crn_device *device, crn_choice *choice);
+
+    /* ---- A queue: what one executor asks of the device ---- */
+
+    /* Its events, its block of values and its results. The lanes are the device's: what one queue
+     * has enqueued comes before what another enqueues later. */
+    CAIRN_MUST cairn_status (*queue)(crn_device *device, crn_queue **out, cairn_error *err);
+    void (*finish_queue)(crn_queue *queue);
+    /* The address of its block of values, for crn_call. */
+    const crn_values *(*values)(crn_queue *queue);
+    /* Create events 0 .. count-1, when a plan is bound. Timed ones can be given to elapsed_ns(). */
+    CAIRN_MUST cairn_status (*events)(crn_queue *queue, uint32_t count, bool timed,
+                                      cairn_error *err);
+
+    /* Make ready what can be made before the first run, with all addresses known, and leave it in
+     * call->state; finish() gives that back. Both NULL: there is nothing to make ready. */
+    CAIRN_MUST cairn_status (*prepare)(crn_queue *queue, crn_call *call, cairn_error *err);
+    void (*finish)(crn_queue *queue, crn_call *call);
+    CAIRN_MUST cairn_status (*prepare_update)(crn_queue *queue, crn_update *update,
+                                              cairn_error *err);
+    void (*finish_update)(crn_queue *queue, crn_update *update);
+
+    /* ---- On the compute lane ---- */
+
+    /* The values that what follows sees; the results become zero. Not part of a recording. */
+    void (*begin)(crn_queue *queue, const crn_values *values);
+    void (*enqueue)(crn_queue *queue, const crn_call *call);
+    void (*fill)(crn_queue *queue, void *at, uint8_t byte, uint64_t bytes);
+    /* Nothing reads these bytes before they are written again: who fuses ops need not write them.
+     * NULL: it does not care. */
+    void (*discard)(crn_queue *queue, void *at, uint64_t bytes);
+    /* The host memory is in use until the next join. Not part of a recording. */
+    void (*convert)(crn_queue *queue, const crn_conversion *conversion);
+    /* Into the results: the loss, one f32, from where it lies; and what a cross-entropy, enqueued
+     * just before, got right: of its predictions those where the label is the likeliest class. */
+    void (*take_loss)(crn_queue *queue, const void *loss);
+    void (*count_correct)(crn_queue *queue, const crn_call *call);
+    /* Add the gradients to the sums (values: `first`), and a step of the optimiser. */
+    void (*accumulate)(crn_queue *queue, const crn_update *update);
+    void (*update)(crn_queue *queue, const crn_update *update);
+
+    /* ---- Lanes ---- */
+
+    /* Between device and host memory, on a copy lane. */
+    void (*copy)(crn_queue *queue, crn_lane lane, void *to, const void *from, uint64_t bytes);
+    void (*record)(crn_queue *queue, crn_lane lane, crn_event event);
+    /* The lane waits for an event that was recorded before; the host does not. */
+    void (*follow)(crn_queue *queue, crn_lane lane, crn_event event);
+    /* Wait for all lanes. Returns the first error since the last join; `results` may be NULL. */
+    CAIRN_MUST cairn_status (*join)(crn_queue *queue, crn_results *results, cairn_error *err);
+    /* Between two timed events that were recorded before the last join. */
+    int64_t (*elapsed_ns)(crn_queue *queue, crn_event from, crn_event to);
+
+    /* ---- Recording: all NULL, and every step is interpreted ---- */
+
+    /* Between the two, what is enqueued on any lane is noted instead of done, events too; a
+     * recording has no open ends: the compute lane has followed every copy. */
+    CAIRN_MUST cairn_status (*begin_recording)(crn_queue *queue, cairn_error *err);
+    CAIRN_MUST cairn_status (*end_recording)(crn_queue *queue, crn_recording **out,
+                                             cairn_error *err);
+    void (*replay)(crn_queue *queue, crn_recording *recording);
+    void (*forget)(crn_queue *queue, crn_recording *recording);
 } crn_backend;
 
-/* By name: "ref", ...; NULL: there is none. The list is in backends.def. */
-const crn_backend *crn_backend_find(const char *name);
+/* Backend `index` of backends.def, or NULL. */
 const crn_backend *crn_backend_list(uint32_t index);
 
-/* The implementations of an op that fit it, best first: at most `most` of them are written to
- * `out`. The order is that of the costs which cairn_bind() makes, so that a plan's `impl K` is
- * out[K]. */
-uint32_t crn_backend_choices(const crn_backend *backend, const crn_site *site,
-                             const crn_kernel **out, uint32_t most);
+/* ---- device.c: what all devices share ---- */
 
-/* How the backend stores every tensor of the graph; CAIRN_ENOMEM. */
-CAIRN_MUST cairn_status crn_backend_store(const crn_backend *backend, const cairn_graph *graph,
-                                          crn_storage *out);
+/* A device is an open backend and the choices that it was asked for. */
+typedef struct crn_choice_cache crn_choice_cache;
 
-/* Bytes of workspace that a kernel wants for an op, and what is made before its first run. */
-uint64_t crn_kernel_workspace(const crn_kernel *kernel, const crn_site *site);
-CAIRN_MUST cairn_status crn_kernel_prepare(const crn_kernel *kernel, crn_call *call,
-                                           const cairn_allocator *allocator, cairn_error *err);
-void crn_kernel_finish(const crn_kernel *kernel, crn_call *call, const cairn_allocator *allocator);
+struct cairn_device {
+    cairn_allocator allocator;
+    const crn_backend *backend;
+    crn_device *state; /* the backend's own */
+    crn_choice_cache *choices;
+    cairn_device_facts facts;
+};
+
+/* cairn_device_open() of a backend that need not be in the list. */
+CAIRN_MUST cairn_status crn_device_open(const crn_backend *backend,
+                                        const cairn_device_options *options, cairn_device **out,
+                                        cairn_error *err);
+
+/* How the device stores every tensor of the graph. */
+CAIRN_MUST cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph,
+                                         crn_storage *out, cairn_error *err);
+
+/* The implementations of an op, best first; the order is that of the costs which cairn_bind()
+ * makes, so that a plan's `impl K` is (*out)[K]. They live as long as the device. */
+CAIRN_MUST cairn_status crn_device_choices(cairn_device *device, const cairn_graph *graph,
+                                           cairn_id op, const crn_storage *storage,
+                                           const crn_choice **out, uint32_t *count,
+                                           cairn_error *err);
+
+/* ---- accesses.c: for who orders actions by what they touch ---- */
+
+/* A range of device memory that a call reads or writes. */
+typedef struct crn_access {
+    const void *at;
+    uint64_t bytes;
+    bool writes;
+} crn_access;
+
+/* All that a call touches, its workspace included, at most `most`; returns how many there are.
+ * Parameters are read; state is read, and written where a `once` effect happens. */
+uint32_t crn_call_accesses(const crn_call *call, crn_access *out, uint32_t most);
 
 static inline crn_site crn_site_of(const crn_call *call) {
-    return (crn_site){call->graph, call->op, call->storage, crn_pool_threads(call->threads)};
+    return (crn_site){call->graph, call->op, call->storage,
+                      call->threads == NULL ? 0 : crn_pool_threads(call->threads)};
 }
 
 #endif

@@ -77,16 +77,22 @@ void crn_copy_lane_close(crn_copy_lane *lane) {
     pthread_mutex_destroy(&lane->lock);
 }
 
-uint64_t crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes) {
+void crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes) {
     crn_ref_copy copy = {to, from, bytes, now()};
     pthread_mutex_lock(&lane->lock);
     while (lane->asked - lane->done == CRN_REF_RING)
         pthread_cond_wait(&lane->changed, &lane->lock);
     lane->ring[lane->asked % CRN_REF_RING] = copy;
-    uint64_t number = ++lane->asked;
+    lane->asked++;
     pthread_cond_broadcast(&lane->changed);
     pthread_mutex_unlock(&lane->lock);
-    return number;
+}
+
+uint64_t crn_copy_lane_asked(crn_copy_lane *lane) {
+    pthread_mutex_lock(&lane->lock);
+    uint64_t asked = lane->asked;
+    pthread_mutex_unlock(&lane->lock);
+    return asked;
 }
 
 void crn_copy_lane_wait(crn_copy_lane *lane, uint64_t number) {

@@ -40,8 +40,10 @@ CAIRN_MUST cairn_status crn_copy_lane_open(crn_copy_lane *lane, uint64_t bytes_p
 /* Finish what was asked for and end the thread. */
 void crn_copy_lane_close(crn_copy_lane *lane);
 
-/* The number of the copy. Any thread may call these. */
-uint64_t crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes);
+/* Any thread may call these. A copy's number is how many were asked for, with it; wait until as
+ * many are done. */
+void crn_copy_lane_copy(crn_copy_lane *lane, void *to, const void *from, uint64_t bytes);
+uint64_t crn_copy_lane_asked(crn_copy_lane *lane);
 void crn_copy_lane_wait(crn_copy_lane *lane, uint64_t number);
 
 #endif

@@ -25,8 +25,8 @@ static inline uint64_t crn_dropout_mix(uint64_t z) {
 static inline crn_dropout_mask crn_dropout_mask_of(const crn_call *call) {
     cairn_id op = call->op->of != CAIRN_NONE ? call->op->of : call->op_id;
     double p = call->op->attributes.probability;
-    uint64_t key = crn_dropout_mix(call->seed + 0x9e3779b97f4a7c15u);
-    key = crn_dropout_mix(key + call->step);
+    uint64_t key = crn_dropout_mix(call->values->seed + 0x9e3779b97f4a7c15u);
+    key = crn_dropout_mix(key + call->values->step);
     key = crn_dropout_mix(key + op);
     return (crn_dropout_mask){key, (uint64_t)(p * 4294967296.0), (float)(1.0 / (1.0 - p))};
 }

@@ -1,47 +1,44 @@
-/* processor.c: see processor.h. */
+/* processor.c: the devices of processor.h: memory, kernels, and what runs on the compute lane. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "backend/processor.h"
-#include "backend/copy_lane.h"
+#include "backend/formats.h"
+#include "backend/processor_internal.h"
 
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LANES 2
+/* ---- Open and close ---- */
 
-struct crn_device {
-    cairn_allocator allocator;
-    crn_pool *threads;
-    crn_copy_lane lanes[LANES];
-};
+uint32_t crn_processor_devices(void) {
+    return 1;
+}
 
-/* ---- open and close ---- */
-
-cairn_status crn_processor_open(const crn_device_options *options, crn_device **out,
-                                cairn_error *err) {
+cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_list *kernels,
+                                crn_pool_team *team, crn_device **out, cairn_error *err) {
     *out = NULL;
     cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
     crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)
         return crn_fail_memory(err);
     device->allocator = allocator;
+    device->kernels = kernels;
     cairn_status status =
-        crn_pool_create_on(&allocator, options->threads, options->team, &device->threads, err);
+        crn_pool_create_on(&allocator, options->threads, team, &device->threads, err);
     if (status != CAIRN_OK)
         goto fail_pool;
     uint64_t bandwidth = options->link_bytes_per_second;
-    status = crn_copy_lane_open(&device->lanes[CRN_LANE_OUT], bandwidth, err);
+    status = crn_copy_lane_open(&device->lanes[0], bandwidth, err);
     if (status != CAIRN_OK)
         goto fail_out;
-    status = crn_copy_lane_open(&device->lanes[CRN_LANE_IN], bandwidth, err);
+    status = crn_copy_lane_open(&device->lanes[1], bandwidth, err);
     if (status != CAIRN_OK)
         goto fail_in;
     *out = device;
     return CAIRN_OK;
 
 fail_in:
-    crn_copy_lane_close(&device->lanes[CRN_LANE_OUT]);
+    crn_copy_lane_close(&device->lanes[0]);
 fail_out:
     crn_pool_destroy(device->threads);
 fail_pool:
@@ -52,18 +49,12 @@ fail_pool:
 void crn_processor_close(crn_device *device) {
     if (device == NULL)
         return;
-    for (int i = LANES; i-- > 0;)
+    for (int i = 2; i-- > 0;)
         crn_copy_lane_close(&device->lanes[i]);
     crn_pool_destroy(device->threads);
     cairn_allocator allocator = device->allocator;
     crn_resize(&allocator, device, sizeof *device, 0);
 }
-
-crn_pool *crn_processor_threads(crn_device *device) {
-    return device->threads;
-}
-
-/* ---- memory ---- */
 
 /* Bytes of memory the machine has; 0: not known. */
 static uint64_t machine_memory(void) {
@@ -71,8 +62,37 @@ static uint64_t machine_memory(void) {
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-cairn_status crn_processor_reserve(crn_device *device, crn_pool_kind pool, uint64_t bytes,
-                                   void **out, cairn_error *err) {
+/* What the system calls the processor; "": it does not say. */
+static void read_name(char *name, size_t size) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (colon == NULL || strncmp(line, "model name", strlen("model name")) != 0)
+            continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        crn_copy_string(name, size, colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+void crn_processor_describe(crn_device *device, cairn_device_facts *out) {
+    long page = sysconf(_SC_PAGESIZE);
+    read_name(out->name, sizeof out->name);
+    out->memory_bytes = machine_memory();
+    out->alignment = page > 0 ? (uint32_t)page : 4096;
+    out->compute_units = crn_pool_threads(device->threads);
+    out->separate_memory = false;
+    if (cairn_machine_find("cpu", &out->machine, NULL) != CAIRN_OK)
+        out->machine = (cairn_machine){.flops_per_second = 1, .memory_bytes_per_second = 1};
+}
+
+/* ---- Memory ---- */
+
+cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t bytes, void **out,
+                                   cairn_error *err) {
     (void)device;
     *out = NULL;
     void *region = MAP_FAILED;
@@ -82,25 +102,113 @@ cairn_status crn_processor_reserve(crn_device *device, crn_pool_kind pool, uint6
     if (region == MAP_FAILED)
         return crn_fail(err, CAIRN_ESYSTEM,
                         "cannot reserve %" PRIu64 " bytes of %s memory; the machine has %" PRIu64,
-                        bytes, pool == CRN_DEVICE ? "device" : "host", machine_memory());
+                        bytes, space == CRN_DEVICE ? "device" : "host", machine_memory());
     *out = region;
     return CAIRN_OK;
 }
 
-void crn_processor_release(crn_device *device, crn_pool_kind pool, void *region, uint64_t bytes) {
+void crn_processor_release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
     (void)device;
-    (void)pool;
+    (void)space;
     if (region != NULL)
         munmap(region, CRN_MAX(bytes, 1));
 }
 
-/* ---- copies: an event is a copy's number on its lane, and the lane ---- */
-
-crn_event crn_processor_copy(crn_device *device, crn_lane lane, void *to, const void *from,
-                             uint64_t bytes) {
-    return crn_copy_lane_copy(&device->lanes[lane], to, from, bytes) * LANES + lane;
+/* A system that refuses leaves the pages as they are. */
+void crn_processor_protect(crn_device *device, void *at, uint64_t bytes, bool accessible) {
+    (void)device;
+    (void)!mprotect(at, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
-void crn_processor_wait(crn_device *device, crn_event event) {
-    crn_copy_lane_wait(&device->lanes[event % LANES], event / LANES);
+/* ---- Kernels ---- */
+
+/* The choice that a kernel is for an op; `*fits` false: it is none. */
+static cairn_status make_choice(crn_device *device, const crn_kernel *kernel, const crn_site *site,
+                                crn_choice *out, bool *fits) {
+    void *built = NULL;
+    uint64_t workspace = 0;
+    *fits = kernel->fits == NULL || kernel->fits(site);
+    if (kernel->build != NULL) {
+        CRN_TRY(kernel->build(site, &device->allocator, &built, &workspace));
+        *fits = built != NULL;
+    }
+    if (!*fits)
+        return CAIRN_OK;
+    crn_kernel_recipe *recipe = crn_resize(&device->allocator, NULL, 0, sizeof *recipe);
+    if (recipe == NULL) {
+        if (built != NULL)
+            kernel->drop(built, &device->allocator);
+        return CAIRN_ENOMEM;
+    }
+    *recipe = (crn_kernel_recipe){kernel, built};
+    crn_copy_string(out->name, sizeof out->name, kernel->name);
+    out->workspace = kernel->workspace == NULL ? workspace : kernel->workspace(site);
+    out->recipe = recipe;
+    return CAIRN_OK;
+}
+
+cairn_status crn_processor_choices(crn_device *device, const crn_site *site, crn_choice *out,
+                                   uint32_t *count, cairn_error *err) {
+    uint32_t listed;
+    const crn_kernel *list = device->kernels(site->op->kind, &listed);
+    *count = 0;
+    for (uint32_t i = 0; i < listed && *count < CRN_MOST_CHOICES; i++) {
+        bool fits;
+        if (list[i].last_resort && *count > 0)
+            continue;
+        if (make_choice(device, &list[i], site, &out[*count], &fits) != CAIRN_OK) {
+            while (*count > 0)
+                crn_processor_drop(device, &out[--*count]);
+            return crn_fail_memory(err);
+        }
+        *count += fits;
+    }
+    return CAIRN_OK;
+}
+
+void crn_processor_drop(crn_device *device, crn_choice *choice) {
+    crn_kernel_recipe *recipe = (void *)(uintptr_t)choice->recipe;
+    if (recipe->built != NULL)
+        recipe->kernel->drop(recipe->built, &device->allocator);
+    crn_resize(&device->allocator, recipe, sizeof *recipe, 0);
+    choice->recipe = NULL;
+}
+
+static const crn_kernel *kernel_of(const crn_call *call) {
+    return ((const crn_kernel_recipe *)call->recipe)->kernel;
+}
+
+cairn_status crn_processor_prepare(crn_queue *queue, crn_call *call, cairn_error *err) {
+    const crn_kernel *kernel = kernel_of(call);
+    call->threads = queue->device->threads;
+    return kernel->prepare == NULL ? CAIRN_OK
+                                   : kernel->prepare(call, &queue->device->allocator, err);
+}
+
+void crn_processor_finish(crn_queue *queue, crn_call *call) {
+    if (call->state != NULL)
+        kernel_of(call)->finish(call, &queue->device->allocator);
+    call->state = NULL;
+}
+
+/* ---- The compute lane ---- */
+
+void crn_processor_begin(crn_queue *queue, const crn_values *values) {
+    queue->values = *values;
+    queue->results = (crn_results){0};
+}
+
+void crn_processor_enqueue(crn_queue *queue, const crn_call *call) {
+    (void)queue;
+    kernel_of(call)->run(call);
+}
+
+void crn_processor_fill(crn_queue *queue, void *at, uint8_t byte, uint64_t bytes) {
+    (void)queue;
+    memset(at, byte, bytes);
+}
+
+void crn_processor_convert(crn_queue *queue, const crn_conversion *conversion) {
+    (void)queue;
+    crn_convert_rows(conversion);
 }

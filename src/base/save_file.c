@@ -89,6 +89,12 @@ static cairn_status report(const crn_save *save, cairn_error *err) {
     return crn_fail_file(err, "write", save->path);
 }
 
+void crn_save_cancel(crn_save *save) {
+    close(save->fd);
+    if (save->temporary[0] != '\0')
+        unlink(save->temporary);
+}
+
 cairn_status crn_save_end(crn_save *save, cairn_error *err) {
     bool temporary = save->temporary[0] != '\0';
     if (temporary && save->reason == 0)

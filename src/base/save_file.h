@@ -27,6 +27,9 @@ CAIRN_MUST cairn_status crn_save_begin(crn_save *save, const char *path, cairn_e
 /* After a failure, which the end reports, this does nothing. */
 void crn_save_put(crn_save *save, const void *bytes, size_t length);
 
+/* Give up in place of the end: the file is what it was before. */
+void crn_save_cancel(crn_save *save);
+
 /* The file is there, and there after a power cut, if CAIRN_OK. */
 CAIRN_MUST cairn_status crn_save_end(crn_save *save, cairn_error *err);
 

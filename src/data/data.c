@@ -188,8 +188,7 @@ cairn_status cairn_data_open(const char *text, const cairn_data_options *given, 
     *out = NULL;
     crn_error_clear(err);
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    CRN_READ_OPTIONS(cairn_data_options, options, given, err);
     crn_arena arena;
     crn_arena_init(&arena, options.allocator);
     cairn_data *data = crn_arena_take(&arena, 1, sizeof *data);

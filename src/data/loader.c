@@ -22,6 +22,8 @@ struct cairn_loader {
     slot *slots;
     uint32_t slot_count;
     uint64_t bytes;
+    void *region; /* of a device's host memory, in which the batches lie; NULL: the arena */
+    uint64_t region_bytes;
     bool threaded;
     pthread_t thread;
     pthread_mutex_t lock; /* for all that follows */
@@ -69,6 +71,29 @@ static void *work(void *argument) {
 
 /* ---- Creating ---- */
 
+static cairn_status place_in_arena(cairn_loader *l, uint64_t elements) {
+    for (uint32_t i = 0; i < l->slot_count; i++) {
+        CRN_TAKE(&l->arena, l->slots[i].inputs, elements);
+        CRN_TAKE(&l->arena, l->slots[i].labels, l->maker.options.batch);
+    }
+    return CAIRN_OK;
+}
+
+/* From where the device copies fastest; `bytes` of inputs in a batch. */
+static cairn_status place_in_region(cairn_loader *l, uint64_t bytes, cairn_error *err) {
+    uint64_t inputs = crn_align(bytes);
+    uint64_t both = inputs + crn_align(l->maker.options.batch * sizeof(int32_t));
+    if (!crn_mul_u64(both, l->slot_count, &l->region_bytes))
+        return crn_fail(err, CAIRN_EOVERFLOW, "%u batches are too large", l->slot_count);
+    CRN_TRY(cairn_device_host_reserve(l->maker.options.device, l->region_bytes, &l->region, err));
+    for (uint32_t i = 0; i < l->slot_count; i++) {
+        char *first = (char *)l->region + i * both;
+        l->slots[i].inputs = (void *)first;
+        l->slots[i].labels = (void *)(first + inputs);
+    }
+    return CAIRN_OK;
+}
+
 static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
     const cairn_loader_options *o = &l->maker.options;
     uint64_t elements = 0, bytes = 0;
@@ -77,10 +102,7 @@ static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
     if (!crn_mul_u64(l->maker.data->elements, o->batch, &elements) ||
         !crn_mul_u64(elements, sizeof(float), &bytes) || bytes > SIZE_MAX / 8)
         return crn_fail(err, CAIRN_EOVERFLOW, "a batch of %u samples is too large", o->batch);
-    for (uint32_t i = 0; i < l->slot_count; i++) {
-        CRN_TAKE(&l->arena, l->slots[i].inputs, elements);
-        CRN_TAKE(&l->arena, l->slots[i].labels, o->batch);
-    }
+    CRN_TRY(o->device != NULL ? place_in_region(l, bytes, err) : place_in_arena(l, elements));
     l->bytes = sizeof *l + l->maker.data->sample_bytes +
                (o->shuffle ? (uint64_t)l->maker.count * sizeof *l->maker.order : 0) +
                l->slot_count * (sizeof *l->slots + bytes + o->batch * sizeof(int32_t));
@@ -144,6 +166,8 @@ void cairn_loader_destroy(cairn_loader *l) {
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
+    if (l->region != NULL)
+        cairn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
     crn_arena arena = l->arena; /* the loader lies in it */
     crn_arena_release(&arena);
 }

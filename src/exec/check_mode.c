@@ -3,34 +3,34 @@
  *     arena   | live | dead: 0xff...      | live |     (0xffffffff is a NaN)
  *     pages   |    |    |  X |  X |  X |    |    |     X: any access ends the program
  *
- * A page is closed when nothing on it is bound, and opened when something is. A system that refuses
- * to close one leaves the NaNs. */
+ * A page is closed when nothing on it is bound, and opened when something is, on devices whose
+ * memory has such pages; on others there are the NaNs. */
 #include "exec/exec_internal.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-static uint64_t page_size(void) {
-    long size = sysconf(_SC_PAGESIZE);
-    return size > 0 ? (uint64_t)size : 4096;
+static char *at(const cairn_exec *exec, uint64_t offset) {
+    return (char *)exec->arena.base + offset;
 }
 
-static void protect(cairn_exec *exec, uint64_t from, uint64_t to, int access) {
-    if (from < to)
-        (void)!mprotect((char *)exec->arena.base + from, to - from, access);
+static void protect(cairn_exec *exec, uint64_t from, uint64_t to, bool accessible) {
+    if (from < to && exec->backend->protect != NULL)
+        exec->backend->protect(exec->device->state, at(exec, from), to - from, accessible);
+}
+
+static uint64_t page_size(const cairn_exec *exec) {
+    return exec->device->facts.alignment;
 }
 
 /* Close the pages between two page boundaries on which nothing is bound, in as few calls as there
  * are runs of them. */
 static void close_free_pages(cairn_exec *exec, uint64_t from, uint64_t to) {
-    uint64_t page = page_size(), start = from;
+    uint64_t page = page_size(exec), start = from;
     for (uint64_t at = from; at < to; at += page) {
         if (crn_occupancy_free(&exec->occupancy, at, page))
             continue;
-        protect(exec, start, at, PROT_NONE);
+        protect(exec, start, at, false);
         start = at + page;
     }
-    protect(exec, start, to, PROT_NONE);
+    protect(exec, start, to, false);
 }
 
 static uint64_t round_down(uint64_t offset, uint64_t page) {
@@ -42,36 +42,42 @@ static uint64_t round_up(uint64_t offset, uint64_t page) {
 }
 
 void crn_check_take(cairn_exec *exec, crn_range range) {
-    uint64_t page = page_size();
-    protect(exec, round_down(range.offset, page), round_up(range.offset + range.bytes, page),
-            PROT_READ | PROT_WRITE);
+    uint64_t page = page_size(exec);
+    protect(exec, round_down(range.offset, page), round_up(range.offset + range.bytes, page), true);
 }
 
 void crn_check_give(cairn_exec *exec, crn_range range) {
-    uint64_t page = page_size();
-    memset((char *)exec->arena.base + range.offset, 0xff, range.bytes);
+    uint64_t page = page_size(exec);
+    exec->backend->fill(exec->queue, at(exec, range.offset), 0xff, range.bytes);
     close_free_pages(exec, round_down(range.offset, page),
                      round_up(range.offset + range.bytes, page));
 }
 
-/* Everything of the arena that is not bound. */
+/* Everything of the arena that is not bound, by runs of it. */
 static void fill_unbound(cairn_exec *exec) {
     const uint64_t *words = exec->occupancy.words;
-    for (uint64_t bit = 0; bit < exec->arena.bytes / CRN_ALIGNMENT; bit++)
-        if ((words[bit / 64] >> (bit % 64) & 1) == 0)
-            memset((char *)exec->arena.base + bit * CRN_ALIGNMENT, 0xff, CRN_ALIGNMENT);
+    uint64_t bits = exec->arena.bytes / CRN_ALIGNMENT, start = 0;
+    for (uint64_t bit = 0; bit <= bits; bit++) {
+        if (bit < bits && (words[bit / 64] >> (bit % 64) & 1) == 0)
+            continue;
+        if (start < bit)
+            exec->backend->fill(exec->queue, at(exec, start * CRN_ALIGNMENT), 0xff,
+                                (bit - start) * CRN_ALIGNMENT);
+        start = bit + 1;
+    }
 }
 
 void crn_check_begin(cairn_exec *exec) {
     fill_unbound(exec);
-    close_free_pages(exec, 0, round_up(exec->arena.bytes, page_size()));
+    close_free_pages(exec, 0, round_up(exec->arena.bytes, page_size(exec)));
     for (uint32_t i = 0; exec->training && i < exec->stationary.parameter_count; i++) {
         const crn_parameter *p = &exec->stationary.parameters[i];
         if (p->gradient != NULL)
-            memset(p->gradient, 0xff, p->elements * sizeof(float));
+            exec->backend->fill(exec->queue, (void *)(uintptr_t)p->gradient, 0xff,
+                                exec->storage[p->tensor].bytes);
     }
 }
 
 void crn_check_end(cairn_exec *exec) {
-    protect(exec, 0, round_up(exec->arena.bytes, page_size()), PROT_READ | PROT_WRITE);
+    protect(exec, 0, round_up(exec->arena.bytes, page_size(exec)), true);
 }

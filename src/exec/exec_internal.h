@@ -2,8 +2,7 @@
  *
  *     plan steps + lifetimes + offsets --step_binding.c--> actions with all their addresses
  *
- * A backend's pools must be memory that the processor can address: filling, updating and check mode
- * work on it directly. */
+ * Addresses of device memory are numbers here: what touches it is asked of the device. */
 #ifndef CRN_EXEC_INTERNAL_H
 #define CRN_EXEC_INTERNAL_H
 
@@ -15,27 +14,28 @@
 
 /* One step of the plan with everything it needs at hand. Ranges are parts of the arena. */
 typedef struct crn_action {
-    uint8_t kind; /* cairn_step_kind */
-    const crn_kernel *kernel;
-    crn_call call;                  /* of a run; `step` is set before it */
+    uint8_t kind;                   /* cairn_step_kind */
+    bool counts;                    /* a cross-entropy: what it gets right is counted */
+    crn_call call;                  /* of a run */
     const crn_range *takes, *gives; /* bound before the step; given back after it */
     uint32_t take_count, give_count;
     void *device, *host; /* of a copy */
     uint64_t bytes;
-    cairn_id tensor; /* of a copy or a wait: whose event it is */
+    crn_event ready, done; /* of a copy: compute has come to it, it has ended; a wait is for done */
 } crn_action;
 
 typedef struct crn_program {
     crn_action *actions;
-    uint32_t count;
-    crn_range *inputs; /* bound from the start */
-    uint32_t input_count;
-    cairn_id *unwaited; /* copies still in flight at the end */
+    uint32_t count, run_count;
+    crn_range *ranges;    /* of all lifetimes, by when they are taken */
+    crn_range *given;     /* the same, by when they are given back */
+    uint32_t input_count; /* the first so many ranges are bound from the start */
+    crn_event *unwaited;  /* copies still in flight at the end */
     uint32_t unwaited_count;
+    uint32_t event_count;
     void **input_at; /* per tensor: of inputs and labels, else NULL */
+    void **final_at; /* per tensor: of what is in the arena at the end, else NULL */
     void *loss;      /* at the end of the step; NULL: the plan makes none */
-    void *output;    /* likewise, for evaluation */
-    cairn_id output_id;
 } crn_program;
 
 typedef struct crn_region {
@@ -43,16 +43,6 @@ typedef struct crn_region {
     uint64_t bytes;
     bool shared; /* another executor's */
 } crn_region;
-
-#define CRN_MOST_SLOTS 3 /* two of adam, and the sum of gradients, which is always the last */
-
-/* A parameter with what belongs to it. */
-typedef struct crn_parameter {
-    cairn_id tensor;
-    float *value, *gradient; /* gradient NULL: it has none */
-    float *slots[CRN_MOST_SLOTS];
-    uint64_t elements;
-} crn_parameter;
 
 typedef struct crn_stationary {
     uint64_t *offsets;      /* per tensor, from 1 so that 0 means that it is not stationary */
@@ -66,68 +56,41 @@ typedef struct crn_stationary {
     uint32_t by_name_count;
 } crn_stationary;
 
-/* A part of a parameter, small enough that threads share even one large parameter evenly. */
-typedef struct crn_chunk {
-    uint32_t parameter;
-    uint32_t count; /* elements */
-    uint64_t first;
-} crn_chunk;
-
-typedef struct crn_optimizer_state {
-    crn_chunk *chunks;
-    uint32_t chunk_count;
-    uint64_t updates;  /* so far */
-    uint32_t gathered; /* micro-batches in the sum of gradients */
-} crn_optimizer_state;
-
 struct cairn_exec {
     crn_arena memory; /* in which the executor lies */
     const cairn_graph *graph;
     cairn_exec_options options;
     bool training;
+    bool timed; /* every action is, for profiling */
     cairn_exec_figures figures;
 
-    const crn_backend *backend;
-    crn_device *device;
+    cairn_device *device;
+    const crn_backend *backend; /* the device's */
+    crn_queue *queue;
     crn_storage *storage;             /* per tensor */
     crn_region arena, host, resident; /* resident: the stationary memory */
+    crn_region staging;               /* of the host: what passes between host and device */
 
     crn_program program;
     crn_stationary stationary;
     crn_occupancy occupancy;
-    crn_event *events; /* per tensor: of its copy in flight */
-    int64_t *times;    /* per action: how long the last run spent on it; NULL: nobody asks */
-    crn_optimizer_state optimizer;
+    crn_recording *recording; /* of the whole step; NULL: it is interpreted */
+    int64_t *times;           /* where timed, per action: how long the last run spent on it */
+    crn_update update;
+    uint64_t updates;  /* so far */
+    uint32_t gathered; /* micro-batches in the sum of gradients */
 };
 
 /* ---- executor.c ---- */
 
-/* cairn_exec_create() on a backend that need not be in the list. */
-CAIRN_MUST cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
+/* cairn_exec_create() with every action timed. */
+CAIRN_MUST cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
                                         const cairn_costs *costs, const cairn_solution *solution,
-                                        const cairn_exec_options *options, cairn_exec **out,
-                                        cairn_error *err);
+                                        const cairn_exec_options *options, bool timed,
+                                        cairn_exec **out, cairn_error *err);
 
 /* Nanoseconds of a clock that only goes forward. */
 int64_t crn_exec_clock(void);
-
-/* ---- bind_costs.c ---- */
-
-#define CRN_MOST_CHOICES 16
-
-CAIRN_MUST cairn_status crn_bind(const cairn_graph *graph, const crn_backend *backend,
-                                 uint32_t threads, cairn_costs **out, cairn_error *err);
-
-/* The backend of that name, or CAIRN_EUNKNOWN with the names there are. */
-CAIRN_MUST cairn_status crn_find_backend(const char *name, const crn_backend **out,
-                                         cairn_error *err);
-
-/* ---- profile.c ---- */
-
-/* cairn_profile() on a backend that need not be in the list. */
-CAIRN_MUST cairn_status crn_profile(const crn_backend *backend, const cairn_graph *graph,
-                                    const cairn_profile_options *options, cairn_costs *costs,
-                                    cairn_costs_origin *origin, cairn_error *err);
 
 /* ---- step_binding.c ---- */
 
@@ -135,15 +98,15 @@ CAIRN_MUST cairn_status crn_profile(const crn_backend *backend, const cairn_grap
 typedef struct crn_binding_input {
     const cairn_costs *costs;
     const cairn_plan *plan;
-    const cairn_lifetime *lifetimes; /* of the simulated plan, with their offsets */
-    const uint64_t *offsets;
-    uint32_t lifetime_count;
+    const cairn_sim *sim;
+    const cairn_layout *layout; /* of its lifetimes */
 } crn_binding_input;
 
 /* Fill exec->program. The regions are reserved, the stationary addresses known. Takes its memory
  * from exec->memory. O(steps + lifetimes). */
 CAIRN_MUST cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input *input,
                                        cairn_error *err);
+void crn_unbind_steps(cairn_exec *exec);
 
 /* ---- stationary.c ---- */
 
@@ -160,18 +123,30 @@ void crn_stationary_share(cairn_exec *exec);
 
 /* ---- optimizer.c ---- */
 
-/* Cut the parameters into chunks. */
-CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec);
+/* The description of the update; crn_optimizer_release() gives back what the device made of it. */
+CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err);
+void crn_optimizer_release(cairn_exec *exec);
 
-/* ---- accuracy.c ---- */
+/* ---- transfer.c: between host and device, in the plain layout of the graph ---- */
 
-/* Add what the cross-entropy that has just been run got right. */
-void crn_count_correct(const crn_call *call, cairn_exec_result *out);
+/* How large a part of a tensor passes through the staging memory at once; and of all tensors. */
+uint64_t crn_staging_bytes(const cairn_graph *graph);
+
+/* A tensor whose elements are computed: `make` is called for parts of them, in order, `bytes` from
+ * byte `first` on. */
+typedef void crn_make_part(void *context, uint64_t first, uint64_t bytes, void *to);
+CAIRN_MUST cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored,
+                                          crn_make_part *make, void *context, cairn_error *err);
+
+/* The other way: `see` is called with parts of what is there. */
+typedef void crn_see_part(void *context, const void *from, uint64_t bytes);
+CAIRN_MUST cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored,
+                                          crn_see_part *see, void *context, cairn_error *err);
 
 /* ---- initialize.c ---- */
 
 /* Draw all parameters and state from the seed; the optimiser's slots become zero. */
-void crn_initialize(cairn_exec *exec);
+CAIRN_MUST cairn_status crn_initialize(cairn_exec *exec, cairn_error *err);
 
 /* ---- check_mode.c ---- */
 

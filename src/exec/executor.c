@@ -1,10 +1,16 @@
 /* executor.c: makes a plan ready to run, and runs it.
  *
- *     simulate with the costs bound here -> within the budget? -> lay out -> reserve -> bind
+ *     judged with the costs bound here? -> within the budget? -> reserve -> bind
  *
- * All that can fail fails here, before the first step. A step walks the actions in order: what an
- * action binds is counted, its kernel runs or its copy starts, what it gives back is counted off.
- */
+ * A step walks the actions in order: what an action binds is counted, its kernel or its copy is
+ * enqueued on the device, what it gives back is counted off; one join ends it. A device that can
+ * record a step does the walk once.
+ *
+ *     offload x   compute: record r;  copy out: follow r, copy x, record d;  wait x: compute
+ * follows d fetch x     likewise on the lane of copies in
+ *
+ * So a copy begins when the compute lane has come to it: what made its source, or used its target
+ * before, has ended. */
 #include "exec/exec_internal.h"
 
 #include <time.h>
@@ -15,20 +21,99 @@ int64_t crn_exec_clock(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* ---- A step, enqueued ---- */
+
+static void take_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        crn_occupancy_take(&exec->occupancy, ranges[i]);
+        if (exec->options.check)
+            crn_check_take(exec, ranges[i]);
+    }
+}
+
+static void give_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        crn_occupancy_give(&exec->occupancy, ranges[i]);
+        if (exec->options.check)
+            crn_check_give(exec, ranges[i]);
+        else if (exec->backend->discard != NULL)
+            exec->backend->discard(exec->queue, (char *)exec->arena.base + ranges[i].offset,
+                                   ranges[i].bytes);
+    }
+}
+
+static void copy(cairn_exec *exec, const crn_action *a, crn_lane lane) {
+    const crn_backend *backend = exec->backend;
+    bool out = lane == CRN_COPY_OUT;
+    backend->record(exec->queue, CRN_COMPUTE, a->ready);
+    backend->follow(exec->queue, lane, a->ready);
+    backend->copy(exec->queue, lane, out ? a->host : a->device, out ? a->device : a->host,
+                  a->bytes);
+    backend->record(exec->queue, lane, a->done);
+}
+
+static void act(cairn_exec *exec, const crn_action *a) {
+    switch ((cairn_step_kind)a->kind) {
+    case CAIRN_RUN:
+        exec->backend->enqueue(exec->queue, &a->call);
+        if (a->counts)
+            exec->backend->count_correct(exec->queue, &a->call);
+        break;
+    case CAIRN_OFFLOAD:
+        copy(exec, a, CRN_COPY_OUT);
+        break;
+    case CAIRN_FETCH:
+        copy(exec, a, CRN_COPY_IN);
+        break;
+    case CAIRN_WAIT:
+        exec->backend->follow(exec->queue, CRN_COMPUTE, a->done);
+        break;
+    case CAIRN_FREE:
+        break;
+    }
+}
+
+/* Note how far the compute lane is before action `index`, for a profile. */
+static void mark_time(cairn_exec *exec, uint32_t index) {
+    if (exec->timed)
+        exec->backend->record(exec->queue, CRN_COMPUTE, exec->program.event_count + index);
+}
+
+static void enqueue_all(cairn_exec *exec) {
+    const crn_program *program = &exec->program;
+    crn_occupancy_reset(&exec->occupancy);
+    for (uint32_t i = 0; i < program->input_count; i++)
+        crn_occupancy_take(&exec->occupancy, program->ranges[i]);
+    if (exec->options.check)
+        crn_check_begin(exec);
+    for (uint32_t i = 0; i < program->count; i++) {
+        const crn_action *action = &program->actions[i];
+        mark_time(exec, i);
+        take_ranges(exec, action->takes, action->take_count);
+        act(exec, action);
+        give_ranges(exec, action->gives, action->give_count);
+    }
+    mark_time(exec, program->count);
+    for (uint32_t i = 0; i < program->unwaited_count; i++)
+        exec->backend->follow(exec->queue, CRN_COMPUTE, program->unwaited[i]);
+    if (program->loss != NULL)
+        exec->backend->take_loss(exec->queue, program->loss);
+}
+
 /* ---- Making one ---- */
 
-static cairn_status reserve(cairn_exec *exec, crn_pool_kind pool, uint64_t bytes, crn_region *out,
+static cairn_status reserve(cairn_exec *exec, crn_space space, uint64_t bytes, crn_region *out,
                             cairn_error *err) {
     if (bytes == 0)
         return CAIRN_OK;
-    CRN_TRY(exec->backend->reserve(exec->device, pool, bytes, &out->base, err));
+    CRN_TRY(exec->backend->reserve(exec->device->state, space, bytes, &out->base, err));
     out->bytes = bytes;
     return CAIRN_OK;
 }
 
-static void release(cairn_exec *exec, crn_pool_kind pool, crn_region *region) {
+static void release(cairn_exec *exec, crn_space space, crn_region *region) {
     if (region->bytes > 0 && !region->shared)
-        exec->backend->release(exec->device, pool, region->base, region->bytes);
+        exec->backend->release(exec->device->state, space, region->base, region->bytes);
     region->bytes = 0;
 }
 
@@ -76,23 +161,45 @@ static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
     const cairn_exec_figures *f = &exec->figures;
     CRN_TRY(reserve_arena(exec, err));
     CRN_TRY(reserve(exec, CRN_HOST, f->host_bytes, &exec->host, err));
-    return reserve(exec, CRN_DEVICE, f->stationary_bytes, &exec->resident, err);
+    CRN_TRY(reserve(exec, CRN_DEVICE, f->stationary_bytes, &exec->resident, err));
+    return reserve(exec, CRN_HOST, crn_staging_bytes(exec->graph), &exec->staging, err);
 }
 
 static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
     const cairn_exec *other = exec->options.share_with;
     if (other == NULL ||
-        (!exec->training && other->graph == exec->graph && other->backend == exec->backend))
+        (!exec->training && other->graph == exec->graph && other->device == exec->device))
         return CAIRN_OK;
     return crn_fail(err, CAIRN_EINVAL,
-                    "only a plan for evaluation, of the same graph and backend, can share the "
+                    "only a plan for evaluation, of the same graph and device, can share the "
                     "stationary memory of another executor");
+}
+
+/* A device that can record does so now; check mode and the clock of a profile want to be in between
+ * the actions. */
+static cairn_status record(cairn_exec *exec, cairn_error *err) {
+    const crn_backend *backend = exec->backend;
+    if (backend->begin_recording == NULL || exec->options.check || exec->timed)
+        return CAIRN_OK;
+    CRN_TRY(backend->begin_recording(exec->queue, err));
+    enqueue_all(exec);
+    return backend->end_recording(exec->queue, &exec->recording, err);
+}
+
+static cairn_status create_events(cairn_exec *exec, cairn_error *err) {
+    const crn_program *program = &exec->program;
+    uint32_t count = program->event_count;
+    if (exec->timed) {
+        CRN_TAKE(&exec->memory, exec->times, program->count);
+        count += program->count + 1;
+    }
+    return exec->backend->events(exec->queue, count, exec->timed, err);
 }
 
 /* With lifetimes and offsets at hand: everything that stays in the executor. */
 static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, cairn_error *err) {
     CRN_TAKE(&exec->memory, exec->storage, cairn_graph_tensor_count(exec->graph));
-    CRN_TRY(crn_backend_store(exec->backend, exec->graph, exec->storage));
+    CRN_TRY(crn_device_store(exec->device, exec->graph, exec->storage, err));
     CRN_TRY(check_storage(exec, input->costs, err));
     CRN_TRY(check_budget(exec, input->plan, err));
     bool sharing = exec->options.share_with != NULL;
@@ -100,17 +207,18 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     if (!sharing)
         CRN_TRY(crn_stationary_layout(exec, input->costs, &exec->figures.stationary_bytes));
     CRN_TRY(crn_occupancy_init(&exec->occupancy, &exec->memory, exec->figures.arena_bytes));
-    CRN_TAKE(&exec->memory, exec->events, cairn_graph_tensor_count(exec->graph));
     CRN_TRY(reserve_all(exec, err));
     if (sharing)
         crn_stationary_share(exec);
     else
         crn_stationary_place(exec);
+    CRN_TRY(exec->backend->queue(exec->device->state, &exec->queue, err));
     CRN_TRY(crn_bind_steps(exec, input, err));
-    CRN_TRY(crn_optimizer_init(exec));
+    CRN_TRY(create_events(exec, err));
+    CRN_TRY(crn_optimizer_init(exec, err));
     if (!sharing)
-        crn_initialize(exec);
-    return CAIRN_OK;
+        CRN_TRY(crn_initialize(exec, err));
+    return record(exec, err);
 }
 
 /* What was judged must be of this graph, and of costs that take the same memory as these. */
@@ -129,23 +237,14 @@ static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *co
 /* The solution is looked at only while binding. */
 static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
                                      const cairn_solution *solution, cairn_error *err) {
-    crn_binding_input input = {.costs = costs, .plan = solution->plan};
     const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
-    uint32_t count;
+    crn_binding_input input = {costs, solution->plan, solution->sim, solution->layout};
     CRN_TRY(check_solution(exec, costs, solution, err));
-    input.lifetimes = cairn_sim_lifetimes(solution->sim, &input.lifetime_count);
-    input.offsets = cairn_layout_offsets(solution->layout, &count);
     exec->figures.predicted_peak_bytes = summary->peak_bytes;
     exec->figures.arena_bytes = cairn_layout_arena_bytes(solution->layout);
     exec->figures.host_bytes = summary->host_bytes;
+    exec->figures.threads = exec->device->facts.compute_units;
     return prepare(exec, &input, err);
-}
-
-static cairn_status open_device(cairn_exec *exec, cairn_error *err) {
-    crn_device_options options = {.threads = exec->options.threads,
-                                  .link_bytes_per_second = exec->options.link_bytes_per_second,
-                                  .allocator = exec->memory.allocator};
-    return exec->backend->open(&options, &exec->device, err);
 }
 
 static cairn_exec_options complete(const cairn_exec_options *given) {
@@ -156,9 +255,9 @@ static cairn_exec_options complete(const cairn_exec_options *given) {
     return options;
 }
 
-cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *graph,
+cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
                              const cairn_costs *costs, const cairn_solution *solution,
-                             const cairn_exec_options *options, cairn_exec **out,
+                             const cairn_exec_options *options, bool timed, cairn_exec **out,
                              cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
@@ -172,12 +271,12 @@ cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *grap
     }
     exec->memory = memory;
     exec->graph = graph;
-    exec->backend = backend;
+    exec->device = device;
+    exec->backend = device->backend;
     exec->options = complete(options);
     exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
-    cairn_status status = open_device(exec, err);
-    if (status == CAIRN_OK)
-        status = prepare_solution(exec, costs, solution, err);
+    exec->timed = timed;
+    cairn_status status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {
         cairn_exec_destroy(exec);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
@@ -186,113 +285,77 @@ cairn_status crn_exec_create(const crn_backend *backend, const cairn_graph *grap
     return CAIRN_OK;
 }
 
-cairn_status cairn_exec_create(const cairn_graph *graph, const cairn_costs *costs,
-                               const cairn_solution *solution, const cairn_exec_options *options,
-                               cairn_exec **out, cairn_error *err) {
-    const crn_backend *backend;
-    *out = NULL;
-    crn_error_clear(err);
-    CRN_TRY(crn_find_backend(complete(options).backend, &backend, err));
-    return crn_exec_create(backend, graph, costs, solution, options, out, err);
+cairn_status cairn_exec_create(const cairn_graph *graph, cairn_device *device,
+                               const cairn_costs *costs, const cairn_solution *solution,
+                               const cairn_exec_options *options, cairn_exec **out,
+                               cairn_error *err) {
+    return crn_exec_create(graph, device, costs, solution, options, false, out, err);
+}
+
+/* What is still on its way, an update say, ends first. */
+static void finish_queue(cairn_exec *exec) {
+    const crn_backend *backend = exec->backend;
+    if (exec->queue == NULL)
+        return;
+    (void)!backend->join(exec->queue, NULL, NULL);
+    if (exec->recording != NULL)
+        backend->forget(exec->queue, exec->recording);
+    crn_unbind_steps(exec);
+    crn_optimizer_release(exec);
+    backend->finish_queue(exec->queue);
 }
 
 void cairn_exec_destroy(cairn_exec *exec) {
     if (exec == NULL)
         return;
-    for (uint32_t i = 0; exec->program.actions != NULL && i < exec->program.count; i++) {
-        crn_action *action = &exec->program.actions[i];
-        crn_kernel_finish(action->kernel, &action->call, &exec->memory.allocator);
-    }
+    finish_queue(exec);
+    release(exec, CRN_HOST, &exec->staging);
     release(exec, CRN_DEVICE, &exec->resident);
     release(exec, CRN_HOST, &exec->host);
     release(exec, CRN_DEVICE, &exec->arena);
-    if (exec->device != NULL)
-        exec->backend->close(exec->device);
     crn_arena memory = exec->memory; /* the executor lies in it */
     crn_arena_release(&memory);
 }
 
 cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec) {
-    cairn_exec_figures figures = exec->figures;
-    figures.threads = crn_pool_threads(exec->backend->threads(exec->device));
-    return figures;
+    return exec->figures;
 }
 
 /* ---- Running ---- */
 
-static void take_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        crn_occupancy_take(&exec->occupancy, ranges[i]);
-        if (exec->options.check)
-            crn_check_take(exec, ranges[i]);
-    }
+static void read_times(cairn_exec *exec) {
+    crn_event first = exec->program.event_count;
+    for (uint32_t i = 0; exec->timed && i < exec->program.count; i++)
+        exec->times[i] = exec->backend->elapsed_ns(exec->queue, first + i, first + i + 1);
 }
 
-static void give_ranges(cairn_exec *exec, const crn_range *ranges, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        crn_occupancy_give(&exec->occupancy, ranges[i]);
-        if (exec->options.check)
-            crn_check_give(exec, ranges[i]);
-    }
-}
-
-static void wait_for(cairn_exec *exec, cairn_id tensor, cairn_exec_result *out) {
+cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out,
+                            cairn_error *err) {
     int64_t start = crn_exec_clock();
-    exec->backend->wait(exec->device, exec->events[tensor]);
-    out->idle_ns += crn_exec_clock() - start;
-}
-
-static void act(cairn_exec *exec, crn_action *a, uint64_t step, cairn_exec_result *out) {
-    switch ((cairn_step_kind)a->kind) {
-    case CAIRN_RUN:
-        a->call.step = step;
-        a->kernel->run(&a->call);
-        out->runs++;
-        if (a->call.op->kind == CAIRN_OP_CROSS_ENTROPY && !a->call.again)
-            crn_count_correct(&a->call, out);
-        break;
-    case CAIRN_OFFLOAD:
-        exec->events[a->tensor] =
-            exec->backend->copy(exec->device, CRN_LANE_OUT, a->host, a->device, a->bytes);
-        break;
-    case CAIRN_FETCH:
-        exec->events[a->tensor] =
-            exec->backend->copy(exec->device, CRN_LANE_IN, a->device, a->host, a->bytes);
-        break;
-    case CAIRN_WAIT:
-        wait_for(exec, a->tensor, out);
-        break;
-    case CAIRN_FREE:
-        break;
-    }
-}
-
-void cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *out) {
-    crn_program *program = &exec->program;
-    int64_t start = crn_exec_clock(), before = start;
+    crn_results results;
     *out = (cairn_exec_result){0};
-    crn_occupancy_reset(&exec->occupancy);
-    for (uint32_t i = 0; i < program->input_count; i++)
-        crn_occupancy_take(&exec->occupancy, program->inputs[i]);
-    if (exec->options.check)
-        crn_check_begin(exec);
-    for (uint32_t i = 0; i < program->count; i++) {
-        crn_action *action = &program->actions[i];
-        take_ranges(exec, action->takes, action->take_count);
-        act(exec, action, step, out);
-        give_ranges(exec, action->gives, action->give_count);
-        if (exec->times != NULL) {
-            int64_t now = crn_exec_clock();
-            exec->times[i] = now - before;
-            before = now;
-        }
-    }
-    for (uint32_t i = 0; i < program->unwaited_count; i++)
-        wait_for(exec, program->unwaited[i], out);
+    crn_error_clear(err);
+    exec->backend->begin(exec->queue, &(crn_values){.seed = exec->options.seed, .step = step});
+    if (exec->recording != NULL)
+        exec->backend->replay(exec->queue, exec->recording);
+    else
+        enqueue_all(exec);
+    cairn_status status = exec->backend->join(exec->queue, &results, err);
     if (exec->options.check)
         crn_check_end(exec);
-    if (program->loss != NULL)
-        memcpy(&out->loss, program->loss, sizeof out->loss);
+    CRN_TRY(status);
+    read_times(exec);
+    out->loss = results.loss;
+    out->correct = results.correct;
+    out->predictions = results.predictions;
+    out->idle_ns = results.idle_ns;
+    out->runs = exec->program.run_count;
     out->measured_peak_bytes = exec->occupancy.peak;
     out->time_ns = crn_exec_clock() - start;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_exec_join(cairn_exec *exec, cairn_error *err) {
+    crn_error_clear(err);
+    return exec->backend->join(exec->queue, NULL, err);
 }

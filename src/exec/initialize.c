@@ -24,21 +24,39 @@ static uint64_t stream(const cairn_exec *exec, cairn_id tensor, uint64_t step) {
 
 /* ---- Parameters ---- */
 
-static void fill_constant(cairn_exec *exec, cairn_id tensor, float value) {
-    float *to = exec->stationary.at[tensor];
-    uint64_t count = cairn_graph_tensor(exec->graph, tensor)->bytes / sizeof *to;
-    for (uint64_t i = 0; i < count; i++)
-        to[i] = value;
+/* How the elements of a parameter are made: all `value`, or uniform in +-bound. */
+typedef struct filling {
+    float value, bound;
+    uint64_t from;
+} filling;
+
+static void make_constant(void *context, uint64_t first, uint64_t bytes, void *to) {
+    const filling *with = context;
+    float *element = to;
+    (void)first;
+    for (uint64_t i = 0; i < bytes / sizeof *element; i++)
+        element[i] = with->value;
 }
 
-static void fill_uniform(cairn_exec *exec, cairn_id tensor, float bound) {
-    float *to = exec->stationary.at[tensor];
-    uint64_t count = cairn_graph_tensor(exec->graph, tensor)->bytes / sizeof *to;
-    uint64_t from = stream(exec, tensor, 0);
-    for (uint64_t i = 0; i < count; i++) {
-        float unit = (float)(crn_mix(from, i) >> 40) / 16777216.0f; /* 0 .. 1, 24 bits */
-        to[i] = bound * (2.0f * unit - 1.0f);
+static void make_uniform(void *context, uint64_t first, uint64_t bytes, void *to) {
+    const filling *with = context;
+    float *element = to;
+    first /= sizeof *element;
+    for (uint64_t i = 0; i < bytes / sizeof *element; i++) {
+        float unit = (float)(crn_mix(with->from, first + i) >> 40) / 16777216.0f; /* 24 bits */
+        element[i] = with->bound * (2.0f * unit - 1.0f);
     }
+}
+
+static cairn_status fill_constant(cairn_exec *exec, cairn_id tensor, float value,
+                                  cairn_error *err) {
+    filling with = {.value = value};
+    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_constant, &with, err);
+}
+
+static cairn_status fill_uniform(cairn_exec *exec, cairn_id tensor, float bound, cairn_error *err) {
+    filling with = {.bound = bound, .from = stream(exec, tensor, 0)};
+    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_uniform, &with, err);
 }
 
 /* How many products an output element of the op sums. */
@@ -51,38 +69,38 @@ static uint64_t fan_in(const cairn_op *op, const cairn_tensor *weight) {
     return count;
 }
 
-static void initialize_op(cairn_exec *exec, const cairn_op *op) {
-    if (op->kind == CAIRN_OP_BATCH_NORM) {
-        for (uint32_t i = 0; i < op->param_count; i++)
-            fill_constant(exec, op->params[i], i == 0 || i == 3 ? 1.0f : 0.0f);
-        return;
+/* Parameter `i` of an op with products. */
+static cairn_status initialize_weight(cairn_exec *exec, const cairn_op *op, uint32_t i,
+                                      cairn_error *err) {
+    const cairn_tensor *param = cairn_graph_tensor(exec->graph, op->params[i]);
+    if (op->kind == CAIRN_OP_RNN_CELL || op->kind == CAIRN_OP_LSTM_CELL) {
+        uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
+        return fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden), err);
     }
-    bool recurrent = op->kind == CAIRN_OP_RNN_CELL || op->kind == CAIRN_OP_LSTM_CELL;
-    for (uint32_t i = 0; i < op->param_count; i++) {
-        const cairn_tensor *param = cairn_graph_tensor(exec->graph, op->params[i]);
-        if (recurrent) {
-            uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
-            fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden));
-        } else if (param->role == CAIRN_PARAMETER && param->rank > 1) {
-            fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(op, param)));
-        } else {
-            fill_constant(exec, op->params[i], 0.0f);
-        }
-    }
+    if (param->role == CAIRN_PARAMETER && param->rank > 1)
+        return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(op, param)), err);
+    return fill_constant(exec, op->params[i], 0.0f, err);
 }
 
-void crn_initialize(cairn_exec *exec) {
-    memset(exec->resident.base, 0, exec->resident.bytes);
+static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, cairn_error *err) {
+    for (uint32_t i = 0; i < op->param_count; i++) {
+        if (op->kind != CAIRN_OP_BATCH_NORM)
+            CRN_TRY(initialize_weight(exec, op, i, err));
+        else
+            CRN_TRY(fill_constant(exec, op->params[i], i == 0 || i == 3 ? 1.0f : 0.0f, err));
+    }
+    return CAIRN_OK;
+}
+
+/* The memory is zeroed when it is reserved. */
+cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
     for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++)
         if (cairn_graph_op(exec->graph, o)->phase == CAIRN_FORWARD)
-            initialize_op(exec, cairn_graph_op(exec->graph, o));
+            CRN_TRY(initialize_op(exec, cairn_graph_op(exec->graph, o), err));
+    return CAIRN_OK;
 }
 
 /* ---- Data ---- */
-
-void *cairn_exec_input(cairn_exec *exec, cairn_id tensor) {
-    return exec->program.input_at[tensor];
-}
 
 /* The number of classes that a label chooses from: the channels of what it is compared with. */
 static uint32_t classes_of(const cairn_exec *exec, cairn_id label) {
@@ -102,23 +120,35 @@ static float nearly_normal(uint64_t bits) {
     return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 
-static void fill_input(cairn_exec *exec, cairn_id t, uint64_t step) {
-    const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
-    uint64_t from = stream(exec, t, step + 1);
-    void *to = exec->program.input_at[t];
-    memset(to, 0, tensor->bytes); /* bytes without a shape need not be a number of elements */
-    if (tensor->dtype == CAIRN_F32) {
-        for (uint64_t i = 0; i < tensor->bytes / sizeof(float); i++)
-            ((float *)to)[i] = nearly_normal(crn_mix(from, i));
-    } else if (tensor->dtype == CAIRN_I32) {
-        uint32_t classes = classes_of(exec, t);
-        for (uint64_t i = 0; i < tensor->bytes / sizeof(int32_t); i++)
-            ((int32_t *)to)[i] = (int32_t)(crn_mix(from, i) % classes);
-    }
+/* How the elements of an input are drawn. */
+typedef struct drawing {
+    cairn_dtype dtype;
+    uint32_t classes;
+    uint64_t from;
+} drawing;
+
+static void draw_part(void *context, uint64_t first, uint64_t bytes, void *to) {
+    const drawing *with = context;
+    memset(to, 0, bytes); /* bytes without a shape need not be a number of elements */
+    first /= 4;
+    if (with->dtype == CAIRN_F32)
+        for (uint64_t i = 0; i < bytes / sizeof(float); i++)
+            ((float *)to)[i] = nearly_normal(crn_mix(with->from, first + i));
+    else if (with->dtype == CAIRN_I32)
+        for (uint64_t i = 0; i < bytes / sizeof(int32_t); i++)
+            ((int32_t *)to)[i] = (int32_t)(crn_mix(with->from, first + i) % with->classes);
 }
 
-void cairn_exec_fill(cairn_exec *exec, uint64_t step) {
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
-        if (exec->program.input_at[t] != NULL)
-            fill_input(exec, t, step);
+cairn_status cairn_exec_fill(cairn_exec *exec, uint64_t step, cairn_error *err) {
+    crn_error_clear(err);
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++) {
+        void *place = exec->program.input_at[t];
+        if (place == NULL)
+            continue;
+        drawing with = {.dtype = cairn_graph_tensor(exec->graph, t)->dtype,
+                        .classes = classes_of(exec, t),
+                        .from = stream(exec, t, step + 1)};
+        CRN_TRY(crn_transfer_made(exec, t, place, draw_part, &with, err));
+    }
+    return CAIRN_OK;
 }

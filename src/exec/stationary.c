@@ -5,6 +5,7 @@
  *
  * The sums of one parameter's gradient (a parameter used several times) share one place: each is
  * made in place of the one before it. */
+#include "backend/formats.h"
 #include "base/sha256.h"
 #include "exec/exec_internal.h"
 
@@ -12,6 +13,11 @@
 
 static bool is_kept(cairn_role role) {
     return role == CAIRN_PARAMETER || role == CAIRN_STATE;
+}
+
+/* An input that the plan does not control has its place beside the parameters. */
+static bool is_kept_input(const cairn_tensor *tensor) {
+    return tensor->stationary && (tensor->role == CAIRN_INPUT || tensor->role == CAIRN_LABEL);
 }
 
 /* ---- Layout ---- */
@@ -99,9 +105,11 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, u
     CRN_TRY(take_arrays(exec));
     s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
-    for (cairn_id t = 0; t < tensors; t++)
-        if (is_kept(cairn_graph_tensor(exec->graph, t)->role))
+    for (cairn_id t = 0; t < tensors; t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
+        if (is_kept(tensor->role) || is_kept_input(tensor))
             s->offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
+    }
     for (cairn_id t = 0; t < tensors; t++)
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {
             if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_PARAMETER)
@@ -114,10 +122,12 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, u
 }
 
 /* A parameter's slots lie one behind the other, as far apart as its value is long. */
-static void place_slots(const crn_stationary *s, crn_parameter *p, char *base) {
-    uint64_t apart = crn_align(p->elements * sizeof(float));
+static void place_slots(const cairn_exec *exec, crn_parameter *p) {
+    const crn_stationary *s = &exec->stationary;
+    uint64_t apart = crn_align(exec->storage[p->tensor].bytes);
+    char *first = (char *)exec->resident.base + s->slot_offsets[p->tensor] - 1;
     for (uint32_t slot = 0; slot < s->slot_count; slot++)
-        p->slots[slot] = (float *)(void *)(base + (s->slot_offsets[p->tensor] - 1) + slot * apart);
+        p->slots[slot] = first + slot * apart;
 }
 
 void crn_stationary_share(cairn_exec *exec) {
@@ -137,8 +147,8 @@ void crn_stationary_place(cairn_exec *exec) {
         s->parameter_of[t] = s->parameter_count++;
         p->tensor = t;
         p->value = s->at[t];
-        p->elements = tensor->bytes / sizeof(float);
-        place_slots(s, p, base);
+        p->elements = crn_stored_elements(tensor, exec->storage[t]);
+        place_slots(exec, p);
     }
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_id of = cairn_graph_tensor(exec->graph, t)->gradient_of;
@@ -148,13 +158,7 @@ void crn_stationary_place(cairn_exec *exec) {
     }
 }
 
-/* ---- Reading ---- */
-
-void *cairn_exec_data(cairn_exec *exec, cairn_id tensor) {
-    if (!exec->training && tensor == exec->program.output_id)
-        return exec->program.output;
-    return exec->stationary.at[tensor];
-}
+/* ---- A fingerprint ---- */
 
 static uint32_t sort_of(const cairn_tensor *tensor) {
     switch (tensor->role) {
@@ -169,7 +173,9 @@ static uint32_t sort_of(const cairn_tensor *tensor) {
 
 /* Elements are hashed as they lie in memory, which is right on little-endian machines; others turn
  * them around. */
-static void hash_tensor(crn_sha256 *hash, const uint8_t *data, uint64_t bytes) {
+static void hash_part(void *context, const void *from, uint64_t bytes) {
+    crn_sha256 *hash = context;
+    const uint8_t *data = from;
     const uint16_t one = 1;
     if (*(const uint8_t *)&one == 1) {
         crn_sha256_add(hash, data, bytes);
@@ -179,14 +185,16 @@ static void hash_tensor(crn_sha256 *hash, const uint8_t *data, uint64_t bytes) {
         crn_sha256_add(hash, (uint8_t[]){data[i + 3], data[i + 2], data[i + 1], data[i]}, 4);
 }
 
-void cairn_exec_sha256(const cairn_exec *exec, uint32_t sorts, char out[65]) {
+cairn_status cairn_exec_sha256(cairn_exec *exec, uint32_t sorts, char out[65], cairn_error *err) {
     const crn_stationary *s = &exec->stationary;
     crn_sha256 hash;
+    crn_error_clear(err);
     crn_sha256_init(&hash);
     for (uint32_t i = 0; i < s->by_name_count; i++) {
-        const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, s->by_name[i]);
-        if (sort_of(tensor) & sorts)
-            hash_tensor(&hash, s->at[s->by_name[i]], tensor->bytes);
+        cairn_id t = s->by_name[i];
+        if (sort_of(cairn_graph_tensor(exec->graph, t)) & sorts)
+            CRN_TRY(crn_transfer_seen(exec, t, s->at[t], hash_part, &hash, err));
     }
     crn_sha256_finish(&hash, out);
+    return CAIRN_OK;
 }

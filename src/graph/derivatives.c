@@ -391,10 +391,12 @@ static cairn_status differentiate(work *at, crn_arena *scratch, bool inputs, cai
 }
 
 cairn_status cairn_graph_differentiate(const cairn_graph *forward,
-                                       const cairn_differentiate_options *options,
-                                       cairn_graph **out, cairn_error *err) {
+                                       const cairn_differentiate_options *given, cairn_graph **out,
+                                       cairn_error *err) {
+    cairn_differentiate_options options = CAIRN_DIFFERENTIATE_OPTIONS_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_differentiate_options, options, given, err);
     CRN_TRY(want_one_loss(forward, err));
     work at = {.forward = forward};
     cairn_status status =
@@ -403,7 +405,7 @@ cairn_status cairn_graph_differentiate(const cairn_graph *forward,
         return crn_fail_memory(err);
     crn_arena scratch;
     crn_arena_init(&scratch, &forward->arena.allocator);
-    status = differentiate(&at, &scratch, options != NULL && options->input_gradients, err);
+    status = differentiate(&at, &scratch, options.input_gradients, err);
     if (status == CAIRN_OK)
         status = cairn_builder_finish(at.builder, out, err);
     else if (at.builder->err.status == status && err != NULL)
@@ -505,4 +507,17 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
     return crn_fail_at(err, CAIRN_EINVAL, op->name,
                        "op \"%s\" (%s) does not read and write what the derivative of \"%s\" does",
                        op->name, crn_op_kinds[op->kind].name, forward->name);
+}
+
+cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err) {
+    cairn_graph_summary summary;
+    cairn_graph *step;
+    crn_error_clear(err);
+    cairn_graph_summarize(*graph, &summary);
+    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
+        return CAIRN_OK;
+    CRN_TRY(cairn_graph_differentiate(*graph, NULL, &step, err));
+    cairn_graph_destroy(*graph);
+    *graph = step;
+    return CAIRN_OK;
 }

@@ -125,19 +125,14 @@ static uint32_t given_or(uint32_t given, uint32_t otherwise) {
     return given != 0 ? given : otherwise;
 }
 
-/* The caller's options over the entry's defaults. A caller compiled against an older header has a
- * shorter struct. */
-static cairn_zoo_options fill_in(const cairn_zoo_entry *entry, const cairn_zoo_options *options) {
-    cairn_zoo_options filled = {0};
-    if (options != NULL)
-        memcpy(&filled, options, CRN_MIN(options->struct_size, sizeof(filled)));
+/* The entry's defaults where the caller's options are zero. */
+static void fill_in(const cairn_zoo_entry *entry, cairn_zoo_options *options) {
     const cairn_zoo_options *defaults = &entry->defaults;
-    filled.batch = given_or(filled.batch, defaults->batch);
+    options->batch = given_or(options->batch, defaults->batch);
     for (int i = 0; i < 3; i++)
-        filled.input[i] = given_or(filled.input[i], defaults->input[i]);
-    filled.classes = given_or(filled.classes, defaults->classes);
-    filled.steps = given_or(filled.steps, defaults->steps);
-    return filled;
+        options->input[i] = given_or(options->input[i], defaults->input[i]);
+    options->classes = given_or(options->classes, defaults->classes);
+    options->steps = given_or(options->steps, defaults->steps);
 }
 
 /* Refuse what would have no effect. */
@@ -160,8 +155,10 @@ cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
     *out = NULL;
     crn_error_clear(err);
     uint32_t index = 0;
+    cairn_zoo_options filled = CAIRN_ZOO_OPTIONS_INIT;
     CRN_TRY(find(name, &index, err));
-    cairn_zoo_options filled = fill_in(&entries[index], options);
+    CRN_READ_OPTIONS(cairn_zoo_options, filled, options, err);
+    fill_in(&entries[index], &filled);
     CRN_TRY(check(&entries[index], &filled, err));
 
     crn_zoo net = {.batch = filled.batch,

@@ -369,3 +369,9 @@ const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count
     *count = layout->count;
     return layout->offsets;
 }
+
+uint64_t cairn_layout_address(const cairn_layout *layout, const cairn_sim *sim, uint32_t step,
+                              uint32_t operand) {
+    uint32_t lifetime = cairn_sim_operand(sim, step, operand);
+    return lifetime == CAIRN_NONE ? CAIRN_NO_ADDRESS : layout->offsets[lifetime];
+}

@@ -17,6 +17,14 @@ void cairn_solution_destroy(cairn_solution *solution) {
     crn_resize(&allocator, memory, sizeof *memory, 0);
 }
 
+int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                               int64_t update_ns) {
+    int64_t time = cairn_sim_result(solution->sim)->time_ns;
+    if (micro_batches > 0 && time > INT64_MAX / micro_batches)
+        return INT64_MAX;
+    return crn_add_time(time * micro_batches, update_ns);
+}
+
 static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
                           const cairn_machine *machine, cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;

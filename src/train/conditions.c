@@ -104,8 +104,10 @@ cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *e
     CRN_TRY(add_graph(train));
     add(train, "micro-batches", "%u", train->micro_batches);
     add(train, "seed", "%llu", (unsigned long long)exec->seed);
-    add(train, "backend", "%s", exec->backend);
-    add(train, "threads", "%u", cairn_exec_get_figures(train->exec).threads);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(train->device, &facts);
+    add(train, "backend", "%s", facts.backend);
+    add(train, "threads", "%u", facts.compute_units);
     add_optimizer(train, exec);
     add_schedule(train);
     add_data(train);

@@ -10,6 +10,7 @@
  * anything taken from it. */
 #include "base/sha256.h"
 #include "train/train_internal.h"
+#include "weights/weights_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +20,9 @@
 /* The tensors of a session: first those of the network, then those of training. */
 typedef struct contents {
     crn_arena *scratch;
-    cairn_named_tensor *list;
-    uint32_t count, of_network;
-    double *steps, *scores; /* the history as it lies in the file */
+    crn_saved_tensor *list;
+    uint32_t count, of_network, of_exec; /* the network's; those that the executor holds */
+    double *steps, *scores;              /* the history as it lies in the file */
 } contents;
 
 static const char *join(crn_arena *scratch, const char *parameter, const char *slot) {
@@ -32,43 +33,48 @@ static const char *join(crn_arena *scratch, const char *parameter, const char *s
     return name;
 }
 
-static void add_tensor(contents *c, const char *name, const cairn_tensor *like, const void *data) {
-    cairn_named_tensor *t = &c->list[c->count++];
-    *t = (cairn_named_tensor){.name = name, .element = CAIRN_ELEMENT_F32, .rank = like->rank};
+/* A tensor of the executor; slot as in crn_saved_tensor. */
+static void add_tensor(contents *c, const char *name, const cairn_tensor *like, cairn_id from,
+                       uint32_t slot) {
+    crn_saved_tensor *t = &c->list[c->count++];
+    *t = (crn_saved_tensor){.from = from, .slot = slot};
+    t->as = (cairn_named_tensor){.name = name, .element = CAIRN_ELEMENT_F32, .rank = like->rank};
     for (uint32_t i = 0; i < like->rank; i++)
-        t->shape[i] = like->shape[i];
-    t->data = data;
-    t->bytes = like->bytes;
+        t->as.shape[i] = like->shape[i];
+    t->as.bytes = like->bytes;
 }
 
 static void add_table(contents *c, const char *name, uint64_t rows, uint64_t columns,
                       const double *data) {
     if (rows == 0)
         return;
-    c->list[c->count++] = (cairn_named_tensor){.name = name,
-                                               .element = CAIRN_ELEMENT_F64,
-                                               .rank = 2,
-                                               .shape = {rows, columns},
-                                               .data = data,
-                                               .bytes = rows * columns * sizeof(double)};
+    c->list[c->count++] = (crn_saved_tensor){.as = {.name = name,
+                                                    .element = CAIRN_ELEMENT_F64,
+                                                    .rank = 2,
+                                                    .shape = {rows, columns},
+                                                    .data = data,
+                                                    .bytes = rows * columns * sizeof(double)},
+                                             .from = CAIRN_NONE};
 }
 
 static cairn_status add_slots(cairn_train *train, contents *c) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(train->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(train->graph, t);
-        const char *slot_name;
-        float *slot;
-        for (uint32_t k = 0; (slot = cairn_exec_slot(train->exec, t, k, &slot_name)) != NULL; k++) {
-            const char *name = join(c->scratch, tensor->name, slot_name);
+        const char *slot;
+        if (tensor->role != CAIRN_PARAMETER)
+            continue;
+        for (uint32_t k = 0; (slot = cairn_exec_slot_name(train->exec, k)) != NULL; k++) {
+            const char *name = join(c->scratch, tensor->name, slot);
             if (name == NULL)
                 return CAIRN_ENOMEM;
-            add_tensor(c, name, tensor, slot);
+            add_tensor(c, name, tensor, t, k + 1);
         }
     }
     return CAIRN_OK;
 }
 
-/* List all tensors with where they lie; the history, of so many rows, in tables of its own. */
+/* List all tensors with where they come from; the history, of so many rows, in tables of its own.
+ */
 static cairn_status list_contents(cairn_train *train, uint64_t steps, uint32_t score_count,
                                   contents *c) {
     uint32_t tensors = cairn_graph_tensor_count(train->graph);
@@ -78,10 +84,11 @@ static cairn_status list_contents(cairn_train *train, uint64_t steps, uint32_t s
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(train->graph, t);
         if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
-            add_tensor(c, tensor->name, tensor, cairn_exec_data(train->exec, t));
+            add_tensor(c, tensor->name, tensor, t, 0);
     }
     c->of_network = c->count;
     CRN_TRY(add_slots(train, c));
+    c->of_exec = c->count;
     add_table(c, "cairn.history.steps", steps, 2, c->steps);
     add_table(c, "cairn.history.scores", score_count, 4, c->scores);
     return CAIRN_OK;
@@ -117,18 +124,30 @@ static cairn_status key_of(crn_arena *scratch, const crn_condition *condition, c
     return CAIRN_OK;
 }
 
+static cairn_status hash_contents(cairn_train *train, const contents *c, char digits[65],
+                                  cairn_error *err) {
+    crn_sha256 hash;
+    void *room = crn_arena_take(c->scratch, (size_t)crn_saved_room(c->list, c->count), 1);
+    if (room == NULL)
+        return CAIRN_ENOMEM;
+    crn_sha256_init(&hash);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const void *data;
+        CRN_TRY(crn_saved_data(train->exec, &c->list[i], room, &data, err));
+        hash_tensor(&hash, &c->list[i].as, data);
+    }
+    crn_sha256_finish(&hash, digits);
+    return CAIRN_OK;
+}
+
 static cairn_status write_contents(cairn_train *train, contents *c, const char *path,
                                    cairn_error *err) {
     cairn_pair pairs[CRN_MOST_CONDITIONS + 5] = {{"cairn.snapshot", VERSION}};
     uint32_t count = 1;
     char step[24], scores[24], digits[65];
-    crn_sha256 hash;
     CRN_TRY(list_contents(train, train->history.steps, train->history.score_count, c));
     fill_history(&train->history, c);
-    crn_sha256_init(&hash);
-    for (uint32_t i = 0; i < c->count; i++)
-        hash_tensor(&hash, &c->list[i], c->list[i].data);
-    crn_sha256_finish(&hash, digits);
+    CRN_TRY(hash_contents(train, c, digits, err));
     snprintf(step, sizeof step, "%llu", (unsigned long long)train->history.steps);
     snprintf(scores, sizeof scores, "%u", train->history.score_count);
     pairs[count++] = (cairn_pair){"cairn.step", step};
@@ -144,9 +163,8 @@ static cairn_status write_contents(cairn_train *train, contents *c, const char *
     options.steps = train->position;
     options.metadata = pairs;
     options.metadata_count = count;
-    options.extra = c->list + c->of_network;
-    options.extra_count = c->count - c->of_network;
-    return cairn_weights_save(train->exec, train->graph, path, &options, err);
+    return crn_weights_save(train->exec, train->graph, path, &options, c->list + c->of_network,
+                            c->count - c->of_network, err);
 }
 
 cairn_status crn_snapshot_write(cairn_train *train, const char *path, cairn_error *err) {
@@ -208,11 +226,11 @@ static cairn_status check_tensors(reading *r) {
     CRN_TRY(list_contents(r->train, r->steps, r->score_count, c));
     crn_sha256_init(&hash);
     for (uint32_t i = 0; i < c->count; i++) {
-        const cairn_named_tensor *tensor = cairn_safetensors_find(r->file, c->list[i].name);
-        if (tensor == NULL || tensor->element != c->list[i].element ||
-            tensor->bytes != c->list[i].bytes)
+        const cairn_named_tensor *wanted = &c->list[i].as;
+        const cairn_named_tensor *tensor = cairn_safetensors_find(r->file, wanted->name);
+        if (tensor == NULL || tensor->element != wanted->element || tensor->bytes != wanted->bytes)
             return damaged(r, "a tensor is missing or has another size");
-        hash_tensor(&hash, &c->list[i], tensor->data);
+        hash_tensor(&hash, wanted, tensor->data);
     }
     crn_sha256_finish(&hash, digits);
     const char *written = cairn_safetensors_value(r->file, "cairn.sha256");
@@ -242,9 +260,14 @@ static cairn_status take_tensors(reading *r) {
     if (crn_history_reserve(train, r->steps + 1, r->score_count + 1) != CAIRN_OK)
         return CAIRN_ENOMEM;
     CRN_TRY(cairn_weights_assign(train->exec, train->graph, r->file, r->path, NULL, r->err));
-    for (uint32_t i = c->of_network; i < c->count; i++)
-        memcpy((void *)(uintptr_t)c->list[i].data,
-               cairn_safetensors_find(r->file, c->list[i].name)->data, (size_t)c->list[i].bytes);
+    for (uint32_t i = c->of_network; i < c->count; i++) {
+        const crn_saved_tensor *to = &c->list[i];
+        const void *data = cairn_safetensors_find(r->file, to->as.name)->data;
+        if (i < c->of_exec)
+            CRN_TRY(cairn_exec_write_slot(train->exec, to->from, to->slot - 1, data, r->err));
+        else
+            memcpy((void *)(uintptr_t)to->as.data, data, (size_t)to->as.bytes);
+    }
     take_history(r);
     crn_train_go_to(train, r->steps);
     return CAIRN_OK;

@@ -110,6 +110,7 @@ static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_split
     options.flip = training && train->options.flip;
     options.crop = training ? train->options.crop : 0;
     options.normalise = train->options.normalise;
+    options.device = train->device;
     return cairn_loader_create(train->options.data, &options, out, err);
 }
 
@@ -120,9 +121,13 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
     cairn_solution *solution;
     options.share_with = train->exec;
     options.budget_bytes = 0;
+    cairn_graph_summary summary;
+    cairn_graph_summarize(train->graph, &summary);
+    CRN_TAKE(&train->memory, train->logits,
+             cairn_graph_tensor(train->graph, summary.output)->bytes / sizeof *train->logits);
     CRN_TRY(cairn_solve(train->graph, costs, "infer", NULL, &solution, err));
-    cairn_status status =
-        cairn_exec_create(train->graph, costs, solution, &options, &train->evaluator, err);
+    cairn_status status = cairn_exec_create(train->graph, train->device, costs, solution, &options,
+                                            &train->evaluator, err);
     cairn_solution_destroy(solution);
     return status;
 }
@@ -150,15 +155,17 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan is for evaluation; it computes no gradients to train by");
     CRN_TRY(find_ends(train, err));
-    CRN_TRY(cairn_exec_create(train->graph, costs, solution, &exec, &train->exec, err));
+    CRN_TRY(
+        cairn_exec_create(train->graph, train->device, costs, solution, &exec, &train->exec, err));
     if (train->options.data != NULL)
         CRN_TRY(open_data(train, costs, &exec, err));
     return crn_conditions_init(train, &exec);
 }
 
-cairn_status cairn_train_create(const cairn_graph *graph, const cairn_costs *costs,
-                                const cairn_solution *solution, const cairn_train_options *options,
-                                cairn_train **out, cairn_error *err) {
+cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
+                                const cairn_costs *costs, const cairn_solution *solution,
+                                const cairn_train_options *options, cairn_train **out,
+                                cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
     crn_arena memory;
@@ -171,6 +178,7 @@ cairn_status cairn_train_create(const cairn_graph *graph, const cairn_costs *cos
     }
     train->memory = memory;
     train->graph = graph;
+    train->device = device;
     train->options = (cairn_train_options)CAIRN_TRAIN_OPTIONS_INIT;
     if (options != NULL)
         memcpy(&train->options, options, CRN_MIN(options->struct_size, sizeof train->options));
@@ -222,19 +230,15 @@ void crn_train_go_to(cairn_train *train, uint64_t steps) {
 
 /* ---- Steps ---- */
 
-/* The samples of the next micro-batch, into the executor. */
+/* The samples of the next micro-batch, into the executor; the loader keeps them until the next. */
 static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_error *err) {
-    if (train->loader == NULL) {
-        cairn_exec_fill(train->exec, train->position + 1);
-        return CAIRN_OK;
-    }
+    if (train->loader == NULL)
+        return cairn_exec_fill(train->exec, train->position + 1, err);
     cairn_batch batch;
     int64_t start = clock_ns();
     CRN_TRY(cairn_loader_next(train->loader, &batch, err));
-    memcpy(cairn_exec_input(train->exec, train->input), batch.inputs,
-           cairn_graph_tensor(train->graph, train->input)->bytes);
-    memcpy(cairn_exec_input(train->exec, train->label), batch.labels,
-           train->batch * sizeof *batch.labels);
+    CRN_TRY(cairn_exec_feed(train->exec, train->input, batch.inputs, err));
+    CRN_TRY(cairn_exec_feed(train->exec, train->label, batch.labels, err));
     out->data_ns += clock_ns() - start;
     return CAIRN_OK;
 }
@@ -243,7 +247,7 @@ static cairn_status run_micro_batch(cairn_train *train, cairn_train_result *out,
                                     cairn_error *err) {
     cairn_exec_result result;
     CRN_TRY(feed(train, out, err));
-    cairn_exec_run(train->exec, ++train->position, &result);
+    CRN_TRY(cairn_exec_run(train->exec, ++train->position, &result, err));
     int64_t start = clock_ns();
     cairn_exec_accumulate(train->exec);
     *loss += (double)result.loss;
@@ -309,10 +313,10 @@ static cairn_status score_batch(cairn_train *train, double *loss, cairn_train_sc
     cairn_graph_summary summary;
     cairn_graph_summarize(train->graph, &summary);
     CRN_TRY(cairn_loader_next(train->validation, &batch, err));
-    memcpy(cairn_exec_input(train->evaluator, train->input), batch.inputs,
-           cairn_graph_tensor(train->graph, train->input)->bytes);
-    cairn_exec_run(train->evaluator, 0, &result);
-    const float *logits = cairn_exec_data(train->evaluator, summary.output);
+    CRN_TRY(cairn_exec_feed(train->evaluator, train->input, batch.inputs, err));
+    CRN_TRY(cairn_exec_run(train->evaluator, 0, &result, err));
+    CRN_TRY(cairn_exec_read(train->evaluator, summary.output, train->logits, err));
+    const float *logits = train->logits;
     for (uint32_t n = 0; n < batch.count; n++) {
         bool correct;
         *loss += sample_loss(logits + (size_t)n * train->classes, train->classes, batch.labels[n],

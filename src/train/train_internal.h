@@ -23,8 +23,10 @@ typedef struct crn_history {
 struct cairn_train {
     crn_arena memory; /* in which the session lies */
     const cairn_graph *graph;
+    cairn_device *device;
     cairn_train_options options;
     cairn_exec *exec, *evaluator; /* evaluator NULL: nothing to validate with */
+    float *logits;                /* of a batch of validation */
     cairn_loader *loader, *validation;
     cairn_id input, label;
     uint32_t batch, classes, micro_batches;

@@ -88,12 +88,8 @@ static float float_at(const cairn_named_tensor *tensor, uint64_t i) {
     }
 }
 
-void crn_convert(const cairn_named_tensor *tensor, cairn_element element, void *to) {
+void crn_convert(const cairn_named_tensor *tensor, float *to) {
     uint64_t count = tensor->bytes / cairn_element_bytes(tensor->element);
-    float *floats = to;
-    if (tensor->element != element)
-        for (uint64_t i = 0; i < count; i++)
-            floats[i] = float_at(tensor, i);
-    else if (count > 0)
-        memcpy(to, tensor->data, tensor->bytes);
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = float_at(tensor, i);
 }

@@ -13,8 +13,10 @@
 
 typedef struct writing {
     crn_arena scratch;
-    cairn_named_tensor *tensors;
+    cairn_exec *exec; /* that tensors are read from */
+    crn_saved_tensor *tensors;
     uint32_t tensor_count;
+    void *room; /* for one that is read */
     cairn_pair *metadata;
     uint32_t metadata_count;
     cairn_text header;
@@ -24,13 +26,13 @@ typedef struct writing {
 /* ---- Checking and sorting ---- */
 
 static int compare_names(const void *a, const void *b) {
-    return strcmp(((const cairn_named_tensor *)a)->name, ((const cairn_named_tensor *)b)->name);
+    return strcmp(((const crn_saved_tensor *)a)->as.name, ((const crn_saved_tensor *)b)->as.name);
 }
 
 static int compare_places(const void *a, const void *b) {
-    const cairn_named_tensor *x = a, *y = b;
-    if (x->element != y->element)
-        return x->element > y->element ? -1 : 1;
+    const crn_saved_tensor *x = a, *y = b;
+    if (x->as.element != y->as.element)
+        return x->as.element > y->as.element ? -1 : 1;
     return compare_names(a, b);
 }
 
@@ -53,16 +55,16 @@ static cairn_status check_tensor(cairn_named_tensor *tensor, cairn_error *err) {
     return CAIRN_OK;
 }
 
-static cairn_status sort_tensors(writing *w, const cairn_named_tensor *tensors) {
+static cairn_status sort_tensors(writing *w, const crn_saved_tensor *tensors) {
     CRN_TAKE(&w->scratch, w->tensors, w->tensor_count);
     if (w->tensor_count == 0)
         return CAIRN_OK;
     memcpy(w->tensors, tensors, w->tensor_count * sizeof *tensors);
     qsort(w->tensors, w->tensor_count, sizeof *tensors, compare_names);
     for (uint32_t i = 0; i < w->tensor_count; i++) {
-        const char *name = w->tensors[i].name;
-        CRN_TRY(check_tensor(&w->tensors[i], w->err));
-        if (i > 0 && strcmp(w->tensors[i - 1].name, name) == 0)
+        const char *name = w->tensors[i].as.name;
+        CRN_TRY(check_tensor(&w->tensors[i].as, w->err));
+        if (i > 0 && strcmp(w->tensors[i - 1].as.name, name) == 0)
             return crn_fail_at(w->err, CAIRN_EINVAL, name, "two tensors are called %.200s", name);
     }
     qsort(w->tensors, w->tensor_count, sizeof *tensors, compare_places);
@@ -109,7 +111,7 @@ static cairn_status make_header(writing *w) {
     crn_text_put(&w->header, "{", 1);
     put_metadata(w);
     for (uint32_t i = 0; i < w->tensor_count; i++) {
-        const cairn_named_tensor *tensor = &w->tensors[i];
+        const cairn_named_tensor *tensor = &w->tensors[i].as;
         if (begin + tensor->bytes > INT64_MAX)
             return crn_fail(w->err, CAIRN_EOVERFLOW, "all tensors together are too large");
         if (i > 0 || w->metadata_count > 0)
@@ -141,8 +143,25 @@ static cairn_status check_header(const writing *w) {
 
 /* ---- The file ---- */
 
-static void put_data(crn_save *save, const cairn_named_tensor *tensor) {
-    const uint8_t *from = tensor->data;
+cairn_status crn_saved_data(cairn_exec *exec, const crn_saved_tensor *tensor, void *room,
+                            const void **out, cairn_error *err) {
+    *out = tensor->from == CAIRN_NONE ? tensor->as.data : room;
+    if (tensor->from == CAIRN_NONE)
+        return CAIRN_OK;
+    return tensor->slot == 0
+               ? cairn_exec_read(exec, tensor->from, room, err)
+               : cairn_exec_read_slot(exec, tensor->from, tensor->slot - 1, room, err);
+}
+
+uint64_t crn_saved_room(const crn_saved_tensor *tensors, uint32_t count) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (tensors[i].from != CAIRN_NONE)
+            most = CRN_MAX(most, tensors[i].as.bytes);
+    return most;
+}
+
+static void put_data(crn_save *save, const cairn_named_tensor *tensor, const uint8_t *from) {
     uint32_t element = cairn_element_bytes(tensor->element);
     if (element == 1 || crn_is_little_endian()) {
         crn_save_put(save, from, tensor->bytes);
@@ -160,35 +179,65 @@ static void put_data(crn_save *save, const cairn_named_tensor *tensor) {
 static cairn_status write_file(const writing *w, const char *path) {
     crn_save save;
     uint8_t length[8];
+    cairn_status status = CAIRN_OK;
     for (size_t i = 0; i < sizeof length; i++)
         length[i] = (uint8_t)((uint64_t)w->header.length >> 8 * i);
     CRN_TRY(crn_save_begin(&save, path, w->err));
     crn_save_put(&save, length, sizeof length);
     crn_save_put(&save, w->header.data, w->header.length);
-    for (uint32_t i = 0; i < w->tensor_count; i++)
-        put_data(&save, &w->tensors[i]);
-    return crn_save_end(&save, w->err);
+    for (uint32_t i = 0; i < w->tensor_count && status == CAIRN_OK; i++) {
+        const void *data;
+        status = crn_saved_data(w->exec, &w->tensors[i], w->room, &data, w->err);
+        if (status == CAIRN_OK)
+            put_data(&save, &w->tensors[i].as, data);
+    }
+    if (status == CAIRN_OK)
+        return crn_save_end(&save, w->err);
+    crn_save_cancel(&save);
+    return status;
 }
 
-static cairn_status write_all(writing *w, const char *path, const cairn_named_tensor *tensors,
+static cairn_status write_all(writing *w, const char *path, const crn_saved_tensor *tensors,
                               const cairn_pair *metadata) {
     CRN_TRY(sort_tensors(w, tensors));
+    w->room = crn_arena_take(&w->scratch, (size_t)crn_saved_room(w->tensors, w->tensor_count), 1);
+    if (w->room == NULL)
+        return CAIRN_ENOMEM;
     CRN_TRY(sort_metadata(w, metadata));
     CRN_TRY(make_header(w));
     CRN_TRY(check_header(w));
     return write_file(w, path);
 }
 
-cairn_status cairn_safetensors_save(const cairn_allocator *allocator, const char *path,
-                                    const cairn_named_tensor *tensors, uint32_t tensor_count,
-                                    const cairn_pair *metadata, uint32_t metadata_count,
-                                    cairn_error *err) {
-    writing w = {.tensor_count = tensor_count, .metadata_count = metadata_count, .err = err};
+cairn_status crn_safetensors_save(const cairn_allocator *allocator, const char *path,
+                                  cairn_exec *exec, const crn_saved_tensor *tensors,
+                                  uint32_t tensor_count, const cairn_pair *metadata,
+                                  uint32_t metadata_count, cairn_error *err) {
+    writing w = {
+        .exec = exec, .tensor_count = tensor_count, .metadata_count = metadata_count, .err = err};
     crn_error_clear(err);
     crn_arena_init(&w.scratch, allocator);
     crn_text_init(&w.header, allocator);
     cairn_status status = write_all(&w, path, tensors, metadata);
     cairn_text_release(&w.header);
     crn_arena_release(&w.scratch);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+cairn_status cairn_safetensors_save(const cairn_allocator *allocator, const char *path,
+                                    const cairn_named_tensor *tensors, uint32_t tensor_count,
+                                    const cairn_pair *metadata, uint32_t metadata_count,
+                                    cairn_error *err) {
+    crn_arena scratch;
+    crn_error_clear(err);
+    crn_arena_init(&scratch, allocator);
+    crn_saved_tensor *list = crn_arena_take(&scratch, tensor_count, sizeof *list);
+    cairn_status status = CAIRN_ENOMEM;
+    for (uint32_t i = 0; list != NULL && i < tensor_count; i++)
+        list[i] = (crn_saved_tensor){.as = tensors[i], .from = CAIRN_NONE};
+    if (list != NULL)
+        status = crn_safetensors_save(allocator, path, NULL, list, tensor_count, metadata,
+                                      metadata_count, err);
+    crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }

@@ -23,11 +23,41 @@ bool crn_is_little_endian(void);
 void crn_reverse_elements(uint8_t *data, uint64_t bytes, uint32_t element);
 
 /* Whether elements of one kind can be read as another: the same, or real numbers as F32; and doing
- * it, for all elements of a tensor. */
+ * the latter, for all elements of a tensor. */
 bool crn_can_convert(cairn_element from, cairn_element to);
-void crn_convert(const cairn_named_tensor *tensor, cairn_element element, void *to);
+void crn_convert(const cairn_named_tensor *tensor, float *to);
+
+/* ---- safetensors_write.c ---- */
+
+/* A tensor to be written: from memory, or read from an executor when its turn comes, so that what
+ * lies on a device is never there twice. */
+typedef struct crn_saved_tensor {
+    cairn_named_tensor as; /* its data is NULL where it is read */
+    cairn_id from;         /* of the executor's graph; CAIRN_NONE: from memory */
+    uint32_t slot;         /* 0: the tensor itself; else 1 + the optimiser's slot */
+} crn_saved_tensor;
+
+/* The elements of a tensor: its data, or `room`, which is large enough for them. */
+CAIRN_MUST cairn_status crn_saved_data(cairn_exec *exec, const crn_saved_tensor *tensor, void *room,
+                                       const void **out, cairn_error *err);
+
+/* Bytes of the largest that is read. */
+uint64_t crn_saved_room(const crn_saved_tensor *tensors, uint32_t count);
+
+/* cairn_safetensors_save() of such tensors; `exec` may be NULL where none is read. */
+CAIRN_MUST cairn_status crn_safetensors_save(const cairn_allocator *allocator, const char *path,
+                                             cairn_exec *exec, const crn_saved_tensor *tensors,
+                                             uint32_t tensor_count, const cairn_pair *metadata,
+                                             uint32_t metadata_count, cairn_error *err);
 
 /* ---- weights_save.c ---- */
+
+/* cairn_weights_save() with more tensors of the executor. */
+CAIRN_MUST cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *graph,
+                                         const char *path,
+                                         const cairn_weights_save_options *options,
+                                         const crn_saved_tensor *more, uint32_t count,
+                                         cairn_error *err);
 
 /* A parameter or state tensor as a file has it, all but its data. */
 cairn_named_tensor crn_weight_described(const cairn_tensor *tensor);

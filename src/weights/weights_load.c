@@ -25,6 +25,7 @@ typedef struct loading {
     crn_arena scratch;
     crn_names names;                 /* of the network's parameters and state */
     const cairn_named_tensor **from; /* per tensor of the network */
+    float *room;                     /* for the largest whose elements become F32 */
     uint32_t weights;                /* how many there are */
     sightings missing, foreign, auxiliary, prefixed, renamed, converted;
     cairn_error *err;
@@ -233,19 +234,40 @@ static cairn_status put_notices(const loading *l, cairn_text *notices) {
 
 /* ---- Loading ---- */
 
+/* Whether the file's elements become others on the way. */
+static bool needs_room(const loading *l, cairn_id t) {
+    return l->from[t] != NULL &&
+           l->from[t]->element != crn_weight_described(cairn_graph_tensor(l->graph, t)).element;
+}
+
+static cairn_status take_room(loading *l) {
+    uint64_t most = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++)
+        if (needs_room(l, t))
+            most = CRN_MAX(most, cairn_graph_tensor(l->graph, t)->bytes);
+    CRN_TAKE(&l->scratch, l->room, (size_t)most / sizeof *l->room);
+    return CAIRN_OK;
+}
+
 static cairn_status prepare(loading *l, cairn_text *notices) {
     CRN_TRY(list_weights(l));
     CRN_TRY(match_names(l));
     CRN_TRY(check_names(l));
     CRN_TRY(check_tensors(l));
+    CRN_TRY(take_room(l));
     return notices == NULL ? CAIRN_OK : put_notices(l, notices);
 }
 
-static void copy_weights(const loading *l, cairn_exec *exec) {
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++)
-        if (l->from[t] != NULL)
-            crn_convert(l->from[t], crn_weight_described(cairn_graph_tensor(l->graph, t)).element,
-                        cairn_exec_data(exec, t));
+static cairn_status copy_weights(loading *l, cairn_exec *exec) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(l->graph); t++) {
+        const cairn_named_tensor *from = l->from[t];
+        if (from == NULL)
+            continue;
+        if (needs_room(l, t))
+            crn_convert(from, l->room);
+        CRN_TRY(cairn_exec_write(exec, t, needs_room(l, t) ? l->room : from->data, l->err));
+    }
+    return CAIRN_OK;
 }
 
 cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
@@ -261,7 +283,7 @@ cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
     crn_arena_init(&l.scratch, &allocator);
     cairn_status status = prepare(&l, notices);
     if (status == CAIRN_OK)
-        copy_weights(&l, exec);
+        status = copy_weights(&l, exec);
     crn_arena_release(&l.scratch);
     if (status != CAIRN_ENOMEM)
         return status;

@@ -23,7 +23,7 @@ cairn_named_tensor crn_weight_described(const cairn_tensor *tensor) {
 
 typedef struct collection {
     crn_arena scratch;
-    CRN_ARRAY(cairn_named_tensor) tensors;
+    CRN_ARRAY(crn_saved_tensor) tensors;
     CRN_ARRAY(cairn_pair) metadata;
     int64_t steps; /* the value of every num_batches_tracked */
 } collection;
@@ -35,19 +35,21 @@ static cairn_status add_tracked(collection *c, const char *mean) {
     CRN_TAKE(&c->scratch, name, stem + sizeof TRACKED);
     memcpy(name, mean, stem);
     memcpy(name + stem, TRACKED, sizeof TRACKED);
-    cairn_named_tensor tracked = {
-        .name = name, .element = CAIRN_ELEMENT_I64, .data = &c->steps, .bytes = sizeof c->steps};
+    crn_saved_tensor tracked = {.as = {.name = name,
+                                       .element = CAIRN_ELEMENT_I64,
+                                       .data = &c->steps,
+                                       .bytes = sizeof c->steps},
+                                .from = CAIRN_NONE};
     CRN_PUSH(&c->scratch, c->tensors, tracked);
     return CAIRN_OK;
 }
 
-static cairn_status add_weights(collection *c, cairn_exec *exec, const cairn_graph *graph) {
+static cairn_status add_weights(collection *c, const cairn_graph *graph) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         if (!crn_is_weight(tensor))
             continue;
-        cairn_named_tensor weight = crn_weight_described(tensor);
-        weight.data = cairn_exec_data(exec, t);
+        crn_saved_tensor weight = {.as = crn_weight_described(tensor), .from = t};
         CRN_PUSH(&c->scratch, c->tensors, weight);
         if (tensor->role == CAIRN_STATE && crn_ends(tensor->name, RUNNING_MEAN))
             CRN_TRY(add_tracked(c, tensor->name));
@@ -64,20 +66,26 @@ static cairn_status add_default(collection *c, const char *key, const char *valu
     return CAIRN_OK;
 }
 
-static cairn_status collect(collection *c, cairn_exec *exec, const cairn_graph *graph,
-                            const cairn_weights_save_options *options) {
+static cairn_status collect(collection *c, const cairn_graph *graph,
+                            const cairn_weights_save_options *options, const crn_saved_tensor *more,
+                            uint32_t count) {
     c->steps = (int64_t)CRN_MIN(options->steps, (uint64_t)INT64_MAX);
-    CRN_TRY(add_weights(c, exec, graph));
-    for (uint32_t i = 0; i < options->extra_count; i++)
-        CRN_PUSH(&c->scratch, c->tensors, options->extra[i]);
+    CRN_TRY(add_weights(c, graph));
+    for (uint32_t i = 0; i < options->extra_count; i++) {
+        crn_saved_tensor extra = {.as = options->extra[i], .from = CAIRN_NONE};
+        CRN_PUSH(&c->scratch, c->tensors, extra);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        CRN_PUSH(&c->scratch, c->tensors, more[i]);
     for (uint32_t i = 0; i < options->metadata_count; i++)
         CRN_PUSH(&c->scratch, c->metadata, options->metadata[i]);
     CRN_TRY(add_default(c, "format", "pt")); /* that the layout is PyTorch's: some readers ask */
     return add_default(c, "network", cairn_graph_name(graph));
 }
 
-cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph, const char *path,
-                                const cairn_weights_save_options *options, cairn_error *err) {
+cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *graph, const char *path,
+                              const cairn_weights_save_options *options,
+                              const crn_saved_tensor *more, uint32_t count, cairn_error *err) {
     cairn_weights_save_options given = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     collection c = {0};
@@ -85,10 +93,15 @@ cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph, cons
         memcpy(&given, options, CRN_MIN(options->struct_size, sizeof given));
     crn_error_clear(err);
     crn_arena_init(&c.scratch, &allocator);
-    cairn_status status = collect(&c, exec, graph, &given);
+    cairn_status status = collect(&c, graph, &given, more, count);
     if (status == CAIRN_OK)
-        status = cairn_safetensors_save(&allocator, path, c.tensors.data, c.tensors.length,
-                                        c.metadata.data, c.metadata.length, err);
+        status = crn_safetensors_save(&allocator, path, exec, c.tensors.data, c.tensors.length,
+                                      c.metadata.data, c.metadata.length, err);
     crn_arena_release(&c.scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph, const char *path,
+                                const cairn_weights_save_options *options, cairn_error *err) {
+    return crn_weights_save(exec, graph, path, options, NULL, 0, err);
 }

@@ -9,9 +9,10 @@
 #define RIG_MOST 64 /* operands of one list */
 
 typedef struct rig {
-    const crn_backend *backend;
+    const crn_backend *backend; /* of a processor: its memory is ours */
     const cairn_graph *graph;
-    crn_device *device;
+    cairn_device *device;
+    crn_queue *queue;
     void **place; /* per tensor, stored as the backend wants it */
     crn_storage *storage;
     void *workspace;
@@ -32,28 +33,37 @@ static inline uint64_t rig_bytes(const rig *r, cairn_id tensor) {
     return r->storage[tensor].bytes;
 }
 
-static inline crn_site rig_site(const rig *r, cairn_id op) {
-    return (crn_site){r->graph, cairn_graph_op(r->graph, op), r->storage,
-                      crn_pool_threads(r->backend->threads(r->device))};
+/* The best implementation of an op; NULL: there is none. */
+static inline const crn_choice *rig_choice(const rig *r, cairn_id op) {
+    const crn_choice *choices;
+    uint32_t count;
+    cairn_error err = {0};
+    CHECK_OK(crn_device_choices(r->device, r->graph, op, r->storage, &choices, &count, &err), &err);
+    return count > 0 ? &choices[0] : NULL;
 }
 
-static inline const crn_kernel *rig_kernel(const rig *r, cairn_id op) {
-    const crn_kernel *kernel;
-    crn_site site = rig_site(r, op);
-    return crn_backend_choices(r->backend, &site, &kernel, 1) > 0 ? kernel : NULL;
+static inline bool rig_has(const char *backend) {
+    const char *name;
+    for (uint32_t i = 0; (name = cairn_device_list(i, NULL)) != NULL; i++)
+        if (strcmp(name, backend) == 0)
+            return true;
+    return false;
 }
 
 /* The graph is borrowed. Storage is the backend's and may be changed before rig_place(). */
 static inline void rig_open_with(rig *r, const cairn_graph *graph, const char *backend,
                                  uint32_t threads) {
-    *r = (rig){.backend = crn_backend_find(backend), .graph = graph, .seed = 1, .training = true};
-    cairn_error err;
-    crn_device_options options = {.threads = threads};
-    CHECK_OK(r->backend->open(&options, &r->device, &err), &err);
+    *r = (rig){.graph = graph, .seed = 1, .training = true};
+    cairn_error err = {0};
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    options.threads = threads;
+    CHECK_OK(cairn_device_open(backend, &options, &r->device, &err), &err);
+    r->backend = r->device->backend;
+    CHECK_OK(r->backend->queue(r->device->state, &r->queue, &err), &err);
     uint32_t tensors = cairn_graph_tensor_count(graph);
     r->place = calloc(tensors, sizeof *r->place);
     r->storage = calloc(tensors, sizeof *r->storage);
-    CHECK(crn_backend_store(r->backend, graph, r->storage) == CAIRN_OK);
+    CHECK_OK(crn_device_store(r->device, graph, r->storage, &err), &err);
 }
 
 static inline void rig_place(rig *r) {
@@ -70,10 +80,9 @@ static inline void rig_place(rig *r) {
     for (cairn_id t = 0; t < tensors; t++)
         r->place[t] = r->place[cairn_graph_storage(r->graph, t)];
     for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
-        const crn_kernel *kernel = rig_kernel(r, o);
-        crn_site site = rig_site(r, o);
-        if (kernel != NULL)
-            most = CRN_MAX(most, crn_kernel_workspace(kernel, &site));
+        const crn_choice *choice = rig_choice(r, o);
+        if (choice != NULL)
+            most = CRN_MAX(most, choice->workspace);
     }
     r->workspace = rig_block(most);
 }
@@ -91,7 +100,8 @@ static inline void rig_close(rig *r) {
     free(r->place);
     free(r->storage);
     free(r->workspace);
-    r->backend->close(r->device);
+    r->backend->finish_queue(r->queue);
+    cairn_device_close(r->device);
 }
 
 /* Run an op with these places for its operands; NULL: their own. */
@@ -115,21 +125,23 @@ static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **o
                      .outputs = out,
                      .params = params,
                      .workspace = r->workspace,
-                     .threads = r->backend->threads(r->device),
-                     .seed = r->seed,
-                     .step = r->step,
+                     .values = r->backend->values(r->queue),
                      .again = r->again,
-                     .training = r->training};
-    const crn_kernel *kernel = rig_kernel(r, id);
-    if (kernel == NULL) {
+                     .training = r->training,
+                     .queue = r->queue};
+    const crn_choice *choice = rig_choice(r, id);
+    if (choice == NULL) {
         fprintf(stderr, "no kernel for %s\n", cairn_op_kind_name(op->kind));
         exit(1);
     }
-    cairn_allocator allocator = crn_allocator_or_default(NULL);
-    cairn_error err;
-    CHECK_OK(crn_kernel_prepare(kernel, &call, &allocator, &err), &err);
-    kernel->run(&call);
-    crn_kernel_finish(kernel, &call, &allocator);
+    cairn_error err = {0};
+    crn_values values = {.seed = r->seed, .step = r->step};
+    call.recipe = choice->recipe;
+    CHECK_OK(r->backend->prepare(r->queue, &call, &err), &err);
+    r->backend->begin(r->queue, &values);
+    r->backend->enqueue(r->queue, &call);
+    CHECK_OK(r->backend->join(r->queue, NULL, &err), &err);
+    r->backend->finish(r->queue, &call);
 }
 
 static inline void rig_run(rig *r, cairn_id id) {

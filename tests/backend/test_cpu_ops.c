@@ -2,6 +2,7 @@
  * single precision, for tensors stored plainly, in blocks of channels, and mixed; over the cases of
  * op_cases.json and over random shapes, strides, groups, dilations and paddings. Also: the channels
  * that fill up a block are zeros, the bits are the same again and in place. */
+#include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
 #include "base/rng.h"
@@ -18,12 +19,11 @@ static void store(rig *r, int mode, crn_rng *rng) {
     uint32_t block = mode == NARROW ? 8 : 16;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
-        r->storage[t] = (crn_storage){tensor->bytes, 1};
+        r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
         if (tensor->rank != 4 || tensor->stationary || mode == PLAIN ||
             (mode == MIXED && crn_rng_below(rng, 2) == 0))
             continue;
-        uint64_t channels = (tensor->shape[1] + block - 1) / block * block;
-        r->storage[t] = (crn_storage){tensor->bytes / tensor->shape[1] * channels, block};
+        r->storage[t] = crn_storage_of(tensor, CRN_BLOCKS, block, CRN_AS_GRAPH);
         images_blocked++;
     }
 }
@@ -192,7 +192,7 @@ static void test_case(const json_t *given, int mode, uint32_t threads, bool trai
 
 int main(void) {
     crn_rng rng = {0};
-    if (crn_backend_find("cpu") == NULL) {
+    if (!rig_has("cpu")) {
         printf("there is no backend cpu in this build\n");
         return 77;
     }

@@ -240,7 +240,7 @@ static bool chosen(int argc, char **argv, const char *name) {
 int main(int argc, char **argv) {
     json_error_t error;
     const char *name, *backend = argc > 1 ? argv[1] : "ref";
-    if (crn_backend_find(backend) == NULL) {
+    if (!rig_has(backend)) {
         printf("there is no backend %s in this build\n", backend);
         return 77;
     }

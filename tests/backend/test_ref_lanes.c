@@ -1,18 +1,30 @@
 /* test_ref_lanes.c: memory and copies of the reference: order, events, a ring that fills up, and
  * the bandwidth of the imitated link. */
-#include "backend/backend.h"
+#include "backend/ref/ref_internal.h"
 #include "check.h"
 
 #include <time.h>
 
 static const crn_backend *ref;
 
-static crn_device *open_device(uint64_t bytes_per_second) {
-    crn_device_options options = {.threads = 2, .link_bytes_per_second = bytes_per_second};
+typedef struct link {
     crn_device *device;
+    crn_queue *queue;
+} link;
+
+static link open_link(uint64_t bytes_per_second, uint32_t events) {
+    crn_device_options options = {.threads = 2, .link_bytes_per_second = bytes_per_second};
+    link l;
     cairn_error err;
-    CHECK_OK(ref->open(&options, &device, &err), &err);
-    return device;
+    CHECK_OK(ref->open(&options, &l.device, &err), &err);
+    CHECK_OK(ref->queue(l.device, &l.queue, &err), &err);
+    CHECK_OK(ref->events(l.queue, events, false, &err), &err);
+    return l;
+}
+
+static void close_link(link *l) {
+    ref->finish_queue(l->queue);
+    ref->close(l->device);
 }
 
 static double seconds(void) {
@@ -22,7 +34,9 @@ static double seconds(void) {
 }
 
 static void test_memory(void) {
-    crn_device *device = open_device(0);
+    link l = open_link(0, 0);
+    crn_device *device = l.device;
+    cairn_device_facts facts = {0};
     cairn_error err;
     void *region, *none;
     CHECK_OK(ref->reserve(device, CRN_DEVICE, 100000, &region, &err), &err);
@@ -35,8 +49,10 @@ static void test_memory(void) {
     ref->release(device, CRN_HOST, none, 0);
     CHECK(ref->reserve(device, CRN_HOST, UINT64_MAX, &none, &err) == CAIRN_ESYSTEM);
     CHECK(none == NULL && strstr(err.message, "18446744073709551615") != NULL);
-    CHECK(crn_pool_threads(ref->threads(device)) == 2);
-    ref->close(device);
+    ref->describe(device, &facts);
+    CHECK(facts.compute_units == 2 && !facts.separate_memory && facts.memory_bytes > 0);
+    CHECK_STRING(facts.machine.name, "cpu");
+    close_link(&l);
     ref->close(NULL);
 }
 
@@ -47,40 +63,48 @@ static void test_memory(void) {
  * order does it get through. */
 static void test_order(void) {
     static uint64_t cells[COPIES + 1][WORDS];
-    crn_device *device = open_device(0);
+    link l = open_link(0, 1);
+    cairn_error err = {0};
     for (int i = 0; i < WORDS; i++)
         cells[0][i] = (uint64_t)i + 1;
-    crn_event last = 0;
-    ref->wait(device, last); /* the event of no copy */
+    ref->record(l.queue, CRN_COMPUTE, 0);
+    ref->follow(l.queue, CRN_COPY_OUT, 0); /* the compute lane is where it is */
     for (int i = 0; i < COPIES; i++)
-        last = ref->copy(device, CRN_LANE_OUT, cells[i + 1], cells[i], sizeof cells[i]);
-    ref->wait(device, last);
+        ref->copy(l.queue, CRN_COPY_OUT, cells[i + 1], cells[i], sizeof cells[i]);
+    ref->record(l.queue, CRN_COPY_OUT, 0);
+    ref->follow(l.queue, CRN_COMPUTE, 0);
     CHECK(memcmp(cells[COPIES], cells[0], sizeof cells[0]) == 0);
-    ref->close(device);
+    CHECK_OK(ref->join(l.queue, NULL, &err), &err);
+    close_link(&l);
 }
 
 /* Lanes do not wait for each other, and an event is of its lane. True where it took no longer than
  * it should, which on a busy machine it may. */
 static bool run_lanes(void) {
     static char out[2][4096], in[2][4096];
-    crn_device *device = open_device(20480); /* 0.2 s a copy */
+    link l = open_link(20480, 4); /* 0.2 s a copy */
+    cairn_error err = {0};
+    crn_results results;
+    ref->begin(l.queue, &(crn_values){0});
     memset(out[0], 'o', sizeof out[0]);
     memset(in[0], 'i', sizeof in[0]);
     double start = seconds();
-    crn_event going_out[2], coming_in[2];
-    for (int i = 0; i < 2; i++) {
-        going_out[i] = ref->copy(device, CRN_LANE_OUT, out[1], out[0], sizeof out[0]);
-        coming_in[i] = ref->copy(device, CRN_LANE_IN, in[1], in[0], sizeof in[0]);
+    for (crn_event i = 0; i < 2; i++) {
+        ref->copy(l.queue, CRN_COPY_OUT, out[1], out[0], sizeof out[0]);
+        ref->record(l.queue, CRN_COPY_OUT, 2 * i);
+        ref->copy(l.queue, CRN_COPY_IN, in[1], in[0], sizeof in[0]);
+        ref->record(l.queue, CRN_COPY_IN, 2 * i + 1);
     }
     bool quick = seconds() - start < 0.2; /* asking does not wait */
-    ref->wait(device, coming_in[0]);
+    ref->follow(l.queue, CRN_COMPUTE, 1);
     CHECK(seconds() - start >= 0.2);
-    ref->wait(device, going_out[1]);
-    ref->wait(device, coming_in[1]);
+    ref->follow(l.queue, CRN_COMPUTE, 2);
+    CHECK_OK(ref->join(l.queue, &results, &err), &err);
     double both = seconds() - start;
     CHECK(both >= 0.4 && out[1][7] == 'o' && in[1][4095] == 'i');
-    ref->wait(device, going_out[0]); /* long over */
-    ref->close(device);
+    CHECK(results.idle_ns >= 200000000);
+    ref->follow(l.queue, CRN_COMPUTE, 0); /* long over */
+    close_link(&l);
     return quick && both < 0.8; /* side by side, not one after the other */
 }
 
@@ -94,31 +118,45 @@ static void test_lanes(void) {
 /* Closing finishes what was asked for. */
 static void test_close(void) {
     static char from[1000], to[1000];
-    crn_device *device = open_device(0);
+    link l = open_link(0, 0);
     memset(from, 'x', sizeof from);
     for (int i = 0; i < 100; i++)
-        ref->copy(device, CRN_LANE_IN, to + i * 10, from + i * 10, 10);
-    ref->close(device);
+        ref->copy(l.queue, CRN_COPY_IN, to + i * 10, from + i * 10, 10);
+    close_link(&l);
     CHECK(memcmp(from, to, sizeof from) == 0);
 }
 
+/* The first failure waits for the next join, once. */
+static void test_failure(void) {
+    link l = open_link(0, 0);
+    cairn_error err = {0};
+    crn_queue_fail(l.queue, CAIRN_ESYSTEM, "step %d", 1);
+    crn_queue_fail(l.queue, CAIRN_ESYSTEM, "step %d", 2);
+    CHECK(ref->join(l.queue, NULL, &err) == CAIRN_ESYSTEM);
+    CHECK_STRING(err.message, "step 1");
+    CHECK(ref->join(l.queue, NULL, &err) == CAIRN_OK);
+    close_link(&l);
+}
+
 static void test_list(void) {
-    CHECK(crn_backend_find("no such backend") == NULL);
     uint32_t count;
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++) {
-        const crn_kernel *list = ref->kernels(kind, &count);
+        const crn_kernel *list = crn_ref_kernels(kind, &count);
         CHECK((count > 0) == (kind != CAIRN_OP_OPAQUE));
         CHECK((list != NULL) == (count > 0));
     }
 }
 
 int main(void) {
-    ref = crn_backend_find("ref");
+    const crn_backend *backend;
+    for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++)
+        ref = backend; /* the last of the list */
     CHECK(ref != NULL && strcmp(ref->name, "ref") == 0);
     test_list();
     test_memory();
     test_order();
     test_lanes();
     test_close();
+    test_failure();
     return check_result();
 }

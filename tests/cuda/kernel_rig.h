@@ -85,7 +85,7 @@ static inline void kernel_rig_run(kernel_rig *r, crn_launch launch, const void *
         zero &= r->tickets[i] == 0;
     if (!same || !zero)
         fprintf(stderr, "%s: %s\n", crn_kernel_list[launch.kernel].name,
-                same ? "a ticket is left" : "the order of threads shows");
+                same ? "tickets are not zero again" : "the result depends on the order of threads");
     CHECK(same && zero);
     r->runs[launch.kernel]++;
 }

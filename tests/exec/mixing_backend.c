@@ -1,24 +1,8 @@
-/* mixing_backend.c: see mixing_backend.h. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "exec/mixing_backend.h"
+/* mixing_backend.c: see test_backends.h. */
+#include "backend/processor.h"
+#include "exec/test_backends.h"
 
 #include <assert.h>
-#include <sys/mman.h>
-
-#define MOST_PENDING 8192
-
-typedef struct pending {
-    void *to;
-    const void *from;
-    uint64_t bytes;
-} pending;
-
-struct crn_device {
-    cairn_allocator allocator;
-    crn_pool *threads;
-    pending lanes[2][MOST_PENDING]; /* a ring per lane */
-    uint64_t started[2], ended[2];
-};
 
 /* ---- Kernels ---- */
 
@@ -51,9 +35,14 @@ static void write_numbers(uint8_t *to, uint64_t bytes, uint64_t h) {
     }
 }
 
+/* A function of the op's signature, as is everything that a device says of an op. */
 static uint64_t wanted_workspace(const crn_site *site) {
-    const char *name = site->op->name;
-    uint64_t h = digest(1, (const uint8_t *)name, strlen(name), 1);
+    const cairn_op *op = site->op;
+    uint64_t h = mix(op->kind + 1);
+    if (op->kind == CAIRN_OP_OPAQUE)
+        h = digest(h, (const uint8_t *)op->name, strlen(op->name), 1);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        h = mix(h ^ cairn_graph_tensor(site->graph, op->inputs[i])->bytes);
     return h % 3 == 0 ? h % 6000 : 0;
 }
 
@@ -83,7 +72,7 @@ static void mix_operands(const crn_call *call) {
     const cairn_op *op = call->op;
     uint64_t h = call->op_id;
     if (op->flags & CAIRN_OP_RANDOM)
-        h = mix(h ^ mix(call->seed + mix(call->step)));
+        h = mix(h ^ mix(call->values->seed + mix(call->values->step)));
     h = digest_operands(call, h);
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (call->outputs[i] == NULL)
@@ -121,105 +110,16 @@ static const crn_kernel both[] = {
     {.name = "mixing-other", .workspace = other_workspace, .run = run_other},
 };
 
-static const crn_kernel *kernels(cairn_op_kind kind, uint32_t *count) {
+const crn_kernel *mixing_kernels(cairn_op_kind kind, uint32_t *count) {
     (void)kind;
     *count = 2;
     return both;
 }
 
-/* ---- Memory and copies ---- */
-
-static cairn_status open_device(const crn_device_options *options, crn_device **out,
+static cairn_status open_mixing(const crn_device_options *options, crn_device **out,
                                 cairn_error *err) {
-    *out = NULL;
-    cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
-    crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
-    if (device == NULL)
-        return crn_fail_memory(err);
-    memset(device, 0, sizeof *device);
-    device->allocator = allocator;
-    cairn_status status = crn_pool_create(&allocator, 1, &device->threads, err);
-    if (status != CAIRN_OK)
-        crn_resize(&allocator, device, sizeof *device, 0);
-    else
-        *out = device;
-    return status;
+    return crn_processor_open(options, mixing_kernels, NULL, out, err);
 }
 
-static void close_device(crn_device *device) {
-    assert(device->started[0] == device->ended[0] && device->started[1] == device->ended[1]);
-    crn_pool_destroy(device->threads);
-    cairn_allocator allocator = device->allocator;
-    crn_resize(&allocator, device, sizeof *device, 0);
-}
-
-static crn_pool *threads(crn_device *device) {
-    return device->threads;
-}
-
-static cairn_status reserve(crn_device *device, crn_pool_kind pool, uint64_t bytes, void **out,
-                            cairn_error *err) {
-    (void)device;
-    (void)pool;
-    *out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (*out != MAP_FAILED)
-        return CAIRN_OK;
-    *out = NULL;
-    return crn_fail(err, CAIRN_ESYSTEM, "no memory");
-}
-
-static void release(crn_device *device, crn_pool_kind pool, void *region, uint64_t bytes) {
-    (void)device;
-    (void)pool;
-    munmap(region, bytes);
-}
-
-static void finish_one(crn_device *device, uint64_t lane) {
-    const pending *p = &device->lanes[lane][device->ended[lane]++ % MOST_PENDING];
-    if (p->bytes > 0)
-        memcpy(p->to, p->from, p->bytes);
-}
-
-static crn_event copy_late(crn_device *device, crn_lane lane, void *to, const void *from,
-                           uint64_t bytes) {
-    assert(device->started[lane] - device->ended[lane] < MOST_PENDING);
-    device->lanes[lane][device->started[lane]++ % MOST_PENDING] = (pending){to, from, bytes};
-    return device->started[lane] * 2 + lane;
-}
-
-static void wait_event(crn_device *device, crn_event event) {
-    while (device->ended[event % 2] < event / 2)
-        finish_one(device, event % 2);
-}
-
-static crn_event copy_early(crn_device *device, crn_lane lane, void *to, const void *from,
-                            uint64_t bytes) {
-    crn_event event = copy_late(device, lane, to, from, bytes);
-    wait_event(device, event);
-    return event;
-}
-
-const crn_backend mixing_backend_late = {
-    .name = "mixing",
-    .summary = "late copies",
-    .open = open_device,
-    .close = close_device,
-    .threads = threads,
-    .reserve = reserve,
-    .release = release,
-    .copy = copy_late,
-    .wait = wait_event,
-    .kernels = kernels,
-};
-const crn_backend mixing_backend_early = {
-    .name = "mixing",
-    .summary = "early copies",
-    .open = open_device,
-    .close = close_device,
-    .threads = threads,
-    .reserve = reserve,
-    .release = release,
-    .copy = copy_early,
-    .wait = wait_event,
-    .kernels = kernels,
-};
+const crn_backend mixing_backend = {
+    .name = "mixing", .summary = "hashes", .open = open_mixing, CRN_PROCESSOR};

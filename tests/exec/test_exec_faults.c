@@ -1,7 +1,6 @@
 /* test_exec_faults.c: what an executor refuses, and in which words; failing allocations; a system
  * that has no memory left. */
 #include "exec/fingerprint.h"
-#include "exec/mixing_backend.h"
 #include "exec/toy_network.h"
 
 #include <sys/resource.h>
@@ -34,32 +33,45 @@ static void *resize(void *context, void *block, size_t old_size, size_t new_size
 
 typedef struct subject {
     memory memory;
+    cairn_device *device;
     cairn_graph *graph;
     cairn_costs *costs;
     cairn_solution *solution;
 } subject;
 
-static void open_subject(subject *s, const crn_backend *backend, const char *algorithm) {
+static cairn_device *open_device(subject *s, const char *backend) {
+    cairn_allocator allocator = {resize, &s->memory};
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    cairn_device *device;
+    cairn_error err = {0};
+    options.threads = 1;
+    options.allocator = &allocator;
+    CHECK_OK(crn_device_open(test_backend(backend), &options, &device, &err), &err);
+    return device;
+}
+
+static void open_subject(subject *s, const char *backend, const char *algorithm) {
     cairn_error err = {0};
     *s = (subject){0};
     cairn_allocator allocator = {resize, &s->memory};
     s->graph = toy_network(&allocator, 2, 16);
-    CHECK_OK(crn_bind(s->graph, backend, 1, &s->costs, &err), &err);
+    s->device = open_device(s, backend);
+    CHECK_OK(cairn_bind(s->graph, s->device, &s->costs, &err), &err);
     CHECK_OK(cairn_solve(s->graph, s->costs, algorithm, NULL, &s->solution, &err), &err);
 }
 
 static void close_subject(subject *s) {
     cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
+    cairn_device_close(s->device);
     cairn_graph_destroy(s->graph);
     CHECK_U64(s->memory.live, 0);
 }
 
-static void test_failing_allocations(const crn_backend *backend) {
+static void test_failing_allocations(const char *backend) {
     subject s;
     open_subject(&s, backend, "feng");
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.threads = 1;
     uint64_t before = s.memory.live, failures = 0;
     for (uint64_t k = 1; k < MOST_FAILURES; k++) {
         cairn_error err = {0};
@@ -67,7 +79,7 @@ static void test_failing_allocations(const crn_backend *backend) {
         s.memory.taken = 0;
         s.memory.fail_at = k;
         cairn_status status =
-            crn_exec_create(backend, s.graph, s.costs, s.solution, &options, &exec, &err);
+            cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &exec, &err);
         s.memory.fail_at = 0;
         if (status == CAIRN_OK) {
             cairn_exec_destroy(exec);
@@ -83,11 +95,13 @@ static void test_failing_allocations(const crn_backend *backend) {
     for (uint64_t k = 1; k < MOST_FAILURES; k++) {
         cairn_error err = {0};
         cairn_costs *costs;
+        cairn_device *fresh = open_device(&s, backend); /* one that has built nothing yet */
         s.memory.taken = 0;
         s.memory.fail_at = k;
-        cairn_status status = crn_bind(s.graph, backend, 1, &costs, &err);
+        cairn_status status = cairn_bind(s.graph, fresh, &costs, &err);
         s.memory.fail_at = 0;
         cairn_costs_destroy(costs);
+        cairn_device_close(fresh);
         CHECK_U64(s.memory.live, before);
         if (status == CAIRN_OK)
             break;
@@ -103,19 +117,17 @@ static void test_failing_allocations(const crn_backend *backend) {
 /* Profiling, likewise. The costs are made anew each time; failing may leave them half changed. */
 static void test_failing_profile(void) {
     subject s;
-    open_subject(&s, &mixing_backend_late, "none");
+    open_subject(&s, "mixing", "none");
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    options.threads = 1;
     options.repetitions = 1;
     uint64_t before = s.memory.live, failures = 0;
     for (uint64_t k = 1; k < MOST_FAILURES; k++) {
         cairn_error err = {0};
         cairn_costs *costs;
-        CHECK_OK(crn_bind(s.graph, &mixing_backend_late, 1, &costs, &err), &err);
+        CHECK_OK(cairn_bind(s.graph, s.device, &costs, &err), &err);
         s.memory.taken = 0;
         s.memory.fail_at = k;
-        cairn_status status =
-            crn_profile(&mixing_backend_late, s.graph, &options, costs, NULL, &err);
+        cairn_status status = cairn_profile(s.graph, s.device, &options, costs, NULL, &err);
         s.memory.fail_at = 0;
         cairn_costs_destroy(costs);
         CHECK_U64(s.memory.live, before);
@@ -142,21 +154,20 @@ static void test_budget(void) {
     cairn_error err = {0};
     cairn_exec *exec;
     char words[32];
-    open_subject(&s, &mixing_backend_late, "none");
+    open_subject(&s, "mixing", "none");
     uint64_t peak = cairn_sim_result(s.solution->sim)->peak_bytes;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.budget_bytes = peak - 1;
     cairn_status status =
-        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.solution, &options, &exec, &err);
+        cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &exec, &err);
     CHECK(exec == NULL);
     snprintf(words, sizeof words, "%" PRIu64, peak); /* both figures */
     expect(status, CAIRN_EINVAL, &err, words);
     snprintf(words, sizeof words, "%" PRIu64, peak - 1);
     expect(status, CAIRN_EINVAL, &err, words);
     options.budget_bytes = 0;
-    CHECK_OK(
-        crn_exec_create(&mixing_backend_late, s.graph, s.costs, s.solution, &options, &exec, &err),
-        &err);
+    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &exec, &err),
+             &err);
     cairn_exec_destroy(exec);
     cairn_exec_destroy(NULL);
     close_subject(&s);
@@ -168,17 +179,16 @@ static void test_wrong_plans(void) {
     cairn_exec *exec;
     cairn_solution *other_solution;
     cairn_costs *other_costs;
-    open_subject(&s, &mixing_backend_late, "none");
+    open_subject(&s, "mixing", "none");
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     zoo.steps = 3;
     cairn_graph *forward, *other;
     CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &other, &err), &err);
-    CHECK_OK(cairn_bind(other, "ref", 1, &other_costs, &err), &err);
+    CHECK_OK(cairn_bind(other, s.device, &other_costs, &err), &err);
     CHECK_OK(cairn_solve(other, other_costs, "none", NULL, &other_solution, &err), &err);
-    expect(
-        crn_exec_create(&mixing_backend_late, s.graph, s.costs, other_solution, NULL, &exec, &err),
-        CAIRN_EINVAL, &err, "another graph");
+    expect(cairn_exec_create(s.graph, s.device, s.costs, other_solution, NULL, &exec, &err),
+           CAIRN_EINVAL, &err, "another graph");
 
     /* A plan with its last step cut off leaves something undone. */
     cairn_plan_builder *builder;
@@ -210,25 +220,28 @@ static void test_wrong_backends(void) {
     cairn_exec *exec;
     cairn_costs *plain;
     cairn_machine machine;
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    open_subject(&s, &mixing_backend_late, "none");
-    options.backend = "abacus";
-    expect(cairn_exec_create(s.graph, s.costs, s.solution, &options, &exec, &err), CAIRN_EUNKNOWN,
-           &err, "the backends are ");
-    expect(cairn_bind(s.graph, "abacus", 1, &plain, &err), CAIRN_EUNKNOWN, &err, "abacus");
-    CHECK(plain == NULL && exec == NULL);
-    CHECK(crn_backend_find(cairn_backend_list(0, NULL)) == crn_backend_list(0));
-    CHECK(cairn_backend_list(1000, NULL) == NULL);
+    cairn_device *device;
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    open_subject(&s, "mixing", "none");
+    expect(cairn_device_open("abacus", NULL, &device, &err), CAIRN_EUNKNOWN, &err,
+           "\"abacus\"; the backends are ");
+    CHECK(device == NULL);
+    options.index = 1;
+    expect(cairn_device_open("ref", &options, &device, &err), CAIRN_EUNKNOWN, &err, "1 device");
+    CHECK(device == NULL);
+    CHECK(cairn_device_list(1000, NULL) == NULL);
+    CHECK_OK(cairn_device_open(NULL, NULL, &device, &err), &err); /* the best there is */
+    CHECK_STRING(device->facts.backend, cairn_device_list(0, NULL));
 
     /* Costs that know of no workspace, on a backend that wants one. */
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(s.graph, &machine, &plain, &err), &err);
-    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, s.solution, NULL, &exec, &err),
-           CAIRN_EINVAL, &err, "judged by other costs");
+    expect(cairn_exec_create(s.graph, s.device, plain, s.solution, NULL, &exec, &err), CAIRN_EINVAL,
+           &err, "judged by other costs");
     cairn_solution *unbound;
     CHECK_OK(cairn_solution_create(s.graph, plain, s.solution->plan, NULL, &unbound, &err), &err);
-    expect(crn_exec_create(&mixing_backend_late, s.graph, plain, unbound, NULL, &exec, &err),
-           CAIRN_EINVAL, &err, "not bound for this backend");
+    expect(cairn_exec_create(s.graph, s.device, plain, unbound, NULL, &exec, &err), CAIRN_EINVAL,
+           &err, "not bound for this backend");
     cairn_solution_destroy(unbound);
     cairn_costs_destroy(plain);
     close_subject(&s);
@@ -245,9 +258,10 @@ static void test_wrong_backends(void) {
     op.input_count = 1;
     cairn_builder_op(b, &op);
     CHECK_OK(cairn_builder_finish(b, &opaque, &err), &err);
-    expect(cairn_bind(opaque, "ref", 1, &plain, &err), CAIRN_EINVAL, &err, "no implementation");
+    expect(cairn_bind(opaque, device, &plain, &err), CAIRN_EINVAL, &err, "no implementation");
     cairn_builder_destroy(b);
     cairn_graph_destroy(opaque);
+    cairn_device_close(device);
 }
 
 /* ---- A system without memory ---- */
@@ -259,14 +273,13 @@ static int refused_by_system(void) {
     cairn_solution *solution;
     cairn_exec *exec;
     cairn_graph *graph = toy_network(NULL, 1024, 128); /* its arena is gigabytes */
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.threads = 1;
-    CHECK_OK(cairn_bind(graph, "ref", 1, &costs, &err), &err);
+    cairn_device *device = test_device("ref", 1);
+    CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
     struct rlimit limit = {1u << 30, 1u << 30};
     if (setrlimit(RLIMIT_AS, &limit) != 0)
         return 2;
-    cairn_status status = cairn_exec_create(graph, costs, solution, &options, &exec, &err);
+    cairn_status status = cairn_exec_create(graph, device, costs, solution, NULL, &exec, &err);
     char figure[32];
     snprintf(figure, sizeof figure, "%" PRIu64,
              cairn_plan_get_header(solution->plan)->predicted_peak_bytes);
@@ -274,6 +287,7 @@ static int refused_by_system(void) {
     bool good = status == CAIRN_ESYSTEM && exec == NULL && strstr(err.message, figure) != NULL;
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
+    cairn_device_close(device);
     cairn_graph_destroy(graph);
     return good ? 0 : 1;
 }
@@ -293,9 +307,10 @@ static void test_memory_refused(void) {
 }
 
 int main(void) {
-    test_failing_allocations(&mixing_backend_late);
-    const crn_backend *backend;
-    for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++)
+    const char *backend;
+    test_failing_allocations("mixing");
+    test_failing_allocations("offset");
+    for (uint32_t i = 0; (backend = cairn_device_list(i, NULL)) != NULL; i++)
         test_failing_allocations(backend);
     test_failing_profile();
     test_budget();

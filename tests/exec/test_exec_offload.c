@@ -60,37 +60,46 @@ static cairn_plan *offload_everything(const cairn_graph *graph, const cairn_cost
     return plan;
 }
 
-static void check_backend(const crn_backend *backend, uint64_t bandwidth, bool check) {
+static void check_backend(const char *backend, uint64_t bandwidth, bool check) {
     cairn_error err = {0};
     cairn_costs *costs;
     cairn_solution *none, *solution;
     cairn_graph *graph = toy_network(NULL, 2, 16);
-    CHECK_OK(crn_bind(graph, backend, 2, &costs, &err), &err);
+    cairn_device *device;
+    cairn_device_options link = CAIRN_DEVICE_OPTIONS_INIT;
+    link.threads = 2;
+    link.link_bytes_per_second = bandwidth;
+    CHECK_OK(crn_device_open(test_backend(backend), &link, &device, &err), &err);
+    CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     cairn_plan *plan = offload_everything(graph, costs);
     CHECK_OK(cairn_solution_create(graph, costs, plan, NULL, &solution, &err), &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.threads = 2;
-    fingerprint expected = fingerprint_of(backend, graph, costs, none, &options);
-    options.link_bytes_per_second = bandwidth;
+    fingerprint expected = fingerprint_of(device, graph, costs, none, &options);
     options.check = check;
-    fingerprint f = fingerprint_of(backend, graph, costs, solution, &options);
+    fingerprint f = fingerprint_of(device, graph, costs, solution, &options);
     CHECK(same_fingerprint(&f, &expected));
     CHECK(f.figures.host_bytes > 0);
     CHECK(f.figures.predicted_peak_bytes < expected.figures.predicted_peak_bytes);
     printf("%s: peak %" PRIu64 " against %" PRIu64 ", %" PRIu64 " on the host, waited %.2f ms\n",
-           backend->name, f.figures.predicted_peak_bytes, expected.figures.predicted_peak_bytes,
+           backend, f.figures.predicted_peak_bytes, expected.figures.predicted_peak_bytes,
            f.figures.host_bytes, (double)f.result.idle_ns / 1e6);
     cairn_plan_destroy(plan);
     cairn_solution_destroy(solution);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
+    cairn_device_close(device);
     cairn_graph_destroy(graph);
 }
 
 int main(void) {
-    const crn_backend *backend;
-    for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++) {
+    const char *backend;
+    static const char *const shifted[] = {"offset", "offset-early"};
+    for (size_t i = 0; i < CRN_LENGTH(shifted); i++) {
+        check_backend(shifted[i], 0, false);
+        check_backend(shifted[i], 0, true);
+    }
+    for (uint32_t i = 0; (backend = cairn_device_list(i, NULL)) != NULL; i++) {
         check_backend(backend, 0, false);
         check_backend(backend, 0, true);
         check_backend(backend, 20000000, false);

@@ -5,7 +5,6 @@
  *              measured peak is the predicted one; copies early or late, check mode or not
  */
 #include "exec/fingerprint.h"
-#include "exec/mixing_backend.h"
 #include "plan/lower.h"
 #include "property/random_graph.h"
 
@@ -83,7 +82,7 @@ static void add_round_trip(crn_rng *rng, const cairn_graph *graph, list *l) {
     insert(l, made, CRN_OFFLOAD, t);
 }
 
-/* The same steps, runs by one implementation or the other. */
+/* The same steps, all runs of an op by one implementation or the other. */
 static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph,
                                           cairn_plan *plan) {
     cairn_plan_builder *builder;
@@ -91,17 +90,21 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     cairn_error err = {0};
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(plan, &count);
+    uint16_t *by = calloc(cairn_graph_op_count(graph), sizeof *by);
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
+        by[o] = (uint16_t)below(rng, 2);
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < count; i++) {
         cairn_step step = steps[i];
         if (step.kind == CAIRN_RUN)
-            step.implementation = (uint16_t)below(rng, 2);
+            step.implementation = by[step.id];
         CHECK_OK(cairn_plan_builder_add(builder, step), &err);
     }
     CHECK_OK(cairn_plan_builder_finish(builder, graph, cairn_plan_get_header(plan), &chosen, &err),
              &err);
     cairn_plan_builder_destroy(builder);
     cairn_plan_destroy(plan);
+    free(by);
     return chosen;
 }
 
@@ -139,24 +142,27 @@ static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
     return solution;
 }
 
+/* Copies by threads, as late as may be, as early as may be. */
+static cairn_device *devices[3];
+
 static void check_graph(uint64_t seed) {
     crn_rng rng = {seed};
     cairn_error err = {0};
     cairn_costs *costs;
     cairn_solution *none, *solution;
     cairn_graph *graph = one_in(&rng, 2) ? random_graph(&rng) : random_network(&rng);
-    CHECK_OK(crn_bind(graph, &mixing_backend_late, 1, &costs, &err), &err);
+    CHECK_OK(cairn_bind(graph, devices[0], &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.seed = seed;
-    fingerprint expected = fingerprint_of(&mixing_backend_late, graph, costs, none, &options);
+    fingerprint expected = fingerprint_of(devices[0], graph, costs, none, &options);
     for (int i = 0; i < 4; i++) {
         options.check = one_in(&rng, 2);
-        const crn_backend *backend = one_in(&rng, 2) ? &mixing_backend_late : &mixing_backend_early;
+        cairn_device *device = devices[below(&rng, 3)];
         solution = random_plan(&rng, graph, costs);
         if (solution == NULL)
             continue;
-        fingerprint f = fingerprint_of(backend, graph, costs, solution, &options);
+        fingerprint f = fingerprint_of(device, graph, costs, solution, &options);
         if (!same_fingerprint(&f, &expected)) {
             fprintf(stderr, "seed %" PRIu64 ", plan %d: other bits than none\n", seed, i);
             check_failures++;
@@ -169,8 +175,13 @@ static void check_graph(uint64_t seed) {
 }
 
 int main(void) {
+    static const char *const names[] = {"mixing", "mixing-late", "mixing-early"};
+    for (int i = 0; i < 3; i++)
+        devices[i] = test_device(names[i], 1);
     for (uint64_t seed = 0; seed < GRAPHS && check_failures < 10; seed++)
         check_graph(seed);
+    for (int i = 0; i < 3; i++)
+        cairn_device_close(devices[i]);
     printf("%ld plans, %ld re-runs, %ld round trips\n", plans, reruns, round_trips);
     CHECK(plans > GRAPHS && reruns > GRAPHS && round_trips > GRAPHS);
     return check_result();

@@ -1,8 +1,8 @@
 /* test_executor.c: what the executor does with memory, seen from outside: resident pages, memory
- * that was given back, allocations during a step; and parameters, data and evaluation. */
+ * that was given back, allocations during a step; and parameters, data and evaluation. Arguments: a
+ * backend that computes and one that mixes; none: ref and mixing, whose memory can be looked at. */
 #define _DEFAULT_SOURCE /* mincore */
 #include "exec/fingerprint.h"
-#include "exec/mixing_backend.h"
 #include "exec/toy_network.h"
 
 #include <math.h>
@@ -36,44 +36,52 @@ void *__wrap_realloc(void *block, size_t size) {
 
 /* ---- A network ready to be run ---- */
 
+static const char *computing = "ref", *mixing = "mixing";
+
 typedef struct subject {
-    const crn_backend *backend;
+    cairn_device *device;
     cairn_graph *graph;
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_exec *exec;
 } subject;
 
-static subject open_subject(const crn_backend *backend, const char *algorithm, uint32_t side,
-                            bool check) {
-    subject s = {.backend = backend, .graph = toy_network(NULL, 2, side)};
+static subject open_on(const crn_backend *backend, const char *algorithm, uint32_t side,
+                       bool check) {
+    subject s = {.graph = toy_network(NULL, 2, side)};
     cairn_error err = {0};
+    cairn_device_options device = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.check = check;
-    options.threads = 2;
-    CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
+    device.threads = 2;
+    CHECK_OK(crn_device_open(backend, &device, &s.device, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, algorithm, NULL, &s.solution, &err), &err);
-    CHECK_OK(crn_exec_create(backend, s.graph, s.costs, s.solution, &options, &s.exec, &err), &err);
+    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
+             &err);
     return s;
+}
+
+static subject open_subject(const char *backend, const char *algorithm, uint32_t side, bool check) {
+    return open_on(test_backend(backend), algorithm, side, check);
 }
 
 static void close_subject(subject *s) {
     cairn_exec_destroy(s->exec);
     cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
+    cairn_device_close(s->device);
     cairn_graph_destroy(s->graph);
 }
 
 static cairn_exec_result train_step(cairn_exec *exec, uint64_t step) {
-    cairn_exec_result result;
-    cairn_exec_fill(exec, step);
-    cairn_exec_run(exec, step, &result);
+    cairn_exec_result result = run_step(exec, step, step);
     cairn_exec_update(exec);
     return result;
 }
 
-static const crn_backend *ref(void) {
-    return crn_backend_find("ref");
+static void *read_named(const subject *s, const char *name) {
+    return read_tensor(s->exec, cairn_graph_find_tensor(s->graph, name));
 }
 
 /* ---- Resident pages ---- */
@@ -93,7 +101,7 @@ static uint64_t resident_pages(const crn_region *region, uint64_t page) {
 static void test_resident(void) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), resident[2];
     for (int i = 0; i < 2; i++) {
-        subject s = open_subject(&mixing_backend_late, i == 0 ? "none" : "feng", 64, false);
+        subject s = open_subject("mixing", i == 0 ? "none" : "feng", 64, false);
         cairn_exec_figures f = cairn_exec_get_figures(s.exec);
         CHECK_U64(s.exec->arena.bytes, f.arena_bytes);
         CHECK_U64(resident_pages(&s.exec->arena, page), 0);
@@ -110,7 +118,7 @@ static void test_resident(void) {
 /* What is counted is the union: were all storages at one address, the peak would be less than
  * predicted. */
 static void test_overlap_is_seen(void) {
-    subject s = open_subject(&mixing_backend_late, "none", 16, false);
+    subject s = open_subject("mixing", "none", 16, false);
     for (uint32_t i = 0; i < s.exec->program.count; i++) {
         const crn_action *action = &s.exec->program.actions[i];
         for (uint32_t k = 0; k < action->take_count; k++)
@@ -148,12 +156,12 @@ static void inspect(void) {
 static void run_and_inspect(const crn_call *call) {
     uint32_t count;
     inspect();
-    mixing_backend_late.kernels(call->op->kind, &count)->run(call);
+    mixing_kernels(call->op->kind, &count)->run(call);
 }
 
 static uint64_t workspace_of(const crn_site *site) {
     uint32_t count;
-    return mixing_backend_late.kernels(site->op->kind, &count)->workspace(site);
+    return mixing_kernels(site->op->kind, &count)->workspace(site);
 }
 
 static const crn_kernel *inspecting_kernels(cairn_op_kind kind, uint32_t *count) {
@@ -164,10 +172,15 @@ static const crn_kernel *inspecting_kernels(cairn_op_kind kind, uint32_t *count)
     return &kernel;
 }
 
+static cairn_status open_inspecting(const crn_device_options *options, crn_device **out,
+                                    cairn_error *err) {
+    return crn_processor_open(options, inspecting_kernels, NULL, out, err);
+}
+
 static void test_dead_memory(void) {
-    crn_backend inspecting = mixing_backend_late;
-    inspecting.kernels = inspecting_kernels;
-    subject s = open_subject(&inspecting, "feng", 64, true);
+    crn_backend inspecting = mixing_backend;
+    inspecting.open = open_inspecting;
+    subject s = open_on(&inspecting, "feng", 64, true);
     watched = s.exec;
     train_step(s.exec, 0);
     train_step(s.exec, 1);
@@ -193,10 +206,15 @@ static const crn_kernel *reading_kernels(cairn_op_kind kind, uint32_t *count) {
     return &kernel;
 }
 
+static cairn_status open_reading(const crn_device_options *options, crn_device **out,
+                                 cairn_error *err) {
+    return crn_processor_open(options, reading_kernels, NULL, out, err);
+}
+
 static void test_closed_pages(void) {
-    crn_backend reading = mixing_backend_late;
-    reading.kernels = reading_kernels;
-    subject s = open_subject(&reading, "none", 64, true);
+    crn_backend reading = mixing_backend;
+    reading.open = open_reading;
+    subject s = open_on(&reading, "none", 64, true);
     watched = s.exec;
     fflush(stdout);
     pid_t child = fork();
@@ -212,30 +230,43 @@ static void test_closed_pages(void) {
     close_subject(&s);
 }
 
-/* Put the n-th `free` before the run that last reads what it frees. False: there is no n-th. */
+static bool takes(const crn_action *action, crn_range range) {
+    for (uint32_t i = 0; i < action->take_count; i++)
+        if (action->takes[i].offset == range.offset && action->takes[i].bytes == range.bytes)
+            return true;
+    return false;
+}
+
+/* Give the n-th range that a run gives back, its workspace aside, back before that run. False:
+ * there is no n-th. */
 static bool free_too_early(cairn_exec *exec, uint32_t n) {
     crn_action *actions = exec->program.actions;
-    for (uint32_t i = 1; i < exec->program.count; i++) {
-        if (actions[i].kind != CAIRN_FREE || actions[i].give_count == 0 ||
-            actions[i - 1].kind != CAIRN_RUN || n-- > 0)
-            continue;
-        crn_action moved = actions[i];
-        actions[i] = actions[i - 1];
-        actions[i - 1] = moved;
-        return true;
-    }
+    for (uint32_t i = 1; i < exec->program.count; i++)
+        for (uint32_t k = 0; k < actions[i].give_count; k++) {
+            crn_range *gives = (crn_range *)(uintptr_t)actions[i].gives, moved = gives[k];
+            if (actions[i].kind != CAIRN_RUN || takes(&actions[i], moved) || n-- > 0)
+                continue;
+            gives[k] = gives[0]; /* ranges of actions lie one after the other */
+            gives[0] = moved;
+            actions[i].gives++;
+            actions[i].give_count--;
+            if (actions[i - 1].give_count == 0)
+                actions[i - 1].gives = gives;
+            actions[i - 1].give_count++;
+            return true;
+        }
     return false;
 }
 
 /* Freed one step too early, a tensor still has its bits and nobody notices; in check mode the
  * result is another one, or there is none. */
 static void test_read_after_free(void) {
-    subject expected = open_subject(&mixing_backend_late, "none", 16, false);
+    subject expected = open_subject(mixing, "none", 16, false);
     train_step(expected.exec, 0);
     uint64_t hash = fingerprint_hash(expected.exec);
     uint32_t caught = 0, unnoticed = 0, tried = 0;
     for (uint32_t n = 0; n < 12; n++) {
-        subject plain = open_subject(&mixing_backend_late, "none", 16, false);
+        subject plain = open_subject(mixing, "none", 16, false);
         if (free_too_early(plain.exec, n)) {
             train_step(plain.exec, 0);
             unnoticed += fingerprint_hash(plain.exec) == hash;
@@ -245,7 +276,7 @@ static void test_read_after_free(void) {
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
-            subject checked = open_subject(&mixing_backend_late, "none", 16, true);
+            subject checked = open_subject(mixing, "none", 16, true);
             signal(SIGSEGV, SIG_DFL);
             if (free_too_early(checked.exec, n))
                 train_step(checked.exec, 0);
@@ -265,7 +296,7 @@ static void test_read_after_free(void) {
 static void test_no_allocation(void) {
     static const char *const algorithms[] = {"none", "feng"};
     for (size_t i = 0; i < CRN_LENGTH(algorithms); i++) {
-        subject s = open_subject(ref(), algorithms[i], 16, false);
+        subject s = open_subject(computing, algorithms[i], 16, false);
         CHECK(allocations > 0);
         allocations = 0;
         for (uint64_t step = 0; step < 3; step++)
@@ -278,11 +309,10 @@ static void test_no_allocation(void) {
 /* ---- Parameters, data, evaluation ---- */
 
 static void test_parameters(void) {
-    subject s = open_subject(ref(), "none", 16, false);
-    const float *scale = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.weight"));
-    const float *mean = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.bias"));
-    const float *var = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.running_var"));
-    const float *weight = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "conv1.weight"));
+    subject s = open_subject(computing, "none", 16, false);
+    cairn_error err = {0};
+    float *scale = read_named(&s, "bn1.weight"), *mean = read_named(&s, "bn1.bias");
+    float *var = read_named(&s, "bn1.running_var"), *weight = read_named(&s, "conv1.weight");
     float bound = sqrtf(6.0f / 27.0f), largest = 0, sum = 0;
     for (int i = 0; i < 8; i++)
         CHECK(scale[i] == 1 && mean[i] == 0 && var[i] == 1);
@@ -291,76 +321,111 @@ static void test_parameters(void) {
         sum += weight[i];
     }
     CHECK(largest <= bound && largest > 0.9f * bound && fabsf(sum / 216) < 0.1f * bound);
-    CHECK(cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "relu1")) == NULL);
+    weight[0] = 77;
+    cairn_id id = cairn_graph_find_tensor(s.graph, "conv1.weight");
+    CHECK_OK(cairn_exec_write(s.exec, id, weight, &err), &err);
+    float *again = read_named(&s, "conv1.weight");
+    CHECK(memcmp(again, weight, 216 * sizeof *weight) == 0);
+    cairn_id inside = cairn_graph_find_tensor(s.graph, "relu1");
+    CHECK(cairn_exec_read(s.exec, inside, weight, &err) == CAIRN_EINVAL);
+    CHECK_STRING(err.name, "relu1");
+    CHECK(cairn_exec_write(s.exec, inside, weight, &err) == CAIRN_EINVAL);
+    CHECK(!cairn_exec_takes(s.exec, inside) && cairn_exec_takes(s.exec, id));
+    free(again);
+    free(scale);
+    free(mean);
+    free(var);
+    free(weight);
+    close_subject(&s);
+}
 
-    cairn_id input = cairn_graph_find_tensor(s.graph, "input");
-    cairn_exec_fill(s.exec, 7);
-    const float *data = cairn_exec_input(s.exec, input);
-    const int32_t *labels = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label"));
-    float first = data[0], square = 0, total = 0;
+/* What cairn_exec_fill() wrote, read back from where the first ops read it. */
+static void read_input(const subject *s, const char *name, void *to) {
+    cairn_id t = cairn_graph_find_tensor(s->graph, name);
+    const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
+    cairn_error err = {0};
+    crn_conversion all = {.tensor = tensor,
+                          .storage = s->exec->storage[t],
+                          .stored = s->exec->program.input_at[t],
+                          .host = to,
+                          .rows = tensor->shape[0],
+                          .to_host = true};
+    s->exec->backend->convert(s->exec->queue, &all);
+    CHECK_OK(cairn_exec_join(s->exec, &err), &err);
+}
+
+static void test_data(void) {
+    static float data[3][2 * 3 * 256];
+    subject s = open_subject(computing, "none", 16, false);
+    cairn_error err = {0};
+    int32_t labels[2];
+    float square = 0, total = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(cairn_exec_fill(s.exec, i == 1 ? 8 : 7, &err), &err);
+        read_input(&s, "input", data[i]);
+    }
+    read_input(&s, "label", labels);
     for (int i = 0; i < 2 * 3 * 256; i++) {
-        total += data[i];
-        square += data[i] * data[i];
+        total += data[0][i];
+        square += data[0][i] * data[0][i];
     }
     CHECK(fabsf(total / 1536) < 0.1f && fabsf(square / 1536 - 1) < 0.1f);
     CHECK(labels[0] >= 0 && labels[0] < 10 && labels[1] >= 0 && labels[1] < 10);
-    cairn_exec_fill(s.exec, 8);
-    CHECK(data[0] != first);
-    cairn_exec_fill(s.exec, 7);
-    CHECK(data[0] == first);
-    CHECK(cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "relu1")) == NULL);
+    CHECK(data[1][0] != data[0][0]);
+    CHECK(memcmp(data[0], data[2], sizeof data[0]) == 0);
     close_subject(&s);
 }
 
 /* The same data over and over: the loss falls, the running statistics move. */
 static void test_learning(void) {
-    subject s = open_subject(ref(), "feng", 16, true);
-    const float *mean =
-        cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "bn1.running_mean"));
+    subject s = open_subject(computing, "feng", 16, true);
     float first = 0, last = 0;
     for (uint64_t step = 0; step < 60; step++) {
-        cairn_exec_result result;
-        cairn_exec_fill(s.exec, 1);
-        cairn_exec_run(s.exec, step, &result);
+        cairn_exec_result result = run_step(s.exec, 1, step);
         cairn_exec_update(s.exec);
         first = step == 0 ? result.loss : first;
         last = result.loss;
     }
+    float *mean = read_named(&s, "bn1.running_mean");
     CHECK(mean[0] != 0);
     CHECK(isfinite(first) && last < 0.7f * first);
+    free(mean);
     close_subject(&s);
 }
 
 /* Evaluation: an output, no effect on what stays, and the running statistics in use. */
 static void test_evaluation(void) {
-    subject s = open_subject(ref(), "infer", 16, true);
+    subject s = open_subject(computing, "infer", 16, true);
     uint64_t before = fingerprint_hash(s.exec);
-    cairn_exec_result result;
-    cairn_exec_fill(s.exec, 3);
-    cairn_exec_run(s.exec, 0, &result);
+    cairn_exec_result result = run_step(s.exec, 3, 0);
     CHECK_U64(result.measured_peak_bytes, cairn_exec_get_figures(s.exec).predicted_peak_bytes);
     CHECK_U64(fingerprint_hash(s.exec), before);
-    const float *output = cairn_exec_data(s.exec, cairn_graph_find_tensor(s.graph, "fc2"));
-    CHECK(output != NULL);
-    float kept[20];
-    memcpy(kept, output, sizeof kept);
+    float *kept = read_named(&s, "fc2");
     for (int i = 0; i < 20; i++)
         CHECK(isfinite(kept[i]));
-    cairn_exec_fill(s.exec, 3);
-    cairn_exec_run(s.exec, 99, &result); /* dropout passes through: the step does not matter */
-    CHECK(memcmp(kept, output, sizeof kept) == 0);
-    CHECK(cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label")) == NULL);
+    run_step(s.exec, 3, 99); /* dropout passes through: the step does not matter */
+    float *output = read_named(&s, "fc2");
+    CHECK(memcmp(kept, output, 20 * sizeof *kept) == 0);
+    CHECK(!cairn_exec_takes(s.exec, cairn_graph_find_tensor(s.graph, "label")));
+    free(kept);
+    free(output);
     close_subject(&s);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 2) {
+        computing = argv[1];
+        mixing = argv[2];
+    } else {
+        test_resident();
+        test_overlap_is_seen();
+        test_dead_memory();
+        test_closed_pages();
+    }
     test_no_allocation();
-    test_resident();
-    test_overlap_is_seen();
-    test_dead_memory();
-    test_closed_pages();
     test_read_after_free();
     test_parameters();
+    test_data();
     test_learning();
     test_evaluation();
     return check_result();

@@ -3,18 +3,18 @@
  *     the measured peak is the predicted one
  *     loss, gradients, updated parameters and running statistics are bitwise those of `none`
  *
- * Networks of the zoo by the mixing backend, small ones also by every backend that computes, in
- * check mode; `cairn bench table2 --run` does it for all of them. The
+ * Networks of the zoo by the mixing backend behind shifted addresses, small ones also by every
+ * backend that computes, in check mode; `cairn bench table2 --run` does it for all of them. The
  * algorithms come from the list; those that look at budgets get 75, 50 and 30% of what `none`
  * needs, or the least that they can do with. */
 #include "exec/fingerprint.h"
-#include "exec/mixing_backend.h"
 #include "exec/small_networks.h"
 #include "exec/toy_network.h"
 
 typedef struct subject {
     const char *network;
-    const crn_backend *backend;
+    const char *backend;
+    cairn_device *device;
     cairn_graph *graph;
     cairn_costs *costs;
     cairn_machine machine;
@@ -40,11 +40,10 @@ static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.budget_bytes = budget;
     options.check = true;
-    options.threads = 2;
-    fingerprint f = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
+    fingerprint f = fingerprint_of(s->device, s->graph, s->costs, solution, &options);
     if (!same_fingerprint(&f, &s->none)) {
         fprintf(stderr, "%s, %s by %s at %" PRIu64 ": other bits than none\n", s->network,
-                s->backend->name, algorithm, budget);
+                s->backend, algorithm, budget);
         check_failures++;
     }
     if (budget > 0)
@@ -73,28 +72,26 @@ static void check_evaluation(const subject *s) {
     cairn_solution *solution;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_solve(s->graph, s->costs, "infer", NULL, &solution, &err), &err);
-    options.threads = 2;
-    fingerprint plain = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
+    fingerprint plain = fingerprint_of(s->device, s->graph, s->costs, solution, &options);
     options.check = true;
-    fingerprint checked = fingerprint_of(s->backend, s->graph, s->costs, solution, &options);
+    fingerprint checked = fingerprint_of(s->device, s->graph, s->costs, solution, &options);
     CHECK(same_fingerprint(&plain, &checked));
     CHECK_U64(plain.hashes[0], plain.hashes[1]);
     cairn_solution_destroy(solution);
 }
 
-static void check_network(const char *name, const crn_backend *backend) {
-    subject s = {.network = name, .backend = backend};
+static void check_network(const char *name, const char *backend) {
+    subject s = {.network = name, .backend = backend, .device = test_device(backend, 2)};
     cairn_error err = {0};
     const cairn_solver *solver;
     cairn_solution *none;
     s.graph =
         strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16) : small_network(NULL, zoo_entry(name));
-    CHECK_OK(crn_bind(s.graph, backend, 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_machine_find("cpu", &s.machine, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &none, &err), &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.threads = 2;
-    s.none = fingerprint_of(backend, s.graph, s.costs, none, &options);
+    s.none = fingerprint_of(s.device, s.graph, s.costs, none, &options);
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
         if (solver->goal != CAIRN_TRAIN)
             continue;
@@ -104,11 +101,12 @@ static void check_network(const char *name, const crn_backend *backend) {
             check_plan(&s, solver->name, 0);
     }
     check_evaluation(&s);
-    printf("%-14s %-7s %2u plans\n", name, backend->name, s.plans);
+    printf("%-14s %-12s %2u plans\n", name, backend, s.plans);
     fflush(stdout);
     CHECK(s.plans >= 3);
     cairn_solution_destroy(none);
     cairn_costs_destroy(s.costs);
+    cairn_device_close(s.device);
     cairn_graph_destroy(s.graph);
 }
 
@@ -116,13 +114,15 @@ static void check_network(const char *name, const crn_backend *backend) {
 int main(int argc, char **argv) {
     static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn", "lstm", "toy"};
     static const char *const by_all[] = {"rnn", "lstm", "toy"};
-    const crn_backend *backend;
+    const char *backend;
     for (int i = 1; i < argc; i++)
-        check_network(argv[i], crn_backend_list(0));
+        check_network(argv[i], cairn_device_list(0, NULL));
     for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_mixing); i++)
-        check_network(by_mixing[i], &mixing_backend_late);
-    for (uint32_t b = 0; argc == 1 && (backend = crn_backend_list(b)) != NULL; b++)
+        check_network(by_mixing[i], i % 2 == 0 ? "mixing-late" : "mixing-early");
+    for (uint32_t b = 0; argc == 1 && (backend = cairn_device_list(b, NULL)) != NULL; b++)
         for (size_t i = 0; i < CRN_LENGTH(by_all); i++)
             check_network(by_all[i], backend);
+    if (argc == 1)
+        check_network("toy", "offset");
     return check_result();
 }

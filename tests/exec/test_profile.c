@@ -1,16 +1,18 @@
 /* test_profile.c: measured costs: every op has them, equal ops the same; tables carry them from one
- * set of costs to another; a plan's predicted time is their sum; what does not fit or does not
- * exist is refused. */
+ * set of costs to another; a plan's predicted time is their sum; what does not fit is refused. */
 #include "exec/exec_internal.h"
-#include "exec/mixing_backend.h"
+#include "exec/test_backends.h"
 #include "exec/toy_network.h"
 
 typedef struct subject {
     cairn_graph *graph;
-    const char *backend;
+    const char *backend; /* what the device says */
+    cairn_device *device;
     cairn_costs *costs;
     cairn_costs_origin origin;
 } subject;
+
+static cairn_device *mixing;
 
 static cairn_implementation cost_of(const cairn_costs *costs, cairn_id op, uint32_t k) {
     uint32_t count;
@@ -27,23 +29,23 @@ static void count_steps(void *context, uint32_t done, uint32_t total) {
 
 /* The toy network on a backend, measured over three steps. */
 static subject open_subject(const char *backend) {
-    subject s = {.graph = toy_network(NULL, 2, 16), .backend = backend};
+    subject s = {.graph = toy_network(NULL, 2, 16), .device = test_device(backend, 2)};
     cairn_error err = {0};
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     uint32_t steps = 0;
-    options.backend = backend;
-    options.threads = 2;
+    s.backend = s.device->facts.backend;
     options.repetitions = 3;
     options.progress = count_steps;
     options.context = &steps;
-    CHECK_OK(cairn_bind(s.graph, backend, 2, &s.costs, &err), &err);
-    CHECK_OK(cairn_profile(s.graph, &options, s.costs, &s.origin, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
+    CHECK_OK(cairn_profile(s.graph, s.device, &options, s.costs, &s.origin, &err), &err);
     CHECK_U64(steps, 5);
     return s;
 }
 
 static void close_subject(subject *s) {
     cairn_costs_destroy(s->costs);
+    cairn_device_close(s->device);
     cairn_graph_destroy(s->graph);
 }
 
@@ -85,7 +87,7 @@ static void test_table(const subject *s) {
     cairn_costs_origin origin;
     uint32_t matched;
     CHECK_OK(cairn_costs_to_json(s->costs, s->graph, &s->origin, &text), &err);
-    CHECK_OK(cairn_bind(s->graph, s->backend, 2, &bound, &err), &err);
+    CHECK_OK(cairn_bind(s->graph, s->device, &bound, &err), &err);
     CHECK_OK(
         cairn_costs_merge_times_json(bound, s->graph, text.data, text.length, "t", &matched, &err),
         &err);
@@ -108,7 +110,7 @@ static void test_times_alone(const subject *s) {
     uint32_t matched;
     char table[1024];
     cairn_id op = cairn_graph_find_op(s->graph, "conv3");
-    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 2, &bound, &err), &err);
+    CHECK_OK(cairn_bind(s->graph, mixing, &bound, &err), &err);
     cairn_implementation before = cost_of(bound, op, 1);
     CHECK_OK(cairn_op_signature(s->graph, op, &signature), &err);
     snprintf(table, sizeof table,
@@ -132,12 +134,11 @@ static void test_every_implementation(const subject *s) {
     cairn_error err = {0};
     cairn_costs *costs;
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    options.threads = 1;
     options.repetitions = 2;
     for (int every = 0; every < 2; every++) {
         options.every_implementation = every;
-        CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, &err), &err);
-        CHECK_OK(crn_profile(&mixing_backend_late, s->graph, &options, costs, NULL, &err), &err);
+        CHECK_OK(cairn_bind(s->graph, mixing, &costs, &err), &err);
+        CHECK_OK(cairn_profile(s->graph, mixing, &options, costs, NULL, &err), &err);
         for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
             CHECK(cost_of(costs, o, 0).high_ns > 0);
             CHECK((cost_of(costs, o, 1).high_ns > 0) == (every == 1));
@@ -151,11 +152,10 @@ static void test_every_implementation(const subject *s) {
 static cairn_status profile_within(const subject *s, uint64_t memory, cairn_error *err) {
     cairn_costs *costs;
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    options.threads = 1;
     options.repetitions = 1;
     options.memory_bytes = memory;
-    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, err), err);
-    cairn_status status = crn_profile(&mixing_backend_late, s->graph, &options, costs, NULL, err);
+    CHECK_OK(cairn_bind(s->graph, mixing, &costs, err), err);
+    cairn_status status = cairn_profile(s->graph, mixing, &options, costs, NULL, err);
     for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(s->graph); o++)
         CHECK(cost_of(costs, o, 0).high_ns > 0);
     cairn_costs_destroy(costs);
@@ -168,7 +168,7 @@ static void test_memory(const subject *s) {
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_sim *sim;
-    CHECK_OK(crn_bind(s->graph, &mixing_backend_late, 1, &costs, &err), &err);
+    CHECK_OK(cairn_bind(s->graph, mixing, &costs, &err), &err);
     CHECK_OK(cairn_solve(s->graph, costs, "none", NULL, &solution, &err), &err);
     CHECK_OK(cairn_simulate(s->graph, costs, solution->plan, NULL, &sim, &err), &err);
     uint64_t stationary = cairn_stationary_bytes(s->graph, costs, 1);
@@ -181,28 +181,21 @@ static void test_memory(const subject *s) {
     cairn_costs_destroy(costs);
 }
 
-static void test_refused(const subject *s) {
-    cairn_error err = {0};
-    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    options.backend = "abacus";
-    CHECK(cairn_profile(s->graph, &options, s->costs, NULL, &err) == CAIRN_EUNKNOWN);
-    CHECK_STRING(err.name, "abacus");
-}
-
 int main(void) {
     const char *backend;
-    for (uint32_t i = 0; (backend = cairn_backend_list(i, NULL)) != NULL; i++) {
-        subject s = open_subject(backend);
+    for (uint32_t i = 0; i == 0 || (backend = cairn_device_list(i - 1, NULL)) != NULL; i++) {
+        subject s = open_subject(i == 0 ? "offset" : backend);
         test_times(&s);
         test_predicted_is_sum(&s);
         test_table(&s);
         close_subject(&s);
     }
+    mixing = test_device("mixing", 1);
     subject s = open_subject("ref");
     test_times_alone(&s);
     test_every_implementation(&s);
     test_memory(&s);
-    test_refused(&s);
     close_subject(&s);
+    cairn_device_close(mixing);
     return check_result();
 }

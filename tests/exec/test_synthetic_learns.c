@@ -13,6 +13,7 @@ typedef struct trial {
     cairn_data *data;
     cairn_data_info info;
     cairn_exec *train, *evaluate;
+    cairn_device *device;
 } trial;
 
 /* ---- Networks ---- */
@@ -54,11 +55,10 @@ static cairn_exec *make_executor(const trial *t, const char *algorithm) {
     cairn_solution *solution;
     cairn_exec *exec;
     cairn_error err = {0};
-    options.threads = 2;
     options.learning_rate = 0.02f;
-    CHECK_OK(cairn_bind(t->graph, options.backend, options.threads, &costs, &err), &err);
+    CHECK_OK(cairn_bind(t->graph, t->device, &costs, &err), &err);
     CHECK_OK(cairn_solve(t->graph, costs, algorithm, NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(t->graph, costs, solution, &options, &exec, &err), &err);
+    CHECK_OK(cairn_exec_create(t->graph, t->device, costs, solution, &options, &exec, &err), &err);
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     return exec;
@@ -70,11 +70,9 @@ static cairn_batch give_next(const trial *t, cairn_exec *exec, cairn_loader *loa
     cairn_batch batch;
     cairn_error err = {0};
     CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
-    memcpy(cairn_exec_input(exec, t->input), batch.inputs,
-           cairn_graph_tensor(t->graph, t->input)->bytes);
-    void *label = cairn_exec_input(exec, t->label);
-    if (label != NULL)
-        memcpy(label, batch.labels, BATCH * sizeof *batch.labels);
+    CHECK_OK(cairn_exec_feed(exec, t->input, batch.inputs, &err), &err);
+    if (cairn_exec_takes(exec, t->label))
+        CHECK_OK(cairn_exec_feed(exec, t->label, batch.labels, &err), &err);
     return batch;
 }
 
@@ -93,8 +91,9 @@ static void train(trial *t) {
     cairn_loader *loader = make_loader(t, CAIRN_DATA_TRAIN);
     for (uint64_t step = 0; step < STEPS; step++) {
         cairn_exec_result result;
+        cairn_error err = {0};
         give_next(t, t->train, loader);
-        cairn_exec_run(t->train, step, &result);
+        CHECK_OK(cairn_exec_run(t->train, step, &result, &err), &err);
         cairn_exec_update(t->train);
     }
     cairn_loader_destroy(loader);
@@ -103,8 +102,13 @@ static void train(trial *t) {
 static void copy_stationary(trial *t) {
     for (cairn_id id = 0; id < cairn_graph_tensor_count(t->graph); id++) {
         const cairn_tensor *tensor = cairn_graph_tensor(t->graph, id);
-        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
-            memcpy(cairn_exec_data(t->evaluate, id), cairn_exec_data(t->train, id), tensor->bytes);
+        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+            continue;
+        cairn_error err = {0};
+        void *data = malloc(tensor->bytes);
+        CHECK_OK(cairn_exec_read(t->train, id, data, &err), &err);
+        CHECK_OK(cairn_exec_write(t->evaluate, id, data, &err), &err);
+        free(data);
     }
 }
 
@@ -119,15 +123,18 @@ static bool is_right(const float *logits, uint32_t classes, int32_t label) {
 static double judge(trial *t) {
     cairn_loader *loader = make_loader(t, CAIRN_DATA_VALIDATION);
     uint32_t right = 0;
+    float *logits = malloc(cairn_graph_tensor(t->graph, t->logits)->bytes);
     copy_stationary(t);
     for (uint64_t n = 0; n < cairn_loader_batches(loader); n++) {
         cairn_exec_result result;
+        cairn_error err = {0};
         cairn_batch batch = give_next(t, t->evaluate, loader);
-        cairn_exec_run(t->evaluate, n, &result);
-        const float *logits = cairn_exec_data(t->evaluate, t->logits);
+        CHECK_OK(cairn_exec_run(t->evaluate, n, &result, &err), &err);
+        CHECK_OK(cairn_exec_read(t->evaluate, t->logits, logits, &err), &err);
         for (uint32_t i = 0; i < batch.count; i++)
             right += is_right(logits + i * t->info.classes, t->info.classes, batch.labels[i]);
     }
+    free(logits);
     cairn_loader_destroy(loader);
     return (double)right / t->info.validation;
 }
@@ -137,6 +144,9 @@ static double try_network(bool convolutions) {
     cairn_error err = {0};
     CHECK_OK(cairn_data_open("synthetic", NULL, &t.data, &err), &err);
     t.info = cairn_data_get_info(t.data);
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    options.threads = 2;
+    CHECK_OK(cairn_device_open("ref", &options, &t.device, &err), &err);
     build(&t, convolutions);
     t.train = make_executor(&t, "none");
     t.evaluate = make_executor(&t, "infer");
@@ -144,6 +154,7 @@ static double try_network(bool convolutions) {
     double accuracy = judge(&t);
     cairn_exec_destroy(t.evaluate);
     cairn_exec_destroy(t.train);
+    cairn_device_close(t.device);
     cairn_graph_destroy(t.graph);
     cairn_data_destroy(t.data);
     return accuracy;

@@ -1,6 +1,7 @@
 /* test_oom_problems.c: the abstract problems survive running out of memory at any point: see
  * failing.h. */
 #include "cairn/acg.h"
+#include "cairn/arrays.h"
 #include "cairn/chain.h"
 #include "failing.h"
 
@@ -133,11 +134,70 @@ static void test_chain(fixture *f) {
     CHECK_U64(f->memory.live, 0);
 }
 
+/* x --f--> t --g--> loss --back--> dx; f and g are one kernel. */
+static cairn_status solve_arrays(void *context) {
+    fixture *f = context;
+    static const uint64_t bytes[] = {100, 200, 4, 100};
+    static const uint8_t roles[] = {CAIRN_INPUT, CAIRN_ACTIVATION, CAIRN_LOSS, CAIRN_GRADIENT};
+    static const uint8_t flags[] = {CAIRN_TENSOR_STATIONARY, 0, 0, CAIRN_TENSOR_RESULT};
+    static const uint8_t phases[] = {CAIRN_FORWARD, CAIRN_FORWARD, CAIRN_BACKWARD};
+    static const int64_t times[] = {1, 2, 3};
+    static const uint32_t groups[] = {1, 1, 0}, first_input[] = {0, 1, 2, 4};
+    static const uint32_t first_output[] = {0, 1, 2, 3}, first_inplace[] = {0, 0, 0, 0};
+    static const cairn_id inputs[] = {0, 1, 2, 0}, outputs[] = {1, 2, 3};
+    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
+    arrays.tensor_count = 4;
+    arrays.op_count = 3;
+    arrays.bytes = bytes;
+    arrays.roles = roles;
+    arrays.tensor_flags = flags;
+    arrays.phases = phases;
+    arrays.time_ns = times;
+    arrays.groups = groups;
+    arrays.first_input = first_input;
+    arrays.inputs = inputs;
+    arrays.first_output = first_output;
+    arrays.outputs = outputs;
+    arrays.first_inplace = first_inplace;
+    cairn_arrays_step *step = NULL;
+    cairn_arrays_solution *solution = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_arrays_solve(&f->allocator, &arrays, "none", NULL, &step, &solution, &err));
+    check_result_of(status, step);
+    check_result_of(status, solution);
+    check_error(status, &err);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+    return status;
+}
+
+static cairn_status choose_regions(void *context) {
+    fixture *f = context;
+    static const uint32_t first[] = {0, 2, 4};
+    static const cairn_region_way ways[] = {{9, 5, 1}, {6, 2, 3}, {9, 5, 1}, {6, 2, 3}};
+    uint32_t chosen[2];
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_regions_choose(&f->allocator, first, ways, 2, 11, chosen, &err));
+    check_error(status, &err);
+    return status;
+}
+
+static void test_arrays(fixture *f) {
+    fail_every(&f->memory, "arrays solve", "arrays", solve_arrays, f);
+    fail_every(&f->memory, "regions choose", "arrays", choose_regions, f);
+    CHECK_U64(f->memory.live, 0);
+}
+
 int main(void) {
     static fixture f;
     f.allocator = (cairn_allocator){resize, &f.memory};
     test_acg(&f, acg_case, "branches");
     test_acg(&f, acg_line, "line");
     test_chain(&f);
+    test_arrays(&f);
     return check_result();
 }

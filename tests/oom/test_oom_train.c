@@ -12,6 +12,7 @@ typedef struct fixture {
     memory memory;
     cairn_allocator allocator;
     cairn_graph *graph;
+    cairn_device *device;
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_data *data;
@@ -22,11 +23,10 @@ typedef struct fixture {
 static cairn_status create(fixture *f, cairn_train **out, cairn_error *err) {
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
-    exec.threads = 1;
     options.exec = &exec;
     options.data = f->data;
     options.model = "toy";
-    return cairn_train_create(f->graph, f->costs, f->solution, &options, out, err);
+    return cairn_train_create(f->graph, f->device, f->costs, f->solution, &options, out, err);
 }
 
 static cairn_status run_create(void *context) {
@@ -97,7 +97,11 @@ static void set_up(fixture *f) {
     const float *mean, *deviation;
     f->allocator = (cairn_allocator){resize, &f->memory};
     f->graph = toy_network(&f->allocator, 2, 8);
-    CHECK_OK(cairn_bind(f->graph, "ref", 1, &f->costs, &err), &err);
+    cairn_device_options device = CAIRN_DEVICE_OPTIONS_INIT;
+    device.threads = 1;
+    device.allocator = &f->allocator;
+    CHECK_OK(cairn_device_open("ref", &device, &f->device, &err), &err);
+    CHECK_OK(cairn_bind(f->graph, f->device, &f->costs, &err), &err);
     CHECK_OK(cairn_solve(f->graph, f->costs, "none", NULL, &f->solution, &err), &err);
     data.allocator = &f->allocator;
     data.input[0] = 3;
@@ -129,6 +133,7 @@ int main(void) {
     cairn_data_destroy(f.data);
     cairn_solution_destroy(f.solution);
     cairn_costs_destroy(f.costs);
+    cairn_device_close(f.device);
     cairn_graph_destroy(f.graph);
     CHECK_U64(f.memory.live, 0);
     snprintf(path, sizeof path, "%s/snapshot-00000002.safetensors", folder);

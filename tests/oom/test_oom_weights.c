@@ -9,6 +9,7 @@ typedef struct fixture {
     memory memory;
     cairn_allocator allocator;
     cairn_graph *graph;
+    cairn_device *device;
     cairn_exec *exec;
     cairn_text bytes;
     const char *path;
@@ -42,6 +43,18 @@ static cairn_status save_weights(void *context) {
     return status;
 }
 
+/* Of weights that are not the file's. */
+static void take_fingerprint(fixture *f) {
+    const float other[10] = {1};
+    cairn_error err = {0};
+    cairn_id bias = cairn_graph_find_tensor(f->graph, "fc2.bias");
+    CHECK_U64(cairn_graph_tensor(f->graph, bias)->bytes, sizeof other);
+    CHECK_OK(cairn_exec_write(f->exec, bias, other, &err), &err);
+    CHECK_OK(
+        cairn_exec_sha256(f->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, f->fingerprint, &err),
+        &err);
+}
+
 /* Nothing is changed by a loading that fails. */
 static cairn_status load_weights(void *context) {
     fixture *f = context;
@@ -53,10 +66,10 @@ static cairn_status load_weights(void *context) {
     check_error(status, &err);
     CHECK((status == CAIRN_OK) == (notices.data != NULL));
     cairn_text_release(&notices);
-    cairn_exec_sha256(f->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after);
+    CHECK_OK(cairn_exec_sha256(f->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after, &err),
+             &err);
     CHECK((status == CAIRN_OK) == (strcmp(after, f->fingerprint) != 0));
-    *(float *)cairn_exec_data(f->exec, cairn_graph_find_tensor(f->graph, "fc2.bias")) = 1;
-    cairn_exec_sha256(f->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, f->fingerprint);
+    take_fingerprint(f);
     return status;
 }
 
@@ -64,14 +77,16 @@ static void set_up(fixture *f, const char *path) {
     cairn_error err = {0};
     cairn_costs *costs;
     cairn_solution *solution;
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 1;
     f->path = path;
     f->allocator = (cairn_allocator){resize, &f->memory};
     f->graph = toy_network(&f->allocator, 1, 8);
-    CHECK_OK(cairn_bind(f->graph, "ref", 1, &costs, &err), &err);
+    options.allocator = &f->allocator;
+    CHECK_OK(cairn_device_open("ref", &options, &f->device, &err), &err);
+    CHECK_OK(cairn_bind(f->graph, f->device, &costs, &err), &err);
     CHECK_OK(cairn_solve(f->graph, costs, "none", NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(f->graph, costs, solution, &options, &f->exec, &err), &err);
+    CHECK_OK(cairn_exec_create(f->graph, f->device, costs, solution, NULL, &f->exec, &err), &err);
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 
@@ -83,8 +98,7 @@ static void set_up(fixture *f, const char *path) {
     save.extra_count = 1;
     CHECK_OK(cairn_weights_save(f->exec, f->graph, path, &save, &err), &err);
     CHECK_OK(cairn_text_load(&f->allocator, path, &f->bytes, &err), &err);
-    *(float *)cairn_exec_data(f->exec, cairn_graph_find_tensor(f->graph, "fc2.bias")) = 1;
-    cairn_exec_sha256(f->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, f->fingerprint);
+    take_fingerprint(f);
 }
 
 int main(void) {
@@ -99,6 +113,7 @@ int main(void) {
     fail_every(&f.memory, "load", "toy", load_weights, &f);
     cairn_text_release(&f.bytes);
     cairn_exec_destroy(f.exec);
+    cairn_device_close(f.device);
     cairn_graph_destroy(f.graph);
     CHECK_U64(f.memory.live, 0);
     unlink(path);

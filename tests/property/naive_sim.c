@@ -28,6 +28,7 @@ typedef struct world {
     uint32_t tensors, ops;
     tensor_state *state;
     uint32_t *times_run; /* per op */
+    uint32_t *run_by;    /* per op: the implementation of its last run */
     uint64_t *storages;  /* per storage: bytes, rounded up */
     uint32_t storage_count;
     uint32_t *counted; /* per storage: the question in which it was counted last */
@@ -262,6 +263,8 @@ static void check_implementation(world *w, cairn_id o, uint32_t implementation) 
     cairn_costs_op(w->costs, o, &implementations);
     if (implementation >= implementations)
         broken(w, CAIRN_RULE_NO_IMPLEMENTATION, o);
+    else if (w->times_run[o] > 0 && w->run_by[o] != implementation)
+        broken(w, CAIRN_RULE_OTHER_IMPLEMENTATION, o);
 }
 
 /* The storage that an alias joins: that of what the op reads of it. */
@@ -306,6 +309,7 @@ static void run(world *w, uint32_t number, cairn_step step) {
     w->compute_ns += how.time_ns;
     out->compute_ns += how.time_ns;
     out->runs++;
+    w->run_by[step.id] = step.implementation;
     if (w->times_run[step.id]++ > 0) {
         out->reruns++;
         out->rerun_ns += how.time_ns;
@@ -463,6 +467,7 @@ void naive_simulate(const cairn_graph *graph, const cairn_costs *costs, const ca
     w.ops = cairn_graph_op_count(graph);
     w.state = zeroed(w.tensors, sizeof *w.state);
     w.times_run = zeroed(w.ops, sizeof *w.times_run);
+    w.run_by = zeroed(w.ops, sizeof *w.run_by);
     uint32_t most = w.tensors; /* storages: the start's, and what steps take */
     for (uint32_t i = 0; i < count; i++)
         most += steps[i].kind == CAIRN_RUN ? cairn_graph_op(graph, steps[i].id)->output_count : 1;
@@ -482,6 +487,7 @@ void naive_simulate(const cairn_graph *graph, const cairn_costs *costs, const ca
     free(w.counted);
     free(w.storages);
     free(w.times_run);
+    free(w.run_by);
     free(w.state);
 }
 

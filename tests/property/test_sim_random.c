@@ -14,7 +14,7 @@
 #define MUTANTS 16
 #define LONGEST 400
 
-enum { RULES = CAIRN_RULE_EFFECT_MISSING + 1 };
+enum { RULES = CAIRN_RULE_OTHER_IMPLEMENTATION + 1 };
 
 static long rule_counts[RULES], plans, mutants, legal_mutants, frees_moved, reruns, copies,
     inplaces;

@@ -1,26 +1,30 @@
 /* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), sums over
- * micro-batches, and that the number of threads changes no bit. */
+ * micro-batches, and that the number of threads changes no bit. Argument: the backend. */
 #include "cairn.h"
 #include "check.h"
-#include "exec/exec_internal.h"
+#include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 
 #include <jansson.h>
 #include <math.h>
 
+static const char *backend = "ref";
+
 typedef struct subject {
+    cairn_device *device;
     cairn_graph *graph;
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_exec *exec;
 } subject;
 
-static subject open_subject(cairn_graph *graph, const cairn_exec_options *options) {
-    subject s = {.graph = graph};
+static subject open_subject(cairn_graph *graph, uint32_t threads,
+                            const cairn_exec_options *options) {
+    subject s = {.graph = graph, .device = test_device(backend, threads)};
     cairn_error err = {0};
-    CHECK_OK(cairn_bind(graph, "ref", options->threads, &s.costs, &err), &err);
+    CHECK_OK(cairn_bind(graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.solution, &err), &err);
-    CHECK_OK(cairn_exec_create(graph, s.costs, s.solution, options, &s.exec, &err), &err);
+    CHECK_OK(cairn_exec_create(graph, s.device, s.costs, s.solution, options, &s.exec, &err), &err);
     CHECK_U64(cairn_exec_get_figures(s.exec).stationary_bytes,
               cairn_stationary_bytes(graph, s.costs, cairn_optimizer_slots(options)));
     return s;
@@ -30,6 +34,7 @@ static void close_subject(subject *s) {
     cairn_exec_destroy(s->exec);
     cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
+    cairn_device_close(s->device);
     cairn_graph_destroy(s->graph);
 }
 
@@ -50,11 +55,21 @@ static cairn_graph *linear(uint32_t features, uint32_t classes) {
     return graph;
 }
 
-static float *gradient_of(subject *s, cairn_id parameter) {
+static cairn_id gradient_of(const subject *s, cairn_id parameter) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
         if (cairn_graph_tensor(s->graph, t)->gradient_of == parameter)
-            return cairn_exec_data(s->exec, t);
-    return NULL;
+            return t;
+    return CAIRN_NONE;
+}
+
+static void write_tensor(subject *s, cairn_id tensor, const void *data) {
+    cairn_error err = {0};
+    CHECK_OK(cairn_exec_write(s->exec, tensor, data, &err), &err);
+}
+
+static void read_into(subject *s, cairn_id tensor, void *data) {
+    cairn_error err = {0};
+    CHECK_OK(cairn_exec_read(s->exec, tensor, data, &err), &err);
 }
 
 /* ---- Against PyTorch ---- */
@@ -73,7 +88,6 @@ static cairn_exec_options options_of(const json_t *given) {
     const char *name = json_string_value(json_object_get(given, "optimizer"));
     while (strcmp(cairn_optimizer_name(options.optimizer), name) != 0)
         options.optimizer++;
-    options.threads = 1;
     options.momentum = (float)real(given, "momentum", 0.9);
     options.nesterov = json_is_true(json_object_get(given, "nesterov"));
     options.weight_decay = real(given, "weight_decay", 0);
@@ -88,16 +102,21 @@ static void test_reference(const json_t *root, const json_t *given) {
     const json_t *start = json_object_get(given, "start"),
                  *values = json_object_get(given, "values");
     size_t elements = json_array_size(start);
-    subject s = open_subject(linear((uint32_t)elements / 2, 2), &options);
+    subject s = open_subject(linear((uint32_t)elements / 2, 2), 1, &options);
     cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
-    float *p = cairn_exec_data(s.exec, weight), *g = gradient_of(&s, weight);
+    cairn_id gradient = gradient_of(&s, weight);
+    float p[64], g[64];
+    CHECK(elements <= 64);
     for (size_t i = 0; i < elements; i++)
         p[i] = (float)at(start, i);
+    write_tensor(&s, weight, p);
     for (size_t step = 0; step < json_array_size(values); step++) {
         const json_t *expected = json_array_get(values, step);
         for (size_t i = 0; i < elements; i++)
             g[i] = (float)at(json_array_get(json_object_get(root, "gradients"), step), i);
+        write_tensor(&s, gradient, g);
         cairn_exec_update_at(s.exec, at(json_object_get(root, "rates"), step));
+        read_into(&s, weight, p);
         for (size_t i = 0; i < elements; i++) {
             double off = fabs((double)p[i] - at(expected, i));
             CHECK(off <= 3e-7 * fmax(fabs(at(expected, i)), 2)); /* values on the way are larger */
@@ -139,19 +158,27 @@ static void test_slots(void) {
     };
     for (size_t i = 0; i < CRN_LENGTH(cases); i++) {
         cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-        const char *name = NULL;
+        cairn_error err = {0};
+        const float data[] = {1, 2, 3, 4, 5, 6};
+        float back[6];
         options.optimizer = cases[i].optimizer;
         options.momentum = cases[i].momentum;
         options.micro_batches = cases[i].micro_batches;
         CHECK_U64(cairn_optimizer_slots(&options), cases[i].slots);
-        subject s = open_subject(linear(3, 2), &options);
+        subject s = open_subject(linear(3, 2), 2, &options);
         cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
-        float *slot = cairn_exec_slot(s.exec, weight, 0, &name);
-        CHECK((slot != NULL) == (cases[i].first != NULL));
-        if (slot != NULL)
+        const char *name = cairn_exec_slot_name(s.exec, 0);
+        CHECK((name != NULL) == (cases[i].first != NULL));
+        if (name != NULL) {
             CHECK_STRING(name, cases[i].first);
-        CHECK(cairn_exec_slot(s.exec, weight, 2, NULL) == NULL);
-        CHECK(cairn_exec_slot(s.exec, cairn_graph_find_tensor(s.graph, "fc"), 0, NULL) == NULL);
+            CHECK_OK(cairn_exec_write_slot(s.exec, weight, 0, data, &err), &err);
+            CHECK_OK(cairn_exec_read_slot(s.exec, weight, 0, back, &err), &err);
+            CHECK(memcmp(data, back, sizeof data) == 0);
+        }
+        CHECK(cairn_exec_slot_name(s.exec, 2) == NULL);
+        CHECK(cairn_exec_read_slot(s.exec, weight, 2, back, &err) == CAIRN_EINVAL);
+        CHECK(cairn_exec_read_slot(s.exec, cairn_graph_find_tensor(s.graph, "fc"), 0, back, &err) ==
+              CAIRN_EINVAL);
         close_subject(&s);
     }
     CHECK(cairn_optimizer_name((cairn_optimizer)3) == NULL);
@@ -162,20 +189,18 @@ static void test_slots(void) {
 /* A parameter of many chunks and some of a few elements. */
 static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65]) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    options.threads = threads;
     options.optimizer = optimizer;
     options.weight_decay = 0.01;
     options.micro_batches = 2;
-    subject s = open_subject(linear(50021, 3), &options);
-    cairn_exec_result result;
+    subject s = open_subject(linear(50021, 3), threads, &options);
+    cairn_error err = {0};
     for (uint64_t step = 0; step < 6; step++) {
-        cairn_exec_fill(s.exec, step);
-        cairn_exec_run(s.exec, step, &result);
+        run_step(s.exec, step, step);
         cairn_exec_accumulate(s.exec);
         if (step % 2 == 1)
             cairn_exec_update_at(s.exec, 0.01);
     }
-    cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, hash);
+    CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, hash, &err), &err);
     close_subject(&s);
 }
 
@@ -195,26 +220,27 @@ static void test_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.momentum = 0;
     options.micro_batches = 3;
-    options.threads = 2;
-    subject s = open_subject(toy_network(NULL, 2, 16), &options);
+    subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
     cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
-    float *p = cairn_exec_data(s.exec, weight), *g = gradient_of(&s, weight);
     uint64_t count = cairn_graph_tensor(s.graph, weight)->bytes / sizeof(float);
     float *sum = calloc(count, sizeof *sum), *before = calloc(count, sizeof *before);
-    cairn_exec_result result;
+    float *p = calloc(count, sizeof *p), *g = calloc(count, sizeof *g);
     for (int round = 0; round < 2; round++) {
-        memcpy(before, p, count * sizeof *before);
+        read_into(&s, weight, before);
         for (uint64_t i = 0; i < 3; i++) {
-            cairn_exec_fill(s.exec, i);
-            cairn_exec_run(s.exec, i, &result);
+            run_step(s.exec, i, i);
             cairn_exec_accumulate(s.exec);
+            read_into(&s, gradient_of(&s, weight), g);
             for (uint64_t k = 0; k < count; k++)
                 sum[k] = i == 0 ? g[k] : sum[k] + g[k];
         }
         cairn_exec_update_at(s.exec, 0.5);
+        read_into(&s, weight, p);
         for (uint64_t k = 0; k < count; k++)
             CHECK(p[k] == before[k] - 0.5f * (sum[k] / 3));
     }
+    free(p);
+    free(g);
     free(sum);
     free(before);
     close_subject(&s);
@@ -224,15 +250,15 @@ static void test_accumulation(void) {
 static void test_no_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     char plain[65], tried[65];
-    cairn_exec_result result;
+    cairn_error err = {0};
     for (int i = 0; i < 2; i++) {
-        subject s = open_subject(toy_network(NULL, 2, 16), &options);
-        cairn_exec_fill(s.exec, 1);
-        cairn_exec_run(s.exec, 1, &result);
+        subject s = open_subject(toy_network(NULL, 2, 16), 0, &options);
+        run_step(s.exec, 1, 1);
         if (i == 1)
             cairn_exec_accumulate(s.exec);
         cairn_exec_update(s.exec);
-        cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, i == 0 ? plain : tried);
+        CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, i == 0 ? plain : tried, &err),
+                 &err);
         close_subject(&s);
     }
     CHECK_STRING(tried, plain);
@@ -242,29 +268,30 @@ static void test_no_accumulation(void) {
 
 static void test_correct(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    subject s = open_subject(linear(4, 3), &options);
+    subject s = open_subject(linear(4, 3), 0, &options);
+    cairn_error err = {0};
     cairn_exec_result result;
     cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
-    float *w = cairn_exec_data(s.exec, weight);
-    int32_t *label = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "label"));
+    const float x[] = {1, 1, 1, 1};
+    float w[12];
     for (int32_t likeliest = 0; likeliest < 3; likeliest++)
         for (int32_t given = -1; given < 4; given++) {
-            cairn_exec_fill(s.exec, 1);
-            float *x = cairn_exec_input(s.exec, cairn_graph_find_tensor(s.graph, "input"));
-            for (int i = 0; i < 4; i++)
-                x[i] = 1;
             for (int i = 0; i < 12; i++)
                 w[i] = i / 4 == likeliest ? 1.0f : 0.0f;
-            *label = given;
-            cairn_exec_run(s.exec, 1, &result);
+            write_tensor(&s, weight, w);
+            write_tensor(&s, cairn_graph_find_tensor(s.graph, "input"), x);
+            write_tensor(&s, cairn_graph_find_tensor(s.graph, "label"), &given);
+            CHECK_OK(cairn_exec_run(s.exec, 1, &result, &err), &err);
             CHECK_U64(result.predictions, 1);
             CHECK_U64(result.correct, likeliest == given);
         }
     close_subject(&s);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     json_error_t error;
+    if (argc > 1)
+        backend = argv[1];
     json_t *root = json_load_file(CAIRN_TEST_DATA "/optimizer_reference.json", 0, &error);
     const json_t *optimizers = json_object_get(root, "optimizers"),
                  *schedules = json_object_get(root, "schedules");

@@ -1,9 +1,10 @@
 /* test_train.c: sessions: a run that is continued has the bits of one that was not interrupted, an
  * evaluation is that of an executor of its own, and snapshots come whole, are kept by the rule and
- * refused where they do not belong. */
+ * refused where they do not belong. Argument: the backend. */
 #define _DEFAULT_SOURCE
 #include "cairn.h"
 #include "check.h"
+#include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 
 #include <dirent.h>
@@ -15,7 +16,10 @@
 
 #define BATCH 4
 
+static const char *backend = "ref";
+
 typedef struct setting {
+    uint32_t threads;
     cairn_exec_options exec;
     cairn_schedule schedule;
     const char *algorithm;
@@ -24,6 +28,7 @@ typedef struct setting {
 } setting;
 
 typedef struct subject {
+    cairn_device *device;
     cairn_graph *graph;
     cairn_costs *costs;
     cairn_solution *solution;
@@ -33,7 +38,7 @@ typedef struct subject {
 
 static setting plain(void) {
     setting s = {.exec = CAIRN_EXEC_OPTIONS_INIT, .algorithm = "none"};
-    s.exec.threads = 2;
+    s.threads = 2;
     s.schedule = (cairn_schedule){.rate = 0.05};
     s.flip = true;
     return s;
@@ -46,13 +51,14 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
     options.data = s->data;
     options.flip = with->flip && s->data != NULL;
     options.model = "toy";
-    return cairn_train_create(s->graph, s->costs, s->solution, &options, &s->train, err);
+    return cairn_train_create(s->graph, s->device, s->costs, s->solution, &options, &s->train, err);
 }
 
 /* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
  * continued as well. */
 static subject open_subject(const setting *with) {
-    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    subject s = {.graph = toy_network(NULL, BATCH, 16),
+                 .device = test_device(backend, with->threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
@@ -61,7 +67,7 @@ static subject open_subject(const setting *with) {
     data.seed = with->data_seed;
     if (!with->drawn)
         CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
-    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, with->algorithm, NULL, &s.solution, &err), &err);
     CHECK_OK(create(&s, with, &err), &err);
     return s;
@@ -72,6 +78,7 @@ static void close_subject(subject *s) {
     cairn_data_destroy(s->data);
     cairn_solution_destroy(s->solution);
     cairn_costs_destroy(s->costs);
+    cairn_device_close(s->device);
     cairn_graph_destroy(s->graph);
 }
 
@@ -141,7 +148,9 @@ static void take_steps(subject *s, uint64_t until) {
 static outcome outcome_of(subject *s) {
     outcome o = {0};
     cairn_error err = {0};
-    cairn_exec_sha256(cairn_train_exec(s->train), CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, o.hash);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(s->train), CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE,
+                               o.hash, &err),
+             &err);
     CHECK_OK(cairn_train_log(s->train, &o.log), &err);
     return o;
 }
@@ -227,9 +236,9 @@ static void test_evaluation(void) {
     take_steps(&s, 7);
     char before[65], after[65];
     cairn_exec *exec = cairn_train_exec(s.train);
-    cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before);
+    CHECK_OK(cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before, &err), &err);
     CHECK_OK(cairn_train_evaluate(s.train, &score, &err), &err);
-    cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after);
+    CHECK_OK(cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after, &err), &err);
     CHECK_STRING(after, before);
     CHECK_U64(score.step, 7);
     CHECK_U64(score.predictions, cairn_data_get_info(s.data).validation);
@@ -243,22 +252,24 @@ static void test_evaluation(void) {
     loading.split = CAIRN_DATA_VALIDATION;
     loading.batch = BATCH;
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &infer, &err), &err);
-    CHECK_OK(cairn_exec_create(s.graph, s.costs, infer, &with.exec, &own, &err), &err);
+    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, infer, &with.exec, &own, &err), &err);
     CHECK_OK(cairn_loader_create(s.data, &loading, &loader, &err), &err);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(s.graph, t);
-        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
-            memcpy(cairn_exec_data(own, t), cairn_exec_data(exec, t), tensor->bytes);
+        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+            continue;
+        void *data = read_tensor(exec, t);
+        CHECK_OK(cairn_exec_write(own, t, data, &err), &err);
+        free(data);
     }
     double loss = 0;
     uint64_t correct = 0, count = 0;
     for (uint64_t i = 0; i < cairn_loader_batches(loader); i++) {
         CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
         cairn_id input = cairn_graph_find_tensor(s.graph, "input");
-        memcpy(cairn_exec_input(own, input), batch.inputs,
-               cairn_graph_tensor(s.graph, input)->bytes);
-        cairn_exec_run(own, 0, &result);
-        const float *logits = cairn_exec_data(own, cairn_graph_find_tensor(s.graph, "fc2"));
+        CHECK_OK(cairn_exec_write(own, input, batch.inputs, &err), &err);
+        CHECK_OK(cairn_exec_run(own, 0, &result, &err), &err);
+        float *logits = read_tensor(own, cairn_graph_find_tensor(s.graph, "fc2"));
         for (uint32_t n = 0; n < batch.count; n++, count++) {
             const float *x = logits + 10 * n;
             double sum = 0;
@@ -270,6 +281,7 @@ static void test_evaluation(void) {
             loss += log(sum) - (double)x[batch.labels[n]];
             correct += likeliest == batch.labels[n];
         }
+        free(logits);
     }
     CHECK_U64(score.correct, correct);
     CHECK(fabs(score.loss - loss / (double)count) < 1e-5);
@@ -287,7 +299,8 @@ static void test_sharing(void) {
     cairn_exec *own;
     cairn_exec_options options = with.exec;
     options.share_with = cairn_train_exec(s.train);
-    CHECK(cairn_exec_create(s.graph, s.costs, s.solution, &options, &own, &err) == CAIRN_EINVAL);
+    CHECK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &own, &err) ==
+          CAIRN_EINVAL);
     CHECK(own == NULL && strstr(err.message, "share") != NULL);
     close_subject(&s);
 }
@@ -380,12 +393,14 @@ static void check_refused(const setting *other, const char *word) {
     subject s = open_subject(other);
     cairn_error err = {0};
     char before[65], after[65];
-    cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, before);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, before, &err),
+             &err);
     CHECK(cairn_train_resume(s.train, folder, NULL, &err) == CAIRN_EINVAL);
     if (strstr(err.message, word) == NULL)
         fprintf(stderr, "\"%s\" is not in: %s\n", word, err.message);
     CHECK(strstr(err.message, word) != NULL);
-    cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, after);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(s.train), CAIRN_EXEC_PARAMETERS, after, &err),
+             &err);
     CHECK_STRING(after, before);
     CHECK_U64(cairn_train_steps(s.train), 0);
     close_subject(&s);
@@ -403,7 +418,7 @@ static void test_mismatch(void) {
     other.exec.seed = 5;
     check_refused(&other, "seed 0, and this one 5");
     other = with;
-    other.exec.threads = 3;
+    other.threads = 3;
     check_refused(&other, "threads 2, and this one 3");
     other = with;
     other.schedule.rate = 0.1;
@@ -468,14 +483,15 @@ static void test_full_disk(void) {
 
 static void check_data_refused(const uint32_t input[3], uint32_t classes, const char *word) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    subject s = {.graph = toy_network(NULL, BATCH, 16),
+                 .device = test_device(backend, with.threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     memcpy(data.input, input, sizeof data.input);
     data.classes = classes;
     data.count = 30;
     CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
-    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &s.solution, &err), &err);
     CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
     CHECK(strstr(err.message, word) != NULL);
@@ -490,15 +506,17 @@ static void test_wrong_data(void) {
 
 static void test_wrong_plan(void) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16)};
+    subject s = {.graph = toy_network(NULL, BATCH, 16), .device = test_device(backend, 2)};
     cairn_error err = {0};
-    CHECK_OK(cairn_bind(s.graph, "ref", 2, &s.costs, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.solution, &err), &err);
     CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
     close_subject(&s);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        backend = argv[1];
     test_resumes();
     test_plans();
     test_evaluation();

@@ -111,6 +111,59 @@ static void test_table(void) {
     cairn_graph_destroy(graph);
 }
 
+/* A table taken over whole: the ops, the link, the update; and refused where it is of elsewhere. */
+static void test_measured(void) {
+    cairn_graph *graph = network("alexnet", 2);
+    cairn_costs *costs, *timed;
+    cairn_machine machine, described;
+    cairn_text table;
+    cairn_error err = {0};
+    cairn_measured measured;
+    cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
+    cairn_costs_origin origin = {.backend = "ref",
+                                 .threads = 3,
+                                 .link_bytes_per_second = 5000,
+                                 .link_latency_ns = 7,
+                                 .update_bytes_per_second = 1000000000};
+    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(graph, &machine, &timed, &err), &err);
+    CHECK_OK(cairn_costs_to_json(timed, graph, &origin, &table), &err);
+    CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
+    described = machine;
+    options.machine = &described;
+    CHECK_OK(cairn_costs_measured(costs, graph, table.data, table.length, "t", &options, &measured,
+                                  &err),
+             &err);
+    uint32_t count;
+    cairn_graph_summary summary;
+    cairn_graph_summarize(graph, &summary);
+    CHECK_U64(measured.matched, cairn_graph_op_count(graph));
+    CHECK(measured.complete);
+    CHECK(measured.update_ns == (int64_t)summary.parameter_bytes);
+    CHECK(cairn_costs_op(costs, 3, &count)->time_ns == cairn_costs_op(timed, 3, &count)->time_ns);
+    CHECK_STRING(described.name, "ref with 3 threads");
+    CHECK(described.link_bytes_per_second == 5000 && described.link_latency_ns == 7);
+
+    options.backend = "ref"; /* times only */
+    options.threads = 3;
+    CHECK_OK(cairn_costs_measured(timed, graph, table.data, table.length, "t", &options, &measured,
+                                  &err),
+             &err);
+    CHECK(measured.complete);
+    options.threads = 2;
+    CHECK(cairn_costs_measured(timed, graph, table.data, table.length, "t", &options, &measured,
+                               &err) == CAIRN_EINVAL);
+    CHECK(strstr(err.message, "with 3 threads, not on \"ref\" with 2") != NULL);
+    options.threads = 3;
+    options.backend = "other";
+    CHECK(cairn_costs_measured(timed, graph, table.data, table.length, "t", &options, &measured,
+                               &err) == CAIRN_EINVAL);
+    cairn_text_release(&table);
+    cairn_costs_destroy(timed);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+}
+
 /* Every network survives its file: the same bytes, the same fingerprint. */
 static void test_json_round_trip(void) {
     const cairn_zoo_entry *entry;
@@ -213,6 +266,7 @@ int main(void) {
     test_machines();
     test_analytic();
     test_table();
+    test_measured();
     test_json_round_trip();
     test_hash();
     test_dag_view();

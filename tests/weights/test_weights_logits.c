@@ -44,8 +44,12 @@ static uint32_t write_weights(const json_t *root, const char *path) {
     uint32_t count;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(e.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(e.graph, t);
-        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
-            fill_weight(cairn_exec_data(e.exec, t), tensor);
+        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+            continue;
+        float *weight = malloc(tensor->bytes);
+        fill_weight(weight, tensor);
+        CHECK_OK(cairn_exec_write(e.exec, t, weight, &err), &err);
+        free(weight);
     }
     CHECK_OK(cairn_weights_save(e.exec, e.graph, path, NULL, &err), &err);
     CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);

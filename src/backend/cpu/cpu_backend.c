@@ -3,7 +3,6 @@
  * threads. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/recipe.h"
-#include "backend/processor.h"
 
 #include <pthread.h>
 
@@ -13,15 +12,9 @@ extern const crn_backend crn_backend_cpu;
 
 #define KERNEL(kind, function, fits, workspace)
 #define RECIPE(kind, builder)                                                                      \
-    static bool fits_##builder(const crn_site *site) {                                             \
-        return crn_recipe_fits(site, crn_build_##builder);                                         \
-    }                                                                                              \
-    static uint64_t workspace_##builder(const crn_site *site) {                                    \
-        return crn_recipe_workspace(site, crn_build_##builder);                                    \
-    }                                                                                              \
-    static cairn_status prepare_##builder(crn_call *call, const cairn_allocator *allocator,        \
-                                          cairn_error *err) {                                      \
-        return crn_recipe_prepare(call, allocator, crn_build_##builder, err);                      \
+    static cairn_status build_##builder(const crn_site *site, const cairn_allocator *allocator,    \
+                                        void **out, uint64_t *workspace) {                         \
+        return crn_recipe_build(site, allocator, crn_build_##builder, out, workspace);             \
     }
 #include "backend/cpu/cpu_kernels.def"
 #undef RECIPE
@@ -32,6 +25,7 @@ extern const crn_backend crn_backend_cpu;
 #define MOST_OF_A_KIND 3
 
 static const crn_kernel fallback = {.name = "ref",
+                                    .last_resort = true,
                                     .fits = crn_cpu_fallback_fits,
                                     .workspace = crn_cpu_fallback_workspace,
                                     .run = crn_cpu_fallback};
@@ -45,11 +39,11 @@ static const struct {
 #define RECIPE(k, builder)                                                                         \
     {CAIRN_OP_##k,                                                                                 \
      {.name = "onednn",                                                                            \
-      .fits = fits_##builder,                                                                      \
-      .workspace = workspace_##builder,                                                            \
-      .run = crn_recipe_run,                                                                       \
-      .prepare = prepare_##builder,                                                                \
-      .finish = crn_recipe_finish}},
+      .build = build_##builder,                                                                    \
+      .drop = crn_recipe_drop,                                                                     \
+      .prepare = crn_recipe_prepare,                                                               \
+      .finish = crn_recipe_finish,                                                                 \
+      .run = crn_recipe_run}},
 #include "backend/cpu/cpu_kernels.def"
 #undef RECIPE
 #undef KERNEL
@@ -74,21 +68,13 @@ static const crn_kernel *kernels_of(cairn_op_kind kind, uint32_t *count) {
 
 static cairn_status open_cpu(const crn_device_options *options, crn_device **out,
                              cairn_error *err) {
-    crn_device_options ours = *options;
-    ours.team = crn_cpu_team;
-    return crn_processor_open(&ours, out, err);
+    return crn_processor_open(options, kernels_of, crn_cpu_team, out, err);
 }
 
 const crn_backend crn_backend_cpu = {
     .name = "cpu",
     .summary = "oneDNN and vectorised C",
     .open = open_cpu,
-    .close = crn_processor_close,
-    .threads = crn_processor_threads,
-    .reserve = crn_processor_reserve,
-    .release = crn_processor_release,
-    .copy = crn_processor_copy,
-    .wait = crn_processor_wait,
     .store = crn_cpu_store,
-    .kernels = kernels_of,
+    CRN_PROCESSOR,
 };

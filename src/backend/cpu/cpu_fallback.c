@@ -3,21 +3,14 @@
  *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result */
 #include "backend/cpu/cpu_internal.h"
 
-extern const crn_backend crn_backend_ref, crn_backend_cpu;
-
 #define MOST_OPERANDS 64u /* images in one op; only a concatenation has many */
 
 static const crn_kernel *reference_of(const cairn_op *op) {
     uint32_t count;
-    return crn_backend_ref.kernels(op->kind, &count);
+    return crn_ref_kernels(op->kind, &count);
 }
 
 bool crn_cpu_fallback_fits(const crn_site *site) {
-    uint32_t count;
-    const crn_kernel *list = crn_backend_cpu.kernels(site->op->kind, &count);
-    for (uint32_t i = 0; i < count && list[i].run != crn_cpu_fallback; i++)
-        if (list[i].fits == NULL || list[i].fits(site))
-            return false;
     return reference_of(site->op) != NULL && site->op->input_count <= MOST_OPERANDS &&
            site->op->output_count <= MOST_OPERANDS;
 }
@@ -39,7 +32,8 @@ static uint64_t copies_bytes(const crn_site *site) {
 }
 
 uint64_t crn_cpu_fallback_workspace(const crn_site *site) {
-    return copies_bytes(site) + crn_kernel_workspace(reference_of(site->op), site);
+    const crn_kernel *reference = reference_of(site->op);
+    return copies_bytes(site) + (reference->workspace == NULL ? 0 : reference->workspace(site));
 }
 
 /* ---- Changing layouts: elements of one or four bytes ---- */

@@ -13,7 +13,6 @@
 #ifndef CPU_INTERNAL_H
 #define CPU_INTERNAL_H
 
-#include "backend/backend.h"
 #include "backend/ref/ref_internal.h"
 
 /* Compiled once for each of these, chosen when the program is loaded. */
@@ -29,7 +28,8 @@
 
 /* Channels of a block on this machine. */
 uint32_t crn_cpu_block(void);
-CAIRN_MUST cairn_status crn_cpu_store(const cairn_graph *graph, crn_storage *out);
+CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph,
+                                      crn_storage *out, cairn_error *err);
 
 /* ---- cpu_team.c ---- */
 
@@ -72,7 +72,7 @@ bool crn_cpu_all_alike(const crn_site *site);
 
 /* ---- cpu_fallback.c ---- */
 
-/* Whether no other kernel of this backend fits; and the reference behind a change of layout. */
+/* The reference behind a change of layout, where no other kernel of this backend fits. */
 bool crn_cpu_fallback_fits(const crn_site *site);
 uint64_t crn_cpu_fallback_workspace(const crn_site *site);
 void crn_cpu_fallback(const crn_call *call);

@@ -3,7 +3,6 @@
  * each gate is a matrix of its own. */
 #include "backend/cpu/cpu_internal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -11,16 +10,18 @@
 
 /* c [M, N] = a [M, K] b [K, N] + keep * c; an operand that is transposed lies as [K, M] or [N, K].
  */
-static void multiply(crn_pool *threads, bool a_transposed, bool b_transposed, size_t m, size_t n,
-                     size_t k, const float *a, const float *b, float keep, float *c) {
+static void multiply(crn_queue *queue, crn_pool *threads, bool a_transposed, bool b_transposed,
+                     size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
+                     float *c) {
     int before = crn_cpu_set_threads((int)crn_pool_threads(threads));
     dnnl_status_t status =
         dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n,
                    (dnnl_dim_t)k, 1, a, (dnnl_dim_t)(a_transposed ? m : k), b,
                    (dnnl_dim_t)(b_transposed ? k : n), keep, c, (dnnl_dim_t)n);
-    assert(status == dnnl_success);
-    (void)status;
     crn_cpu_set_threads(before);
+    if (status != dnnl_success)
+        crn_queue_fail(queue, CAIRN_ESYSTEM, "oneDNN cannot multiply matrices: status %d",
+                       (int)status);
 }
 
 /* Sizes of a cell's products. */
@@ -49,8 +50,10 @@ static void multiply_gates(const crn_call *call, const cell *at) {
     size_t h = at->of.hidden, f = at->of.features, n = at->of.batch;
     for (size_t g = 0; g < at->of.gates; g++) {
         float *to = at->values + g * n * h;
-        multiply(call->threads, false, true, n, h, f, call->inputs[0], w_ih + g * h * f, 0, to);
-        multiply(call->threads, false, true, n, h, h, call->inputs[1], w_hh + g * h * h, 1, to);
+        multiply(call->queue, call->threads, false, true, n, h, f, call->inputs[0],
+                 w_ih + g * h * f, 0, to);
+        multiply(call->queue, call->threads, false, true, n, h, h, call->inputs[1],
+                 w_hh + g * h * h, 1, to);
     }
 }
 
@@ -118,8 +121,8 @@ void crn_cpu_lstm_cell(const crn_call *call) {
 static void product_data(crn_pool *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->x_gradient != NULL && g < p->gates; g++)
-        multiply(threads, false, false, n, f, h, p->gradient + g * n * h, p->weight + g * h * f,
-                 g > 0 ? 1 : 0, p->x_gradient);
+        multiply(p->queue, threads, false, false, n, f, h, p->gradient + g * n * h,
+                 p->weight + g * h * f, g > 0 ? 1 : 0, p->x_gradient);
 }
 
 static void bias_gate(void *context, uint32_t g) {
@@ -135,7 +138,7 @@ static void bias_gate(void *context, uint32_t g) {
 static void product_weight(crn_pool *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->weight_gradient != NULL && g < p->gates; g++)
-        multiply(threads, true, false, h, f, n, p->gradient + g * n * h, p->x, 0,
+        multiply(p->queue, threads, true, false, h, f, n, p->gradient + g * n * h, p->x, 0,
                  p->weight_gradient + g * h * f);
     if (p->bias_gradient != NULL)
         crn_pool_for(threads, p->gates, bias_gate, p);

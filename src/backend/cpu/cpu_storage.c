@@ -2,10 +2,10 @@
  *
  *     [N, C, H, W]  ->  [N, C/B, H, W, B]     B = 16 with 512-bit registers, else 8
  *
- * Tensors that share memory must be stored alike: aliases, and operands with the outputs that may
- * be made in place of them. They are joined into groups, and one member that must be plain makes
- * its group plain. */
+ * Of tensors that must be stored alike, one that must be plain makes all plain. */
 #include "backend/cpu/cpu_internal.h"
+#include "backend/formats.h"
+#include "backend/storage_groups.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -15,33 +15,6 @@ uint32_t crn_cpu_block(void) {
                : 8;
 }
 
-static cairn_id find_root(cairn_id *parent, cairn_id t) {
-    while (parent[t] != t) {
-        parent[t] = parent[parent[t]];
-        t = parent[t];
-    }
-    return t;
-}
-
-static void join(cairn_id *parent, cairn_id a, cairn_id b) {
-    a = find_root(parent, a);
-    b = find_root(parent, b);
-    parent[CRN_MAX(a, b)] = CRN_MIN(a, b);
-}
-
-static void join_sharers(const cairn_graph *graph, cairn_id *parent) {
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
-        parent[t] = t;
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
-        join(parent, t, cairn_graph_storage(graph, t));
-    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
-        const cairn_op *op = cairn_graph_op(graph, o);
-        for (uint32_t i = 0; i < op->inplace_count; i++)
-            if (op->outputs[op->inplace[i].output] != CAIRN_NONE)
-                join(parent, op->inputs[op->inplace[i].input], op->outputs[op->inplace[i].output]);
-    }
-}
-
 /* What others read or write in plain layout, and what blocks would not help. */
 static bool is_plain(const cairn_tensor *t, uint32_t block) {
     if (t->rank != 4 || t->stationary || t->shape[1] < block || t->shape[2] * t->shape[3] == 1)
@@ -49,41 +22,38 @@ static bool is_plain(const cairn_tensor *t, uint32_t block) {
     return t->role == CAIRN_INPUT || t->role == CAIRN_LABEL || t->role == CAIRN_LOSS;
 }
 
-static void mark_plain(const cairn_graph *graph, cairn_id *parent, uint32_t block, bool *plain) {
+static void mark_plain(const cairn_graph *graph, const cairn_id *group, uint32_t block,
+                       bool *plain) {
     cairn_graph_summary summary;
     cairn_graph_summarize(graph, &summary);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         if (t == summary.output || is_plain(cairn_graph_tensor(graph, t), block))
-            plain[find_root(parent, t)] = true;
+            plain[group[t]] = true;
 }
 
-static void block_images(const cairn_graph *graph, cairn_id *parent, const bool *plain,
-                         uint32_t block, crn_storage *out) {
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
-        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-        if (plain[find_root(parent, t)])
-            continue;
-        uint64_t per_channel = tensor->bytes / tensor->shape[1];
-        uint64_t channels = (tensor->shape[1] + block - 1) / block * block;
-        out[t] = (crn_storage){per_channel * channels, block};
-    }
+static cairn_status block_images(const cairn_graph *graph, crn_arena *scratch, crn_storage *out) {
+    uint32_t tensors = cairn_graph_tensor_count(graph), block = crn_cpu_block();
+    cairn_id *group;
+    bool *plain;
+    CRN_TAKE(scratch, group, tensors);
+    CRN_TAKE(scratch, plain, tensors);
+    crn_storage_groups(graph, group);
+    mark_plain(graph, group, block, plain);
+    for (cairn_id t = 0; t < tensors; t++)
+        if (!plain[group[t]])
+            out[t] = crn_storage_of(cairn_graph_tensor(graph, t), CRN_BLOCKS, block, CRN_AS_GRAPH);
+    return CAIRN_OK;
 }
 
-cairn_status crn_cpu_store(const cairn_graph *graph, crn_storage *out) {
+cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
+                           cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = cairn_graph_allocator(graph);
+    (void)device;
     crn_arena_init(&scratch, &allocator);
-    uint32_t tensors = cairn_graph_tensor_count(graph), block = crn_cpu_block();
-    cairn_id *parent = crn_arena_take(&scratch, tensors, sizeof *parent);
-    bool *plain = crn_arena_take(&scratch, tensors, sizeof *plain);
-    cairn_status status = parent == NULL || plain == NULL ? CAIRN_ENOMEM : CAIRN_OK;
-    if (status == CAIRN_OK) {
-        join_sharers(graph, parent);
-        mark_plain(graph, parent, block, plain);
-        block_images(graph, parent, plain, block, out);
-    }
+    cairn_status status = block_images(graph, &scratch, out);
     crn_arena_release(&scratch);
-    return status;
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
 /* Calls see() for every operand that is an image, until it says no. */

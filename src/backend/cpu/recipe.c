@@ -2,7 +2,6 @@
 #include "backend/cpu/recipe.h"
 #include "backend/cpu/cpu_internal.h"
 
-#include <assert.h>
 #include <pthread.h>
 
 /* Compiled primitives that oneDNN keeps to use again; a large network has some hundred. */
@@ -171,53 +170,58 @@ void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer) {
 /* ---- Building ---- */
 
 static void forget(crn_recipe *recipe) {
-    for (uint32_t i = 0; i < recipe->stage_count; i++)
+    for (uint32_t i = 0; i < recipe->stage_count; i++) {
+        if (recipe->stages[i].primitive != NULL)
+            dnnl_primitive_destroy(recipe->stages[i].primitive);
         dnnl_primitive_desc_destroy(recipe->stages[i].what);
+    }
     for (uint32_t i = 0; i < recipe->layout_count; i++)
         crn_dnnl_layout_destroy(&recipe->layouts[i]);
-    recipe->stage_count = recipe->layout_count = 0;
+    if (recipe->stream != NULL)
+        dnnl_stream_destroy(recipe->stream);
 }
 
-/* Primitives are made for a number of threads, which oneDNN takes from the calling thread. */
-static void build_recipe(crn_recipe *recipe, const crn_site *site, crn_recipe_builder *build) {
-    int before = crn_cpu_set_threads((int)site->threads);
-    *recipe = (crn_recipe){.site = site};
+void crn_recipe_drop(void *recipe, const cairn_allocator *allocator) {
+    forget(recipe);
+    crn_resize(allocator, recipe, sizeof(crn_recipe), 0);
+}
+
+/* Primitives are described for a number of threads, which oneDNN takes from the calling thread. */
+cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *allocator,
+                              crn_recipe_builder *build, void **out, uint64_t *workspace) {
+    *out = NULL;
+    crn_recipe *recipe = crn_resize(allocator, NULL, 0, sizeof *recipe);
+    if (recipe == NULL)
+        return CAIRN_ENOMEM;
+    *recipe = (crn_recipe){.site = site, .threads = (int)site->threads};
+    int before = crn_cpu_set_threads(recipe->threads);
     share();
     recipe->failed = engine == NULL || attributes == NULL;
     if (!recipe->failed)
         build(recipe);
     crn_cpu_set_threads(before);
-}
-
-bool crn_recipe_fits(const crn_site *site, crn_recipe_builder *build) {
-    crn_recipe recipe;
-    build_recipe(&recipe, site, build);
-    forget(&recipe);
-    return !recipe.failed;
-}
-
-uint64_t crn_recipe_workspace(const crn_site *site, crn_recipe_builder *build) {
-    crn_recipe recipe;
-    build_recipe(&recipe, site, build);
-    forget(&recipe);
-    return recipe.workspace;
+    recipe->site = NULL;
+    if (recipe->failed) {
+        crn_recipe_drop(recipe, allocator);
+        return CAIRN_OK;
+    }
+    *workspace = recipe->workspace;
+    *out = recipe;
+    return CAIRN_OK;
 }
 
 /* ---- Making ready and running ---- */
 
-typedef struct ready_stage {
-    dnnl_primitive_t primitive;
-    dnnl_exec_arg_t arguments[CRN_RECIPE_ARGUMENTS];
-    int argument_count;
-} ready_stage;
-
+/* The memory objects of one call. */
 typedef struct ready_recipe {
-    dnnl_stream_t stream;
     dnnl_memory_t buffers[CRN_RECIPE_BUFFERS];
-    ready_stage stages[CRN_RECIPE_STAGES];
-    uint32_t buffer_count, stage_count;
-    int threads;
+    dnnl_exec_arg_t arguments[CRN_RECIPE_STAGES][CRN_RECIPE_ARGUMENTS];
+    uint32_t buffer_count;
 } ready_recipe;
+
+static crn_recipe *recipe_of(const crn_call *call) {
+    return ((const crn_kernel_recipe *)call->recipe)->built;
+}
 
 static void *address_of(const crn_call *call, const crn_recipe_buffer *buffer) {
     switch (buffer->source) {
@@ -232,42 +236,47 @@ static void *address_of(const crn_call *call, const crn_recipe_buffer *buffer) {
     }
 }
 
-static bool make_ready(ready_recipe *ready, const crn_recipe *recipe, const crn_call *call) {
-    if (dnnl_stream_create(&ready->stream, engine, dnnl_stream_default_flags) != dnnl_success)
+/* The first time for a recipe. */
+static bool make_primitives(crn_recipe *recipe) {
+    if (recipe->stream == NULL &&
+        dnnl_stream_create(&recipe->stream, engine, dnnl_stream_default_flags) != dnnl_success)
         return false;
+    for (uint32_t i = 0; i < recipe->stage_count; i++) {
+        crn_recipe_stage *stage = &recipe->stages[i];
+        if (stage->primitive == NULL &&
+            dnnl_primitive_create(&stage->primitive, stage->what) != dnnl_success)
+            return false;
+    }
+    return true;
+}
+
+static bool make_ready(ready_recipe *ready, const crn_recipe *recipe, const crn_call *call) {
     for (; ready->buffer_count < recipe->buffer_count; ready->buffer_count++) {
         const crn_recipe_buffer *buffer = &recipe->buffers[ready->buffer_count];
         if (!crn_dnnl_memory_create(&ready->buffers[ready->buffer_count], buffer->layout, engine,
                                     address_of(call, buffer)))
             return false;
     }
-    for (; ready->stage_count < recipe->stage_count; ready->stage_count++) {
-        const crn_recipe_stage *from = &recipe->stages[ready->stage_count];
-        ready_stage *to = &ready->stages[ready->stage_count];
-        if (dnnl_primitive_create(&to->primitive, from->what) != dnnl_success)
-            return false;
-        to->argument_count = (int)from->argument_count;
-        for (uint32_t i = 0; i < from->argument_count; i++)
-            to->arguments[i] = (dnnl_exec_arg_t){from->arguments[i].name,
-                                                 ready->buffers[from->arguments[i].buffer]};
-    }
+    for (uint32_t k = 0; k < recipe->stage_count; k++)
+        for (uint32_t i = 0; i < recipe->stages[k].argument_count; i++) {
+            crn_recipe_argument argument = recipe->stages[k].arguments[i];
+            ready->arguments[k][i] =
+                (dnnl_exec_arg_t){argument.name, ready->buffers[argument.buffer]};
+        }
     return true;
 }
 
 cairn_status crn_recipe_prepare(crn_call *call, const cairn_allocator *allocator,
-                                crn_recipe_builder *build, cairn_error *err) {
-    crn_site site = crn_site_of(call);
-    crn_recipe recipe;
+                                cairn_error *err) {
+    crn_recipe *recipe = recipe_of(call);
     ready_recipe *ready = crn_resize(allocator, NULL, 0, sizeof *ready);
     if (ready == NULL)
         return crn_fail_memory(err);
-    *ready = (ready_recipe){.threads = (int)site.threads};
+    *ready = (ready_recipe){.buffer_count = 0};
     call->state = ready;
-    build_recipe(&recipe, &site, build);
-    int before = crn_cpu_set_threads(ready->threads);
-    bool made = !recipe.failed && make_ready(ready, &recipe, call);
+    int before = crn_cpu_set_threads(recipe->threads);
+    bool made = make_primitives(recipe) && make_ready(ready, recipe, call);
     crn_cpu_set_threads(before);
-    forget(&recipe);
     if (made)
         return CAIRN_OK;
     crn_recipe_finish(call, allocator);
@@ -278,26 +287,24 @@ cairn_status crn_recipe_prepare(crn_call *call, const cairn_allocator *allocator
 }
 
 void crn_recipe_run(const crn_call *call) {
+    const crn_recipe *recipe = recipe_of(call);
     const ready_recipe *ready = call->state;
-    int before = crn_cpu_set_threads(ready->threads);
-    for (uint32_t i = 0; i < ready->stage_count; i++) {
-        const ready_stage *stage = &ready->stages[i];
-        dnnl_status_t status = dnnl_primitive_execute(stage->primitive, ready->stream,
-                                                      stage->argument_count, stage->arguments);
-        assert(status == dnnl_success); /* all that can fail has been made ready */
-        (void)status;
-    }
-    dnnl_stream_wait(ready->stream);
+    dnnl_status_t status = dnnl_success;
+    int before = crn_cpu_set_threads(recipe->threads);
+    for (uint32_t i = 0; i < recipe->stage_count && status == dnnl_success; i++)
+        status = dnnl_primitive_execute(recipe->stages[i].primitive, recipe->stream,
+                                        (int)recipe->stages[i].argument_count, ready->arguments[i]);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(recipe->stream);
     crn_cpu_set_threads(before);
+    if (status != dnnl_success)
+        crn_queue_fail(call->queue, CAIRN_ESYSTEM, "oneDNN cannot run op \"%s\" (%s): status %d",
+                       call->op->name, cairn_op_kind_name(call->op->kind), (int)status);
 }
 
 void crn_recipe_finish(crn_call *call, const cairn_allocator *allocator) {
     ready_recipe *ready = call->state;
-    for (uint32_t i = 0; i < ready->stage_count; i++)
-        dnnl_primitive_destroy(ready->stages[i].primitive);
     for (uint32_t i = 0; i < ready->buffer_count; i++)
         dnnl_memory_destroy(ready->buffers[i]);
-    if (ready->stream != NULL)
-        dnnl_stream_destroy(ready->stream);
     crn_resize(allocator, ready, sizeof *ready, 0);
 }

@@ -5,15 +5,15 @@
  *     operand -------------------------/      |
  *                                        scratchpad, in the workspace too
  *
- * A builder describes the recipe of an op, without addresses: that is enough to say whether it can
- * be done and how much workspace it wants. Once addresses are known it is made ready (primitives
- * and memory objects), and then only executed. A call that fails marks the recipe; the calls after
- * it do nothing. */
+ * A builder describes the recipe of an op, without addresses: that says whether it can be done and
+ * how much workspace it wants. It is built once for all ops of a signature; its primitives are made
+ * when the first of them is made ready to run. With addresses come memory objects, and then it is
+ * only executed. A call that fails marks the recipe; the calls after it do nothing. */
 #ifndef CRN_RECIPE_H
 #define CRN_RECIPE_H
 
-#include "backend/backend.h"
 #include "backend/cpu/dnnl_interface.h"
+#include "backend/processor.h"
 
 #define CRN_RECIPE_STAGES 6
 #define CRN_RECIPE_ARGUMENTS 6
@@ -40,17 +40,20 @@ typedef struct crn_recipe_argument {
 
 typedef struct crn_recipe_stage {
     dnnl_primitive_desc_t what;
+    dnnl_primitive_t primitive; /* NULL: not made yet */
     crn_recipe_argument arguments[CRN_RECIPE_ARGUMENTS];
     uint32_t argument_count;
 } crn_recipe_stage;
 
 typedef struct crn_recipe {
-    const crn_site *site;
+    const crn_site *site;                   /* while it is built */
     crn_layout layouts[CRN_RECIPE_LAYOUTS]; /* owned */
     crn_recipe_buffer buffers[CRN_RECIPE_BUFFERS];
     crn_recipe_stage stages[CRN_RECIPE_STAGES];
     uint32_t layout_count, buffer_count, stage_count;
     uint64_t workspace;
+    dnnl_stream_t stream; /* made with the primitives */
+    int threads;          /* that its primitives are made for */
     bool failed;
 } crn_recipe;
 
@@ -100,10 +103,12 @@ crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward);
 
 /* ---- A kernel out of a builder ---- */
 
-bool crn_recipe_fits(const crn_site *site, crn_recipe_builder *build);
-uint64_t crn_recipe_workspace(const crn_site *site, crn_recipe_builder *build);
+CAIRN_MUST cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *allocator,
+                                         crn_recipe_builder *build, void **out,
+                                         uint64_t *workspace);
+void crn_recipe_drop(void *recipe, const cairn_allocator *allocator);
 CAIRN_MUST cairn_status crn_recipe_prepare(crn_call *call, const cairn_allocator *allocator,
-                                           crn_recipe_builder *build, cairn_error *err);
+                                           cairn_error *err);
 void crn_recipe_run(const crn_call *call);
 void crn_recipe_finish(crn_call *call, const cairn_allocator *allocator);
 

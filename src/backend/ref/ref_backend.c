@@ -1,6 +1,5 @@
 /* ref_backend.c: the reference: plain C on the processor, the truth that other backends are tested
  * against. Kernels come from ref_kernels.def; memory and copies are the processor's own. */
-#include "backend/processor.h"
 #include "backend/ref/ref_internal.h"
 
 extern const crn_backend crn_backend_ref;
@@ -17,7 +16,7 @@ static const cairn_op_kind kinds[] = {
 #undef X
 };
 
-static const crn_kernel *ref_kernels(cairn_op_kind kind, uint32_t *count) {
+const crn_kernel *crn_ref_kernels(cairn_op_kind kind, uint32_t *count) {
     uint32_t first = 0, end;
     while (first < CRN_LENGTH(kinds) && kinds[first] != kind)
         first++;
@@ -27,15 +26,14 @@ static const crn_kernel *ref_kernels(cairn_op_kind kind, uint32_t *count) {
     return *count > 0 ? &kernels[first] : NULL;
 }
 
+static cairn_status open_ref(const crn_device_options *options, crn_device **out,
+                             cairn_error *err) {
+    return crn_processor_open(options, crn_ref_kernels, NULL, out, err);
+}
+
 const crn_backend crn_backend_ref = {
     .name = "ref",
     .summary = "plain C, readable; the truth for tests",
-    .open = crn_processor_open,
-    .close = crn_processor_close,
-    .threads = crn_processor_threads,
-    .reserve = crn_processor_reserve,
-    .release = crn_processor_release,
-    .copy = crn_processor_copy,
-    .wait = crn_processor_wait,
-    .kernels = ref_kernels,
+    .open = open_ref,
+    CRN_PROCESSOR,
 };

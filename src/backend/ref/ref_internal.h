@@ -11,12 +11,15 @@
 #ifndef REF_INTERNAL_H
 #define REF_INTERNAL_H
 
-#include "backend/backend.h"
+#include "backend/processor.h"
 
 /* The kernels, declared from the list; a function that serves two kinds is declared twice. */
 #define X(kind, function, workspace) void crn_ref_##function(const crn_call *call);
 #include "backend/ref/ref_kernels.def"
 #undef X
+
+/* The kernels of a kind. */
+crn_kernel_list crn_ref_kernels;
 uint64_t crn_ref_cross_entropy_workspace(const crn_site *site);
 
 /* ---- Shapes ---- */
@@ -114,6 +117,7 @@ typedef struct crn_ref_product {
     float *x_gradient;                       /* [N, F] */
     float *weight_gradient;                  /* [G*H, F] or NULL */
     float *bias_gradient;                    /* [G*H] or NULL */
+    crn_queue *queue;                        /* where a library's failure goes */
 } crn_ref_product;
 
 /* x_gradient[n, f] = sum over rows r of gradient[n, r] * weight[r, f] */

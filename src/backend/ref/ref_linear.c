@@ -79,7 +79,8 @@ void crn_ref_linear(const crn_call *call) {
 /* gy [N, O] -> gx [N, F] = gy W */
 void crn_ref_linear_bwd_data(const crn_call *call) {
     const cairn_tensor *gy = crn_ref_input(call, 0), *weight = crn_ref_param(call, 0);
-    crn_ref_product product = {.gates = 1,
+    crn_ref_product product = {.queue = call->queue,
+                               .gates = 1,
                                .batch = gy->shape[0],
                                .hidden = gy->shape[1],
                                .features = weight->shape[1],
@@ -92,7 +93,8 @@ void crn_ref_linear_bwd_data(const crn_call *call) {
 /* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
 void crn_ref_linear_bwd_weight(const crn_call *call) {
     const cairn_tensor *x = crn_ref_input(call, 0), *gy = crn_ref_input(call, 1);
-    crn_ref_product product = {.gates = 1,
+    crn_ref_product product = {.queue = call->queue,
+                               .gates = 1,
                                .batch = gy->shape[0],
                                .hidden = gy->shape[1],
                                .features = x->shape[1],

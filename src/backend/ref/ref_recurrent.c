@@ -106,7 +106,8 @@ typedef struct cell_bwd {
 static void spread(const crn_call *call, crn_product *data, uint32_t gates, const float *before,
                    float *gh, float *gx) {
     const cairn_tensor *w_ih = crn_ref_param(call, 0), *w_hh = crn_ref_param(call, 1);
-    crn_ref_product product = {.gates = gates,
+    crn_ref_product product = {.queue = call->queue,
+                               .gates = gates,
                                .batch = crn_ref_input(call, 0)->shape[gates == 1 ? 0 : 1],
                                .hidden = w_hh->shape[1],
                                .features = w_hh->shape[1],
@@ -180,7 +181,8 @@ void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data) {
  * gradients of w_ih, w_hh, b_ih, b_hh. Both biases have the same gradient. */
 void crn_ref_cell_bwd_weight_by(const crn_call *call, crn_product *weight) {
     const cairn_tensor *x = crn_ref_input(call, 0), *before = crn_ref_input(call, 2);
-    crn_ref_product product = {.gates = before->rank == 3 ? before->shape[0] : 1,
+    crn_ref_product product = {.queue = call->queue,
+                               .gates = before->rank == 3 ? before->shape[0] : 1,
                                .batch = x->shape[0],
                                .hidden = before->shape[before->rank - 1],
                                .features = x->shape[1],

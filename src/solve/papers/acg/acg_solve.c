@@ -74,14 +74,6 @@ static cairn_status solve(crn_arena *arena, const cairn_dag *dag, size_t algorit
     return list_chosen(chosen, dag->vertex_count, out);
 }
 
-/* Options of an older caller are shorter: the rest keeps its default. */
-static cairn_acg_options options_or_default(const cairn_acg_options *options) {
-    cairn_acg_options all = CAIRN_ACG_OPTIONS_INIT;
-    if (options != NULL)
-        memcpy(&all, options, CRN_MIN(sizeof all, (size_t)options->struct_size));
-    return all;
-}
-
 cairn_status cairn_acg_solve(const cairn_allocator *allocator, const cairn_dag *dag,
                              const char *name, const cairn_acg_options *options,
                              cairn_acg_result *out, cairn_error *err) {
@@ -91,7 +83,8 @@ cairn_status cairn_acg_solve(const cairn_allocator *allocator, const cairn_dag *
     if (algorithm == CRN_LENGTH(algorithms))
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no algorithm \"%.64s\" for this problem",
                         name);
-    cairn_acg_options all = options_or_default(options);
+    cairn_acg_options all = CAIRN_ACG_OPTIONS_INIT;
+    CRN_READ_OPTIONS(cairn_acg_options, all, options, err);
     crn_arena arena;
     crn_arena_init(&arena, allocator);
     cairn_status status = solve(&arena, dag, algorithm, &all, out, err);

@@ -149,13 +149,6 @@ static cairn_status solve_in(crn_chain_job *job, crn_chain_solver solve, solutio
     return fill_curve(&answer.curve, made);
 }
 
-static cairn_chain_options options_or_default(const cairn_chain_options *given) {
-    cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
-    return options;
-}
-
 cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_chain_problem *problem,
                                const char *algorithm, const cairn_chain_options *options,
                                const cairn_chain_solution **out, cairn_error *err) {
@@ -165,11 +158,12 @@ cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_cha
     if (solve == NULL)
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no algorithm \"%.64s\" for chains",
                         algorithm);
-    CRN_TRY(cairn_chain_check(problem, err));
     crn_arena scratch;
+    crn_chain_job job = {
+        .problem = problem, .arena = &scratch, .options = CAIRN_CHAIN_OPTIONS_INIT, .err = err};
+    CRN_READ_OPTIONS(cairn_chain_options, job.options, options, err);
+    CRN_TRY(cairn_chain_check(problem, err));
     crn_arena_init(&scratch, allocator);
-    crn_chain_job job = {.problem = problem, .arena = &scratch, .err = err};
-    job.options = options_or_default(options);
     job.budget = CRN_MIN(problem->budget, (uint64_t)CRN_CHAIN_LIMIT);
     solution *made = NULL;
     cairn_status status = create_solution(allocator, &made);

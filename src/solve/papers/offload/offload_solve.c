@@ -171,8 +171,7 @@ cairn_status cairn_offload_solve(const cairn_allocator *allocator,
     *out = NULL;
     crn_error_clear(err);
     cairn_offload_options chosen = CAIRN_OFFLOAD_OPTIONS_INIT;
-    if (options != NULL)
-        memcpy(&chosen, options, CRN_MIN(sizeof chosen, options->struct_size));
+    CRN_READ_OPTIONS(cairn_offload_options, chosen, options, err);
     request ask = {.algorithm = find_algorithm(name)};
     if (ask.algorithm == NULL)
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no offloading algorithm \"%s\"", name);

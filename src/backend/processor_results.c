@@ -1,6 +1,11 @@
-/* accuracy.c: how often the label was the likeliest class, read from the probabilities that a
- * cross-entropy has just made. They lie as plain [N, C, S], whatever the backend. */
-#include "exec/exec_internal.h"
+/* processor_results.c: what a step gives back: the loss, and how often the label was the likeliest
+ * class, read from the probabilities that a cross-entropy has just made. They lie as plain
+ * [N, C, S]. */
+#include "backend/processor_internal.h"
+
+void crn_processor_take_loss(crn_queue *queue, const void *loss) {
+    memcpy(&queue->results.loss, loss, sizeof queue->results.loss);
+}
 
 /* Of equals the first class counts as the likeliest; where there are NaNs, none. */
 static bool is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t label) {
@@ -15,7 +20,8 @@ static bool is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_
     return true;
 }
 
-void crn_count_correct(const crn_call *call, cairn_exec_result *out) {
+void crn_processor_count_correct(crn_queue *queue, const crn_call *call) {
+    crn_results *out = &queue->results;
     const cairn_tensor *logits = cairn_graph_tensor(call->graph, call->op->inputs[0]);
     const float *p = call->outputs[1];
     const int32_t *labels = call->inputs[1];

@@ -1,0 +1,46 @@
+/* train_in_budget.c: train ResNet-18 for ten steps inside a budget of 24 MiB for activations.
+ *
+ *     cc train_in_budget.c $(pkg-config --cflags --libs cairn) -o train_in_budget
+ *     OMP_WAIT_POLICY=passive ./train_in_budget
+ */
+#include <cairn.h>
+#include <stdio.h>
+
+int main(void) {
+    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* what stays 0 has the usual value */
+    network.batch = 8;
+    network.input[0] = 3, network.input[1] = network.input[2] = 96;
+    cairn_solve_options budget = CAIRN_SOLVE_OPTIONS_INIT;
+    budget.budget_bytes = 24 << 20;
+
+    cairn_device *device = NULL;               /* what it is trained on */
+    cairn_graph *forward = NULL, *step = NULL; /* the network, and its training step */
+    cairn_costs *costs = NULL;                 /* bytes of tensors, times of ops */
+    cairn_solution *best = NULL;               /* the plan, its simulation and its layout */
+    cairn_train *train = NULL;
+    cairn_train_result result = {0};
+    cairn_error err = {0};
+    int ok = cairn_zoo_build(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
+             cairn_graph_differentiate(forward, NULL, &step, &err) == CAIRN_OK &&
+             cairn_device_open(NULL, NULL, &device, &err) == CAIRN_OK && /* the best there is */
+             cairn_bind(step, device, &costs, &err) == CAIRN_OK &&
+             cairn_solve(step, costs, NULL, &budget, &best, &err) == CAIRN_OK &&
+             cairn_train_create(step, device, costs, best, NULL, &train, &err) == CAIRN_OK;
+    for (int i = 0; ok && i < 10; i++)
+        if ((ok = cairn_train_step(train, &result, &err) == CAIRN_OK))
+            printf("step %2d  loss %.4f\n", i + 1, (double)result.loss);
+    if (ok)
+        printf("predicted peak %llu bytes, measured peak %llu bytes\n",
+               (unsigned long long)cairn_sim_result(best->sim)->peak_bytes,
+               (unsigned long long)result.measured_peak_bytes);
+    else
+        fprintf(stderr, "%s\n", cairn_error_text(&err, (char[512]){0}, 512));
+
+    cairn_train_destroy(train); /* destroying NULL is allowed */
+    cairn_solution_destroy(best);
+    cairn_costs_destroy(costs);
+    cairn_device_close(device);
+    cairn_graph_destroy(step);
+    cairn_graph_destroy(forward);
+    return ok ? 0 : 1;
+}

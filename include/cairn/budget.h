@@ -1,0 +1,74 @@
+/* budget.h: what a budget leaves for a plan, and the largest batch that fits one. */
+#ifndef CAIRN_BUDGET_H
+#define CAIRN_BUDGET_H
+
+#include "cairn/solve.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A limit as a person gives it. Start from CAIRN_BUDGET_OPTIONS_INIT; fields are only ever added at
+ * the end. */
+typedef struct cairn_budget_options {
+    uint32_t struct_size;
+    uint64_t amount; /* bytes, or with `share` millionths of what `none` needs */
+    bool share;
+    bool total;                 /* a limit for everything; else without the stationary memory */
+    uint32_t optimizer_slots;   /* see cairn_stationary_bytes() */
+    const cairn_solution *none; /* of the same graph and costs; NULL: worked out where needed */
+} cairn_budget_options;
+#define CAIRN_BUDGET_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_budget_options)
+
+/* What a limit comes to. */
+typedef struct cairn_budget {
+    uint64_t plan_bytes;       /* for cairn_solve_options; at least 1, with which solvers say how
+                                  much would do */
+    uint64_t given_bytes;      /* the limit in bytes */
+    uint64_t stationary_bytes; /* the part of it that is spent already; 0 unless `total` */
+} cairn_budget;
+
+CAIRN_API CAIRN_MUST cairn_status cairn_budget_resolve(const cairn_graph *graph,
+                                                       const cairn_costs *costs,
+                                                       const cairn_budget_options *options,
+                                                       cairn_budget *out, cairn_error *err);
+
+/* `millionths` of `whole`, rounded down. */
+CAIRN_API uint64_t cairn_share_of(uint64_t whole, uint64_t millionths);
+
+/* ---- The largest batch ---- */
+
+/* The training step of a network at a batch, and its costs; both become the library's. */
+typedef cairn_status (*cairn_fit_open)(void *context, uint32_t batch, cairn_graph **graph,
+                                       cairn_costs **costs, cairn_error *err);
+
+/* Start from CAIRN_FIT_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_fit_options {
+    uint32_t struct_size;
+    const char *algorithm;            /* as in cairn_solve() */
+    const cairn_solve_options *solve; /* its budget must be given */
+    cairn_fit_open open;
+    void *context;
+    uint32_t hint; /* the batch to begin with; 0: 1 */
+} cairn_fit_options;
+#define CAIRN_FIT_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_fit_options)
+
+typedef struct cairn_fit_result {
+    uint32_t batch; /* 0: not even one fits */
+    int64_t time_ns;
+    uint64_t arena_bytes;
+    uint64_t next_bytes;  /* the smallest budget for one more; UINT64_MAX: too large to represent */
+    char stopped_by[128]; /* the op that sets it */
+} cairn_fit_result;
+
+/* The largest batch whose plan fits the budget. What fits at a batch need not fit at the one before
+ * it, nor the other way round; what is found fits, and the batch after it was tried and does not.
+ * No batch above 2^24 is tried. Statuses are those of `open` and of cairn_solve(), less
+ * CAIRN_INFEASIBLE. */
+CAIRN_API CAIRN_MUST cairn_status cairn_fit(const cairn_fit_options *options, cairn_fit_result *out,
+                                            cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* device.h: a device that runs networks, and what ops cost there.
+ *
+ *     cairn_device_open("cuda") --> device --cairn_bind(graph)--> costs --> solver --> plan
+ *                                     |
+ *                                     +--> profile.h measures on it, exec.h runs on it
+ *
+ * A device is opened once and shared by all that is bound, profiled, run and evaluated on it: what
+ * it has built for an op once (a kernel's plan, a library's primitive) serves every op like it.
+ * One thread at a time uses a device and what was made on it. */
+#ifndef CAIRN_DEVICE_H
+#define CAIRN_DEVICE_H
+
+#include "cairn/cost.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Backends ---- */
+
+/* The name of backend `index`, best first, and in `summary` (may be NULL) what it is; NULL past the
+ * end. Those that find no device on this machine are not listed. */
+CAIRN_API const char *cairn_device_list(uint32_t index, const char **summary);
+
+/* How many threads `threads` asks for: 0 is one per processor. */
+CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
+
+/* ---- A device ---- */
+
+typedef struct cairn_device cairn_device;
+
+/* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
+typedef struct cairn_device_options {
+    uint32_t struct_size;
+    uint32_t threads;                 /* of a processor; 0: as many as there are processors */
+    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth; 0: as fast as
+                                         it goes */
+    uint32_t index;                   /* which of the backend's devices, from 0 */
+    const cairn_allocator *allocator; /* NULL: the C library's */
+} cairn_device_options;
+#define CAIRN_DEVICE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_device_options)
+
+/* Open a device of the backend called `name`; NULL: of the best there is. `options` may be NULL.
+ * CAIRN_EUNKNOWN: there is no such backend, or not so many devices; CAIRN_ESYSTEM: it cannot be
+ * used, and `err` says why. `*out` is NULL unless CAIRN_OK; release with cairn_device_close(). */
+CAIRN_API CAIRN_MUST cairn_status cairn_device_open(const char *name,
+                                                    const cairn_device_options *options,
+                                                    cairn_device **out, cairn_error *err);
+
+/* Only after all that was made on it. */
+CAIRN_API void cairn_device_close(cairn_device *device);
+
+/* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */
+typedef struct cairn_device_facts {
+    uint32_t struct_size;
+    char backend[32];       /* "ref" */
+    char name[128];         /* what the machine calls it; may be empty */
+    uint64_t memory_bytes;  /* of its memory; 0: not known */
+    uint32_t alignment;     /* of its regions */
+    uint32_t compute_units; /* threads of a processor, multiprocessors of a GPU */
+    bool separate_memory;   /* from the host's: only then does offloading gain memory */
+    cairn_machine machine;  /* for analytic costs and for planning copies */
+} cairn_device_facts;
+#define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
+
+/* Fill as many fields as `facts->struct_size` says that the caller knows. */
+CAIRN_API void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts);
+
+/* Memory of the host from which the device copies fastest (pinned, where that means something), for
+ * those who make its inputs. Zeroed. CAIRN_ESYSTEM: refused. */
+CAIRN_API CAIRN_MUST cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes,
+                                                            void **out, cairn_error *err);
+CAIRN_API void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes);
+
+/* ---- Costs ---- */
+
+/* Costs as the device stores and runs things: per op the implementations that fit it, best first,
+ * with their workspaces; bytes as stored. Times are analytic, of the device's machine.
+ * CAIRN_EINVAL: it has no implementation of an op. The costs are the caller's and keep no
+ * reference. O(ops). */
+CAIRN_API CAIRN_MUST cairn_status cairn_bind(const cairn_graph *graph, cairn_device *device,
+                                             cairn_costs **out, cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

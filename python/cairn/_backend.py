@@ -1,0 +1,162 @@
+"""The backend of torch.compile, and what answers before training."""
+
+import time
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from . import _distributed
+from . import _moves
+from ._errors import CairnError
+from ._joint import Joint
+from ._plan import Planner
+from ._write import Writer, boxed
+
+
+class Options:
+    def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
+                 outside=0, costs=None, plan=None, cudagraphs=False, check=False, verbose=False):
+        if mode not in ("exact", "inductor"):
+            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
+        if mode == "inductor" and (offload or cudagraphs or check):
+            raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
+        self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
+        self.report, self.total, self.outside, self.costs = report, total, outside, costs
+        self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
+
+
+def capture(gm, num_fwd_outputs, options, inductor=False):
+    """The joint graph as storages and ops. Inductor's passes leave nodes whose fake tensors do not share storage
+    where they should: they are propagated anew."""
+    from torch._functorch.compile_utils import fx_graph_cse
+    gm.graph.eliminate_dead_code()
+    gm.graph = fx_graph_cse(gm.graph)
+    gm.recompile()
+    if inductor:
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+        given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
+        mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
+        if mode is not None:
+            FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
+    return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
+                 inplace=not inductor)
+
+
+class Backend:
+    """What torch.compile calls. `plans` are those made so far, one per captured graph and shape."""
+
+    def __init__(self, options):
+        self.options, self.plans, self.writers = options, [], []
+        self.meters = []
+        self.__name__ = "cairn"
+        self._retaining = None
+
+    # ---- from Dynamo ----
+
+    def __call__(self, gm, example_inputs, **_):
+        self._refuse(gm, example_inputs)
+        self._start = time.perf_counter()
+        if self.options.mode == "inductor":
+            from ._inductor import compile_with
+            return compile_with(self, gm, example_inputs)
+        compiled = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward,
+                                inference_compiler=boxed, partition_fn=self.partition)
+        return compiled(gm, example_inputs)
+
+    def _refuse(self, gm, example_inputs):
+        reason = getattr(gm, "compile_subgraph_reason", None)
+        if reason is not None and reason.graph_break:
+            where = str(reason.reason).strip().splitlines()[0]
+            raise CairnError(f"the model breaks the graph ({where}), and a plan needs the whole step in one graph; "
+                             "compile with fullgraph=True to see where")
+        for value in example_inputs:
+            if isinstance(value, torch.Tensor) and is_traceable_wrapper_subclass(value):
+                raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
+                                 "planned")
+
+    # ---- from AOTAutograd ----
+
+    def partition(self, gm, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
+        captured = time.perf_counter() - self._start
+        joint = capture(gm, num_fwd_outputs, self.options)
+        plan = self.make_plan(joint)
+        plan.seconds["capture"] = captured
+        meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
+        writer = Writer(joint, plan, meter)
+        graphs = writer.graphs()
+        self.plans.append(plan)
+        self.writers.append(writer)
+        self.meters.append(meter)
+        self._retaining = writer.retaining()
+        if self.options.report:
+            plan.report(self.options.report)
+        if self.options.verbose:
+            print(f"cairn: {plan}")
+        return graphs
+
+    def make_plan(self, joint):
+        planner = Planner(joint, self.options)
+        if self.options.plan is not None:
+            return planner.read(_saved_text(self.options.plan))
+        return _distributed.plan(planner, self.options.budget)
+
+    def _compile_forward(self, gm, inputs):
+        if self.options.cudagraphs:
+            from ._cudagraphs import forward
+            return forward(gm, inputs)
+        return boxed(gm)
+
+    def _compile_backward(self, gm, inputs):
+        if self.options.cudagraphs:
+            from ._cudagraphs import backward
+            return backward(gm, inputs)
+        usual = boxed(gm)
+        if self._retaining is None:
+            return usual
+        retaining = boxed(self._retaining)
+
+        def run(arguments):
+            kept = torch._C._autograd._get_current_graph_task_keep_graph()
+            return (retaining if kept else usual)(arguments)
+        run._boxed_call = True
+        return run
+
+
+def _saved_text(plan):
+    if hasattr(plan, "text"):
+        return plan.text()
+    with open(plan) as file:
+        return file.read()
+
+
+class _Stop(CairnError):
+    """Ends a capture once the joint graph is there."""
+
+    def __init__(self, joint):
+        super().__init__("captured")
+        self.joint = joint
+
+
+def planner_of(model, inputs, options):
+    """Capture the step model(*inputs) and its gradients without running the model."""
+    def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
+        raise _Stop(capture(gm, num_fwd_outputs, options))
+
+    probe = Backend(options)
+
+    def backend(gm, example_inputs):
+        probe._refuse(gm, example_inputs)
+        return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition)(gm, example_inputs)
+
+    torch._dynamo.reset()
+    try:
+        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
+        with torch.enable_grad():
+            compiled(*inputs)
+    except _Stop as stop:
+        return Planner(stop.joint, options)
+    finally:
+        torch._dynamo.reset()
+    raise CairnError("the model has no gradient to compute with these inputs")

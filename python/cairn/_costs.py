@@ -1,0 +1,265 @@
+"""What ops cost: measured on the device, once per signature, and kept in a file.
+
+The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
+other arguments. An op is measured alone, on operands made for it, so that measuring takes no more memory than the
+op itself.
+"""
+
+import json
+import os
+import tempfile
+import time
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ._joint import tensors_of
+
+_SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
+          torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
+          torch.bool: "bool"}
+
+
+def _describe(value):
+    if isinstance(value, torch.Tensor):
+        kind = _SHORT.get(value.dtype, str(value.dtype).replace("torch.", ""))
+        shape = ",".join(map(str, value.shape))
+        strides = "" if value.is_contiguous() else "/" + ",".join(map(str, value.stride()))
+        return f"{kind}[{shape}]{strides}" + ("" if value.device.type != "cpu" else "@cpu")
+    return str(value).replace(" ", "")
+
+
+def signature_of(node):
+    def lower(argument):
+        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
+    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
+    words = [str(node.target)] + [_describe(a) for a in pytree.tree_leaves(arguments)]
+    words += [f"{k}={_describe(v)}" for k, v in sorted(keywords.items())]
+    return "torch " + " ".join(words)
+
+
+# ---- the file ----
+
+def origin(device):
+    """Where figures are from: what must be equal for them to hold."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    flags = ""
+    if device.type == "cuda":
+        flags = f" tf32={torch.backends.cuda.matmul.allow_tf32:d}{torch.backends.cudnn.allow_tf32:d}"
+    return f"torch {torch.__version__} {name}{flags}", threads
+
+
+def default_file(device):
+    folder = os.environ.get("CAIRN_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "cairn")
+    source, threads = origin(device)
+    plain = "".join(c if c.isalnum() or c in ".-+" else "-" for c in source)
+    return os.path.join(folder, f"costs-{plain}-{threads}.json")
+
+
+class Table:
+    """Signature to (time in ns, workspace in bytes)."""
+
+    def __init__(self, path, device):
+        self.path, self.figures, self.link = path, {}, None
+        self.source, self.threads = origin(device)
+        self.backend = "torch-" + device.type
+        self._new = False
+        self._read()
+
+    def _read(self):
+        try:
+            with open(self.path) as file:
+                table = json.load(file)
+        except (OSError, ValueError):
+            return
+        if table.get("format") != "cairn-costs" or table.get("source") != self.source \
+                or table.get("threads") != self.threads:
+            return
+        for op in table["ops"]:
+            one = op["implementations"][0]
+            self.figures[op["signature"]] = (one["time_ns"], one["workspace_bytes"])
+        machine = table.get("machine", {})
+        if "link_bytes_per_second" in machine:
+            self.link = (machine["link_bytes_per_second"], machine.get("link_latency_ns", 0))
+
+    def set(self, signature, time_ns, workspace):
+        self.figures[signature] = (int(time_ns), int(workspace))
+        self._new = True
+
+    def set_link(self, rate, latency):
+        self.link = (int(rate), int(latency))
+        self._new = True
+
+    def save(self):
+        """Whole or not at all, with what others have measured meanwhile."""
+        if not self._new or self.path is None:
+            return
+        mine, link = dict(self.figures), self.link
+        self._read()
+        self.figures.update(mine)
+        self.link = link or self.link
+        table = {"format": "cairn-costs", "version": 1, "source": self.source, "backend": self.backend,
+                 "threads": self.threads}
+        if self.link:
+            table["machine"] = {"link_bytes_per_second": self.link[0], "link_latency_ns": self.link[1]}
+        table["ops"] = [{"signature": s, "implementations": [
+            {"name": "aten", "time_ns": t, "workspace_bytes": w}]} for s, (t, w) in sorted(self.figures.items())]
+        try:
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(self.path) or ".")
+            with os.fdopen(handle, "w") as file:
+                json.dump(table, file, indent=0)
+            os.replace(temporary, self.path)
+        except OSError:
+            pass  # a cache that cannot be written is no reason not to train
+        self._new = False
+
+
+# ---- measuring ----
+
+def _real(value):
+    """A tensor like `value`: integers 0, which every index may be; else one half everywhere."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
+    fill = 0.5 if value.dtype.is_floating_point else 0
+    flat = torch.full((needed + value.storage_offset(),), fill, dtype=value.dtype, device=value.device)
+    return torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
+
+
+def _operands(node):
+    def lower(argument):
+        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
+    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
+    return pytree.tree_map(_real, arguments), pytree.tree_map(_real, keywords)
+
+
+def _peak_cpu(call):
+    """The most that a call allocates over what is there when it begins: the allocator's own events."""
+    from torch.autograd import ProfilerConfig, ProfilerState, _disable_profiler_legacy, _enable_profiler_legacy
+    from torch._C._profiler import _ExperimentalConfig
+    _enable_profiler_legacy(ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()))
+    try:
+        call()
+    finally:
+        threads = _disable_profiler_legacy()
+    live = peak = 0
+    for events in threads:
+        for event in events:
+            if event.kind() == "memory_alloc":
+                live += event.cpu_memory_usage()
+                peak = max(peak, live)
+    return peak
+
+
+def _time_cpu(call):
+    """The median of three; of what takes long, one run."""
+    times = []
+    while len(times) < 3 and sum(times) < 2_000_000:
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def _time_cuda(call, device):
+    """A graph of several runs, so that starting them from Python is not measured."""
+    call()
+    torch.cuda.synchronize(device)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    runs = 8
+    torch.cuda._sleep(2_000_000)  # the queue fills meanwhile
+    events[0].record()
+    for _ in range(runs):
+        call()
+    events[1].record()
+    torch.cuda.synchronize(device)
+    return int(events[0].elapsed_time(events[1]) * 1e6 / runs)
+
+
+def _peak_cuda(call, device):
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    call()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def estimate(node):
+    """Where an op cannot be measured: what its bytes take at 100 GB/s."""
+    values = tensors_of(node.meta.get("val")) + [v for n in node.all_input_nodes
+                                                 for v in tensors_of(n.meta.get("val"))]
+    return 1000 + sum(v.numel() * v.element_size() for v in values) // 100
+
+
+def measure(joint, table, alignment):
+    """Give every op of the joint graph its time and workspace. Returns how many had to be measured."""
+    device, missing = joint.device, {}
+    for op in joint.ops:
+        if op.kind == "node":
+            op.signature = signature_of(op.node)
+            if op.signature not in table.figures:
+                missing.setdefault(op.signature, op)
+        elif op.kind == "rng":
+            op.time_ns = 10_000
+    with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(
+            devices=[device.index or 0] if device.type == "cuda" else []):
+        if device.type == "cuda":
+            _measure_cuda(missing, table, device, alignment)
+        else:
+            _measure_cpu(missing, table)
+    for op in joint.ops:
+        if op.kind == "node":
+            op.time_ns, op.workspace = table.figures[op.signature]
+    table.save()
+    return len(missing)
+
+
+def _made_bytes(op, alignment):
+    return sum(-(-s.bytes // alignment) * alignment for s in op.outs + op.beside)
+
+
+def _measure_cpu(missing, table):
+    for signature, op in missing.items():
+        try:
+            arguments, keywords = _operands(op.node)
+            call = lambda: op.node.target(*arguments, **keywords)
+            workspace = _peak_cpu(call) - sum(s.bytes for s in op.outs + op.beside)
+            table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
+        except Exception:
+            table.set(signature, estimate(op.node), 0)
+
+
+def _measure_cuda(missing, table, device, alignment):
+    for signature, op in missing.items():
+        try:
+            arguments, keywords = _operands(op.node)
+            call = lambda: op.node.target(*arguments, **keywords)
+            time_ns = _time_cuda(call, device)
+            workspace = max(_peak_cuda(call, device) - _made_bytes(op, alignment), 0)
+            table.set(signature, max(time_ns, 1), workspace)
+        except Exception:
+            torch.cuda.synchronize(device)
+            table.set(signature, estimate(op.node), 0)
+
+
+def measure_link(table, device):
+    """How fast copies to pinned memory are."""
+    if table.link is None:
+        if device.type == "cuda":
+            times = {}
+            for size in (1 << 20, 1 << 26):
+                there = torch.empty(size, dtype=torch.uint8, device=device)
+                host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+                host.copy_(there)
+                times[size] = _time_cuda(lambda: host.copy_(there, non_blocking=True), device)
+            rate = ((1 << 26) - (1 << 20)) * 10**9 // max(times[1 << 26] - times[1 << 20], 1)
+            table.set_link(rate, max(times[1 << 20] - (1 << 20) * 10**9 // rate, 0))
+        else:
+            table.set_link(10 * 10**9, 10_000)
+        table.save()
+    return table.link

@@ -1,0 +1,357 @@
+"""A joint graph of AOTAutograd as storages and ops.
+
+One tensor of the planner is one storage. Nodes that only look at a storage (views, getitem) are folded away:
+they cost nothing and are made anew wherever their value is read. A node that makes a storage is an op.
+
+    primals   the caller's: neither counted nor freed
+    forward   ops that the forward outputs need
+    boundary  one op: the forward part ends, the caller's loss runs, the tangents arrive
+    backward  the rest
+"""
+
+import operator
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from . import _library as lib
+from ._errors import CairnError
+
+aten = torch.ops.aten
+BOUNDARY = "boundary"
+
+# Ops whose result may be written into an operand: the same elements are read and written one by one. The
+# argument places that may be overwritten.
+_POINTWISE = {}
+for _op, _places in (("relu.default", (0,)), ("add.Tensor", (0, 1)), ("sub.Tensor", (0, 1)),
+                     ("mul.Tensor", (0, 1)), ("div.Tensor", (0,)), ("neg.default", (0,)),
+                     ("gelu.default", (0,)), ("silu.default", (0,)), ("sigmoid.default", (0,)),
+                     ("tanh.default", (0,)), ("exp.default", (0,)),
+                     ("threshold_backward.default", (0,)), ("gelu_backward.default", (0, 1)),
+                     ("silu_backward.default", (0, 1)), ("sigmoid_backward.default", (0, 1)),
+                     ("tanh_backward.default", (0, 1))):
+    _packet, _overload = _op.split(".")
+    _POINTWISE[getattr(getattr(aten, _packet), _overload)] = _places
+
+# In training mode these only write the running statistics that they are given; what they read of them decides
+# none of their other results.
+_BATCH_NORMS = {getattr(getattr(aten, packet), "default")
+                for packet in ("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
+                if hasattr(aten, packet)}
+
+
+def tensors_of(value):
+    return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+
+
+def key_of(tensor):
+    """The identity of a storage; fake storages live as long as the graph that holds their tensors."""
+    return tensor.untyped_storage()._cdata
+
+
+class Storage:
+    __slots__ = ("index", "name", "bytes", "role", "flags", "op", "slot", "like")
+
+    def __repr__(self):
+        return f"<storage {self.name} {self.bytes}>"
+
+
+class Op:
+    """A node that makes storages, or has an effect. Kinds besides "node":
+
+    rng       takes the state of the random numbers for the op after it
+    results   takes over from the op before it what is handed out, so that the op itself may be repeated;
+              `beside` are the bytes of that, which every run of the op makes on top of its outputs
+    boundary  between forward and backward
+    """
+    __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
+                 "signature", "time_ns", "workspace", "beside")
+
+    def __repr__(self):
+        return f"<op {self.name}>"
+
+
+class Joint:
+    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True, inplace=True):
+        self.gm, self.outside, self.random_again = gm, outside, random_again
+        self.ops, self.storages = [], []
+        self._by_key, self.of_node, self.op_of_node = {}, {}, {}
+        nodes = gm.graph.nodes
+        self.placeholders = [n for n in nodes if n.op == "placeholder"]
+        self.tangents = [p for p in self.placeholders if "tangents" in str(p.target)]
+        self.primals = [p for p in self.placeholders if p not in set(self.tangents)]
+        self.output = next(n for n in nodes if n.op == "output")
+        results = list(self.output.args[0])
+        self.fwd_out, self.bwd_out = results[:num_fwd_outputs], results[num_fwd_outputs:]
+        self.descriptions = list(self.output.meta.get("desc") or [None] * len(results))
+        self._refuse()
+        self.device = self._main_device()
+        self._classify()
+        self._mark_mutated()
+        self._build(inplace)
+
+    # ---- what cannot be planned ----
+
+    def _refuse(self):
+        for node in self.gm.graph.nodes:
+            for value in pytree.tree_leaves(node.meta.get("val")):
+                if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                    raise CairnError("a shape of this step is symbolic; compile with dynamic=False, and every "
+                                     "shape gets a plan of its own")
+        for p in self.placeholders:
+            if isinstance(p.meta.get("val"), torch.Tensor) and p.meta["val"].is_sparse:
+                raise CairnError(f"input {p.name} is a sparse tensor, which cannot be planned")
+
+    def _main_device(self):
+        for p in self.placeholders:
+            if isinstance(p.meta.get("val"), torch.Tensor) and p.meta["val"].device.type != "cpu":
+                return p.meta["val"].device
+        return torch.device("cpu")
+
+    # ---- forward and backward, by data flow: passes leave nodes without a tag ----
+
+    def _classify(self):
+        needed, todo = set(), [n for n in self.fwd_out if isinstance(n, fx.Node)]
+        while todo:
+            node = todo.pop()
+            if node not in needed:
+                needed.add(node)
+                todo += node.all_input_nodes
+        self.is_backward, tangents = set(), set(self.tangents)
+        for node in self.gm.graph.nodes:
+            if node in tangents or any(i in self.is_backward for i in node.all_input_nodes):
+                self.is_backward.add(node)
+            elif node.op == "call_function" and node not in needed and not is_effect(node):
+                self.is_backward.add(node)
+
+    def _mark_mutated(self):
+        """Inputs that change when the forward part has ended: running statistics. What the backward part reads of
+        them is a copy; an op of the forward part that reads them is not repeated, unless they do not matter."""
+        changed = [d.mutated_input for d in self.descriptions[:len(self.fwd_out)] if self._is_mutation(d)]
+        self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
+        first = next(n for n in self.gm.graph.nodes if n.op != "placeholder")
+        for p in self.mutated:
+            late = [n for n in p.users if n in self.is_backward]
+            if not late:
+                continue
+            with self.gm.graph.inserting_before(first):
+                copy = self.gm.graph.call_function(aten.clone.default, (p,))
+            with p.meta["val"].fake_mode:
+                copy.meta["val"] = p.meta["val"].clone()
+            for node in late:
+                node.replace_input_with(p, copy)
+
+    # ---- storages and ops ----
+
+    def _storage(self, name, tensor, role, flags, op, slot):
+        s = Storage()
+        s.index, s.name, s.role, s.flags = len(self.storages), name, role, flags
+        s.op, s.slot, s.like = op, slot, tensor
+        on_device = tensor is not None and tensor.device.type == self.device.type
+        s.bytes = tensor.untyped_storage().nbytes() if on_device else 0
+        self.storages.append(s)
+        return s
+
+    def _op(self, name, kind, node, backward, flags):
+        op = Op()
+        op.index, op.name, op.kind, op.node, op.backward, op.flags = 0, name, kind, node, backward, flags
+        op.reads, op.outs, op.inplace, op.state = [], [], [], None
+        op.signature, op.time_ns, op.workspace, op.beside = None, 0, 0, []
+        return op
+
+    def _given(self, node):
+        for value in tensors_of(node.meta.get("val")):
+            key = key_of(value)
+            if key not in self._by_key:
+                flags = lib.STATIONARY
+                role = lib.PARAMETER if isinstance(value, torch.nn.Parameter) else lib.STATE
+                self._by_key[key] = self._storage(node.name, value, role, flags, None, None)
+
+    def _build(self, inplace):
+        forward, backward = [], []
+        for node in self.gm.graph.nodes:
+            if node.op == "get_attr" or (node.op == "placeholder" and node not in self.tangents):
+                self._given(node)
+        boundary = self._op(BOUNDARY, "boundary", None, False, lib.NEVER_AGAIN | lib.ONCE)
+        boundary.workspace = self.outside
+        for p in self.tangents:
+            for value in tensors_of(p.meta["val"]):
+                if key_of(value) in self._by_key:
+                    continue
+                s = self._storage(p.name, value, lib.GRADIENT, lib.RESULT, boundary, None)
+                self._by_key[key_of(value)] = s
+                boundary.outs.append(s)
+        for node in self.gm.graph.nodes:
+            if node.op in ("placeholder", "get_attr", "output") or node.target is operator.getitem:
+                continue
+            if node.op != "call_function":
+                raise CairnError(f"node {node.name} of the captured step is a {node.op}, which cannot be planned")
+            made = self._make(node)
+            (backward if node in self.is_backward else forward).extend(made)
+        for node in self.gm.graph.nodes:
+            if node.op != "output":
+                self.of_node[node] = [self._by_key[key_of(v)] for v in tensors_of(node.meta.get("val"))]
+        self.boundary = boundary
+        self._changing = {s for p in self.mutated for s in self.of_node[p]}
+        self.ops = self._hand_out(forward + [boundary] + backward)
+        for index, op in enumerate(self.ops):
+            op.index = index
+            if op.kind == "node":
+                self._connect(op)
+        if inplace:
+            self._permit()
+
+    def _make(self, node):
+        """The ops of a node: none where it only looks at a storage."""
+        backward = node in self.is_backward
+        leaves = pytree.tree_leaves(node.meta.get("val"))
+        tuple_like = isinstance(node.meta.get("val"), (tuple, list))
+        fresh = [v for v in leaves if isinstance(v, torch.Tensor) and key_of(v) not in self._by_key]
+        effect = is_effect(node)
+        if not fresh and not effect:
+            return []
+        flags = 0
+        if effect or is_collective(node):
+            flags |= lib.ONCE | lib.NEVER_AGAIN
+        op = self._op(node.name, "node", node, backward, flags)
+        ops = [op]
+        if is_random(node):
+            if self.random_again and not flags & lib.NEVER_AGAIN:
+                state = self._op(f"{node.name}.state", "rng", node, backward, lib.NEVER_AGAIN)
+                op.state = self._storage(state.name, None, lib.ACTIVATION, 0, state, None)
+                op.state.bytes = rng_state_bytes(self.device)
+                op.state.role = lib.GRADIENT if backward else lib.ACTIVATION
+                state.outs.append(op.state)
+                ops.insert(0, state)
+                op.flags |= lib.RANDOM
+            else:
+                op.flags |= lib.NEVER_AGAIN
+        role = lib.GRADIENT if backward else lib.ACTIVATION
+        for slot, value in enumerate(leaves):
+            if isinstance(value, torch.Tensor) and key_of(value) not in self._by_key:
+                name = f"{node.name}.{slot}" if tuple_like else node.name
+                s = self._storage(name, value, role, 0, op, slot if tuple_like else None)
+                self._by_key[key_of(value)] = s
+                op.outs.append(s)
+        if len(fresh) < len(tensors_of(leaves)) and not effect:
+            known = {key_of(v) for v in fresh}
+            for user in node.users:
+                value = user.meta.get("val")
+                if isinstance(value, torch.Tensor) and key_of(value) not in known:
+                    raise CairnError(f"op {node.name} returns a new tensor and a view of an old one, which cannot "
+                                     "be planned")
+        self.op_of_node[node] = op
+        return ops
+
+    def _hand_out(self, ops):
+        """What the caller gets stays: outputs, and gradients from when they are made. New values of buffers stay
+        until the boundary, where they are copied. None of it is ever made a second time."""
+        outs = [s for n in self.fwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
+        grads = [s for n in self.bwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
+        copied = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
+                  and self._is_mutation(d) for s in self.of_node[n]}
+        kept = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
+                and not self._is_mutation(d) for s in self.of_node[n]} | set(grads)
+        self.handed_out = set(outs + grads)
+        for s in self.handed_out:
+            if s.op is not None and s in kept:
+                s.flags |= lib.RESULT
+        self.boundary.reads = list(dict.fromkeys(s for s in outs if s.op is not None))
+        split = []
+        for op in ops:
+            split.append(op)
+            mine = [s for s in op.outs if s in self.handed_out]
+            if op.kind != "node" or not mine:
+                continue
+            if len(mine) == len(op.outs):
+                op.flags |= lib.NEVER_AGAIN
+                continue
+            rest = self._op(f"{op.name}.results", "results", op.node, op.backward, lib.NEVER_AGAIN | lib.ONCE)
+            rest.outs, op.beside = mine, mine
+            op.outs = [s for s in op.outs if s not in self.handed_out]
+            split.append(rest)
+        return split
+
+    @staticmethod
+    def _is_mutation(description):
+        return type(description).__name__ == "InputMutationAOTOutput"
+
+    def _connect(self, op):
+        reads = [s for node in op.node.all_input_nodes for s in self.of_node.get(node, ())]
+        if op.state is not None:
+            reads.insert(0, op.state)
+        op.reads = list(dict.fromkeys(reads))
+        if any(s in self._changing for s in op.reads) and not ignores_statistics(op.node):
+            op.flags |= lib.NEVER_AGAIN
+
+    # ---- in place ----
+
+    def _permit(self):
+        for op in self.ops:
+            if op.kind != "node" or len(op.outs) != 1 or op.outs[0].slot is not None:
+                continue
+            out = op.node.meta["val"]
+            for place in _POINTWISE.get(op.node.target, ()):
+                operand = op.node.args[place] if place < len(op.node.args) else None
+                if not isinstance(operand, fx.Node):
+                    continue
+                value, storage = operand.meta.get("val"), self.of_node[operand][0]
+                if storage.op is None or storage.op is self.boundary or storage in self.handed_out:
+                    continue
+                whole = value.untyped_storage().nbytes() == value.numel() * value.element_size()
+                if (whole and value.shape == out.shape and value.stride() == out.stride()
+                        and value.dtype == out.dtype and value.device == out.device
+                        and out.untyped_storage().nbytes() == value.untyped_storage().nbytes()):
+                    op.inplace.append((place, op.reads.index(storage)))
+
+    # ---- for the library ----
+
+    @staticmethod
+    def workspace(op, alignment):
+        """What a run takes besides its outputs."""
+        return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
+
+    def planner_step(self, alignment):
+        tensors = [dict(name=s.name, bytes=s.bytes, role=s.role, flags=s.flags) for s in self.storages]
+        ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
+                    inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
+                    inplace=[(0, read) for _, read in o.inplace],
+                    time_ns=int(o.time_ns), workspace=self.workspace(o, alignment)) for o in self.ops]
+        return lib.Step("torch", tensors, ops, alignment)
+
+
+def is_effect(node):
+    """Whether a node changes something that is there, or does something besides making tensors."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and (schema.is_mutable or not schema.returns)
+
+
+def ignores_statistics(node):
+    """Whether a node may be repeated with any other tensor in place of its running statistics: its weight."""
+    if node.target not in _BATCH_NORMS or not isinstance(node.args[1], fx.Node):
+        return False
+    weight, mean = node.args[1].meta["val"], node.args[3].meta["val"]
+    return weight.shape == mean.shape and weight.dtype == mean.dtype
+
+
+def is_collective(node):
+    name = getattr(node.target, "namespace", "")
+    return name in ("_c10d_functional", "c10d_functional", "c10d", "_dtensor", "fsdp")
+
+
+def is_random(node):
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    schema = getattr(node.target, "_schema", None)
+    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.name == "dropout_p":
+            given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, 0.0)
+            return given != 0.0
+    return True
+
+
+def rng_state_bytes(device):
+    """What a saved state takes on the device: on a processor its whole generator, elsewhere nothing, as the
+    state lies on the host."""
+    return torch.get_rng_state().numel() if device.type == "cpu" else 0

@@ -1,0 +1,312 @@
+"""libcairn_plan through ctypes: a step as arrays in, plans out.
+
+The structs mirror include/cairn/base.h, cost.h, solve.h and arrays.h field by field. No PyTorch here.
+"""
+
+import ctypes as C
+import os
+
+NONE = 0xFFFFFFFF
+
+# include/cairn/graph.h
+INPUT, LABEL, PARAMETER, STATE, ACTIVATION, INTERNAL, GRADIENT, LOSS = range(8)
+FORWARD, BACKWARD = 0, 1
+ONCE, RANDOM, NEVER_AGAIN = 1, 2, 4
+STATIONARY, RESULT = 1, 2
+# include/cairn/plan.h
+RUN, FREE, OFFLOAD, FETCH, WAIT = range(5)
+
+INFEASIBLE = 1
+
+
+class Error(C.Structure):
+    _fields_ = [("status", C.c_int), ("message", C.c_char * 640), ("file", C.c_char * 256),
+                ("line", C.c_uint32), ("column", C.c_uint32), ("path", C.c_char * 128),
+                ("name", C.c_char * 128), ("smallest_budget", C.c_uint64)]
+
+
+class Text(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("length", C.c_size_t), ("capacity", C.c_size_t),
+                ("resize", C.c_void_p), ("context", C.c_void_p)]
+
+
+class Machine(C.Structure):
+    _fields_ = [("name", C.c_char * 64), ("summary", C.c_char * 160),
+                ("flops_per_second", C.c_uint64), ("memory_bytes_per_second", C.c_uint64),
+                ("launch_ns", C.c_int64), ("link_bytes_per_second", C.c_uint64),
+                ("link_latency_ns", C.c_int64), ("full_duplex", C.c_bool),
+                ("memory_bytes", C.c_uint64), ("host_memory_bytes", C.c_uint64)]
+
+
+class SolveOptions(C.Structure):
+    _fields_ = [("struct_size", C.c_uint32), ("budget_bytes", C.c_uint64),
+                ("machine", C.POINTER(Machine)), ("seed", C.c_uint64), ("cost_model", C.c_int),
+                ("no_offload", C.c_bool), ("live_peak", C.c_bool)]
+
+
+class Inplace(C.Structure):
+    _fields_ = [("output", C.c_uint32), ("input", C.c_uint32)]
+
+
+class Arrays(C.Structure):
+    _fields_ = [("struct_size", C.c_uint32), ("name", C.c_char_p), ("tensor_count", C.c_uint32),
+                ("op_count", C.c_uint32), ("bytes", C.POINTER(C.c_uint64)),
+                ("roles", C.POINTER(C.c_uint8)), ("tensor_flags", C.POINTER(C.c_uint8)),
+                ("tensor_names", C.POINTER(C.c_char_p)), ("phases", C.POINTER(C.c_uint8)),
+                ("op_flags", C.POINTER(C.c_uint8)), ("op_names", C.POINTER(C.c_char_p)),
+                ("time_ns", C.POINTER(C.c_int64)), ("workspace_bytes", C.POINTER(C.c_uint64)),
+                ("groups", C.POINTER(C.c_uint32)), ("first_input", C.POINTER(C.c_uint32)),
+                ("inputs", C.POINTER(C.c_uint32)), ("first_output", C.POINTER(C.c_uint32)),
+                ("outputs", C.POINTER(C.c_uint32)), ("first_inplace", C.POINTER(C.c_uint32)),
+                ("inplace", C.POINTER(Inplace)), ("alignment", C.c_uint64)]
+
+
+class ArraysStep(C.Structure):
+    _fields_ = [("graph", C.c_void_p), ("costs", C.c_void_p),
+                ("tensor_of", C.POINTER(C.c_uint32)), ("op_of", C.POINTER(C.c_uint32)),
+                ("memory", C.c_void_p)]
+
+
+class PlanStep(C.Structure):
+    _fields_ = [("kind", C.c_uint8), ("inplace", C.c_uint8), ("implementation", C.c_uint16),
+                ("id", C.c_uint32)]
+
+
+class Lifetime(C.Structure):
+    _fields_ = [("bytes", C.c_uint64), ("first", C.c_uint32), ("last", C.c_uint32),
+                ("tensor", C.c_uint32)]
+
+
+class SolutionHead(C.Structure):
+    """The first fields of cairn_solution, which only ever grows at its end."""
+    _fields_ = [("plan", C.c_void_p), ("sim", C.c_void_p), ("layout", C.c_void_p)]
+
+
+class ArraysSolution(C.Structure):
+    _fields_ = [("solution", C.POINTER(SolutionHead)), ("step_count", C.c_uint32),
+                ("steps", C.POINTER(PlanStep)), ("step_bytes", C.POINTER(C.c_uint64)),
+                ("lifetime_count", C.c_uint32), ("lifetimes", C.POINTER(Lifetime)),
+                ("offsets", C.POINTER(C.c_uint64)), ("peak_bytes", C.c_uint64),
+                ("arena_bytes", C.c_uint64), ("time_ns", C.c_int64),
+                ("lower_bound_ns", C.c_int64), ("memory", C.c_void_p)]
+
+
+class CostsOrigin(C.Structure):
+    _fields_ = [("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
+                ("link_bytes_per_second", C.c_uint64), ("link_latency_ns", C.c_int64),
+                ("update_bytes_per_second", C.c_uint64)]
+
+
+class RegionWay(C.Structure):
+    _fields_ = [("peak_bytes", C.c_uint64), ("saved_bytes", C.c_uint64), ("time_ns", C.c_int64)]
+
+
+class Failure(Exception):
+    """What the library says went wrong, in its own sentence."""
+
+    def __init__(self, error):
+        super().__init__(error.message.decode())
+        self.status = error.status
+        self.name = error.name.decode()
+        self.smallest_budget = error.smallest_budget
+
+
+def _load():
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = os.environ.get("CAIRN_PLAN_LIBRARY") or os.path.join(here, "libcairn_plan.so")
+    return C.CDLL(path)
+
+
+_lib = _load()
+_lib.cairn_version.restype = C.c_char_p
+_P = C.c_void_p
+_signatures = {
+    "cairn_arrays_step_create": [_P, C.POINTER(Arrays), C.POINTER(C.POINTER(ArraysStep)),
+                                 C.POINTER(Error)],
+    "cairn_arrays_step_solve": [C.POINTER(ArraysStep), C.c_char_p, C.POINTER(SolveOptions),
+                                C.POINTER(C.POINTER(ArraysSolution)), C.POINTER(Error)],
+    "cairn_arrays_step_read": [C.POINTER(ArraysStep), C.c_char_p, C.c_size_t, C.c_char_p,
+                               C.POINTER(Machine), C.POINTER(C.POINTER(ArraysSolution)),
+                               C.POINTER(Error)],
+    "cairn_plan_to_text": [_P, _P, C.POINTER(Text)],
+    "cairn_graph_to_json": [_P, C.POINTER(Text)],
+    "cairn_report_create": [_P, _P, _P, _P, C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
+    "cairn_report_memory_svg": [_P, C.POINTER(Text)],
+    "cairn_page_create": [_P, _P, _P, C.POINTER(_P)],
+    "cairn_page_add": [_P, _P, _P],
+    "cairn_page_add_none": [_P, C.POINTER(Error)],
+    "cairn_page_write": [_P, C.POINTER(Text)],
+    "cairn_costs_origin_from_json": [C.c_char_p, C.c_size_t, C.c_char_p, C.POINTER(CostsOrigin), C.POINTER(Error)],
+    "cairn_regions_choose": [_P, C.POINTER(C.c_uint32), C.POINTER(RegionWay), C.c_uint32,
+                             C.c_uint64, C.POINTER(C.c_uint32), C.POINTER(Error)],
+}
+for _name, _arguments in _signatures.items():
+    if not hasattr(_lib, _name):
+        continue
+    getattr(_lib, _name).argtypes = _arguments
+    getattr(_lib, _name).restype = C.c_int
+for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release",
+              "cairn_report_destroy", "cairn_page_destroy"):
+    if not hasattr(_lib, _name):
+        continue
+    getattr(_lib, _name).argtypes = [_P]
+    getattr(_lib, _name).restype = None
+
+
+def version():
+    return _lib.cairn_version().decode()
+
+
+def _check(status, error):
+    if status != 0:
+        raise Failure(error)
+
+
+def _take_text(call):
+    """The text that `call`, given a cairn_text, makes."""
+    text = Text()
+    if call(C.byref(text)) != 0:
+        raise MemoryError("out of memory")
+    try:
+        return C.string_at(text.data, text.length).decode()
+    finally:
+        _lib.cairn_text_release(C.byref(text))
+
+
+def _array(kind, values):
+    return (kind * max(len(values), 1))(*values)
+
+
+class Step:
+    """A step as the library holds it: tensors (bytes, role, flags, name) and ops (phase, flags, inputs,
+    outputs, in-place pairs, time, workspace, name), by place."""
+
+    def __init__(self, name, tensors, ops, alignment=64):
+        first_in, first_out, first_place = [0], [0], [0]
+        inputs, outputs, places = [], [], []
+        for op in ops:
+            inputs += op["inputs"]
+            outputs += op["outputs"]
+            places += [Inplace(*pair) for pair in op["inplace"]]
+            first_in.append(len(inputs))
+            first_out.append(len(outputs))
+            first_place.append(len(places))
+        kept = [  # ctypes arrays live as long as this call
+            _array(C.c_uint64, [t["bytes"] for t in tensors]),
+            _array(C.c_uint8, [t["role"] for t in tensors]),
+            _array(C.c_uint8, [t["flags"] for t in tensors]),
+            _array(C.c_char_p, [t["name"].encode() for t in tensors]),
+            _array(C.c_uint8, [o["phase"] for o in ops]),
+            _array(C.c_uint8, [o["flags"] for o in ops]),
+            _array(C.c_char_p, [o["name"].encode() for o in ops]),
+            _array(C.c_int64, [o["time_ns"] for o in ops]),
+            _array(C.c_uint64, [o["workspace"] for o in ops]),
+            None,
+            _array(C.c_uint32, first_in), _array(C.c_uint32, inputs),
+            _array(C.c_uint32, first_out), _array(C.c_uint32, outputs),
+            _array(C.c_uint32, first_place), _array(Inplace, places)]
+        arrays = Arrays(C.sizeof(Arrays), name.encode(), len(tensors), len(ops), *kept, alignment)
+        self._step, error = C.POINTER(ArraysStep)(), Error()
+        _check(_lib.cairn_arrays_step_create(None, C.byref(arrays), C.byref(self._step),
+                                             C.byref(error)), error)
+
+    def __del__(self):
+        if getattr(self, "_step", None):
+            _lib.cairn_arrays_step_destroy(self._step)
+            self._step = None
+
+    def solve(self, algorithm, budget=0, machine=None, offload=False):
+        options = SolveOptions(C.sizeof(SolveOptions), int(budget),
+                               C.pointer(machine) if machine is not None else None, 0, 0,
+                               not offload, True)
+        out, error = C.POINTER(ArraysSolution)(), Error()
+        name = algorithm.encode() if algorithm is not None else None
+        _check(_lib.cairn_arrays_step_solve(self._step, name, C.byref(options), C.byref(out),
+                                            C.byref(error)), error)
+        return Solution(self, out)
+
+    def read(self, text, machine=None, file="plan"):
+        out, error = C.POINTER(ArraysSolution)(), Error()
+        data = text.encode()
+        _check(_lib.cairn_arrays_step_read(self._step, data, len(data), file.encode(),
+                                           C.byref(machine) if machine is not None else None,
+                                           C.byref(out), C.byref(error)), error)
+        return Solution(self, out)
+
+    def to_json(self):
+        return _take_text(lambda text: _lib.cairn_graph_to_json(self._step.contents.graph, text))
+
+
+class Solution:
+    """A plan and what the simulator says of it. `steps` is a list of (kind, id, inplace)."""
+
+    def __init__(self, step, pointer):
+        self.step, self._pointer = step, pointer
+        s = pointer.contents
+        self.steps = [(x.kind, x.id, x.inplace) for x in s.steps[:s.step_count]]
+        self.step_bytes = s.step_bytes[:s.step_count]
+        self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns
+        self.bound_ns = s.lower_bound_ns
+
+    def __del__(self):
+        if getattr(self, "_pointer", None):
+            _lib.cairn_arrays_solution_destroy(self._pointer)
+            self._pointer = None
+
+    def lifetimes(self):
+        """(bytes, first step, last step, tensor or None, offset) of every storage."""
+        s = self._pointer.contents
+        return [(x.bytes, x.first, x.last, None if x.tensor == NONE else x.tensor, s.offsets[i])
+                for i, x in enumerate(s.lifetimes[:s.lifetime_count])]
+
+    def text(self):
+        plan, graph = self._pointer.contents.solution.contents.plan, self.step._step.contents.graph
+        return _take_text(lambda text: _lib.cairn_plan_to_text(plan, graph, text))
+
+
+    def _svg(self, step, solution):
+        report, error = _P(), Error()
+        _check(_lib.cairn_report_create(step.graph, step.costs, solution, None, 0, C.byref(report), C.byref(error)),
+               error)
+        try:
+            return _take_text(lambda text: _lib.cairn_report_memory_svg(report, text))
+        finally:
+            _lib.cairn_report_destroy(report)
+
+    def _html(self, step, solution):
+        page, error = _P(), Error()
+        if _lib.cairn_page_create(step.graph, step.costs, None, C.byref(page)) != 0:
+            raise MemoryError("out of memory")
+        try:
+            if _lib.cairn_page_add(page, solution, None) != 0:
+                raise MemoryError("out of memory")
+            _check(_lib.cairn_page_add_none(page, C.byref(error)), error)
+            return _take_text(lambda text: _lib.cairn_page_write(page, text))
+        finally:
+            _lib.cairn_page_destroy(page)
+
+    def picture(self, path):
+        """The plan as an SVG or HTML text, by the ending of `path`."""
+        draw = {".svg": self._svg, ".html": self._html}.get(os.path.splitext(path)[1])
+        if draw is None:
+            raise ValueError(f"{path!r} must end in .svg or .html")
+        return draw(self.step._step.contents, C.cast(self._pointer.contents.solution, _P))
+
+
+def origin_of_costs(text):
+    """The backend that a table of measured costs names, as the library reads it."""
+    origin, error, data = CostsOrigin(), Error(), text.encode()
+    _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
+    return origin.backend.decode()
+
+
+def choose_regions(ways, budget):
+    """Per region the place of its way: `ways` is a list of lists of (peak, saved, time)."""
+    first, flat = [0], []
+    for region in ways:
+        flat += [RegionWay(*way) for way in region]
+        first.append(len(flat))
+    chosen, error = (C.c_uint32 * max(len(ways), 1))(), Error()
+    _check(_lib.cairn_regions_choose(None, _array(C.c_uint32, first), _array(RegionWay, flat),
+                                     len(ways), int(budget), chosen, C.byref(error)), error)
+    return list(chosen[:len(ways)])

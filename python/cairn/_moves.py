@@ -1,0 +1,137 @@
+"""What the written graphs call besides ATen: random states, copies to the host, and the count of live bytes."""
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+# ---- random numbers ----
+
+
+def save_rng(device):
+    """The state from which the op after this draws."""
+    return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
+
+
+def hold(state):
+    """Keeps a state until its op has run, as the plan has it."""
+
+
+def run_with_rng(state, device, target, *arguments, **keywords):
+    """Run an op again with the numbers that it drew before."""
+    if device == "cpu":
+        now = torch.get_rng_state()
+        torch.set_rng_state(state)
+        result = target(*arguments, **keywords)
+        torch.set_rng_state(now)
+        return result
+    now = torch.cuda.get_rng_state(device)
+    torch.cuda.set_rng_state(state, device)
+    result = target(*arguments, **keywords)
+    torch.cuda.set_rng_state(now, device)
+    return result
+
+
+# ---- copies: one stream out, one in ----
+
+class _Lanes:
+    """Of one device: its streams, and the latest copy out. Copies of a stream end in order, so waiting for the
+    latest one waits for all before it."""
+
+    def __init__(self, device):
+        self.out, self.into = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        self.out_done = {}
+        self.in_done = {}
+
+
+_lanes = {}
+
+
+def _lanes_of(device):
+    if device not in _lanes:
+        _lanes[device] = _Lanes(device)
+    return _lanes[device]
+
+
+def offload(x, number):
+    """Start copying a storage to the host. Where host and device are one memory, a plain copy imitates it."""
+    if x.device.type != "cuda":
+        return x.clone(memory_format=torch.preserve_format)
+    lanes = _lanes_of(x.device)
+    host = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    lanes.out.wait_stream(torch.cuda.current_stream(x.device))
+    with torch.cuda.stream(lanes.out):
+        host.copy_(x, non_blocking=True)
+        lanes.out_done[number] = lanes.out.record_event()
+    return host
+
+
+def wait_out(host, x, number):
+    """Until the copy out has ended, after which the storage may be given back."""
+    if x.device.type == "cuda":
+        torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).out_done[number])
+
+
+def fetch(host, device, number):
+    """Start copying a storage back."""
+    if not device.startswith("cuda"):
+        return host.clone(memory_format=torch.preserve_format)
+    device = torch.device(device)
+    lanes = _lanes_of(device)
+    x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
+    lanes.into.wait_stream(torch.cuda.current_stream(device))
+    lanes.into.wait_event(lanes.out_done[number])
+    with torch.cuda.stream(lanes.into):
+        x.copy_(host, non_blocking=True)
+        lanes.in_done[number] = lanes.into.record_event()
+    return x
+
+
+def wait_in(x, number):
+    """Until the copy back has ended."""
+    if x.device.type == "cuda":
+        torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).in_done[number])
+    return x
+
+
+# ---- counting ----
+
+class Meter:
+    """Bytes of live storages as the written graphs run, against what was predicted. Only for checks: it asks
+    every storage after every op whether it is still there."""
+
+    def __init__(self, device_type, alignment):
+        self.device_type, self.alignment = device_type, alignment
+        self.known, self.live = set(), []
+        self.peak = self.checked = 0
+        self.differences = []
+
+    def begin(self, given):
+        """A forward part starts; what it is given is not counted, nor what is left of the step before."""
+        self.known = {key for key in (self._key(t) for t in given)}
+        self.live = []
+
+    @staticmethod
+    def _key(tensor):
+        return tensor.untyped_storage()._cdata
+
+    def note(self, values):
+        """Tensors that were made or have arrived."""
+        self.live = [entry for entry in self.live if not entry[0].expired()]
+        present = {entry[2] for entry in self.live}
+        for value in values:
+            if not isinstance(value, torch.Tensor) or value.device.type != self.device_type:
+                continue
+            key = self._key(value)
+            if key in self.known or key in present:
+                continue
+            size = value.untyped_storage().nbytes()
+            rounded = -(-size // self.alignment) * self.alignment
+            self.live.append((StorageWeakRef(value.untyped_storage()), rounded, key))
+            present.add(key)
+
+    def compare(self, name, predicted):
+        """After an op, before anything is freed."""
+        bytes_now = sum(entry[1] for entry in self.live if not entry[0].expired())
+        self.peak = max(self.peak, bytes_now)
+        self.checked += 1
+        if bytes_now != predicted:
+            self.differences.append((name, predicted, bytes_now))

@@ -1,0 +1,180 @@
+"""Planning a captured step, and the plan as an object."""
+
+import time
+
+import torch
+
+from . import _costs
+from . import _library as lib
+from . import _sizes
+from ._errors import BudgetError, CairnError
+
+
+MOST_REFUSALS = 24  # on the way to the smallest budget
+
+
+def alignment_of(device):
+    """To what the allocator rounds a storage up."""
+    return 512 if device.type == "cuda" else 64
+
+
+class Plan:
+    """How one captured step is run. Figures are those of the simulator; `peak` counts what the step takes beyond
+    what is there before it."""
+
+    def __init__(self, joint, solution, algorithm, budget, alignment, seconds):
+        self.joint, self._solution = joint, solution
+        self.algorithm, self.budget, self.alignment = algorithm, budget, alignment
+        self.steps, self.step_bytes = solution.steps, solution.step_bytes
+        self.peak, self.arena = solution.peak, solution.arena
+        self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
+        self.none_peak = None  # where the budget was a share: of this
+        self.seconds = seconds  # of capture, measuring and planning, by name
+        runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
+        seen = set()
+        self.reruns = self.rerun_ns = 0
+        for number in runs:
+            if number in seen:
+                self.reruns += 1
+                self.rerun_ns += int(joint.ops[number].time_ns)
+            seen.add(number)
+        self.offloads = sum(kind == lib.OFFLOAD for kind, _, _ in self.steps)
+
+    @property
+    def overhead(self):
+        """Time over that of running everything once, as a share."""
+        once = sum(int(op.time_ns) for op in self.joint.ops)
+        return self.time_ns / once - 1 if once else 0.0
+
+    @property
+    def gap(self):
+        """At most how far from the fastest plan there can be, as a share; None where no bound is known."""
+        return self.time_ns / self.bound_ns - 1 if self.bound_ns else None
+
+    def text(self):
+        """The plan's file: docs/plan-format.md."""
+        return self._solution.text()
+
+    def save(self, path):
+        with open(path, "w") as file:
+            file.write(self.text())
+
+    def report(self, path):
+        """A picture of the plan, by the path's ending .svg or .html."""
+        picture = self._solution.picture(path)
+        with open(path, "w") as file:
+            file.write(picture)
+
+    def __str__(self):
+        gap = "" if self.gap is None else f", at most {100 * self.gap:.1f}% from optimal"
+        return (f"{self.algorithm}: {_sizes.show(self.peak)} of memory, {100 * self.overhead:.1f}% more time "
+                f"({self.reruns} ops repeated, {self.offloads} tensors offloaded{gap})")
+
+
+class Planner:
+    """A captured step with its costs, which plans for as many budgets as are asked for."""
+
+    def __init__(self, joint, options):
+        self.joint, self.options = joint, options
+        self.seconds = {}
+        self.alignment = alignment_of(joint.device)
+        start = time.perf_counter()
+        self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
+        self.measured = _costs.measure(joint, self.table, self.alignment)
+        self.machine = self._machine()
+        self.seconds["measure"] = time.perf_counter() - start
+        self.step = joint.planner_step(self.alignment)
+        self._none_peak = None
+        self._smallest = None
+
+    def _machine(self):
+        if not self.options.offload:
+            return None
+        rate, latency = _costs.measure_link(self.table, self.joint.device)
+        machine = lib.Machine()
+        machine.name = b"torch"
+        machine.flops_per_second = machine.memory_bytes_per_second = 1
+        machine.link_bytes_per_second, machine.link_latency_ns = rate, latency
+        machine.full_duplex = True
+        machine.memory_bytes, machine.host_memory_bytes = 2**60, 2**60
+        return machine
+
+    def none(self):
+        """The plan that repeats nothing."""
+        return self._wrap(self.step.solve("none"), "none", None, 0.0)
+
+    def none_peak(self):
+        if self._none_peak is None:
+            self._none_peak = self.none().peak
+        return self._none_peak
+
+    def _wrap(self, solution, algorithm, budget, seconds):
+        return Plan(self.joint, solution, algorithm, budget, self.alignment, {**self.seconds, "plan": seconds})
+
+    def present_bytes(self):
+        """With total=True: what PyTorch has allocated before the step."""
+        device = self.joint.device
+        if device.type == "cuda":
+            return torch.cuda.memory_allocated(device)
+        return sum(-(-s.bytes // self.alignment) * self.alignment for s in self.joint.storages if s.op is None)
+
+    def budget_bytes(self, budget):
+        whole = None
+        if isinstance(budget, str) and "%" in budget:
+            whole = self.none_peak()
+        size = _sizes.parse(budget, whole)
+        if self.options.total:
+            size -= self.present_bytes()
+        return size
+
+    def _solve(self, size):
+        return self.step.solve(self.options.algorithm, max(size, 1), self.machine, self.machine is not None)
+
+    def plan(self, budget):
+        """The fastest plan within a budget; BudgetError where there is none."""
+        start = time.perf_counter()
+        if budget is None:
+            return self.none()
+        size = self.budget_bytes(budget)
+        try:
+            solution = self._solve(size)
+        except lib.Failure as failure:
+            if failure.status != lib.INFEASIBLE:
+                raise CairnError(f"the planner refused the step: {failure}") from None
+            raise self._refusal(size) from None
+        plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+        plan.none_peak = self._none_peak
+        return plan
+
+    def smallest(self):
+        """The smallest budget for which there is a plan, and the op that sets it. One byte less is refused."""
+        if self._smallest is None:
+            size, op, least = 1, None, None
+            for _ in range(MOST_REFUSALS):
+                try:
+                    least = size = self._solve(size).peak
+                except lib.Failure as failure:
+                    if failure.status != lib.INFEASIBLE:
+                        raise CairnError(f"the planner refused the step: {failure}") from None
+                    op = failure.name
+                    if least is not None and failure.smallest_budget >= least:
+                        break
+                    least = size = failure.smallest_budget
+                    continue
+                size -= 1
+            self._smallest = (least, op)
+        return self._smallest
+
+    def _refusal(self, size):
+        beside = self.present_bytes() if self.options.total else 0
+        smallest, op = self.smallest()
+        smallest += beside
+        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "
+                           f"bytes ({_sizes.show(smallest)}), set by op {op}", smallest, op)
+
+    def read(self, text, budget=None):
+        """A plan that was saved."""
+        try:
+            return self._wrap(self.step.read(text, self.machine), "file", budget, 0.0)
+        except lib.Failure as failure:
+            raise CairnError(f"the saved plan does not fit this step: {failure}") from None

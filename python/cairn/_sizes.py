@@ -1,0 +1,31 @@
+"""Sizes as people write them."""
+
+import re
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+          "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def parse(size, whole=None):
+    """Bytes of 4294967296, "4GiB", "500MB"; of "40%" where `whole` says of what."""
+    if isinstance(size, (int, float)) and not isinstance(size, bool):
+        return int(size)
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*|%)\s*", str(size))
+    if match is None:
+        raise ValueError(f"{size!r} is not a size such as 4GiB, 500MB or 40%")
+    number, unit = float(match.group(1)), match.group(2)
+    if unit == "%":
+        if whole is None:
+            raise ValueError(f"{size!r} is a share, and there is nothing to take it of")
+        return int(whole * number / 100)
+    if unit.upper() not in _UNITS:
+        raise ValueError(f"{size!r} has an unknown unit")
+    return int(number * _UNITS[unit.upper()])
+
+
+def show(size):
+    """4.00 GiB"""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size} bytes" if unit == "bytes" else f"{size:.2f} {unit}"
+        size /= 1024

@@ -1,0 +1,373 @@
+"""A plan written back as two FX graphs, forward and backward.
+
+Nodes stand in the plan's order, cloned as often as they run; views are made again before each use; memory is
+freed by FX's own `x = None` after the last use. So the graphs do what the plan says, and nothing else.
+"""
+
+import operator
+
+import torch
+from torch import fx
+from torch.fx.graph import CodeGen
+from torch.utils import _pytree as pytree
+
+from . import _library as lib
+from . import _moves
+from ._joint import ignores_statistics, is_effect
+
+
+class _Boxed(CodeGen):
+    """The arguments come in a list, which is emptied, so that they die at their last use."""
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation, **keywords):
+        names = [v.split(":")[0].split("=")[0].strip() for v in free_vars if v != "self"]
+        lines = [f"def forward(self, args_list){maybe_return_annotation}:"]
+        if names:
+            lines += [f"    {', '.join(names)}, = args_list", "    args_list.clear()"]
+        return "\n".join(lines)
+
+
+def boxed(gm, *_):
+    """Run the graph as it stands."""
+    gm.graph.set_codegen(_Boxed())
+    gm.recompile()
+    call = gm.forward
+
+    def run(arguments):
+        return call(arguments)
+    run._boxed_call = True
+    return run
+
+
+class Writer:
+    """One pair of graphs. `inductor`: random re-runs through PyTorch's own operators, nothing in place."""
+
+    def __init__(self, joint, plan, meter=None, inductor=False):
+        self.joint, self.plan, self.meter, self.inductor = joint, plan, meter, inductor
+        steps, ops = plan.steps, joint.ops
+        cut = next(i for i, (kind, number, _) in enumerate(steps)
+                   if kind == lib.RUN and ops[number].kind == "boundary")
+        self.forward_steps, self.backward_steps = range(cut), range(cut + 1, len(steps))
+        runs = [number for kind, number, _ in steps if kind == lib.RUN]
+        self.again = {number for number in set(runs) if runs.count(number) > 1} if len(runs) > len(set(runs)) else set()
+        self.device = str(joint.device)
+        self.saved_inplace = False
+
+    # ---- values ----
+
+    def _value(self, node):
+        """A node of the new graph with the value of `node`; views are made again from their owner."""
+        if not isinstance(node, fx.Node):
+            return node
+        if node in self.memo:
+            return self.memo[node]
+        joint = self.joint
+        val = node.meta.get("val")
+        if node.op != "get_attr" and isinstance(val, (int, float, bool)):
+            return val
+        storages = joint.of_node[node]
+        op = joint.op_of_node.get(node)
+        if node.op == "placeholder" or (node.op == "get_attr" and storages):
+            new = self.env[storages[0]]
+            if node.op == "placeholder" and storages[0].op is None and self.placeholder_of[storages[0]] is not node:
+                new = self.extra[node]
+        elif op is not None and is_effect(node):
+            new = self._value(node.args[0])
+        elif op is not None and isinstance(val, torch.Tensor):
+            new = self.env[storages[0]]
+        elif node.target is operator.getitem and node.args[0] in joint.op_of_node \
+                and not is_effect(node.args[0]):
+            new = self.env[storages[0]] if storages else None
+        else:
+            new = self.graph.node_copy(node, self._value)
+        self.memo[node] = new
+        return new
+
+    # ---- steps ----
+
+    def _call(self, op, inplace):
+        node = op.node
+        self.memo = {}
+        arguments, keywords = self._stand_in(op), node.kwargs
+        arguments, keywords = pytree.tree_map_only(fx.Node, self._value, (arguments, keywords))
+        if op.state is not None and op.index in self.again and op.index in self.ran:
+            return self._run_again(op, arguments, keywords)
+        if inplace and not self.inductor:
+            place, read = op.inplace[inplace - 1]
+            if not (self.keep_saved and op.reads[read] in self.from_forward):
+                self.saved_inplace |= op.reads[read] in self.from_forward
+                return self._overwrite(node, arguments, keywords, place)
+        if op.state is not None and op.index in self.again and self.inductor:
+            return self._first_run(op, arguments, keywords)
+        return self.graph.call_function(node.target, arguments, keywords)
+
+    def _stand_in(self, op):
+        """A batch norm that is repeated gets its weight for its running statistics, which have moved on."""
+        arguments = op.node.args
+        if op.index in self.ran and ignores_statistics(op.node):
+            arguments = (*arguments[:3], arguments[1], arguments[1], *arguments[5:])
+        return arguments
+
+    def _reads(self, op):
+        if not ignores_statistics(op.node) or op.index not in self.again:
+            return op.reads
+        left_out = {s for node in op.node.args[3:5] for s in self.joint.of_node[node]}
+        return [s for s in op.reads if s not in left_out]
+
+    def _overwrite(self, node, arguments, keywords, place):
+        packet = node.target.overloadpacket
+        name = "grad_input" if "grad_input" in packet.overloads() else "out"
+        return self.graph.call_function(getattr(packet, name), arguments, {**keywords, name: arguments[place]})
+
+    def _first_run(self, op, arguments, keywords):
+        from torch._prims.rng_prims import run_and_save_rng_state
+        both = self.graph.call_function(run_and_save_rng_state, (op.node.target, *arguments), dict(keywords))
+        state = self.graph.call_function(operator.getitem, (both, 0))
+        state.meta["val"] = self._fake_state()
+        both.meta["val"] = (state.meta["val"], op.node.meta["val"])
+        self.env[op.state] = state
+        return self.graph.call_function(operator.getitem, (both, 1))
+
+    def _run_again(self, op, arguments, keywords):
+        if self.inductor:
+            from torch._prims.rng_prims import run_with_rng_state
+            return self.graph.call_function(run_with_rng_state, (self.env[op.state], op.node.target, *arguments),
+                                            dict(keywords))
+        return self.graph.call_function(_moves.run_with_rng,
+                                        (self.env[op.state], self.device, op.node.target, *arguments), dict(keywords))
+
+    def _fake_state(self):
+        mode = next(p.meta["val"].fake_mode for p in self.joint.placeholders if hasattr(p.meta["val"], "fake_mode"))
+        size = torch.get_rng_state().numel() if self.device == "cpu" else 16
+        with mode:
+            return torch.empty(size, dtype=torch.uint8)
+
+    def _emit_run(self, op, inplace):
+        if op.kind == "results":
+            return
+        if op.kind == "rng":
+            if self.inductor or (self.device != "cpu" and op.outs[0] not in self.states_needed):
+                return
+            new = self.graph.call_function(_moves.save_rng, (self.device,))
+            new.meta["val"] = self._fake_state()
+            self.env[op.outs[0]] = new
+            self._emit_note(op.outs[0])
+            return
+        new = self._call(op, inplace)
+        for key in ("val", "tensor_meta", "stack_trace", "nn_module_stack", "seq_nr", "original_aten"):
+            if key in op.node.meta:
+                new.meta[key] = op.node.meta[key]
+        first = op.index not in self.ran
+        self.ran.add(op.index)
+        for s in op.outs + (op.beside if first else []):
+            if s.slot is None:
+                self.env[s] = new
+            else:
+                item = self.graph.call_function(operator.getitem, (new, s.slot))
+                item.meta["val"] = s.like
+                self.env[s] = item
+            self.from_forward.discard(s)
+
+    def _emit_move(self, kind, s):
+        graph = self.graph
+        if kind == lib.OFFLOAD:
+            host = graph.call_function(_moves.offload, (self.env[s], s.index))
+            with s.like.fake_mode:
+                host.meta["val"] = torch.empty_strided(s.like.shape, s.like.stride(), dtype=s.like.dtype)
+            self.hosts[s] = host
+            self.going.add(s)
+        elif kind == lib.FETCH:
+            self.env[s] = graph.call_function(_moves.fetch, (self.hosts[s], self.device, s.index))
+            self.env[s].meta["val"] = s.like
+            self.from_forward.discard(s)
+            self._emit_note(s)
+        elif kind == lib.WAIT and s in self.going:
+            graph.call_function(_moves.wait_out, (self.hosts[s], self.env[s], s.index))
+            self.going.discard(s)
+        elif kind == lib.WAIT:
+            value = self.env[s].meta["val"]
+            self.env[s] = graph.call_function(_moves.wait_in, (self.env[s], s.index))
+            self.env[s].meta["val"] = value
+
+    def _emit(self, steps):
+        for place in steps:
+            kind, number, inplace = self.plan.steps[place]
+            if kind == lib.RUN:
+                op = self.joint.ops[number]
+                self._emit_run(op, inplace)
+                if self.meter is not None and op.kind == "node":
+                    self._emit_check(op, place)
+                if op.state is not None and op.state in self.env and not self.inductor:
+                    self.graph.call_function(_moves.hold, (self.env[op.state],))
+            elif kind == lib.FREE:
+                s = self.joint.storages[number]
+                if s not in self.going:
+                    self.freed.add(s)
+                    self.env.pop(s, None)
+            else:
+                self._emit_move(kind, self.joint.storages[number])
+
+    def _emit_check(self, op, place):
+        """After a run and before its operands are freed: they are arguments of the check."""
+        made = [self.env[s] for s in op.outs + op.beside if s in self.env]
+        predicted = self.plan.step_bytes[place] - self._rounded(op.workspace)
+        if op.index in self.checked:  # what is handed out was made again and is gone already
+            predicted -= sum(self._rounded(s.bytes) for s in op.beside)
+        self.checked.add(op.index)
+        alive = [self.memo[n] for n in op.node.all_input_nodes if n in self.memo]
+        self.graph.call_function(_checker(self.meter, op.name, predicted), (made, alive))
+
+    def _emit_note(self, s):
+        if self.meter is not None and s in self.env:
+            self.graph.call_function(_noter(self.meter), ([self.env[s]],))
+
+    def _rounded(self, workspace):
+        return -(-workspace // self.plan.alignment) * self.plan.alignment
+
+    # ---- the two graphs ----
+
+    def _begin(self):
+        self.graph, self.env, self.memo = fx.Graph(), {}, {}
+        self.freed = set()
+
+    def _needed(self):
+        """What the backward part reads before it makes it: storages, and hosts' copies that it fetches."""
+        joint = self.joint
+        made = {s for p in joint.tangents for s in joint.of_node[p]}
+        storages, hosts, states = {}, {}, {}
+        for place in self.backward_steps:
+            kind, number, _ = self.plan.steps[place]
+            if kind == lib.FETCH:
+                s = joint.storages[number]
+                if s not in made:
+                    hosts[s] = True
+                made.add(s)
+            elif kind == lib.OFFLOAD or kind == lib.WAIT:
+                s = joint.storages[number]
+                if s not in made:
+                    storages[s] = True
+            elif kind == lib.RUN:
+                op = joint.ops[number]
+                for s in self._reads(op) if op.kind == "node" else op.reads:
+                    if s not in made and s is not op.state:
+                        storages[s] = True
+                    elif s is op.state and s not in made and self._draws_again(op):
+                        states[s] = True
+                made.update(op.outs)
+        for node in joint.bwd_out:
+            if isinstance(node, fx.Node):
+                for s in joint.of_node[node]:
+                    if s not in made:
+                        storages[s] = True
+        return list(storages), list(hosts), list(states)
+
+    def _draws_again(self, op):
+        return op.index in self.again
+
+    def graphs(self):
+        joint = self.joint
+        storages, hosts, states = self._needed()
+        self.states_needed = {op.state for op in joint.ops if op.state is not None and op.index in self.again}
+        self._begin()
+        self.ran, self.checked, self.hosts, self.going = set(), set(), {}, set()
+        self.keep_saved, self.from_forward = False, set()
+        self.placeholder_of, self.extra = {}, {}
+        for p in joint.primals:
+            new = self.graph.placeholder(p.name)
+            new.meta = p.meta
+            for s in joint.of_node[p][:1]:
+                if s in self.env:
+                    self.extra[p] = new
+                else:
+                    self.env[s], self.placeholder_of[s] = new, p
+        for node in joint.gm.graph.nodes:
+            if node.op == "get_attr" and joint.of_node[node]:
+                new = self.graph.node_copy(node)
+                for s in joint.of_node[node][:1]:
+                    self.env[s], self.placeholder_of[s] = new, node
+        if self.meter is not None:
+            self.graph.call_function(_beginner(self.meter), (list(self.env.values()),))
+        self._emit(self.forward_steps)
+        self.memo = {}
+        results = [self._value(n) for n in joint.fwd_out]
+        going = [s for s in self.going if s in self.env]
+        self.saved = storages + [s for s in going if s not in storages]
+        tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
+        out = self.graph.output(tuple(results + tensors))
+        self._describe(out, len(results), len(tensors))
+        self.graph.lint()
+        forward, old, old_hosts = self.graph, self.env, self.hosts
+        self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
+        return self._module(forward), self._module(self.backward(False))
+
+    def _describe(self, out, results, saved):
+        try:
+            from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
+        except ImportError:
+            return
+        out.meta["desc"] = self.joint.descriptions[:results] + [SavedForBackwardsAOTOutput(i) for i in range(saved)]
+
+    def backward(self, keep_saved):
+        """`keep_saved`: what the forward part saved is not overwritten, as another backward may follow."""
+        joint = self.joint
+        storages, hosts, states, old, old_hosts, going, ran, checked = self.rest
+        self._begin()
+        self.ran, self.checked, self.going, self.hosts = set(ran), set(checked), set(going), {}
+        self.keep_saved, self.from_forward = keep_saved, set(self.saved)
+        self.extra = {}
+        self.placeholder_of = {s: p for s, p in self.placeholder_of.items()}
+
+        def arrive(name, like):
+            new = self.graph.placeholder(name)
+            new.meta = dict(like.meta)
+            return new
+        for s in self.saved:
+            self.env[s] = arrive(old[s].name, old[s])
+        for s in hosts:
+            self.hosts[s] = arrive(old_hosts[s].name, old_hosts[s])
+        for s in states:
+            self.env[s] = arrive(old[s].name, old[s])
+        tangents = []
+        for p in joint.tangents:
+            new = self.graph.placeholder(p.name)
+            new.meta = p.meta
+            tangents.append(new)
+            for s in joint.of_node[p][:1]:
+                self.env[s], self.placeholder_of[s] = new, p
+        if self.meter is not None:
+            self.graph.call_function(_noter(self.meter), (tangents,))
+        self._emit(self.backward_steps)
+        self.memo = {}
+        out = self.graph.output(tuple(self._value(n) for n in joint.bwd_out))
+        out.meta["desc"] = joint.descriptions[len(joint.fwd_out):]
+        self.graph.lint()
+        for node in self.graph.nodes:
+            if node.op == "call_function":
+                node.meta["autograd_backward"] = True
+        return self.graph
+
+    def _module(self, graph):
+        return fx._lazy_graph_module._make_graph_module(self.joint.gm, graph)
+
+    def retaining(self):
+        """The backward graph for a caller who retains the forward part's tensors, or None where it is the same."""
+        return self._module(self.backward(True)) if self.saved_inplace else None
+
+
+def _beginner(meter):
+    def begin_count(given):
+        meter.begin([t for t in given if isinstance(t, torch.Tensor)])
+    return begin_count
+
+
+def _noter(meter):
+    def count_arrived(values):
+        meter.note(values)
+    return count_arrived
+
+
+def _checker(meter, name, predicted):
+    def count_live(made, alive):
+        meter.note(made)
+        meter.compare(name, predicted)
+    return count_live

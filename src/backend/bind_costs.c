@@ -1,0 +1,53 @@
+/* bind_costs.c: costs as a device really stores and runs things. */
+#include "backend/backend.h"
+
+/* The implementations of one op, each with the analytic time that `costs` has. */
+static cairn_status bind_op(cairn_device *device, const cairn_graph *graph,
+                            const crn_storage *storage, cairn_costs *costs, cairn_id id,
+                            cairn_error *err) {
+    const crn_choice *choices;
+    cairn_implementation list[CRN_MOST_CHOICES];
+    uint32_t analytic, count;
+    const cairn_op *op = cairn_graph_op(graph, id);
+    int64_t time = cairn_costs_op(costs, id, &analytic)->time_ns;
+    CRN_TRY(crn_device_choices(device, graph, id, storage, &choices, &count, err));
+    if (count == 0)
+        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                           "backend \"%s\" has no implementation of op \"%s\" (%s)",
+                           device->backend->name, op->name, cairn_op_kind_name(op->kind));
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = (cairn_implementation){
+            .name = choices[i].name, .time_ns = time, .workspace_bytes = choices[i].workspace};
+    return cairn_costs_set_op(costs, id, list, count);
+}
+
+static cairn_status bind_all(cairn_device *device, const cairn_graph *graph, crn_arena *scratch,
+                             cairn_costs *costs, cairn_error *err) {
+    crn_storage *storage;
+    CRN_TAKE(scratch, storage, cairn_graph_tensor_count(graph));
+    CRN_TRY(crn_device_store(device, graph, storage, err));
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+        cairn_costs_set_bytes(costs, t, storage[t].bytes);
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
+        CRN_TRY(bind_op(device, graph, storage, costs, o, err));
+    return CAIRN_OK;
+}
+
+cairn_status cairn_bind(const cairn_graph *graph, cairn_device *device, cairn_costs **out,
+                        cairn_error *err) {
+    crn_arena scratch;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_costs *costs;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_TRY(cairn_costs_analytic(graph, &device->facts.machine, &costs, err));
+    crn_arena_init(&scratch, &allocator);
+    cairn_status status = bind_all(device, graph, &scratch, costs, err);
+    crn_arena_release(&scratch);
+    if (status != CAIRN_OK) {
+        cairn_costs_destroy(costs);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    }
+    *out = costs;
+    return CAIRN_OK;
+}

@@ -1,0 +1,156 @@
+/* device.c: the list of backends, and what all open devices share. */
+#include "backend/backend.h"
+#include "backend/choice_cache.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define X(identifier) extern const crn_backend crn_backend_##identifier;
+#include "backend/backends.def"
+#undef X
+
+static const crn_backend *const backends[] = {
+#define X(identifier) &crn_backend_##identifier,
+#include "backend/backends.def"
+#undef X
+};
+
+/* ---- The list: those that find a device ---- */
+
+const crn_backend *crn_backend_list(uint32_t index) {
+    for (uint32_t i = 0; i < CRN_LENGTH(backends); i++)
+        if (backends[i]->devices() > 0 && index-- == 0)
+            return backends[i];
+    return NULL;
+}
+
+const char *cairn_device_list(uint32_t index, const char **summary) {
+    const crn_backend *backend = crn_backend_list(index);
+    if (backend != NULL && summary != NULL)
+        *summary = backend->summary;
+    return backend == NULL ? NULL : backend->name;
+}
+
+/* The backend of that name, or CAIRN_EUNKNOWN with the names there are; NULL: the best. */
+static cairn_status find_backend(const char *name, const crn_backend **out, cairn_error *err) {
+    char known[200] = "";
+    const crn_backend *backend;
+    *out = NULL;
+    for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++) {
+        if (name == NULL || strcmp(backend->name, name) == 0) {
+            *out = backend;
+            return CAIRN_OK;
+        }
+        size_t length = strlen(known);
+        snprintf(known + length, sizeof known - length, "%s%s", i > 0 ? ", " : "", backend->name);
+    }
+    return crn_fail_at(err, CAIRN_EUNKNOWN, name,
+                       "there is no backend \"%.64s\"; the backends are %s", name, known);
+}
+
+uint32_t cairn_count_threads(uint32_t threads) {
+    if (threads > 0)
+        return threads;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 ? (uint32_t)CRN_MIN(processors, 256) : 1;
+}
+
+/* ---- Open and close ---- */
+
+static cairn_device_options complete(const cairn_device_options *given) {
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    if (given != NULL)
+        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    return options;
+}
+
+static cairn_status open_state(cairn_device *device, const cairn_device_options *options,
+                               cairn_error *err) {
+    uint32_t count = device->backend->devices();
+    if (options->index >= count)
+        return crn_fail(err, CAIRN_EUNKNOWN, "backend \"%s\" has %u devices, and none of number %u",
+                        device->backend->name, count, options->index);
+    crn_device_options inner = {.threads = cairn_count_threads(options->threads),
+                                .link_bytes_per_second = options->link_bytes_per_second,
+                                .index = options->index,
+                                .allocator = device->allocator};
+    return device->backend->open(&inner, &device->state, err);
+}
+
+cairn_status crn_device_open(const crn_backend *backend, const cairn_device_options *given,
+                             cairn_device **out, cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    cairn_device_options options = complete(given);
+    cairn_allocator allocator = crn_allocator_or_default(options.allocator);
+    cairn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
+    if (device == NULL)
+        return crn_fail_memory(err);
+    *device = (cairn_device){.allocator = allocator, .backend = backend};
+    cairn_status status = open_state(device, &options, err);
+    if (status == CAIRN_OK)
+        status = crn_choice_cache_create(&allocator, &device->choices);
+    if (status != CAIRN_OK) {
+        cairn_device_close(device);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    }
+    device->facts.struct_size = sizeof device->facts;
+    crn_copy_string(device->facts.backend, sizeof device->facts.backend, backend->name);
+    backend->describe(device->state, &device->facts);
+    *out = device;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_device_open(const char *name, const cairn_device_options *options,
+                               cairn_device **out, cairn_error *err) {
+    const crn_backend *backend;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_TRY(find_backend(name, &backend, err));
+    return crn_device_open(backend, options, out, err);
+}
+
+void cairn_device_close(cairn_device *device) {
+    if (device == NULL)
+        return;
+    crn_choice_cache_destroy(device->choices, device->backend, device->state);
+    if (device->state != NULL)
+        device->backend->close(device->state);
+    cairn_allocator allocator = device->allocator;
+    crn_resize(&allocator, device, sizeof *device, 0);
+}
+
+/* ---- What is asked of it ---- */
+
+void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts) {
+    uint32_t known = facts->struct_size;
+    memcpy(facts, &device->facts, CRN_MIN(known, sizeof *facts));
+    facts->struct_size = known;
+}
+
+cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
+                                       cairn_error *err) {
+    crn_error_clear(err);
+    return device->backend->reserve(device->state, CRN_HOST, bytes, out, err);
+}
+
+void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes) {
+    if (region != NULL)
+        device->backend->release(device->state, CRN_HOST, region, bytes);
+}
+
+cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph, crn_storage *out,
+                              cairn_error *err) {
+    const crn_backend *backend = device->backend;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+        out[t] = (crn_storage){.bytes = cairn_graph_tensor(graph, t)->bytes, .block = 1};
+    return backend->store == NULL ? CAIRN_OK : backend->store(device->state, graph, out, err);
+}
+
+cairn_status crn_device_choices(cairn_device *device, const cairn_graph *graph, cairn_id op,
+                                const crn_storage *storage, const crn_choice **out, uint32_t *count,
+                                cairn_error *err) {
+    crn_site site = {graph, cairn_graph_op(graph, op), storage, device->facts.compute_units};
+    return crn_choice_cache_get(device->choices, device->backend, device->state, &site, op, out,
+                                count, err);
+}

@@ -1,0 +1,32 @@
+/* processor_internal.h: what the files of processor.h share. */
+#ifndef CRN_PROCESSOR_INTERNAL_H
+#define CRN_PROCESSOR_INTERNAL_H
+
+#include "backend/copy_lane.h"
+#include "backend/processor.h"
+
+struct crn_device {
+    cairn_allocator allocator;
+    crn_kernel_list *kernels;
+    crn_pool *threads;
+    crn_copy_lane lanes[2]; /* out, in */
+};
+
+/* How far a lane had come when an event was recorded. */
+typedef struct crn_recorded {
+    crn_lane lane;
+    uint64_t copies; /* of a copy lane: how many were asked for */
+    int64_t at_ns;   /* of the compute lane, where events are timed */
+} crn_recorded;
+
+struct crn_queue {
+    crn_device *device;
+    crn_values values;
+    crn_results results;
+    crn_recorded *events;
+    uint32_t event_count;
+    bool timed;
+    cairn_error failure; /* its status is CAIRN_OK while there is none */
+};
+
+#endif

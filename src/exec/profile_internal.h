@@ -1,0 +1,36 @@
+/* profile_internal.h: what the files of a profile share. */
+#ifndef CRN_PROFILE_INTERNAL_H
+#define CRN_PROFILE_INTERNAL_H
+
+#include "exec/exec_internal.h"
+
+typedef struct crn_profiler {
+    cairn_device *device;
+    const cairn_graph *graph;
+    cairn_profile_options options;
+    cairn_costs *costs;
+    cairn_costs_origin *origin;
+    cairn_error *err;
+    crn_arena memory;
+    uint32_t steps_done, steps_total; /* for who watches */
+} crn_profiler;
+
+/* ---- profile_plan.c ---- */
+
+/* A plan that fits the memory, without copies, which would disturb what is measured; or
+ * CAIRN_INFEASIBLE. */
+CAIRN_MUST cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out);
+
+/* The same plan with implementation `k` of every op that has so many. */
+CAIRN_MUST cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
+                                         cairn_solution **out);
+
+/* ---- profile_link.c ---- */
+
+/* Median and quartiles of `count` times, at least one, which are sorted for it. */
+cairn_implementation crn_profile_spread(int64_t *times, uint32_t count);
+
+/* The link's bandwidth and latency; where there is no memory to copy, they stay unknown. */
+void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out);
+
+#endif

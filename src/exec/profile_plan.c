@@ -1,0 +1,79 @@
+/* profile_plan.c: the plan whose steps a profile runs. */
+#include "exec/profile_internal.h"
+
+#include <stdio.h>
+
+/* Bytes that are free for a device: of its own memory, or of what the machine has; UINT64_MAX where
+ * that is not known. */
+static uint64_t free_memory(const cairn_device *device) {
+    unsigned long long kib = 0;
+    char line[128];
+    if (device->facts.separate_memory)
+        return device->facts.memory_bytes == 0 ? UINT64_MAX : device->facts.memory_bytes;
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return kib == 0 ? UINT64_MAX : (uint64_t)kib * 1024;
+}
+
+/* The plan of one algorithm, if it fits `budget`; CAIRN_INFEASIBLE. */
+static cairn_status try_algorithm(const crn_profiler *p, const char *name, uint64_t budget,
+                                  cairn_solution **out) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.budget_bytes = strcmp(name, "none") == 0 ? 0 : budget;
+    CRN_TRY(cairn_solve(p->graph, p->costs, name, &options, out, p->err));
+    uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
+    if (arena <= budget)
+        return CAIRN_OK;
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    return crn_fail(p->err, CAIRN_INFEASIBLE,
+                    "a step needs %llu bytes beside the parameters, and %llu are free",
+                    (unsigned long long)arena, (unsigned long long)budget);
+}
+
+cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out) {
+    static const char *const algorithms[] = {"none", "precise", "pieces", "feng"};
+    uint64_t memory = p->options.memory_bytes, stationary;
+    cairn_status status = CAIRN_INFEASIBLE;
+    if (memory == 0)
+        memory = free_memory(p->device);
+    stationary = cairn_stationary_bytes(p->graph, p->costs, 1);
+    uint64_t budget = memory > stationary ? memory - stationary : 1;
+    *out = NULL;
+    for (size_t i = 0; i < CRN_LENGTH(algorithms); i++) {
+        status = try_algorithm(p, algorithms[i], budget, out);
+        if (status != CAIRN_INFEASIBLE && (i == 0 || status != CAIRN_EINVAL))
+            return status;
+    }
+    return status == CAIRN_EINVAL ? CAIRN_INFEASIBLE : status;
+}
+
+cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
+                              cairn_solution **out) {
+    cairn_plan_builder *builder;
+    cairn_plan *varied = NULL;
+    uint32_t count, choices;
+    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    *out = NULL;
+    cairn_status status = cairn_plan_builder_create(&p->memory.allocator, &builder);
+    for (uint32_t i = 0; i < count && status == CAIRN_OK; i++) {
+        cairn_step step = steps[i];
+        if (step.kind == CAIRN_RUN) {
+            cairn_costs_op(p->costs, step.id, &choices);
+            step.implementation = (uint16_t)(k < choices ? k : 0);
+        }
+        status = cairn_plan_builder_add(builder, step);
+    }
+    if (status == CAIRN_OK)
+        status = cairn_plan_builder_finish(builder, p->graph, cairn_plan_get_header(plan), &varied,
+                                           p->err);
+    if (status == CAIRN_OK)
+        status = cairn_solution_create(p->graph, p->costs, varied, NULL, out, p->err);
+    cairn_plan_destroy(varied);
+    cairn_plan_builder_destroy(builder);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* transfer.c: tensors between host memory, in the plain layout of the graph, and the device, in the
+ * form in which it stores them.
+ *
+ *     computed here   --make--> staging --convert--> device      a part of some rows at a time, so
+ *     looked at here  <--see--- staging <--convert-- device      that staging stays small
+ *     the caller's    <-------convert------> device              whole
+ *
+ * Staging is memory of the host that the device has reserved. */
+#include "backend/formats.h"
+#include "exec/exec_internal.h"
+
+#define PART ((uint64_t)1 << 20)
+
+/* Rows of a tensor that make a part. */
+static uint64_t part_rows(const cairn_tensor *tensor) {
+    uint64_t rows = crn_tensor_rows(tensor), row = tensor->bytes / rows;
+    return row == 0 ? rows : CRN_MIN(rows, CRN_MAX(PART / row, 1));
+}
+
+uint64_t crn_staging_bytes(const cairn_graph *graph) {
+    uint64_t most = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        bool passes = tensor->stationary || tensor->producer == CAIRN_NONE;
+        if (passes)
+            most = CRN_MAX(most, tensor->bytes / crn_tensor_rows(tensor) * part_rows(tensor));
+    }
+    return most;
+}
+
+/* A conversion of the whole tensor. */
+static crn_conversion whole(const cairn_exec *exec, cairn_id tensor, void *stored) {
+    const cairn_tensor *t = cairn_graph_tensor(exec->graph, tensor);
+    return (crn_conversion){.tensor = t,
+                            .storage = exec->storage[tensor],
+                            .stored = stored,
+                            .rows = crn_tensor_rows(t)};
+}
+
+cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored, crn_make_part *make,
+                               void *context, cairn_error *err) {
+    crn_conversion part = whole(exec, tensor, stored);
+    uint64_t rows = part.rows, row = part.tensor->bytes / rows, most = part_rows(part.tensor);
+    part.host = exec->staging.base;
+    for (; part.first < rows; part.first += part.rows) {
+        part.rows = CRN_MIN(most, rows - part.first);
+        make(context, part.first * row, part.rows * row, part.host);
+        exec->backend->convert(exec->queue, &part);
+        CRN_TRY(exec->backend->join(exec->queue, NULL, err));
+    }
+    return CAIRN_OK;
+}
+
+cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored, crn_see_part *see,
+                               void *context, cairn_error *err) {
+    crn_conversion part = whole(exec, tensor, stored);
+    uint64_t rows = part.rows, row = part.tensor->bytes / rows, most = part_rows(part.tensor);
+    part.host = exec->staging.base;
+    part.to_host = true;
+    for (; part.first < rows; part.first += part.rows) {
+        part.rows = CRN_MIN(most, rows - part.first);
+        exec->backend->convert(exec->queue, &part);
+        CRN_TRY(exec->backend->join(exec->queue, NULL, err));
+        see(context, part.host, part.rows * row);
+    }
+    return CAIRN_OK;
+}
+
+/* ---- Whole tensors of the caller ---- */
+
+static cairn_status read_whole(cairn_exec *exec, cairn_id tensor, void *stored, void *data,
+                               cairn_error *err) {
+    crn_conversion all = whole(exec, tensor, stored);
+    all.host = data;
+    all.to_host = true;
+    exec->backend->convert(exec->queue, &all);
+    return exec->backend->join(exec->queue, NULL, err);
+}
+
+static void feed_whole(cairn_exec *exec, cairn_id tensor, void *stored, const void *data) {
+    crn_conversion all = whole(exec, tensor, stored);
+    all.host = (void *)(uintptr_t)data; /* only read */
+    exec->backend->convert(exec->queue, &all);
+}
+
+static cairn_status no_place(const cairn_exec *exec, cairn_id tensor, cairn_error *err) {
+    const char *name = cairn_graph_tensor(exec->graph, tensor)->name;
+    return crn_fail_at(err, CAIRN_EINVAL, name,
+                       "tensor \"%s\" has no place in memory outside a step", name);
+}
+
+static void *place_of(const cairn_exec *exec, cairn_id tensor) {
+    void *input = exec->program.input_at[tensor];
+    return input != NULL ? input : exec->stationary.at[tensor];
+}
+
+cairn_status cairn_exec_feed(cairn_exec *exec, cairn_id tensor, const void *data,
+                             cairn_error *err) {
+    crn_error_clear(err);
+    void *place = place_of(exec, tensor);
+    if (place == NULL)
+        return no_place(exec, tensor, err);
+    feed_whole(exec, tensor, place, data);
+    return CAIRN_OK;
+}
+
+cairn_status cairn_exec_write(cairn_exec *exec, cairn_id tensor, const void *data,
+                              cairn_error *err) {
+    CRN_TRY(cairn_exec_feed(exec, tensor, data, err));
+    return exec->backend->join(exec->queue, NULL, err);
+}
+
+bool cairn_exec_takes(const cairn_exec *exec, cairn_id tensor) {
+    return place_of(exec, tensor) != NULL;
+}
+
+cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data, cairn_error *err) {
+    crn_error_clear(err);
+    void *place = exec->program.final_at[tensor];
+    if (place == NULL)
+        place = exec->stationary.at[tensor];
+    return place == NULL ? no_place(exec, tensor, err) : read_whole(exec, tensor, place, data, err);
+}
+
+/* ---- Slots of the optimiser ---- */
+
+static void *slot_of(const cairn_exec *exec, cairn_id parameter, uint32_t slot) {
+    const crn_stationary *s = &exec->stationary;
+    if (cairn_graph_tensor(exec->graph, parameter)->role != CAIRN_PARAMETER ||
+        cairn_exec_slot_name(exec, slot) == NULL)
+        return NULL;
+    return s->parameters[s->parameter_of[parameter]].slots[slot];
+}
+
+cairn_status cairn_exec_read_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, float *data,
+                                  cairn_error *err) {
+    crn_error_clear(err);
+    void *place = slot_of(exec, parameter, slot);
+    return place == NULL ? no_place(exec, parameter, err)
+                         : read_whole(exec, parameter, place, data, err);
+}
+
+cairn_status cairn_exec_write_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot,
+                                   const float *data, cairn_error *err) {
+    crn_error_clear(err);
+    void *place = slot_of(exec, parameter, slot);
+    if (place == NULL)
+        return no_place(exec, parameter, err);
+    feed_whole(exec, parameter, place, data);
+    return exec->backend->join(exec->queue, NULL, err);
+}

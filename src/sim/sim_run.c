@@ -1,0 +1,146 @@
+/* sim_run.c: a run: whether its operands are there, where its outputs go, what it takes. */
+#include "sim/sim_walk.h"
+
+static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
+    static const cairn_rule why[] = {CAIRN_RULE_INPUT_NEVER_MADE, CAIRN_RULE_READ_AFTER_FREE,
+                                     CAIRN_RULE_READ_OVERWRITTEN};
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const crn_sim_place *p = &w->places[op->inputs[i]];
+        if (!p->resident)
+            return crn_sim_break_rule(w, why[p->absence], op->inputs[i]);
+        if (p->flight == COMING_IN)
+            return crn_sim_break_rule(w, CAIRN_RULE_READ_BEFORE_WAIT, op->inputs[i]);
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status check_again(crn_sim_walk *w, cairn_id id, const cairn_op *op) {
+    if (w->goal == CAIRN_INFER && op->phase != CAIRN_FORWARD)
+        return crn_sim_break_rule(w, CAIRN_RULE_NOT_OF_GOAL, id);
+    if (w->ran_by[id] == 0)
+        return CAIRN_OK;
+    if (op->flags & CAIRN_OP_NEVER_AGAIN)
+        return crn_sim_break_rule(w, CAIRN_RULE_NEVER_AGAIN, id);
+    /* Run again, an op leaves out its `once` effect; if that is all it does, it cannot be. */
+    if ((op->flags & CAIRN_OP_ONCE) && (op->output_count == 0 || op->phase == CAIRN_UPDATE))
+        return crn_sim_break_rule(w, CAIRN_RULE_ONCE_TWICE, id);
+    return CAIRN_OK;
+}
+
+/* The storage of an alias is that of the input it is an alias of. */
+static uint32_t aliased_storage(const crn_sim_walk *w, const cairn_op *op, cairn_id output) {
+    cairn_id root = cairn_graph_storage(w->graph, output);
+    for (uint32_t i = 0; i < op->input_count; i++)
+        if (cairn_graph_storage(w->graph, op->inputs[i]) == root)
+            return w->places[op->inputs[i]].storage;
+    return NO_STORAGE;
+}
+
+static bool is_alias(const crn_sim_walk *w, cairn_id tensor) {
+    return cairn_graph_tensor(w->graph, tensor)->alias_of != CAIRN_NONE;
+}
+
+/* Make one output that is not made in place. One that is resident is rewritten with equal bits, and
+ * with it its aliases; making an alias writes nothing. */
+static cairn_status make_output(crn_sim_walk *w, const cairn_op *op, cairn_id output) {
+    crn_sim_place *p = &w->places[output];
+    if (p->resident) {
+        bool copied = p->flight != AT_REST;
+        if (p->storage != NO_STORAGE && !is_alias(w, output))
+            copied = w->storages.data[p->storage].copied > 0;
+        return copied ? crn_sim_break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, output) : CAIRN_OK;
+    }
+    if (!is_alias(w, output))
+        return crn_sim_take_storage(w, output);
+    p->resident = true;
+    p->storage = aliased_storage(w, op, output);
+    if (p->storage != NO_STORAGE)
+        w->storages.data[p->storage].users++;
+    return CAIRN_OK;
+}
+
+static bool both_stationary(const crn_sim_walk *w, const cairn_op *op, cairn_inplace pair) {
+    return cairn_graph_tensor(w->graph, op->inputs[pair.input])->stationary &&
+           cairn_graph_tensor(w->graph, op->outputs[pair.output])->stationary;
+}
+
+/* May the operand's storage be taken over? */
+static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t inplace) {
+    for (uint32_t i = 0; i < op->inplace_count && inplace == 0; i++)
+        if (both_stationary(w, op, op->inplace[i]))
+            return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_MISSING,
+                                      op->outputs[op->inplace[i].output]);
+    if (inplace == 0)
+        return CAIRN_OK;
+    cairn_inplace pair = op->inplace[inplace - 1];
+    cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
+    uint32_t s = w->places[input].storage; /* as stored, one may be larger than the other */
+    bool fits = s == NO_STORAGE ||
+                crn_align(cairn_costs_bytes(w->costs, output)) <= w->storages.data[s].bytes;
+    if (w->places[output].resident || !fits)
+        return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_FORBIDDEN, output);
+    if (w->places[input].flight != AT_REST)
+        return crn_sim_break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, input);
+    if (s != NO_STORAGE && w->storages.data[s].users > 1)
+        return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
+    cairn_id root = cairn_graph_storage(w->graph, input);
+    for (uint32_t i = 0; i < op->output_count; i++) /* an alias that the op itself makes */
+        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(w->graph, op->outputs[i]) == root)
+            return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
+    return CAIRN_OK;
+}
+
+/* The output takes over the operand's storage, and the operand is gone. */
+static void take_over(crn_sim_walk *w, const cairn_op *op, cairn_inplace pair) {
+    crn_sim_place *from = &w->places[op->inputs[pair.input]];
+    crn_sim_place *to = &w->places[op->outputs[pair.output]];
+    to->resident = true;
+    to->storage = from->storage;
+    from->resident = false;
+    from->absence = OVERWRITTEN;
+    from->storage = NO_STORAGE;
+}
+
+cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
+    const cairn_op *op = cairn_graph_op(w->graph, step->id);
+    CRN_TRY(check_again(w, step->id, op));
+    CRN_TRY(check_inputs(w, op));
+    CRN_TRY(check_inplace(w, op, step->inplace));
+
+    crn_sim_note_tensors(w, 0, op->inputs, op->input_count);
+    cairn_inplace pair = {UINT32_MAX, 0};
+    if (step->inplace > 0)
+        pair = op->inplace[step->inplace - 1];
+    cairn_id first_made = op->output_count > 0 ? op->outputs[0] : CAIRN_NONE;
+    for (uint32_t i = 0; i < op->output_count; i++)
+        if (op->outputs[i] != CAIRN_NONE && i != pair.output)
+            CRN_TRY(make_output(w, op, op->outputs[i]));
+    if (step->inplace > 0)
+        take_over(w, op, pair);
+    crn_sim_note_tensors(w, op->input_count, op->outputs, op->output_count);
+
+    uint32_t implementations;
+    const cairn_implementation *list = cairn_costs_op(w->costs, step->id, &implementations);
+    if (step->implementation >= implementations)
+        return crn_sim_break_rule(w, CAIRN_RULE_NO_IMPLEMENTATION, step->id);
+    if (w->ran_by[step->id] != 0 && w->ran_by[step->id] != 1 + (uint32_t)step->implementation)
+        return crn_sim_break_rule(w, CAIRN_RULE_OTHER_IMPLEMENTATION, step->id);
+    const cairn_implementation *chosen = &list[step->implementation];
+    uint64_t workspace = crn_align(chosen->workspace_bytes);
+    uint32_t lifetime = CAIRN_NONE;
+    if (workspace > 0)
+        CRN_TRY(crn_sim_record_lifetime(w, CAIRN_NONE, workspace, w->step, &lifetime));
+    crn_sim_note_lifetime(w, op->input_count + op->output_count, lifetime);
+    CRN_TRY(crn_sim_count(w, workspace, first_made));
+
+    w->now = crn_add_time(w->now, chosen->time_ns);
+    cairn_sim_summary *summary = &w->sim->summary;
+    summary->compute_ns = crn_add_time(summary->compute_ns, chosen->time_ns);
+    summary->runs++;
+    if (w->ran_by[step->id] != 0) {
+        summary->reruns++;
+        summary->rerun_ns = crn_add_time(summary->rerun_ns, chosen->time_ns);
+    }
+    w->ran_by[step->id] = 1 + (uint32_t)step->implementation;
+    return CAIRN_OK;
+}

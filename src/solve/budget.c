@@ -1,0 +1,38 @@
+/* budget.c: what a limit that a person gives leaves for a plan. */
+#include "base/crn_base.h"
+#include "cairn/budget.h"
+
+uint64_t cairn_share_of(uint64_t whole, uint64_t millionths) {
+    return whole / 1000000 * millionths + whole % 1000000 * millionths / 1000000;
+}
+
+/* The arena that `none` needs, of which shares are. */
+static cairn_status find_whole(const cairn_graph *graph, const cairn_costs *costs,
+                               const cairn_solution *none, uint64_t *out, cairn_error *err) {
+    cairn_solution *own = NULL;
+    if (none == NULL)
+        CRN_TRY(cairn_solve(graph, costs, "none", NULL, &own, err));
+    *out = cairn_layout_arena_bytes(none != NULL ? none->layout : own->layout);
+    cairn_solution_destroy(own);
+    return CAIRN_OK;
+}
+
+cairn_status cairn_budget_resolve(const cairn_graph *graph, const cairn_costs *costs,
+                                  const cairn_budget_options *given, cairn_budget *out,
+                                  cairn_error *err) {
+    cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
+    *out = (cairn_budget){0};
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_budget_options, options, given, err);
+    out->given_bytes = options.amount;
+    if (options.total)
+        out->stationary_bytes = cairn_stationary_bytes(graph, costs, options.optimizer_slots);
+    if (options.share) {
+        uint64_t whole;
+        CRN_TRY(find_whole(graph, costs, options.none, &whole, err));
+        out->given_bytes = cairn_share_of(whole + out->stationary_bytes, options.amount);
+    }
+    out->plan_bytes =
+        out->given_bytes > out->stationary_bytes ? out->given_bytes - out->stationary_bytes : 1;
+    return CAIRN_OK;
+}

@@ -1,0 +1,58 @@
+"""Legal plans by chance: which tensors are dropped and how often they are made again is drawn.
+
+Independent of the planner's own lowering, so that what writes plans back is tested with plans that no solver
+makes."""
+
+from cairn import _library as lib
+
+
+def random_runs(joint, rng, drop):
+    """Ops in the order in which they run: every op once in its own order, and before each op of the backward part
+    what it reads of the forward part again, with probability `drop` even where it is there."""
+    present = {s for s in joint.storages if s.op is None}
+    runs, again = [], 0
+
+    def may_repeat(op):
+        return op.kind == "node" and not op.flags & lib.NEVER_AGAIN
+
+    def make(s, late, depth):
+        """Have `s` there; a repeated op's inputs are made first."""
+        nonlocal again
+        redo = late and s.op is not None and not s.op.backward and may_repeat(s.op) and (
+            s not in present or (depth < 6 and rng.random() < drop))
+        if s in present and not redo:
+            return
+        for r in s.op.reads:
+            make(r, late, depth + 1)
+        runs.append(s.op)
+        present.update(s.op.outs)
+        again += 1
+    for op in joint.ops:
+        for s in op.reads:
+            make(s, op.backward, 0)
+        runs.append(op)
+        present.update(op.outs)
+    return runs, again
+
+
+def plan_text(joint, step, runs):
+    """The runs as a plan's text: what is read no more is freed at once, nothing is in place."""
+    last, instance, births = {}, {}, []
+    for place, op in enumerate(runs):
+        for s in op.reads:
+            if s in instance:
+                last[instance[s]] = place
+        for s in op.outs:
+            instance[s] = (s, place)
+            last[instance[s]] = place
+    final = set(instance.values())
+    lines, dying = [], {}
+    for (s, born), place in last.items():
+        if not (s.flags & lib.RESULT and (s, born) in final):
+            dying.setdefault(place, []).append(s)
+    for place, op in enumerate(runs):
+        lines.append(f"run {op.name}")
+        lines += [f"free {s.name}" for s in sorted(dying.get(place, ()), key=lambda s: s.index)]
+    head = step.solve("none").text().splitlines()
+    start = next(i for i, line in enumerate(head) if line.startswith("steps"))
+    return "\n".join(head[:start] + [f"steps {len(lines)}"] + lines) + "\n"

@@ -1,0 +1,252 @@
+/* test_arrays.c: a step as arrays: groups, alignment, translation, refusals; several regions. */
+#include "cairn.h"
+#include "check.h"
+
+#include <string.h>
+
+/* w --f--> a --g--> b --h--> loss --back--> gb --gw--> dw; x is the caller's. */
+enum { X, W, A, B, L, GB, DW, TENSORS };
+
+typedef struct step_arrays {
+    uint64_t bytes[TENSORS];
+    uint8_t roles[TENSORS], flags[TENSORS];
+    uint8_t phases[6], op_flags[6];
+    int64_t times[6];
+    uint64_t workspaces[6];
+    uint32_t groups[6];
+    uint32_t first_input[7], first_output[7], first_inplace[7];
+    cairn_id inputs[9], outputs[6];
+    cairn_inplace inplace[1];
+    cairn_arrays arrays;
+} step_arrays;
+
+static void fill(step_arrays *s) {
+    *s = (step_arrays){.bytes = {100, 1000, 256, 256, 4, 256, 1000},
+                       .roles = {CAIRN_INPUT, CAIRN_PARAMETER, CAIRN_ACTIVATION, CAIRN_ACTIVATION,
+                                 CAIRN_LOSS, CAIRN_GRADIENT, CAIRN_GRADIENT},
+                       .flags = {CAIRN_TENSOR_STATIONARY, 0, 0, 0, 0, 0, CAIRN_TENSOR_RESULT},
+                       .phases = {0, 0, 0, 1, 1, 1},
+                       .op_flags = {0, 0, CAIRN_OP_NEVER_AGAIN, 0, 0, 0},
+                       .times = {10, 20, 1, 5, 7, 1},
+                       .workspaces = {0, 128, 0, 0, 64, 0},
+                       .first_input = {0, 2, 3, 4, 6, 8, 8},
+                       .first_output = {0, 1, 2, 3, 4, 5, 5},
+                       .first_inplace = {0, 0, 1, 1, 1, 1, 1},
+                       .inputs = {X, W, A, B, L, B, GB, X},
+                       .outputs = {A, B, L, GB, DW},
+                       .inplace = {{0, 0}}};
+    s->op_flags[5] = CAIRN_OP_ONCE;
+    cairn_arrays *a = &s->arrays;
+    *a = (cairn_arrays)CAIRN_ARRAYS_INIT;
+    a->tensor_count = TENSORS;
+    a->op_count = 6;
+    a->bytes = s->bytes;
+    a->roles = s->roles;
+    a->tensor_flags = s->flags;
+    a->phases = s->phases;
+    a->op_flags = s->op_flags;
+    a->time_ns = s->times;
+    a->workspace_bytes = s->workspaces;
+    a->first_input = s->first_input;
+    a->inputs = s->inputs;
+    a->first_output = s->first_output;
+    a->outputs = s->outputs;
+    a->first_inplace = s->first_inplace;
+    a->inplace = s->inplace;
+}
+
+static void test_one_call(void) {
+    step_arrays s;
+    fill(&s);
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    /* f takes a; g makes b in its place with 128 of workspace; loss; back takes gb; gw takes dw. */
+    static const uint64_t runs[] = {256, 384, 320, 576, 256 + 64 + 1024 + 64, 64 + 1024};
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < solution->step_count; i++) {
+        if (solution->steps[i].kind != CAIRN_RUN)
+            continue;
+        CHECK_U64(solution->steps[i].id, run);
+        CHECK_U64(solution->step_bytes[i], runs[run]);
+        run++;
+    }
+    CHECK_U64(run, 6);
+    CHECK_U64(solution->peak_bytes, 1408);
+    CHECK(solution->arena_bytes >= solution->peak_bytes);
+    CHECK_U64((uint64_t)solution->time_ns, 44);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < solution->lifetime_count; i++) {
+        found += solution->lifetimes[i].tensor == DW && solution->lifetimes[i].bytes == 1024;
+        CHECK(solution->offsets[i] + solution->lifetimes[i].bytes <= solution->arena_bytes);
+    }
+    CHECK_U64(found, 1);
+
+    cairn_text text;
+    CHECK_OK(cairn_plan_to_text(solution->solution->plan, step->graph, &text), &err);
+    cairn_arrays_solution *again;
+    CHECK_OK(cairn_arrays_step_read(step, text.data, text.length, "plan", NULL, &again, &err),
+             &err);
+    CHECK_U64(again->step_count, solution->step_count);
+    CHECK_U64(again->peak_bytes, solution->peak_bytes);
+    cairn_arrays_solution_destroy(again);
+    cairn_text_release(&text);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+}
+
+/* A budget of exactly the live peak, with and without a place for everything in one arena. */
+static void test_live_peak(void) {
+    step_arrays s;
+    fill(&s);
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.live_peak = true;
+    options.budget_bytes = 1408;
+    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", &options, &step, &solution, &err), &err);
+    CHECK_U64(solution->peak_bytes, 1408);
+    cairn_arrays_solution_destroy(solution);
+    options.budget_bytes = 1407;
+    CHECK(cairn_arrays_step_solve(step, "none", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK_U64(err.smallest_budget, 1408);
+    cairn_arrays_step_destroy(step);
+}
+
+/* f and g as one kernel: a is its temporary, and ids lead back to the arrays. */
+static void test_groups(void) {
+    step_arrays s;
+    fill(&s);
+    s.groups[0] = s.groups[1] = 7;
+    s.arrays.groups = s.groups;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_U64(cairn_graph_op_count(step->graph), 5);
+    CHECK_U64(cairn_graph_tensor_count(step->graph), TENSORS - 1);
+    uint32_t count;
+    const cairn_implementation *fused = cairn_costs_op(step->costs, 0, &count);
+    CHECK(fused->time_ns == 30 && fused->workspace_bytes == 128 + 256);
+    CHECK(solution->steps[0].kind == CAIRN_RUN && solution->steps[0].id == 0);
+    CHECK_U64(solution->step_bytes[0], 256 + 384);
+    CHECK(step->op_of[1] == 2 && step->tensor_of[2] == B);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+}
+
+static void test_alignment(void) {
+    step_arrays s;
+    fill(&s);
+    s.arrays.alignment = 512;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_U64(solution->peak_bytes, 512 + 512 + 1024 + 512); /* gb, loss, dw, workspace */
+    for (uint32_t i = 0; i < solution->lifetime_count; i++)
+        CHECK_U64(solution->lifetimes[i].bytes % 512, 0);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+}
+
+static void check_refused(const step_arrays *s, const char *words) {
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    CHECK(cairn_arrays_step_create(NULL, &s->arrays, &step, &err) == CAIRN_EINVAL);
+    CHECK(step == NULL && strstr(err.message, words) != NULL);
+}
+
+static void test_refusals(void) {
+    step_arrays s;
+    fill(&s);
+    s.inputs[2] = TENSORS;
+    check_refused(&s, "there are 7 tensors");
+    fill(&s);
+    s.roles[A] = 99;
+    check_refused(&s, "role that does not exist");
+    fill(&s);
+    s.first_input[2] = 1;
+    check_refused(&s, "do not follow");
+    fill(&s);
+    s.arrays.alignment = 100;
+    check_refused(&s, "power of two");
+    fill(&s);
+    s.inplace[0].input = 3;
+    check_refused(&s, "in place of an input that it does not have");
+    fill(&s);
+    s.groups[2] = s.groups[3] = 1;
+    s.arrays.groups = s.groups;
+    check_refused(&s, "two phases");
+}
+
+/* Every choice of ways tried. */
+static int64_t best_by_trying(const uint32_t *first, const cairn_region_way *ways, uint32_t regions,
+                              uint64_t budget) {
+    uint32_t choice[8] = {0};
+    int64_t best = INT64_MAX;
+    for (;;) {
+        uint64_t saved = 0, most = 0;
+        int64_t time = 0;
+        for (uint32_t r = 0; r < regions; r++) {
+            const cairn_region_way *way = &ways[first[r] + choice[r]];
+            most = saved + way->peak_bytes > most ? saved + way->peak_bytes : most;
+            saved += way->saved_bytes;
+            time += way->time_ns;
+        }
+        if (most <= budget && time < best)
+            best = time;
+        uint32_t r = 0;
+        while (r < regions && ++choice[r] == first[r + 1] - first[r])
+            choice[r++] = 0;
+        if (r == regions)
+            return best;
+    }
+}
+
+static void test_regions(void) {
+    uint32_t seed = 1, fitting = 0, refused = 0;
+    for (uint32_t round = 0; round < 2000; round++) {
+        uint32_t first[6] = {0}, chosen[5], regions = 1 + round % 5;
+        cairn_region_way ways[20];
+        for (uint32_t r = 0; r < regions; r++) {
+            uint32_t count = 1 + (seed = seed * 1664525u + 1013904223u) / (1u << 30);
+            first[r + 1] = first[r] + count;
+            for (uint32_t w = first[r]; w < first[r + 1]; w++) {
+                ways[w].saved_bytes = (seed = seed * 1664525u + 1013904223u) >> 28;
+                ways[w].peak_bytes =
+                    ways[w].saved_bytes + ((seed = seed * 1664525u + 1013904223u) >> 28);
+                ways[w].time_ns = (int64_t)((seed = seed * 1664525u + 1013904223u) >> 26);
+            }
+        }
+        uint64_t budget = 10 + (seed >> 8) % 60;
+        cairn_error err = {0};
+        int64_t best = best_by_trying(first, ways, regions, budget), time = 0;
+        cairn_status status =
+            cairn_regions_choose(NULL, first, ways, regions, budget, chosen, &err);
+        CHECK((status == CAIRN_OK) == (best < INT64_MAX));
+        if (status == CAIRN_INFEASIBLE) {
+            refused++;
+            CHECK(best_by_trying(first, ways, regions, err.smallest_budget) < INT64_MAX);
+            CHECK(best_by_trying(first, ways, regions, err.smallest_budget - 1) == INT64_MAX);
+            continue;
+        }
+        fitting++;
+        for (uint32_t r = 0; r < regions; r++)
+            time += ways[first[r] + chosen[r]].time_ns;
+        CHECK(time == best);
+    }
+    CHECK(fitting > 100 && refused > 100);
+}
+
+int main(void) {
+    test_one_call();
+    test_live_peak();
+    test_groups();
+    test_alignment();
+    test_refusals();
+    test_regions();
+    return check_result();
+}
