@@ -184,7 +184,7 @@ class Joint:
             for value in tensors_of(p.meta["val"]):
                 if key_of(value) in self._by_key:
                     continue
-                s = self._storage(p.name, value, lib.GRADIENT, lib.RESULT, boundary, None)
+                s = self._storage(p.name, value, lib.GRADIENT, 0, boundary, None)
                 self._by_key[key_of(value)] = s
                 boundary.outs.append(s)
         for node in self.gm.graph.nodes:

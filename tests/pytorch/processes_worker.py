@@ -27,7 +27,7 @@ def ddp(rank):
     from torch.nn.parallel import DistributedDataParallel as DDP
     torch._dynamo.config.optimize_ddp = False
     inputs, results = batch(rank), []
-    backend = cairn.backend("55%", check=True)
+    backend = cairn.backend("80%", check=True)
     for wrap in (lambda m: DDP(m), lambda m: DDP(torch.compile(m, backend=backend, fullgraph=True, dynamic=False)),
                  lambda m: torch.compile(DDP(m), backend=backend, dynamic=False)):
         torch._dynamo.reset()
@@ -54,7 +54,7 @@ def fsdp(rank):
         fully_shard(model, mesh=mesh)
         return model
     inputs = batch(rank)
-    backend = cairn.backend("60%")
+    backend = cairn.backend("85%")
     results = []
     for compile_blocks in (False, True):
         model = gpt()
@@ -73,7 +73,7 @@ def fsdp(rank):
 def caches(rank):
     """Two processes with two budgets and one cache: two plans."""
     model, inputs = gpt(), batch(0)
-    backend = cairn.backend(("90%", "45%")[rank])
+    backend = cairn.backend(("95%", "80%")[rank])
     call = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
     loss = call(*inputs)
     loss.backward()
