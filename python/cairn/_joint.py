@@ -184,7 +184,8 @@ class Joint:
             for value in tensors_of(p.meta["val"]):
                 if key_of(value) in self._by_key:
                     continue
-                s = self._storage(p.name, value, lib.GRADIENT, 0, boundary, None)
+                # Whether the caller holds on to it is not known here: the budget must hold if so.
+                s = self._storage(p.name, value, lib.GRADIENT, lib.RESULT, boundary, None)
                 self._by_key[key_of(value)] = s
                 boundary.outs.append(s)
         for node in self.gm.graph.nodes:

@@ -17,5 +17,5 @@ if "$@" >"$output" 2>&1; then
 else
     cat "$output"
     echo "FAILED  $file $only"
-    exit 255
+    exit 1
 fi

@@ -120,7 +120,9 @@ class Training(unittest.TestCase):
             return [logits.detach(), loss.detach()] + [p.grad for p in mine.parameters()]
         backend = cairn.backend(budget, outside=1 << 20, check=True)
         self.assertTrue(same(run("aot_eager"), run(backend)))
-        self.assertEqual(backend.meters[0].differences, [])
+        # The gradient of the logits is counted to the end, as the caller might hold it; here it dies when it was read.
+        tangent = 2 * 64 * 512 * 4
+        self.assertEqual({predicted - found for _, predicted, found in backend.meters[0].differences}, {tangent})
 
     def test_no_gradients(self):
         """Evaluation runs as it is."""
