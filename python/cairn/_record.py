@@ -7,8 +7,9 @@ def record(model, call, inputs, warmup=3):
     """A function step(*inputs) that runs call(*inputs) and its backward part, and gives the loss.
 
     `call` is the compiled model. On a CUDA device the step is recorded once, for inputs of these shapes, and replayed:
-    the loss and the gradients lie in the same memory every time, and the gradients are those of the last replay only.
-    Elsewhere it is run as it is. Make the backend with cudagraphs=True."""
+    the tensors `inputs` become the place into which inputs are copied, the loss and the gradients lie in the same memory
+    every time, and the gradients are those of the last replay only. Elsewhere the step is run as it is. Make the backend
+    with cudagraphs=True."""
     if not any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs):
         def plain(*values):
             loss = call(*values)
@@ -17,7 +18,7 @@ def record(model, call, inputs, warmup=3):
         return plain
     parameters = [p for p in model.parameters() if p.requires_grad]
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
-    held = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+    held = list(inputs)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -26,9 +27,11 @@ def record(model, call, inputs, warmup=3):
             _forget(parameters)
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
+    # A library's workspace per stream is not in the plan; one is, that of the stream on which ops were measured.
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side):
         loss = call(*held)
         loss.backward()
     gradients = [p.grad for p in parameters]
