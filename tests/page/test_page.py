@@ -308,6 +308,18 @@ def test_offloading_has_lanes(run):
     run.check("offloads" in page.evaluate("document.getElementById('did').innerText"), "the head says so")
 
 
+def test_training_is_measured(run):
+    printed, path = run.page_of("train", "train", "convnet", "--batch", "4", "--steps", "2", "--backend", "ref")
+    page = run.open(path)
+    run.same(page.evaluate("cairn.facts().plan.measured"), True, "the times are measured")
+    run.check("measured" in page.evaluate("document.getElementById('tiles').innerText"), "and the page says so")
+    spent = page.evaluate("cairn.facts().plan.time")
+    run.check(0 < spent < 60e9, "a step takes %d ns" % spent)
+    run.same(page.evaluate("cairn.facts().plan.measured && cairn.facts().plan.time !== cairn.facts().plan.predicted"),
+             True, "which is not what was predicted")
+    run.same(page.complaints(), [], "complaints of the browser")
+
+
 def test_sweep(run):
     printed, path = run.page_of("sweep", "sweep", "alexnet", "--batch", "16", "--step", "25", "--json")
     points = [json.loads(line) for line in printed.splitlines()]

@@ -16,7 +16,7 @@ import {
   zoom,
 } from "./view.js";
 import { arenaView } from "./arena.js";
-import { memoryView } from "./memory.js";
+import { memoryView, stretchOf } from "./memory.js";
 import { lanesView } from "./lanes.js";
 import { chainView } from "./chain.js";
 import { drawSweep } from "./sweep.js";
@@ -149,7 +149,9 @@ function showPlan(entry, other, range) {
   const facts = factsOf(shown);
   state.whole = Math.max(1e-9, facts.plan.time, against < 0 ? 0 : factsOf(against).plan.time);
   const plain = none();
-  if (plain !== null) state.whole = Math.max(state.whole, plain.plan.time);
+  if (plain !== null) {
+    state.whole = Math.max(state.whole, plain.plan.time * stretchOf(facts.plan));
+  }
   [state.from, state.to] = range || [0, state.whole];
   find("plan").value = String(shown);
   find("against").value = String(against);
@@ -181,7 +183,10 @@ function renderKey() {
     const [first, last] = [names[0] || "", names[names.length - 1] || ""];
     kinds.push(element("span", {}, first, element("span", { class: "ramp", style: ramp }), last));
   }
-  if (none() !== null && none() !== facts) kinds.push(keyPart("none", "plain training"));
+  if (none() !== null && none() !== facts) {
+    const how = facts.plan.measured ? ", predicted and stretched" : "";
+    kinds.push(keyPart("none", "plain training" + how));
+  }
   if (against >= 0) kinds.push(keyPart("text", labelOf(against)));
   ops.push(keyPart("forward", "forward"), keyPart("backward", "backward"));
   if (facts.reruns > 0) ops.push(keyPart("recomputed", "recomputed"));

@@ -1,8 +1,6 @@
 // view.js: what all views share: the stretch of time that is shown, what is marked, the canvases
 // and how a pointer moves over them.
 
-import { timeText } from "./format.js";
-
 const LEFT = 74, RIGHT = 14, NARROW_LEFT = 58;
 
 // The state of the page. `listeners` are called with what changed: "all", "range" (the stretch of
@@ -241,7 +239,7 @@ export function drawBytesAxis(panel, context, top, bottom, most) {
   }
 }
 
-function shortBytes(bytes) {
+export function shortBytes(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
   while (bytes >= 1024 && unit + 1 < units.length) {
@@ -273,6 +271,15 @@ export function drawLevel(panel, context, y, label, key, dash, right) {
   context.textAlign = "left";
   context.fillText(label, x, above);
   context.restore();
+}
+
+// A name cut so that it fits, at its front: names differ at their ends.
+export function fitText(context, text, width) {
+  let shown = text;
+  for (let cut = 1; context.measureText(shown).width > width && cut < text.length; cut++) {
+    shown = "\u2026" + text.slice(cut);
+  }
+  return shown;
 }
 
 // ---- Pointers and keys ----
@@ -333,8 +340,4 @@ export function followPointers(panel, { onHover, onChoose }) {
 function spreadOf(points) {
   const [a, b] = [...points.values()];
   return b === undefined ? 0 : Math.abs(a[0] - b[0]);
-}
-
-export function describeRange() {
-  return timeText(state.from) + " to " + timeText(state.to);
 }
