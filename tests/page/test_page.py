@@ -113,7 +113,7 @@ def test_says_who_is_to_blame(run):
     run.check(visible < 800, "the culprits are on the first screen, not down to %d" % visible)
     details = page.evaluate("document.getElementById('details').innerText")
     run.check(report["peak_op"] in details, "the op at the peak: " + details)
-    run.check("smallest budget of precise" in details, "what sets the smallest budget: " + details)
+    run.check("smallest budget of %s" % report["algorithm"] in details, "what sets the smallest budget: " + details)
 
 
 def test_points_and_searches(run):
