@@ -125,8 +125,22 @@ function paint() {
     else panel.renderMark();
   }
   if (level === "mark") return;
+  clearTimeout(printing);
+  printing = setTimeout(drawPaper, 400);
   frames.count++;
   frames.spent += performance.now() - start;
+}
+
+// In the colours of a light page, once nothing changes any more.
+let printing = 0;
+
+function drawPaper() {
+  const root = document.documentElement;
+  root.classList.add("paper");
+  readColours();
+  for (const panel of Object.values(views)) panel.renderPaper();
+  root.classList.remove("paper");
+  readColours();
 }
 
 state.listeners.push((what) => {
@@ -508,15 +522,9 @@ function listen() {
   const repaint = () => {
     readColours();
     renderKey();
-    for (const panel of Object.values(views)) panel.render();
+    changed("all");
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  const print = (on) => {
-    document.documentElement.classList.toggle("print", on);
-    repaint();
-  };
-  addEventListener("beforeprint", () => print(true));
-  addEventListener("afterprint", () => print(false));
 }
 
 function onKey(event) {

@@ -232,7 +232,7 @@ function holderTable(what, holders) {
       wideTable ? element("th", { class: "shape" }, "shape") : null,
       element("th", { class: "number" }, "size"),
       element("th", { class: "number percent" }, "share"),
-      wideTable ? element("th", {}) : null,
+      wideTable ? element("th", { class: "share" }) : null,
       fates ? element("th", {}, "what Cairn did") : null,
     ),
   );

@@ -99,8 +99,9 @@ export function depthColour(share) {
 
 // ---- Canvases ----
 
-// A view: two canvases over each other, below the drawing, above it what is marked. `draw(panel,
-// context)` and `mark(panel, context)` paint them; `pick(panel, x, y)` says what is there.
+// A view: two canvases over each other, below the drawing, above it what is marked, and a third that
+// is only printed. `draw(panel, context)` and `mark(panel, context)` paint them; `pick(panel, x, y)`
+// says what is there.
 export class Panel {
   constructor(holder, { height, draw, mark, pick, time = true }) {
     this.holder = holder;
@@ -113,7 +114,9 @@ export class Panel {
     this.base = document.createElement("canvas");
     this.over = document.createElement("canvas");
     this.over.className = "over";
-    holder.append(this.base, this.over);
+    this.paper = document.createElement("canvas");
+    this.paper.className = "paper";
+    holder.append(this.base, this.over, this.paper);
     this.width = this.height = 0;
   }
 
@@ -162,6 +165,13 @@ export class Panel {
     if (this.height === 0) return;
     this.draw(this, this.context(this.base));
     this.renderMark();
+  }
+
+  // What a browser prints of a canvas is what was drawn a frame ago, and so it is drawn beforehand.
+  renderPaper() {
+    this.paper.width = this.base.width;
+    this.paper.height = this.base.height;
+    if (this.height > 0) this.draw(this, this.context(this.paper));
   }
 
   renderMark() {
