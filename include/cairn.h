@@ -11,7 +11,8 @@
  * - Bytes are uint64_t, times int64_t nanoseconds, ids uint32_t.
  * - Structs of options begin with struct_size and start from a macro that ends in _INIT. Structs
  *   that only the library makes grow at their end; numbers of enums are frozen.
- * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index from 0 until they say NULL.
+ * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index, from 0 until they say
+ *   NULL.
  * - The library keeps no global state, never prints and never exits.
  *
  * Threads:
@@ -52,6 +53,7 @@
 #include "cairn/weights.h"
 #include "cairn/train.h"
 #include "cairn/report.h"
+#include "cairn/page.h"
 #include "cairn/acg.h"
 #include "cairn/chain.h"
 #include "cairn/offload.h"

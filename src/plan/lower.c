@@ -37,6 +37,7 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     crn_lowering l = {.graph = graph, .costs = costs, .budget = budget, .scratch = &scratch};
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
+    l.implementations = schedule->implementations;
     cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
     if (status == CAIRN_OK)
         status = find_ends(&l, goal);

@@ -2,8 +2,15 @@
  * works in place where it may, copies are waited for where they must be. See lowering.h. */
 #include "plan/lowering.h"
 
+/* Which implementation runs an op. */
+static uint16_t implementation(const crn_lowering *l, cairn_id op) {
+    return l->implementations == NULL ? 0 : l->implementations[op];
+}
+
 static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
+    if (kind == CAIRN_RUN)
+        step.implementation = implementation(l, id);
     if (l->builder == NULL)
         return CAIRN_OK;
     return cairn_plan_builder_add(l->builder, step);
@@ -113,7 +120,8 @@ static uint64_t bytes_needed(const crn_lowering *l, const cairn_op *op, cairn_id
                              uint8_t inplace) {
     uint32_t implementations;
     const cairn_implementation *list = cairn_costs_op(l->costs, id, &implementations);
-    uint64_t need = implementations > 0 ? crn_align(list[0].workspace_bytes) : 0;
+    uint64_t need =
+        implementations > 0 ? crn_align(list[implementation(l, id)].workspace_bytes) : 0;
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             cairn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])

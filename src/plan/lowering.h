@@ -40,7 +40,8 @@ typedef struct crn_lowering {
     const cairn_costs *costs;
     const crn_decision *decisions;
     uint32_t count;
-    const cairn_id *given, *kept; /* tensors there at the start, and wanted at the end */
+    const uint16_t *implementations; /* per op, or NULL */
+    const cairn_id *given, *kept;    /* tensors there at the start, and wanted at the end */
     uint32_t given_count, kept_count;
     uint64_t budget;
     crn_arena *scratch;
