@@ -53,6 +53,12 @@ static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
     expect(cairn_fit(&options, &fit, &err), "cairn_solve_options");
     expect(cairn_arrays_step_create(NULL, &(cairn_arrays){0}, &step, &err), "cairn_arrays");
 
+    cairn_page *page;
+    CHECK(cairn_page_create(graph, costs, &(cairn_page_options){0}, &page) == CAIRN_EINVAL);
+    CHECK_OK(cairn_page_create(graph, costs, NULL, &page), &err);
+    CHECK(cairn_page_add(page, none, &(cairn_page_entry){0}) == CAIRN_EINVAL);
+    cairn_page_destroy(page);
+
     /* An op whose kind has attributes. */
     CHECK_OK(cairn_builder_create(NULL, "g", &builder), &err);
     cairn_op pool = {.name = "pool", .kind = CAIRN_OP_AVG_POOL, .of = CAIRN_NONE};
