@@ -36,8 +36,13 @@ static cairn_status find_backend(const char *name, const crn_backend **out, cair
     char known[200] = "";
     const crn_backend *backend;
     *out = NULL;
+    for (uint32_t i = 0; name != NULL && i < CRN_LENGTH(backends); i++)
+        if (strcmp(backends[i]->name, name) == 0) { /* one without devices says why when opened */
+            *out = backends[i];
+            return CAIRN_OK;
+        }
     for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++) {
-        if (name == NULL || strcmp(backend->name, name) == 0) {
+        if (name == NULL) {
             *out = backend;
             return CAIRN_OK;
         }
@@ -60,12 +65,13 @@ uint32_t cairn_count_threads(uint32_t threads) {
 static cairn_status open_state(cairn_device *device, const cairn_device_options *options,
                                cairn_error *err) {
     uint32_t count = device->backend->devices();
-    if (options->index >= count)
+    if (count > 0 && options->index >= count)
         return crn_fail(err, CAIRN_EUNKNOWN, "backend \"%s\" has %u devices, and none of number %u",
                         device->backend->name, count, options->index);
     crn_device_options inner = {.threads = cairn_count_threads(options->threads),
                                 .link_bytes_per_second = options->link_bytes_per_second,
                                 .index = options->index,
+                                .math = options->math,
                                 .allocator = device->allocator};
     return device->backend->open(&inner, &device->state, err);
 }

@@ -255,7 +255,6 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_exec_options, options, given, err);
-    options.micro_batches = CRN_MAX(options.micro_batches, 1);
     crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&memory, &allocator);
@@ -269,6 +268,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->device = device;
     exec->backend = device->backend;
     exec->options = options;
+    exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
     exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
     exec->timed = timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);
