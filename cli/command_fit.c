@@ -16,6 +16,8 @@ typedef struct answer {
     uint32_t batch; /* 0: not even one */
     int64_t time;
     uint64_t arena;
+    int64_t bound; /* no plan of that batch takes less in the budget */
+    char gap[64];
     char stopped_by[128]; /* the op that sets the memory of one image more */
     uint64_t smallest;    /* bytes that one image more would take, stationary ones included */
 } answer;
@@ -51,6 +53,8 @@ static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn
         a->batch = batch;
         a->time = cairn_sim_result(solution->sim)->time_ns;
         a->arena = cairn_layout_arena_bytes(solution->layout);
+        a->bound = solution->lower_bound_ns;
+        cli_gap(solution, a->gap, sizeof a->gap);
     } else if (status == CAIRN_INFEASIBLE) {
         a->smallest = err->smallest_budget + f->stationary;
         snprintf(a->stopped_by, sizeof a->stopped_by, "%s", err->name);
@@ -110,7 +114,8 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
         bool none = strcmp(solver->name, "none") == 0;
         if (solver->goal != CAIRN_TRAIN ||
             (only != NULL && !none && strcmp(only, solver->name) != 0) ||
-            (only == NULL && solver->offloads && f->model->one_memory))
+            (only == NULL && solver->offloads &&
+             (f->model->one_memory || f->model->no_offload)))
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name};
@@ -135,16 +140,16 @@ static void print_table(const fitting *f) {
     printf("%s in %s on %s, of which %s are parameters, gradients and optimiser state\n",
            f->model->header.model, cli_bytes(f->budget), f->model->machine.name,
            cli_bytes(f->stationary));
-    printf("%-16s %8s %10s %12s %12s   %s\n", "algorithm", "batch", "images/s", "step", "memory",
-           "one more is stopped by");
+    printf("%-16s %8s %10s %12s %12s   %-27s %s\n", "algorithm", "batch", "images/s", "step",
+           "memory", "time", "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
         const answer *a = &f->answers[i];
         if (a->batch == 0)
             printf("%-16s %8s   not one image; the smallest budget for it is %s, set by %s\n",
                    a->algorithm, "-", cli_bytes(a->smallest), a->stopped_by);
         else
-            printf("%-16s %8u %10.1f %12s %12s   %s\n", a->algorithm, a->batch, speed(a),
-                   cli_time(a->time), cli_bytes(a->arena + f->stationary), a->stopped_by);
+            printf("%-16s %8u %10.1f %12s %12s   %-27s %s\n", a->algorithm, a->batch, speed(a),
+                   cli_time(a->time), cli_bytes(a->arena + f->stationary), a->gap, a->stopped_by);
     }
 }
 
@@ -156,8 +161,11 @@ static void print_json(const fitting *f) {
                cairn_graph_name(f->model->graph), f->model->machine.name,
                (unsigned long long)f->budget, a->algorithm, a->batch);
         if (a->batch > 0)
-            printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"memory_bytes\": %llu, ",
-                   speed(a), (long long)a->time, (unsigned long long)(a->arena + f->stationary));
+            printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"bound_ns\": %lld, "
+                   "\"gap\": %.6f, \"memory_bytes\": %llu, ",
+                   speed(a), (long long)a->time, (long long)a->bound,
+                   (double)(a->time - a->bound) / (double)(a->bound > 0 ? a->bound : 1),
+                   (unsigned long long)(a->arena + f->stationary));
         printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n", (unsigned long long)a->smallest,
                a->stopped_by);
     }
@@ -248,6 +256,7 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
     {"seed", 0, "N", "of algorithms that draw (default 1)"},
+    CLI_SEARCH_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 

@@ -30,7 +30,9 @@ typedef struct cli_model {
     cairn_plan_header header;  /* model, batch, input: what a plan's file says of it */
     const char *backend;       /* that the costs are bound for; NULL: none */
     uint32_t threads;          /* of the backend; 0: one per processor */
-    bool one_memory;   /* the backend's host is its device: parking a tensor frees nothing */
+    bool one_memory;   /* the backend's host is its device: offloading a tensor frees nothing */
+    bool no_offload;   /* nothing is to be copied to the host: --no-offload */
+    uint32_t effort;   /* of a search: --effort */
     bool measured;     /* the times of all ops are of a table: --costs */
     int64_t update_ns; /* what the table says that updating the parameters takes */
     double smoothing;  /* of labels: --label-smoothing */

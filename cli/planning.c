@@ -17,7 +17,8 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
-    options.no_offload = model->one_memory;
+    options.no_offload = model->one_memory || model->no_offload;
+    options.effort = model->effort;
     return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
 }
 
@@ -93,24 +94,16 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
-/* Which algorithm was taken, and by how much it is ahead. */
-static void print_choice(const cairn_solution *solution) {
-    const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
-    double behind = 0;
-    if (solution->second != NULL)
-        behind = 100.0 * (double)solution->second_time_ns /
-                     (double)cairn_sim_result(solution->sim)->time_ns -
-                 100.0;
-    if (solution->fitting == 1) {
-        printf("%s gives the only plan that fits\n", algorithm);
-        return;
-    }
-    printf("%s gives the fastest of %u plans that fit", algorithm, solution->fitting);
-    if (behind >= 0.05)
-        printf("; %s would take %.1f%% longer", solution->second, behind);
-    else if (solution->second != NULL)
-        printf("; %s is as fast", solution->second);
-    printf("\n");
+const char *cli_gap(const cairn_solution *solution, char *buffer, size_t size) {
+    int64_t ppm = cairn_solution_gap_ppm(solution);
+    if (solution->lower_bound_ns == 0)
+        snprintf(buffer, size, "not known");
+    else if (ppm == 0)
+        snprintf(buffer, size, "optimal");
+    else
+        snprintf(buffer, size, "at most %.*f%% from optimal", ppm < 1000 ? 2 : 1,
+                 (double)ppm / 1e4);
+    return buffer;
 }
 
 int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits *limit,
@@ -122,9 +115,5 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    if (algorithm == NULL && limit->arena > 0 && !cli_flag(args, "json"))
-        print_choice(*out);
-    return CLI_DONE;
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }

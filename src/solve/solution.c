@@ -17,6 +17,14 @@ void cairn_solution_destroy(cairn_solution *solution) {
     crn_resize(&allocator, memory, sizeof *memory, 0);
 }
 
+int64_t cairn_solution_gap_ppm(const cairn_solution *solution) {
+    int64_t time = cairn_sim_result(solution->sim)->time_ns, bound = solution->lower_bound_ns;
+    if (bound <= 0 || time <= bound)
+        return 0;
+    uint64_t gap = crn_mul_div_up((uint64_t)(time - bound), 1000000, (uint64_t)bound);
+    return (int64_t)CRN_MIN(gap, (uint64_t)INT64_MAX);
+}
+
 static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
                           const cairn_machine *machine, cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
@@ -38,7 +46,7 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
         cairn_plan_destroy(plan);
         return crn_fail_memory(err);
     }
-    *memory = (solution_memory){.solution = {.plan = plan, .fitting = 1, .memory = memory},
+    *memory = (solution_memory){.solution = {.plan = plan, .memory = memory},
                                 .allocator = allocator};
     memory->solution.costs_hash = cairn_costs_memory_hash(costs);
     cairn_status status = judge(graph, costs, machine, &memory->solution, err);

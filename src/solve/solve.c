@@ -130,6 +130,16 @@ static void sign(cairn_solution *solution, const char *algorithm) {
     cairn_plan_set_header(solution->plan, &header);
 }
 
+/* Every plan is told how good any plan could be: within the budget, or within its own arena. */
+static cairn_status certify(const cairn_graph *graph, const cairn_costs *costs,
+                            const cairn_solve_options *given, cairn_solution *solution,
+                            cairn_error *err) {
+    cairn_solve_options options = *given;
+    if (options.budget_bytes == 0)
+        options.budget_bytes = CRN_MAX(cairn_layout_arena_bytes(solution->layout), 1);
+    return cairn_time_bound(graph, costs, &options, &solution->lower_bound_ns, err);
+}
+
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
@@ -146,6 +156,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .seed = options->seed,
                            .cost_model = options->cost_model,
                            .no_offload = options->no_offload,
+                           .effort = CRN_MAX(options->effort, 1),
                            .scratch = &scratch,
                            .kept = &kept,
                            .err = err};
@@ -153,6 +164,8 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     crn_error_clear(err);
     cairn_status status = solve_within(&problem, which, out);
     crn_arena_release(&scratch);
+    if (status == CAIRN_OK && solvers[which].goal == CAIRN_TRAIN && (*out)->lower_bound_ns == 0)
+        status = certify(graph, costs, options, *out, err);
     if (status == CAIRN_OK) {
         sign(*out, solvers[which].name);
         return CAIRN_OK;
@@ -171,70 +184,6 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no algorithm \"%s\"", name);
 }
 
-/* ---- The best of all ---- */
-
-static int64_t time_of(const cairn_solution *solution) {
-    return cairn_sim_result(solution->sim)->time_ns;
-}
-
-/* A plan that fits, of the algorithm `name`, joins the comparison: the faster one becomes `*best`,
- * the other is destroyed. */
-static void compare(cairn_solution **best, const char **best_name, cairn_solution *fresh,
-                    const char *name) {
-    cairn_solution *old = *best;
-    bool faster = old == NULL || time_of(fresh) < time_of(old);
-    cairn_solution *first = faster ? fresh : old, *other = faster ? old : fresh;
-    if (other != NULL) {
-        int64_t time = time_of(other);
-        if (faster || first->second == NULL || time < first->second_time_ns) {
-            first->second = faster ? *best_name : name;
-            first->second_time_ns = time;
-        }
-        first->fitting = old->fitting + 1;
-        first->lower_bound_ns = CRN_MAX(first->lower_bound_ns, other->lower_bound_ns);
-        cairn_solution_destroy(other);
-    }
-    if (faster)
-        *best_name = name;
-    *best = first;
-}
-
-/* Algorithms that do not apply are passed over. */
-static cairn_status solve_best(const cairn_graph *graph, const cairn_costs *costs,
-                               const cairn_solve_options *options, cairn_solution **out,
-                               cairn_error *err) {
-    cairn_error own, smallest = {.status = CAIRN_INFEASIBLE};
-    cairn_status status = CAIRN_OK;
-    const char *best_name = NULL;
-    err = err != NULL ? err : &own;
-    for (uint32_t i = 0; i < CRN_LENGTH(solvers); i++) {
-        cairn_solution *fresh = NULL;
-        if (solvers[i].goal != CAIRN_TRAIN || (solvers[i].offloads && options->no_offload))
-            continue;
-        status = solve_by(graph, costs, i, options, &fresh, err);
-        if (status == CAIRN_OK)
-            compare(out, &best_name, fresh, solvers[i].name);
-        else if (status == CAIRN_INFEASIBLE &&
-                 (smallest.smallest_budget == 0 || err->smallest_budget < smallest.smallest_budget))
-            smallest = *err;
-        else if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM)
-            break;
-    }
-    if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM) {
-        cairn_solution_destroy(*out);
-        *out = NULL;
-        return status;
-    }
-    if (*out != NULL) {
-        crn_error_clear(err);
-        return CAIRN_OK;
-    }
-    if (smallest.smallest_budget == 0)
-        return status; /* nothing applies: what the last one said */
-    *err = smallest;
-    return CAIRN_INFEASIBLE;
-}
-
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                          const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -242,8 +191,8 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
-    if (name == NULL && options.budget_bytes > 0)
-        return solve_best(graph, costs, &options, out, err);
-    CRN_TRY(find_solver(name != NULL ? name : "none", &which, err));
+    if (name == NULL)
+        name = options.budget_bytes > 0 ? "auto" : "none";
+    CRN_TRY(find_solver(name, &which, err));
     return solve_by(graph, costs, which, &options, out, err);
 }

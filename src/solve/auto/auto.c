@@ -10,14 +10,13 @@
  * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
  * starts are made in the first round; later ones go on from the best set. */
 #include "solve/auto/auto_joint.h"
+#include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
 #define WORK 8000000u       /* units of work for improving, at effort 1, and at most */
 #define OP_WORK 24000u      /* so many per op */
 #define COPY_WORK 24u       /* the part of it for each time of improving with copies */
-#define CUTS 200u           /* for the bound */
-#define FEW_CUTS 80u        /* where the graph is large */
-#define LARGE 4000u         /* ops */
+#define SMALL 1000u         /* ops up to which `precise` is cheap enough to be asked always */
 #define CLOSE 200           /* a start within 1/200 of the bound is good enough to begin with */
 #define ENOUGH 2000         /* improving ends within 1/2000 of it */
 #define DESCEND_TRIES 2000u /* towards a budget that no start meets */
@@ -34,6 +33,8 @@ typedef struct rounds {
     int64_t joint_extra_ns; /* of plans with copies, or as without them */
     crn_saved best;         /* of the present round; if nothing fits, the smallest */
     bool fits;
+    bool searched;          /* bounds and starts are made */
+    uint32_t round;
     bool smallest_known; /* `smallest` has been looked for */
     crn_saved smallest;
 } rounds;
@@ -103,8 +104,6 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     crn_schedule schedule = {0};
     cairn_error err;
     void *kept = NULL;
-    if (is_close(r, CLOSE))
-        return CAIRN_OK;
     own.kept = &kept;
     own.err = &err;
     own.budget = (uint64_t)limit;
@@ -189,25 +188,15 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     return CAIRN_OK;
 }
 
-/* The op at the peak of the plan without re-runs: moments around it say most. */
-static uint32_t centre_of(crn_matrix *m) {
-    crn_matrix_clear(m);
-    uint32_t slot = crn_matrix_peak_slot(m);
-    return CRN_MIN(slot > 0 ? slot - 1 : 0, m->flat->op_count - 1);
-}
-
-static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copies,
-                                uint64_t budget) {
-    uint32_t cuts = r->flat->op_count > LARGE ? FEW_CUTS : CUTS, centre = centre_of(r->matrix);
-    crn_bound *raw;
-    CRN_TRY(crn_bound_search(r->bound, budget, centre, cuts, &r->found));
-    r->joint_extra_ns = r->found.extra_ns;
-    if (!copies)
-        return CAIRN_OK;
-    CRN_TRY(crn_bound_create(r->flat, true, problem->scratch, &raw));
-    if (r->found.op != CRN_NO_OP)
-        centre = r->found.op;
-    return crn_joint_bound(raw, problem->machine, budget, centre, &r->joint_extra_ns);
+/* For the whole budget, of which rounds may have taken some off. */
+static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copies) {
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    crn_certificate found = {0};
+    CRN_TRY(crn_certify(r->bound, crn_certify_centre(r->matrix), copies ? problem->machine : NULL,
+                        budget, problem->scratch, &found));
+    r->found = found.alone;
+    r->joint_extra_ns = found.extra_ns;
+    return CAIRN_OK;
 }
 
 /* The best set of the round before, brought down to less memory. */
@@ -241,44 +230,69 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     return crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL);
 }
 
+/* Without copies. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    CRN_TRY(start_from_cuts(problem, r, limit));
+    start_from_nothing(r, limit);
+    bool asked = r->flat->op_count <= SMALL && !is_close(r, ENOUGH);
+    if (asked)
+        CRN_TRY(start_from_precise(problem, r, limit));
+    if (!r->fits)
+        start_from_above(r, limit);
+    if (r->fits)
+        improve(r, limit, work);
+    if (asked || is_close(r, CLOSE))
+        return CAIRN_OK;
+    int64_t before = r->fits ? r->best.time : INT64_MAX;
+    CRN_TRY(start_from_precise(problem, r, limit));
+    if (r->fits && r->best.time < before)
+        improve(r, limit, work / 2);
+    return CAIRN_OK;
+}
+
+/* What is to be done when a plan is asked for. */
+static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
+                               crn_schedule *schedule) {
+    bool copies = problem->machine != NULL && !problem->no_offload;
+    uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
+    crn_joint joint = {.best_time = INT64_MAX};
+    if (r->round++ == CRN_MOST_ROUNDS - 1)
+        r->fits = copies = false; /* no more time to try: what needs least */
+    else if (!r->searched) {
+        r->searched = true;
+        CRN_TRY(find_bounds(problem, r, copies));
+        CRN_TRY(search(problem, r, limit, work));
+    } else {
+        work /= 4;
+        CRN_TRY(next_round(problem, r, limit));
+        if (r->fits)
+            improve(r, limit, work);
+    }
+    if (copies)
+        CRN_TRY(try_copies(problem, r, limit, work, &joint));
+    schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
+    if (joint.best.decisions.length > 0) {
+        joint.best.lower_bound_ns = schedule->lower_bound_ns;
+        *schedule = joint.best;
+        return CAIRN_OK;
+    }
+    if (!r->fits && !r->smallest_known)
+        CRN_TRY(find_smallest(problem, r));
+    crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
+    return crn_auto_emit(r->matrix, NULL, problem->scratch, schedule);
+}
+
 cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) {
     rounds *r = *problem->kept;
-    bool first = r == NULL, copies = problem->machine != NULL && !problem->no_offload;
+    bool first = r == NULL;
     if (first)
         CRN_TRY(begin(problem, &r));
     *problem->kept = r;
     int64_t limit = (int64_t)CRN_MIN(problem->budget, (uint64_t)INT64_MAX / 4);
-    schedule->lower_bound_ns = r->bound->base_ns;
-    if (first && crn_matrix_peak(r->matrix) <= limit)
-        return crn_auto_emit(r->matrix, NULL, problem->scratch, schedule);
-    if (first)
-        CRN_TRY(find_bounds(problem, r, copies, (uint64_t)limit));
-    if (first) {
-        CRN_TRY(start_from_cuts(problem, r, limit));
-        start_from_nothing(r, limit);
-        CRN_TRY(start_from_precise(problem, r, limit));
-        if (!r->fits)
-            start_from_above(r, limit);
-    } else
-        CRN_TRY(next_round(problem, r, limit));
-    uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count);
-    work = first ? work : work / 4;
-    if (r->fits)
-        improve(r, limit, work);
-    crn_joint joint = {.best_time = INT64_MAX};
-    if (copies)
-        CRN_TRY(try_copies(problem, r, limit, work, &joint));
-    if (r->matrix->failed)
-        return CAIRN_ENOMEM;
-    bool joined = joint.best.decisions.length > 0;
-    if (joined)
-        *schedule = joint.best;
-    else {
-        if (!r->fits && !r->smallest_known)
-            CRN_TRY(find_smallest(problem, r));
-        crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
+    if (first && crn_matrix_peak(r->matrix) <= limit) {
+        schedule->lower_bound_ns = r->bound->base_ns;
         CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
-    }
-    schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
+    } else
+        CRN_TRY(take_round(problem, r, limit, schedule));
     return r->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
 }
