@@ -19,7 +19,7 @@ void cli_bench_line(const char *name);
 /* The backend of --backend, or the best there is. */
 const char *cli_bench_backend(const cli_args *args);
 
-/* A network of paper 000 with what its table 2 says of it, in MB; 0: not applicable there. */
+/* A network of Feng and Huang with what its table 2 says of it, in MB; 0: not applicable there. */
 typedef struct cli_paper_row {
     const char *network;
     uint32_t batch, size; /* of the input, square */

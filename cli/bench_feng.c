@@ -1,4 +1,4 @@
-/* bench_feng.c: how long the checkpoint searches take: on the eighteen graphs of paper 000 (in
+/* bench_feng.c: how long the checkpoint searches take: on the eighteen graphs of Feng and Huang (in
  * tests/data/feng) and on a generated graph of repeated blocks with 20,000 vertices. One thread. */
 #include "bench.h"
 

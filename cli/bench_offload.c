@@ -1,7 +1,7 @@
-/* bench_offload.c: section 6 of paper 004: offloading on chains of real networks, from the smallest
- * memory possible towards the peak, by every algorithm; ratios to the lower bound and to the
- * fractional optimum, and images per second. Costs are those of the V100 description. Layers are
- * single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
+/* bench_offload.c: section 6 of Beaumont et al.: offloading on chains of real networks, from the
+ * smallest memory possible towards the peak, by every algorithm; ratios to the lower bound and to
+ * the fractional optimum, and images per second. Costs are those of the V100 description. Layers
+ * are single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
 #include "bench.h"
 #include "model.h"
 

@@ -1,5 +1,5 @@
-/* bench_table2.c: table 2 of paper 000, from the simulator: memory of a training step beyond the
- * stationary part, for regular training and for each checkpoint search, beside the paper's own
+/* bench_table2.c: table 2 of Feng and Huang, from the simulator: memory of a training step beyond
+ * the stationary part, for regular training and for each checkpoint search, beside the paper's own
  * columns. */
 #include "bench.h"
 #include "model.h"

@@ -1,5 +1,5 @@
-/* bench_thesis.c: the figures of paper 003: what memory buys on uniform chains (4.1), what buckets
- * of memory cost (4.2), and how far the batch can grow (4.3). */
+/* bench_thesis.c: the figures of Butt's thesis: what memory buys on uniform chains (4.1), what
+ * buckets of memory cost (4.2), and how far the batch can grow (4.3). */
 #include "bench.h"
 #include "model.h"
 

@@ -25,7 +25,7 @@ void cli_bench_line(const char *name) {
            system.sysname, system.machine);
 }
 
-/* Feng and Huang, paper 000, table 2. */
+/* Feng and Huang, table 2. */
 static const cli_paper_row table2[] = {
     {"alexnet", 1024, 224, 4955, 4408, 4408, 3287}, {"vgg11", 64, 224, 3577, 2781, 2781, 2781},
     {"vgg13", 64, 224, 5136, 3565, 3565, 3565},     {"vgg16", 64, 224, 5136, 4352, 3957, 3565},

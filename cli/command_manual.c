@@ -134,7 +134,11 @@ static int write_man(void) {
     for (const cli_option *option = cli_common_options; option->name != NULL; option++)
         man_option(option);
     man_exit_codes();
-    printf(".SH ENVIRONMENT\nNone is read.\n");
+    printf(
+        ".SH ENVIRONMENT\n.TP\n.B OMP_WAIT_POLICY, GOMP_SPINCOUNT\n"
+        "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive, unless one of\n"
+        "these is set: threads that wait in a busy loop slow down everything else on the "
+        "machine.\n");
     man_examples();
     printf(".SH SEE ALSO\n.BR dot (1)\n");
     return CLI_DONE;

@@ -24,11 +24,16 @@ const cli_command *cli_command_at(int index) {
 static void print_overview(void) {
     puts("Usage: cairn COMMAND [arguments] [options]\n\n"
          "Trains neural networks inside a memory budget: decides which tensors to keep, which to\n"
-         "compute again and which to park in host memory.\n\nCommands:");
+         "recompute and which to offload to host memory.\n\nCommands:");
     for (const cli_command *const *c = commands; *c != NULL; c++)
         if ((*c)->summary != NULL)
             printf("  %-10s %s\n", (*c)->name, (*c)->summary);
-    puts("\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.");
+    puts("\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.\n\n"
+         "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive, because "
+         "threads\n"
+         "that wait in a busy loop slow down everything else on the machine. Set OMP_WAIT_POLICY "
+         "or\n"
+         "GOMP_SPINCOUNT to prevent it.");
 }
 
 static const cli_command *find_command(const char *name) {
@@ -38,10 +43,10 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
-/* The threads of OpenMP, on which the fast backend runs, wait busily for more to do unless the
- * environment says otherwise when the program is loaded. Beside other programs that makes a step
- * many times slower, and alone it hardly helps. So a command that computes starts itself once more
- * with the word said; if it cannot, it goes on as it is. */
+/* The threads of OpenMP, on which the fast backend runs, wait in a busy loop unless the environment
+ * says otherwise when the program is loaded. Beside other programs that makes a step many times
+ * slower, and alone it hardly helps. So a command that computes re-executes itself with the
+ * variable set; if that fails, it continues without. */
 static void calm_threads(char **argv) {
     if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("OMP_WAIT_POLICY", "passive", 1) == 0)

@@ -1,4 +1,4 @@
-/* solve_offload.c: `cairn solve offload FILE`, offloading on a chain (paper 004). */
+/* solve_offload.c: `cairn solve offload FILE`, offloading on a chain (Beaumont et al.). */
 #include "cli.h"
 
 #include <inttypes.h>

@@ -74,6 +74,8 @@ prepare() {
     [ -e "$1/dev/null" ] || mount --rbind /dev "$1/dev"
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$1/etc/apt/apt.conf.d/99proxy" || true
+    # Certificates that this machine trusts, for pip behind a proxy.
+    cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/trusted.crt" 2>/dev/null || true
     echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/no-sync" # the machine is thrown away
 }
 
@@ -85,6 +87,7 @@ enter() {
     [ ! -e "$1$home/cairn" ] || folder=$home/cairn
     chroot "$1" su "$2" -s /bin/sh -c "cd $folder && exec env -i HOME=$home USER=$2 LANG=C.UTF-8 \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        $([ ! -s "$1/etc/ssl/trusted.crt" ] || echo PIP_CERT=/etc/ssl/trusted.crt) \
         ${http_proxy:+http_proxy=$http_proxy} ${https_proxy:+https_proxy=$https_proxy} $3"
 }
 
@@ -104,6 +107,7 @@ run() {
     echo "==> $suite: $words"
 }
 
+# Functions that run() calls: `set -e` has no effect in them.
 refuses() {
     dpkg-query --root="$root" -W >"$INSIDE/before"
     if enter "$root" root make >"$INSIDE/refusal" 2>&1; then
@@ -115,12 +119,14 @@ refuses() {
 }
 
 install_package() {
-    enter "$root" root "make package"
-    cp "$root"/root/cairn/build/cairn_*.deb "$second/root/"
-    enter "$second" root "sh -c 'apt-get update && apt-get install -y --no-install-recommends /root/cairn_*.deb'"
-    enter "$second" root "cairn plan resnet50 --batch 64 --budget 3GiB" | grep "resnet50, batch 64"
-    chroot "$second" sh -c 'test -s /usr/share/man/man1/cairn.1.gz -o -s /usr/share/man/man1/cairn.1'
-    chroot "$second" test -s /usr/include/cairn.h -a -s /usr/share/bash-completion/completions/cairn
+    enter "$root" root "make package" &&
+        cp "$root"/root/cairn/build/cairn_*.deb "$second/root/cairn.deb" &&
+        enter "$second" root "apt-get update" &&
+        enter "$second" root "apt-get install -y --no-install-recommends /root/cairn.deb" &&
+        enter "$second" root "cairn plan resnet50 --batch 64 --budget 3GiB" | grep "resnet50, batch" &&
+        enter "$second" root "test -s /usr/include/cairn.h" &&
+        enter "$second" root "test -s /usr/share/man/man1/cairn.1" &&
+        enter "$second" root "test -s /usr/share/bash-completion/completions/cairn"
 }
 
 inside() {

@@ -77,7 +77,10 @@ check)
         compiles clang -fsanitize=address
     need clang-format "checks the form of the sources" has clang-format
     ;;
-package) need dpkg-dev "finds what the package depends on" has dpkg-shlibdeps ;;
+package)
+    need dpkg-dev "finds what the package depends on" has dpkg-shlibdeps
+    need file "tells programs from other files" has file
+    ;;
 coverage) need gcovr "counts the lines and branches that tests reach" has gcovr ;;
 esac
 

@@ -38,7 +38,7 @@ typedef struct lowering {
     const crn_decision *decisions;
     uint32_t count;
     const uint16_t *implementations; /* per op, or NULL */
-    const cairn_id *given, *kept; /* tensors there at the start, and wanted at the end */
+    const cairn_id *given, *kept;    /* tensors there at the start, and wanted at the end */
     uint32_t given_count, kept_count;
     uint64_t budget;
     crn_arena *scratch;

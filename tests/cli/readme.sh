@@ -1,8 +1,10 @@
 #!/bin/sh
-# readme.sh CAIRN README: every "    $ cairn ..." of the README prints what stands below it.
+# readme.sh CAIRN README EXAMPLE: every "    $ cairn ..." of the README prints what stands below it,
+# and its C program is the example from the first #include on.
 set -eu
 cairn=$1
 readme=$2
+example=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,4 +25,10 @@ for command in "$work"/*.command; do
     }
     count=$((count + 1))
 done
+
+sed -n '/^```c$/,/^```$/p' "$readme" | sed -e 1d -e '$d' >"$work/shown.c"
+sed -n '/^#include/,$p' "$example" | diff -u - "$work/shown.c" || {
+    echo "the README shows another program than $example" >&2
+    exit 1
+}
 echo "$count examples of the README are true"

@@ -30,25 +30,36 @@ done
 version=$(pkg-config --modversion cairn)
 [ "$("$prefix/bin/cairn" --version)" = "cairn $version" ] || fail "the versions differ"
 
-# pkg-config's flags are lists of words.
+# Both examples, against the shared and the static library. pkg-config's flags are lists of words.
 # shellcheck disable=SC2046
 {
     strict="-std=c11 -Wall -Wextra -pedantic -Werror"
-    cc $strict "$source/examples/plan_resnet.c" $(pkg-config --cflags --libs cairn) \
-        -o "$prefix/shared"
-    cc $strict "$source/examples/plan_resnet.c" $(pkg-config --cflags cairn) \
-        $(pkg-config --static --libs cairn | sed -e 's/-lcairn/-l:libcairn.a/') -o "$prefix/static"
+    for example in train_in_budget plan_own_graph; do
+        cc $strict "$source/examples/$example.c" $(pkg-config --cflags --libs cairn) \
+            -o "$prefix/$example-shared"
+        cc $strict "$source/examples/$example.c" $(pkg-config --cflags cairn) \
+            $(pkg-config --static --libs cairn | sed -e 's/-lcairn/-l:libcairn.a/') \
+            -o "$prefix/$example-static"
+    done
     g++ -std=c++11 -Wall -Wextra -pedantic -Werror "$source/tests/install/use.cpp" \
         $(pkg-config --cflags --libs cairn) -o "$prefix/use"
 }
-shared=$(LD_LIBRARY_PATH=$library "$prefix/shared")
-static=$("$prefix/static")
-[ "$shared" = "$static" ] || fail "the shared and the static library differ"
-echo "$shared" | grep -q '^peak [1-9][0-9]* bytes$' || fail "the example said: $shared"
+export OMP_WAIT_POLICY=passive
+for example in train_in_budget plan_own_graph; do
+    LD_LIBRARY_PATH=$library "$prefix/$example-shared" >"$prefix/shared"
+    "$prefix/$example-static" >"$prefix/static"
+    cmp "$prefix/shared" "$prefix/static" || fail "$example: the two libraries differ"
+    if ldd "$prefix/$example-static" | grep -q libcairn; then
+        fail "the static program needs the shared library"
+    fi
+done
+
+# Ten steps, inside 24 MiB, with the peak that was predicted.
+said=$(LD_LIBRARY_PATH=$library "$prefix/train_in_budget-shared")
+[ "$(echo "$said" | grep -c '^step .* loss [0-9.]*$')" -eq 10 ] || fail "the example said: $said"
+echo "$said" | awk '/^predicted peak/ { exit !($3 == $7 && $3 > 0 && $3 <= 24 * 1048576) }' ||
+    fail "the example said: $said"
 LD_LIBRARY_PATH=$library "$prefix/use" | grep -q '^23 ops$' || fail "the C++ program failed"
-if ldd "$prefix/static" | grep -q libcairn; then
-    fail "the static program needs the shared library"
-fi
 
 # Only what is public can be seen.
 if nm -D --defined-only "$library/libcairn.so.0" | grep -v ' cairn_' | grep ' [TDBR] '; then

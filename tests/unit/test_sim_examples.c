@@ -34,8 +34,8 @@ static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_si
 
 static const cairn_sim_options plain = CAIRN_SIM_OPTIONS_INIT;
 
-/* The abstract chain of paper 003: F_l reads f_(l-1) and makes f_l; B_l reads f_l and b_(l+1) and
- * makes b_l. f_0 and b_(n+1) are given. All ops take 1. */
+/* The abstract chain of Butt's thesis: F_l reads f_(l-1) and makes f_l; B_l reads f_l and b_(l+1)
+ * and makes b_l. f_0 and b_(n+1) are given. All ops take 1. */
 static cairn_graph *chain(uint32_t n, const uint64_t *f, const uint64_t *b, cairn_costs **costs) {
     hand h = hand_begin("chain");
     char name[16], in[32], out[16];
@@ -127,10 +127,11 @@ static void test_recompute_everything(void) {
     cairn_graph_destroy(g);
 }
 
-/* Figure 2 of paper 001: vertices 10 8 9 6 7 10, of which the first, third and last are kept:
- * 29 + max(8, 6 + 7) = 42. A backward op reads both ends of its edge; gradients weigh nothing.
- * Figure 3's bound C = 8 forbids the segment 6 7; keeping the 6 as well costs 35 + 8 = 43 in the
- * paper's count, which does not see that the last vertex is gone when the first segment comes. */
+/* Figure 2 of the supplement of Feng and Huang: vertices 10 8 9 6 7 10, of which the first, third
+ * and last are kept: 29 + max(8, 6 + 7) = 42. A backward op reads both ends of its edge; gradients
+ * weigh nothing. Figure 3's bound C = 8 forbids the segment 6 7; keeping the 6 as well costs 35 + 8
+ * = 43 in the paper's count, which does not see that the last vertex is gone when the first segment
+ * comes. */
 static void test_linear_figures(void) {
     static const uint64_t cost[] = {10, 8, 9, 6, 7, 10};
     hand h = hand_begin("figure2");
@@ -177,8 +178,8 @@ static void test_linear_figures(void) {
     cairn_graph_destroy(g);
 }
 
-/* Figure 4 of paper 001: checkpoints i k t j and between them five independent segments, each of
- * which is run again by itself. The figure's numbers are ours:
+/* Figure 4 of the supplement of Feng and Huang: checkpoints i k t j and between them five
+ * independent segments, each of which is run again by itself. The figure's numbers are ours:
  *
  *     i(2) --a(4)-- k(3) --c(2)-- t(2)      i --b(1)-- t      k --d(5)-- j(1)      t --e(3)-- j
  */

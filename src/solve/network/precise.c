@@ -1,5 +1,5 @@
 /* precise.c: least time under a budget on the chain of a network, by the recurrence of
- * piece_chain.h (Butt's thesis, paper 003, mended and carried over to pieces of real networks).
+ * piece_chain.h (Butt's thesis, corrected and carried over to pieces of real networks).
  *
  * The answer is exact, unless the chain is long or has more points than memory for them: then the
  * step functions are thinned. If the budget is below what the chain can do, the schedule for the

@@ -1,4 +1,4 @@
-/* offload_by_chain.c: the algorithms of paper 004 on networks. The network becomes a chain of
+/* offload_by_chain.c: the algorithms of Beaumont et al. on networks. The network becomes a chain of
  * pieces, the chain a problem of offload.h, the activations that its solution moves the tensors
  * that those pieces keep:
  *

@@ -1,5 +1,5 @@
-/* autoswap.c: AutoSwap (Zhang et al., 2019) as paper 004 compares with it: activations are moved in
- * the order of a weighted average of four scores until the rest fits.
+/* autoswap.c: AutoSwap (Zhang et al., 2019) as Beaumont et al. compare with it: activations are
+ * moved in the order of a weighted average of four scores until the rest fits.
  *
  * With every op as early as possible and nothing moved, x_i is not wanted between the end of F_i
  * and the start of B_i; less the two transfers, that is its absence:

@@ -1,5 +1,6 @@
 /* offload_dynprog.c: DYNPROG, the set whose ordered schedule is shortest under fractional release
- * (paper 004, section 5.3, algorithm 1, mended: see offload_front.c for the programme itself).
+ * (Beaumont et al., section 5.3, algorithm 1, corrected: see offload_front.c for the programme
+ * itself).
  *
  * The programme is exact on integers but its fronts can grow without limit. So, as in
  * section 5.3.2, sizes are counted in slots of memory / slots:

@@ -1,4 +1,4 @@
-/* offload_front.c: the dynamic programme of paper 004, algorithm 1, mended.
+/* offload_front.c: the dynamic programme of Beaumont et al., algorithm 1, corrected.
  *
  * Layers are decided from the outside in: F_0 and B_0, then F_1 and B_1, .. After layer i a state
  * says all that matters of the decisions so far (ordered schedule, fractional release):

@@ -1,4 +1,4 @@
-/* offload_greedy.c: GREEDY (paper 004, section 4.2).
+/* offload_greedy.c: GREEDY (Beaumont et al., section 4.2).
  *
  * With activations that can be cut anywhere it is best to move as little as possible, the first
  * bytes first: they leave earliest and are wanted back last. Rounded up to whole activations:

@@ -1,5 +1,5 @@
-/* offload_ordered.c: the shortest ordered schedule of a given set (paper 004, proposition 1 and
- * sections 5.2.1, 5.2.2, mended).
+/* offload_ordered.c: the shortest ordered schedule of a given set (Beaumont et al., proposition 1
+ * and sections 5.2.1, 5.2.2, mended).
  *
  * Ordered: offloads by increasing index, fetches by decreasing index, the last offload before the
  * first fetch. The paper's "prefetch as early as memory allows" deadlocks: it fills the memory that

@@ -1,4 +1,4 @@
-/* tflms.c: TFLMS (Le et al., 2018) as paper 004 compares with it.
+/* tflms.c: TFLMS (Le et al., 2018) as Beaumont et al. compare with it.
  *
  * TFLMS rewrites the graph without knowing sizes or times. Two parameters: how many activations are
  * moved, counted from the input, and how many layers ahead of its use one is fetched:

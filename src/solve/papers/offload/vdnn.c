@@ -1,4 +1,4 @@
-/* vdnn.c: VDNN as the paper 004 models vDNN++ (section 6.1).
+/* vdnn.c: VDNN as Beaumont et al. model vDNN++ (section 6.1).
  *
  * vDNN++ moves the inputs of convolutions, because they compute long per byte: all of them, or
  * every second one. Here a layer is like a convolution when its forward time per byte of input

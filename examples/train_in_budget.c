@@ -1,0 +1,47 @@
+/* train_in_budget.c: train ResNet-18 for ten steps inside a budget of 24 MiB for activations.
+ *
+ *     cc train_in_budget.c $(pkg-config --cflags --libs cairn) -o train_in_budget
+ *     OMP_WAIT_POLICY=passive ./train_in_budget
+ */
+#include <cairn.h>
+#include <stdio.h>
+
+int main(void) {
+    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* what stays 0 has the usual value */
+    network.batch = 8;
+    network.input[0] = 3, network.input[1] = network.input[2] = 96;
+    cairn_exec_options device = CAIRN_EXEC_OPTIONS_INIT;
+    device.backend = cairn_backend_list(0, NULL); /* the best of this build */
+    cairn_solve_options budget = CAIRN_SOLVE_OPTIONS_INIT;
+    budget.budget_bytes = 24 << 20;
+    cairn_train_options training = CAIRN_TRAIN_OPTIONS_INIT;
+    training.exec = &device;
+
+    cairn_graph *forward = NULL, *step = NULL; /* the network, and its training step */
+    cairn_costs *costs = NULL;                 /* bytes of tensors, times of ops */
+    cairn_solution *best = NULL;               /* the plan, its simulation and its layout */
+    cairn_train *train = NULL;
+    cairn_train_result result = {0};
+    cairn_error err = {0};
+    int ok = cairn_zoo_build(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
+             cairn_graph_differentiate(forward, NULL, &step, &err) == CAIRN_OK &&
+             cairn_bind(step, device.backend, device.threads, &costs, &err) == CAIRN_OK &&
+             cairn_solve(step, costs, NULL, &budget, &best, &err) == CAIRN_OK &&
+             cairn_train_create(step, costs, best, &training, &train, &err) == CAIRN_OK;
+    for (int i = 0; ok && i < 10; i++)
+        if ((ok = cairn_train_step(train, &result, &err) == CAIRN_OK))
+            printf("step %2d  loss %.4f\n", i + 1, (double)result.loss);
+    if (ok)
+        printf("predicted peak %llu bytes, measured peak %llu bytes\n",
+               (unsigned long long)cairn_sim_result(best->sim)->peak_bytes,
+               (unsigned long long)result.measured_peak_bytes);
+    else
+        fprintf(stderr, "%s\n", cairn_error_text(&err, (char[512]){0}, 512));
+
+    cairn_train_destroy(train); /* destroying NULL is allowed */
+    cairn_solution_destroy(best);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(step);
+    cairn_graph_destroy(forward);
+    return ok ? 0 : 1;
+}
