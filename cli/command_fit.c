@@ -114,8 +114,7 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
         bool none = strcmp(solver->name, "none") == 0;
         if (solver->goal != CAIRN_TRAIN ||
             (only != NULL && !none && strcmp(only, solver->name) != 0) ||
-            (only == NULL && solver->offloads &&
-             (f->model->one_memory || f->model->no_offload)))
+            (only == NULL && solver->offloads && (f->model->one_memory || f->model->no_offload)))
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name};

@@ -109,8 +109,8 @@ static double percent_of(double part, double whole) {
 static void print_table(const sweep *s) {
     printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
            cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
-    printf("%-16s %8s %12s %8s %12s %9s   %s\n", "algorithm", "budget", "memory", "of none",
-           "time", "overhead", "that is");
+    printf("%-16s %8s %12s %8s %12s %9s   %s\n", "algorithm", "budget", "memory", "of none", "time",
+           "overhead", "that is");
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++) {
@@ -226,8 +226,7 @@ static int write_svg(const sweep *s, const char *path) {
     cairn_status status = find_region(s, region_x, region_y, &region, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    curves[s->count] =
-        (cairn_curve){"no plan gets here", region_x, region_y, region, true, true};
+    curves[s->count] = (cairn_curve){"no plan gets here", region_x, region_y, region, true, true};
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;

@@ -56,8 +56,8 @@ typedef struct cairn_solution {
     cairn_layout *layout;
     int64_t lower_bound_ns; /* no plan takes less within the budget, or, where none was given,
                                within this plan's own arena; 0: not known */
-    uint64_t costs_hash; /* cairn_costs_memory_hash() of the costs it was judged with */
-    void *memory;        /* the solution's own */
+    uint64_t costs_hash;    /* cairn_costs_memory_hash() of the costs it was judged with */
+    void *memory;           /* the solution's own */
 } cairn_solution;
 
 CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
@@ -83,7 +83,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const ca
 /* A time that every plan takes at least, by a proof that holds for any order of ops, any number of
  * recomputations, work in place, and, unless options->no_offload or there is no machine, copies
  * (docs/algorithms.md). `budget_bytes` 0: the time of all ops that are needed. Other options do not
- * count. CAIRN_INFEASIBLE: no plan fits. About 200 least cuts of a network as large as the graph. */
+ * count. CAIRN_INFEASIBLE: no plan fits. About 200 least cuts of a network as large as the graph.
+ */
 CAIRN_API CAIRN_MUST cairn_status cairn_time_bound(const cairn_graph *graph,
                                                    const cairn_costs *costs,
                                                    const cairn_solve_options *options, int64_t *out,

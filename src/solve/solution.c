@@ -46,8 +46,8 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
         cairn_plan_destroy(plan);
         return crn_fail_memory(err);
     }
-    *memory = (solution_memory){.solution = {.plan = plan, .memory = memory},
-                                .allocator = allocator};
+    *memory =
+        (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
     memory->solution.costs_hash = cairn_costs_memory_hash(costs);
     cairn_status status = judge(graph, costs, machine, &memory->solution, err);
     if (status == CAIRN_OK)

@@ -19,6 +19,7 @@
 #define SMALL 1000u         /* ops up to which `precise` is cheap enough to be asked always */
 #define CLOSE 200           /* a start within 1/200 of the bound is good enough to begin with */
 #define ENOUGH 2000         /* improving ends within 1/2000 of it */
+#define NEARLY 20000        /* with copies it ends within 1/20000 */
 #define DESCEND_TRIES 2000u /* towards a budget that no start meets */
 #define HALVINGS 8u         /* in the search for the smallest budget */
 #define LEAST_MOMENTS 400u  /* looked at for what no plan can do without */
@@ -33,7 +34,7 @@ typedef struct rounds {
     int64_t joint_extra_ns; /* of plans with copies, or as without them */
     crn_saved best;         /* of the present round; if nothing fits, the smallest */
     bool fits;
-    bool searched;          /* bounds and starts are made */
+    bool searched; /* bounds and starts are made */
     uint32_t round;
     bool smallest_known; /* `smallest` has been looked for */
     crn_saved smallest;
@@ -225,9 +226,13 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     joint->work = work / COPY_WORK;
     joint->best_time = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
-    if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / ENOUGH)
+    if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
-    return crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL);
+    CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
+    CRN_TRY(crn_bound_enter(r->bound, r->found.op));
+    if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
+        return CAIRN_OK;
+    return crn_joint_try_offload(joint, limit);
 }
 
 /* Without copies. */
@@ -270,16 +275,19 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     }
     if (copies)
         CRN_TRY(try_copies(problem, r, limit, work, &joint));
-    schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
-    if (joint.best.decisions.length > 0) {
-        joint.best.lower_bound_ns = schedule->lower_bound_ns;
-        *schedule = joint.best;
-        return CAIRN_OK;
-    }
-    if (!r->fits && !r->smallest_known)
+    if (!r->fits && joint.best_time == INT64_MAX && !r->smallest_known)
         CRN_TRY(find_smallest(problem, r));
-    crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
-    return crn_auto_emit(r->matrix, NULL, problem->scratch, schedule);
+    bool below = joint.smallest_peak > 0 && joint.smallest_peak < (uint64_t)r->smallest.peak;
+    if (joint.best.decisions.length > 0)
+        *schedule = joint.best;
+    else if (!r->fits && below)
+        *schedule = joint.smallest;
+    else {
+        crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
+        CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
+    }
+    schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
+    return CAIRN_OK;
 }
 
 cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) {

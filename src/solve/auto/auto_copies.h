@@ -2,11 +2,13 @@
  *
  * Only copies that hide behind computing pay: to wait for a link costs more per byte than to
  * recompute. So a set of copies is chosen that the lanes can carry without anyone waiting: out, one
- * after the other, from when a value is made; in, one after the other, as late as its reader allows:
+ * after the other, from when a value is made; in, one after the other, as late as its reader
+ * allows:
  *
  *     compute   a  b  c  d  ...  loss  ...  d'      c'      b'      a'
  *     out          aaaaabbbbccc                                             each ends before the
- *     in                                    ccc     bbbb    aaaaa           moment, and starts after
+ *     in                                    ccc     bbbb    aaaaa           moment, and starts
+ * after
  *
  * In the matrix a copy is two pseudo-ops: at the end of the slot in which the copy out has ended
  * the value may go; at the end of the slot before the copy in starts it takes its place again. */
@@ -25,7 +27,7 @@ typedef struct crn_copy {
 typedef struct crn_copies {
     crn_search *search;
     const cairn_machine *machine;
-    uint32_t moment;     /* slot between copies out and copies in */
+    uint32_t moment;      /* slot between copies out and copies in */
     uint32_t *candidates; /* values that may be copied, as they are made */
     uint32_t candidate_count;
     crn_copy *chosen; /* by the slot of the first read after the moment, last first */

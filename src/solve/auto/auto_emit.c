@@ -84,7 +84,8 @@ static cairn_status list_copies(const crn_matrix *m, const crn_copies *copies, c
         CRN_TAKE(arena, out->next[kind], copies->count);
         memset(out->head[kind], 0xff, m->slot_count * sizeof *out->head[kind]);
     }
-    for (uint32_t k = 0; k < copies->count; k++) { /* those read last first: lists turn them round */
+    for (uint32_t k = 0; k < copies->count;
+         k++) { /* those read last first: lists turn them round */
         const crn_copy *copy = &copies->chosen[k];
         uint32_t slots[] = {m->flat->producer[copy->value] + 1, goes_after(m, copy), copy->back};
         for (int kind = STARTS; kind <= RETURNS; kind++) {

@@ -6,7 +6,8 @@
  *
  * The search tries several shares of what the link can carry: the keep-set of the cut for that much
  * memory more, of which as much is copied; and, from the best set without copies, it fills the link
- * and then takes out re-runs that are not needed any more. Every plan is judged by the simulator. */
+ * and then takes out re-runs that are not needed any more. Every plan is judged by the simulator.
+ */
 #include "solve/auto/auto_joint.h"
 
 #define CUTS 8u
@@ -81,31 +82,64 @@ cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *machine, uint6
 /* ---- The search ---- */
 
 /* Lower and simulate; the fastest plan within the limit is kept. */
-static cairn_status judge(crn_joint *j, const crn_copies *copies, int64_t limit) {
+static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t limit) {
     const crn_problem *p = j->problem;
-    crn_matrix *m = j->search->matrix;
-    crn_schedule schedule = {0};
     cairn_plan *plan;
     cairn_sim *sim = NULL;
-    if (m->failed)
-        return CAIRN_ENOMEM;
-    if (m->time << j->search->flat->time_shift >= j->best_time)
-        return CAIRN_OK; /* copies cannot make it faster */
-    CRN_TRY(crn_auto_emit(m, copies, p->scratch, &schedule));
-    CRN_TRY(crn_lower(p->graph, p->costs, &schedule, CAIRN_TRAIN, (uint64_t)limit, &plan, p->err));
+    cairn_error err;
+    CRN_TRY(crn_lower(p->graph, p->costs, schedule, CAIRN_TRAIN, (uint64_t)limit, &plan, p->err));
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = p->machine;
-    cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, p->err);
+    cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err);
     if (status == CAIRN_OK) {
         const cairn_sim_summary *s = cairn_sim_result(sim);
         if (s->peak_bytes <= (uint64_t)limit && s->time_ns < j->best_time) {
             j->best_time = s->time_ns;
-            j->best = schedule;
+            j->best = *schedule;
+        }
+        if (j->smallest_peak == 0 || s->peak_bytes < j->smallest_peak) {
+            j->smallest_peak = s->peak_bytes;
+            j->smallest = *schedule;
         }
     }
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this one */
+}
+
+static cairn_status judge(crn_joint *j, const crn_copies *copies, int64_t limit) {
+    crn_matrix *m = j->search->matrix;
+    crn_schedule schedule = {0};
+    if (m->failed)
+        return CAIRN_ENOMEM;
+    if (m->time << j->search->flat->time_shift >= j->best_time)
+        return CAIRN_OK; /* copies cannot make it faster */
+    CRN_TRY(crn_auto_emit(m, copies, j->problem->scratch, &schedule));
+    return compare(j, &schedule, limit);
+}
+
+int64_t crn_joint_copies_only(const crn_bound *b, const cairn_machine *machine, uint64_t budget) {
+    uint64_t away = b->all + b->fixed > budget ? b->all + b->fixed - budget : 0;
+    uint64_t rate = machine->link_bytes_per_second;
+    int64_t copying = (int64_t)CRN_MIN(away / CRN_MAX(rate / 1000000, 1), UINT32_MAX) * 1000;
+    int64_t time = crn_add_time(CRN_MAX(b->before_ns, b->after_ns), copying);
+    if (!machine->full_duplex)
+        time = CRN_MAX(time, 2 * copying);
+    return CRN_MAX(time, b->base_ns);
+}
+
+cairn_status crn_joint_try_offload(crn_joint *j, int64_t limit) {
+    crn_problem own = *j->problem;
+    crn_schedule schedule = {0};
+    cairn_error err;
+    void *kept = NULL;
+    own.kept = &kept;
+    own.err = &err;
+    own.budget = (uint64_t)limit;
+    cairn_status status = crn_solve_offload_best(&own, &schedule);
+    if (status != CAIRN_OK)
+        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+    return compare(j, &schedule, limit);
 }
 
 /* Repair, thin and improve around the copies that are placed; then time them again, twice. */
@@ -182,8 +216,7 @@ cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
     CRN_TAKE(arena, keep, j->search->flat->value_count);
     CRN_TRY(crn_bound_enter(j->bound, j->found.op));
     CRN_TRY(crn_copies_create(j->search, machine, j->found.op + 1, arena, &copies));
-    uint64_t away =
-        crn_joint_away(j->bound, machine, crn_add_time(j->bound->base_ns, extra_ns));
+    uint64_t away = crn_joint_away(j->bound, machine, crn_add_time(j->bound->base_ns, extra_ns));
     away = CRN_MIN(away, j->bound->all);
     for (uint32_t k = 0; k < CRN_LENGTH(shares); k++)
         CRN_TRY(try_share(j, copies, keep, limit, away / 100 * shares[k]));
