@@ -16,8 +16,7 @@ typedef struct answer {
     uint32_t batch; /* 0: not even one */
     int64_t time;
     uint64_t arena;
-    int64_t bound; /* no plan of that batch takes less in the budget */
-    char gap[64];
+    int64_t bound;        /* no plan of that batch takes less in the budget */
     char stopped_by[128]; /* the op that sets the memory of one image more */
     uint64_t smallest;    /* bytes that one image more would take, stationary ones included */
 } answer;
@@ -54,7 +53,6 @@ static cairn_status try_batch(const fitting *f, uint32_t batch, answer *a, cairn
         a->time = cairn_sim_result(solution->sim)->time_ns;
         a->arena = cairn_layout_arena_bytes(solution->layout);
         a->bound = solution->lower_bound_ns;
-        cli_gap(solution, a->gap, sizeof a->gap);
     } else if (status == CAIRN_INFEASIBLE) {
         a->smallest = err->smallest_budget + f->stationary;
         snprintf(a->stopped_by, sizeof a->stopped_by, "%s", err->name);
@@ -148,7 +146,8 @@ static void print_table(const fitting *f) {
                    a->algorithm, "-", cli_bytes(a->smallest), a->stopped_by);
         else
             printf("%-16s %8u %10.1f %12s %12s   %-27s %s\n", a->algorithm, a->batch, speed(a),
-                   cli_time(a->time), cli_bytes(a->arena + f->stationary), a->gap, a->stopped_by);
+                   cli_time(a->time), cli_bytes(a->arena + f->stationary),
+                   cli_gap(a->time, a->bound), a->stopped_by);
     }
 }
 

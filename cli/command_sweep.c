@@ -17,7 +17,6 @@ typedef struct point {
     uint64_t peak, arena;
     int64_t time;
     int64_t bound; /* no plan takes less in the budget, or in the same arena */
-    char gap[64];
 } point;
 
 typedef struct curve {
@@ -56,7 +55,6 @@ static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_
         point *p = &c->points[c->count++];
         *p = (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
                      result->time_ns, .bound = solution->lower_bound_ns};
-        cli_gap(solution, p->gap, sizeof p->gap);
     }
     if (status == CAIRN_INFEASIBLE) {
         c->floor = err->smallest_budget;
@@ -81,6 +79,19 @@ static cairn_status sweep_budgets(const sweep *s, curve *c, uint32_t step, cairn
     return CAIRN_OK;
 }
 
+/* A plan for less memory is a plan for more. Budgets fall. */
+static void keep_faster(curve *c) {
+    for (uint32_t i = c->count; i-- > 1;) {
+        point *more = &c->points[i - 1];
+        const point *less = &c->points[i];
+        if (more->time <= less->time)
+            continue;
+        more->peak = less->peak;
+        more->arena = less->arena;
+        more->time = less->time;
+    }
+}
+
 static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < MOST_CURVES; i++) {
@@ -93,6 +104,7 @@ static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
             solver->budgeted ? sweep_budgets(s, c, step, err) : try_budget(s, c, 0, err);
         if (status != CAIRN_OK && status != CAIRN_EINVAL && status != CAIRN_INFEASIBLE)
             return status;
+        keep_faster(c);
         s->count += c->count > 0;
         if (strcmp(solver->name, "none") == 0 && c->count > 0) {
             s->none_arena = c->points[0].arena;
@@ -123,7 +135,7 @@ static void print_table(const sweep *s) {
                    percent_of((double)c->points[i].arena, (double)s->none_arena),
                    cli_time(c->points[i].time),
                    percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time),
-                   c->points[i].gap);
+                   cli_gap(c->points[i].time, c->points[i].bound));
         }
         if (c->floor > 0)
             printf("%-16s cannot do with less than %s (%.1f%%), set by op %s\n", c->solver->name,

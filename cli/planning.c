@@ -94,15 +94,15 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
-const char *cli_gap(const cairn_solution *solution, char *buffer, size_t size) {
-    int64_t ppm = cairn_solution_gap_ppm(solution);
-    if (solution->lower_bound_ns == 0)
-        snprintf(buffer, size, "not known");
-    else if (ppm == 0)
-        snprintf(buffer, size, "optimal");
-    else
-        snprintf(buffer, size, "at most %.*f%% from optimal", ppm < 1000 ? 2 : 1,
-                 (double)ppm / 1e4);
+const char *cli_gap(int64_t time_ns, int64_t bound_ns) {
+    static char buffer[64];
+    double gap = bound_ns > 0 ? 100.0 * (double)(time_ns - bound_ns) / (double)bound_ns : 0;
+    if (bound_ns <= 0)
+        return "not known";
+    if (time_ns <= bound_ns)
+        return "optimal";
+    snprintf(buffer, sizeof buffer, "at most %.*f%% from optimal", gap < 0.1 ? 2 : 1,
+             gap < 0.01 ? 0.01 : gap);
     return buffer;
 }
 

@@ -43,8 +43,9 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cli_limits
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
                                   uint64_t seed, cairn_solution **out, cairn_error *err);
 
-/* "at most 0.2% from optimal", into `buffer`, which is returned. */
-const char *cli_gap(const cairn_solution *solution, char *buffer, size_t size);
+/* "at most 0.2% from optimal", for a time and what no plan takes less than (0: not known). Points
+ * to a buffer of its own. */
+const char *cli_gap(int64_t time_ns, int64_t bound_ns);
 
 /* The arena that `none` needs, of which percentages are. */
 CAIRN_MUST cairn_status cli_none_arena(const cli_model *model, uint64_t *out, cairn_error *err);

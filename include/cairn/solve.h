@@ -29,6 +29,9 @@ typedef struct cairn_solve_options {
                                      offload; an algorithm that is named and does nothing else, does */
     uint32_t effort;              /* of `auto`: how much work it does, in multiples of the usual; 0:
                                      the usual */
+    const cairn_plan *start;      /* a plan of the graph that is there already, or NULL: if it fits
+                                     and is faster than what is found, it is the answer. So a plan
+                                     for less memory makes time monotone in the budget. */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

@@ -175,6 +175,30 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
+/* Where a plan that is there already fits, what was found is to be faster. */
+static cairn_status compare_with_start(const cairn_graph *graph, const cairn_costs *costs,
+                                       const cairn_solve_options *options, cairn_status status,
+                                       cairn_solution **out, cairn_error *err) {
+    cairn_solution *start;
+    cairn_error own;
+    cairn_status legal =
+        cairn_solution_create(graph, costs, options->start, options->machine, &start, &own);
+    if (legal != CAIRN_OK)
+        return legal == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    bool fits = options->budget_bytes == 0 ||
+                cairn_layout_arena_bytes(start->layout) <= options->budget_bytes;
+    bool faster = fits && (*out == NULL || cairn_sim_result(start->sim)->time_ns <
+                                               cairn_sim_result((*out)->sim)->time_ns);
+    cairn_solution *other = faster ? *out : start;
+    if (faster) {
+        *out = start;
+        crn_error_clear(err);
+        status = certify(graph, costs, options, start, err);
+    }
+    cairn_solution_destroy(other);
+    return status;
+}
+
 static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *err) {
     for (uint32_t i = 0; i < CRN_LENGTH(solvers); i++)
         if (strcmp(solvers[i].name, name) == 0) {
@@ -194,5 +218,12 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     if (name == NULL)
         name = options.budget_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));
-    return solve_by(graph, costs, which, &options, out, err);
+    cairn_status status = solve_by(graph, costs, which, &options, out, err);
+    if (options.start != NULL && (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
+        status = compare_with_start(graph, costs, &options, status, out, err);
+    if (status != CAIRN_OK) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }

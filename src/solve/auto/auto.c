@@ -13,16 +13,17 @@
 #include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
-#define WORK 8000000u       /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u      /* so many per op */
-#define COPY_WORK 24u       /* the part of it for each time of improving with copies */
-#define SMALL 1000u         /* ops up to which `precise` is cheap enough to be asked always */
-#define CLOSE 200           /* a start within 1/200 of the bound is good enough to begin with */
-#define ENOUGH 2000         /* improving ends within 1/2000 of it */
-#define NEARLY 20000        /* with copies it ends within 1/20000 */
-#define DESCEND_TRIES 2000u /* towards a budget that no start meets */
-#define HALVINGS 8u         /* in the search for the smallest budget */
-#define LEAST_MOMENTS 400u  /* looked at for what no plan can do without */
+#define WORK 8000000u           /* units of work for improving, at effort 1, and at most */
+#define OP_WORK 24000u          /* so many per op */
+#define COPY_WORK 24u           /* the part of it for each time of improving with copies */
+#define SMALL 1000u             /* ops up to which `precise` is cheap enough to be asked always */
+#define CLOSE 200               /* a start within 1/200 of the bound is good enough to begin with */
+#define ENOUGH 2000             /* improving ends within 1/2000 of it */
+#define NEARLY 20000            /* with copies it ends within 1/20000 */
+#define DESCEND_TRIES 2000u     /* towards a budget that no start meets */
+#define SMALLEST_WORK 12000000u /* in the search for the smallest budget */
+#define HALVINGS 9u             /* in the search for the smallest budget */
+#define LEAST_MOMENTS 400u      /* looked at for what no plan can do without */
 
 /* Kept from round to round. */
 typedef struct rounds {
@@ -54,6 +55,11 @@ static bool is_close(const rounds *r, int64_t part) {
 
 /* ---- Starts ---- */
 
+/* While the smallest budget is looked for, whatever fits is enough. */
+static bool is_enough(const rounds *r) {
+    return crn_search_late(r->search) || (r->fits && r->search->deadline < UINT64_MAX);
+}
+
 static void finish_start(rounds *r, int64_t limit) {
     crn_thin_all(r->search, limit);
     if (crn_matrix_peak(r->matrix) <= limit && (!r->fits || r->matrix->time < r->best.time)) {
@@ -73,7 +79,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
     if (r->found.op == CRN_NO_OP)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
-    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000); k++) {
+    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000) && !is_enough(r); k++) {
         int64_t price = r->found.price / 64 * parts[k / 2] + 1;
         CRN_TRY(crn_start_from_cut(s, r->bound, price, problem->scratch));
         s->rate = 0;
@@ -86,7 +92,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
 
 static void start_from_nothing(rounds *r, int64_t limit) {
     crn_search *s = r->search;
-    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE); k++) {
+    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE) && !is_enough(r); k++) {
         crn_matrix_clear(r->matrix);
         s->rate = 0;
         s->merge = k % 2;
@@ -160,7 +166,9 @@ static cairn_status find_smallest(const crn_problem *problem, rounds *r) {
     r->search->rng.state = SEED;
     CRN_TRY(crn_bound_least_memory(r->bound, LEAST_MOMENTS, &least));
     int64_t low = (int64_t)CRN_MIN(least, (uint64_t)INT64_MAX / 4) - 1, high = r->smallest.peak;
-    for (uint32_t k = 0; k < HALVINGS && high - low > high / 512 && !r->matrix->failed; k++) {
+    r->search->deadline = crn_search_work(r->search) + SMALLEST_WORK * problem->effort;
+    for (uint32_t k = 0; k < HALVINGS && high - low > high / 512 && !crn_search_late(r->search);
+         k++) {
         int64_t middle = low + (high - low) / 2;
         CRN_TRY(reach(problem, r, middle));
         if (r->fits) {
@@ -172,6 +180,7 @@ static cairn_status find_smallest(const crn_problem *problem, rounds *r) {
             low = middle;
         }
     }
+    r->search->deadline = UINT64_MAX;
     return CAIRN_OK;
 }
 
