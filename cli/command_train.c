@@ -211,6 +211,7 @@ static const cli_option options[] = {
      "continue the run there; options given again take the place of its own"},
     {"log", 0, "FILE", "a line of JSON a step (default FOLDER/log.jsonl)"},
     CLI_PLANNING_OPTIONS,
+    CLI_SEARCH_OPTIONS,
     {"plan", 'p', "FILE", "carry out this plan instead of making one"},
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,

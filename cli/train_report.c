@@ -244,9 +244,9 @@ int cli_train_draw(const cli_training *t) {
             y[i] = share(h.scores[i].correct, h.scores[i].predictions) / 100;
         }
         cairn_curve curves[] = {
-            {"loss", steps->x, steps->loss, steps->count, true},
-            {"accuracy", steps->x, steps->accuracy, steps->count, true},
-            {"validation accuracy", x, y, h.score_count, true},
+            {"loss", steps->x, steps->loss, steps->count, true, false},
+            {"accuracy", steps->x, steps->accuracy, steps->count, true, false},
+            {"validation accuracy", x, y, h.score_count, true, false},
         };
         snprintf(title, sizeof title, "%.60s: training", cairn_graph_name(t->model.graph));
         status = cairn_plot_svg(NULL, title, "step", "loss, and accuracy from 0 to 1", curves,

@@ -14,6 +14,8 @@ static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e",
                                      "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
                                      "#000000", "#aec7e8", "#98df8a"};
 
+#define SHADE "#f0e0e0" /* of a region */
+
 typedef struct frame {
     double x_top, y_top; /* at the right and the upper edge */
 } frame;
@@ -38,7 +40,7 @@ static double tick_of(double top) {
 static frame fit(const cairn_curve *curves, uint32_t count) {
     frame f = {0, 0};
     for (uint32_t c = 0; c < count; c++)
-        for (uint32_t i = 0; i < curves[c].count; i++) {
+        for (uint32_t i = 0; i < curves[c].count && !curves[c].region; i++) {
             f.x_top = CRN_MAX(f.x_top, curves[c].x[i]);
             f.y_top = CRN_MAX(f.y_top, curves[c].y[i]);
         }
@@ -76,9 +78,37 @@ static void write_axes(cairn_text *out, const frame *f, const char *x_label, con
     crn_text_printf(out, "</text>\n");
 }
 
+/* What lies below the curve, and left of its last point. */
+static void write_region(cairn_text *out, const frame *f, const cairn_curve *curve) {
+    if (curve->count == 0)
+        return;
+    uint32_t last = curve->count - 1;
+    crn_text_printf(out, "<polygon fill=\"%s\" points=\"", SHADE);
+    for (uint32_t i = 0; i < curve->count; i++)
+        crn_text_printf(out, "%.1f,%.1f ", x_of(f, curve->x[i]),
+                        y_of(f, CRN_MIN(curve->y[i], f->y_top)));
+    crn_text_printf(out, "%.1f,%d %d,%d %d,%d %.1f,%d\"/>\n", x_of(f, curve->x[last]), TOP, LEFT,
+                    TOP, LEFT, TOP + PLOT_HEIGHT, x_of(f, curve->x[0]), TOP + PLOT_HEIGHT);
+}
+
+static void write_legend(cairn_text *out, const cairn_curve *curve, const char *color,
+                         uint32_t number) {
+    int y = TOP + 10 + 20 * (int)number;
+    crn_text_printf(out,
+                    "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/><text x=\"%d\" y=\"%d\" "
+                    "font-size=\"12\" " FONT ">",
+                    LEFT + PLOT_WIDTH + 24, y, color, LEFT + PLOT_WIDTH + 36, y + 4);
+    crn_text_xml(out, curve->name);
+    crn_text_printf(out, "</text>\n");
+}
+
 static void write_curve(cairn_text *out, const frame *f, const cairn_curve *curve,
                         uint32_t number) {
     const char *color = colors[number % CRN_LENGTH(colors)];
+    if (curve->region) {
+        write_legend(out, curve, SHADE, number);
+        return;
+    }
     if (curve->joined && curve->count > 1) {
         crn_text_printf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
                         color);
@@ -89,13 +119,7 @@ static void write_curve(cairn_text *out, const frame *f, const cairn_curve *curv
     for (uint32_t i = 0; i < curve->count; i++)
         crn_text_printf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n",
                         x_of(f, curve->x[i]), y_of(f, curve->y[i]), curve->joined ? 3 : 5, color);
-    int y = TOP + 10 + 20 * (int)number;
-    crn_text_printf(out,
-                    "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/><text x=\"%d\" y=\"%d\" "
-                    "font-size=\"12\" " FONT ">",
-                    LEFT + PLOT_WIDTH + 24, y, color, LEFT + PLOT_WIDTH + 36, y + 4);
-    crn_text_xml(out, curve->name);
-    crn_text_printf(out, "</text>\n");
+    write_legend(out, curve, color, number);
 }
 
 cairn_status cairn_plot_svg(const cairn_allocator *allocator, const char *title,
@@ -110,6 +134,9 @@ cairn_status cairn_plot_svg(const cairn_allocator *allocator, const char *title,
                     WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
     crn_text_xml(out, title);
     crn_text_printf(out, "</text>\n");
+    for (uint32_t c = 0; c < count; c++)
+        if (curves[c].region)
+            write_region(out, &f, &curves[c]);
     write_axes(out, &f, x_label, y_label);
     for (uint32_t c = 0; c < count; c++)
         write_curve(out, &f, &curves[c], c);
