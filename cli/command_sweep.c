@@ -9,7 +9,6 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
-#define MOST_LEGEND 57      /* characters that fit into the legend */
 #define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
 typedef struct point {
@@ -30,6 +29,7 @@ typedef struct curve {
 typedef struct sweep {
     const cli_args *args;
     const cli_model *model;
+    cairn_page *page; /* of --html, or NULL */
     uint64_t none_arena;
     int64_t none_time;
     curve *curves;
@@ -46,15 +46,24 @@ static void clear_progress(const sweep *s) {
         fprintf(stderr, "\r%30s\r", "");
 }
 
+static cairn_status add_to_page(const sweep *s, const cairn_solution *solution, uint64_t budget) {
+    cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
+    entry.budget_bytes = budget;
+    return s->page == NULL ? CAIRN_OK : cairn_page_add(s->page, solution, &entry);
+}
+
 /* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
 static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
     cairn_solution *solution;
     cairn_status status = cli_solve(s->model, c->solver->name, budget, 1, &solution, err);
+    if (status == CAIRN_OK)
+        cli_model_sign(s->model, solution->plan);
     if (status == CAIRN_OK && c->count < MOST_POINTS) {
         const cairn_sim_summary *result = cairn_sim_result(solution->sim);
-        point *p = &c->points[c->count++];
-        *p = (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
-                     result->time_ns, .bound = solution->lower_bound_ns};
+        c->points[c->count++] =
+            (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
+                    result->time_ns, .bound = solution->lower_bound_ns};
+        status = add_to_page(s, solution, budget);
     }
     if (status == CAIRN_INFEASIBLE) {
         c->floor = err->smallest_budget;
@@ -185,24 +194,25 @@ static int write_csv(const sweep *s, const char *path) {
     return CLI_DONE;
 }
 
-/* Where no plan gets: per percent of memory the least overhead of any, by falling memory. */
+/* Where no plan gets: per percent of memory the least overhead of any, by rising memory. */
 static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *count,
                                 cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
     options.no_offload = s->model->one_memory || s->model->no_offload;
     *count = 0;
-    for (uint32_t percent = 100; percent > 0; percent--) {
+    for (uint32_t percent = 1; percent <= 100; percent++) {
         int64_t bound;
         options.budget_bytes = s->none_arena / 100 * percent;
         cairn_status status =
             cairn_time_bound(s->model->graph, s->model->costs, &options, &bound, err);
-        if (status == CAIRN_INFEASIBLE)
-            return CAIRN_OK;
-        if (status != CAIRN_OK)
+        if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
             return status;
+        double overhead = MOST_OVERHEAD;
+        if (status == CAIRN_OK)
+            overhead = percent_of((double)(bound - s->none_time), (double)s->none_time);
         x[*count] = percent;
-        y[(*count)++] = percent_of((double)(bound - s->none_time), (double)s->none_time);
+        y[(*count)++] = overhead < MOST_OVERHEAD ? overhead : MOST_OVERHEAD;
     }
     return CAIRN_OK;
 }
@@ -210,7 +220,7 @@ static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *
 static int write_svg(const sweep *s, const char *path) {
     static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
     static double region_x[100], region_y[100];
-    static char names[MOST_CURVES][256];
+    static char notes[MOST_CURVES][200];
     cairn_curve curves[MOST_CURVES + 1];
     cairn_error err = {0};
     uint32_t region;
@@ -228,17 +238,19 @@ static int write_svg(const sweep *s, const char *path) {
             x[k][drawn] = percent_of((double)c->points[i].arena, (double)s->none_arena);
             y[k][drawn++] = overhead;
         }
-        snprintf(names[k], sizeof names[k], "%s", c->solver->name);
-        if (c->floor > 0)
-            snprintf(names[k], sizeof names[k], "%s: least %.1f%%, %s", c->solver->name,
+        curves[k] = (cairn_curve){.name = c->solver->name, .x = x[k], .y = y[k], .count = drawn};
+        curves[k].joined = c->solver->budgeted;
+        if (c->floor > 0) {
+            snprintf(notes[k], sizeof notes[k], "%s: least %.1f%%, set by %s", c->solver->name,
                      percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
-        names[k][MOST_LEGEND] = '\0';
-        curves[k] = (cairn_curve){names[k], x[k], y[k], drawn, c->solver->budgeted, false};
+            curves[k].note = notes[k];
+        }
     }
     cairn_status status = find_region(s, region_x, region_y, &region, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    curves[s->count] = (cairn_curve){"no plan gets here", region_x, region_y, region, true, true};
+    curves[s->count] = (cairn_curve){
+        .name = "no plan gets here", .x = region_x, .y = region_y, .count = region, .shaded = true};
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;
@@ -246,6 +258,12 @@ static int write_svg(const sweep *s, const char *path) {
                             left_out ? "overhead in time, % (above 100 left out)"
                                      : "overhead in time, %",
                             curves, s->count + 1, &text);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}
+
+static int write_page(const sweep *s, const char *path) {
+    cairn_text text;
+    cairn_status status = cairn_page_write(s->page, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 
@@ -259,7 +277,19 @@ static int show(const sweep *s) {
         code = write_csv(s, cli_value(s->args, "csv"));
     if (code == CLI_DONE && cli_value(s->args, "svg") != NULL)
         code = write_svg(s, cli_value(s->args, "svg"));
+    if (code == CLI_DONE && cli_value(s->args, "html") != NULL)
+        code = write_page(s, cli_value(s->args, "html"));
     return code;
+}
+
+static cairn_status open_page(sweep *s) {
+    cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
+    options.machine = s->model->machine.name;
+    options.stationary_bytes = cairn_stationary_bytes(s->model->graph, s->model->costs, 1);
+    options.sweep = true;
+    if (cli_value(s->args, "html") == NULL)
+        return CAIRN_OK;
+    return cairn_page_create(s->model->graph, s->model->costs, &options, &s->page);
 }
 
 static int run(const cli_args *args) {
@@ -272,9 +302,12 @@ static int run(const cli_args *args) {
         return code;
     cairn_error err = {0};
     sweep s = {.args = args, .model = &model, .curves = calloc(MOST_CURVES, sizeof(curve))};
-    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : sweep_all(&s, (uint32_t)step, &err);
+    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : open_page(&s);
+    if (status == CAIRN_OK)
+        status = sweep_all(&s, (uint32_t)step, &err);
     clear_progress(&s);
     code = status == CAIRN_OK ? show(&s) : cli_fail(status, &err);
+    cairn_page_destroy(s.page);
     free(s.curves);
     cli_model_close(&model);
     return code;
@@ -287,6 +320,7 @@ static const cli_option options[] = {
     {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},
+    {"html", 0, "FILE", "write a page for the browser, where a click on a point shows its plan"},
     {NULL, 0, NULL, NULL},
 };
 

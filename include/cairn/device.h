@@ -29,14 +29,22 @@ CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 
 typedef struct cairn_device cairn_device;
 
+/* In what precision a GPU multiplies in convolutions and matrix products of fp32; sums are fp32 in
+ * either. A processor's is fp32. */
+typedef enum cairn_math {
+    CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
+    CAIRN_MATH_FP32 = 1
+} cairn_math;
+
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {
     uint32_t struct_size;
     uint32_t threads;                 /* of a processor; 0: as many as there are processors */
-    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth; 0: as fast as
-                                         it goes */
+    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth to a memory
+                                         of its own; 0: copies go as fast as they can */
     uint32_t index;                   /* which of the backend's devices, from 0 */
     const cairn_allocator *allocator; /* NULL: the C library's */
+    cairn_math math;
 } cairn_device_options;
 #define CAIRN_DEVICE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_device_options)
 

@@ -165,6 +165,7 @@ typedef struct crn_device_options {
     uint32_t threads;               /* processors; 0: as many as there are */
     uint64_t link_bytes_per_second; /* processors: imitate a link; 0: as fast as it goes */
     uint32_t index;
+    cairn_math math;
     cairn_allocator allocator;
 } crn_device_options;
 

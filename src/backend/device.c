@@ -36,8 +36,13 @@ static cairn_status find_backend(const char *name, const crn_backend **out, cair
     char known[200] = "";
     const crn_backend *backend;
     *out = NULL;
+    for (uint32_t i = 0; name != NULL && i < CRN_LENGTH(backends); i++)
+        if (strcmp(backends[i]->name, name) == 0) { /* one without devices says why when opened */
+            *out = backends[i];
+            return CAIRN_OK;
+        }
     for (uint32_t i = 0; (backend = crn_backend_list(i)) != NULL; i++) {
-        if (name == NULL || strcmp(backend->name, name) == 0) {
+        if (name == NULL) {
             *out = backend;
             return CAIRN_OK;
         }
@@ -57,22 +62,16 @@ uint32_t cairn_count_threads(uint32_t threads) {
 
 /* ---- Open and close ---- */
 
-static cairn_device_options complete(const cairn_device_options *given) {
-    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
-    return options;
-}
-
 static cairn_status open_state(cairn_device *device, const cairn_device_options *options,
                                cairn_error *err) {
     uint32_t count = device->backend->devices();
-    if (options->index >= count)
+    if (count > 0 && options->index >= count)
         return crn_fail(err, CAIRN_EUNKNOWN, "backend \"%s\" has %u devices, and none of number %u",
                         device->backend->name, count, options->index);
     crn_device_options inner = {.threads = cairn_count_threads(options->threads),
                                 .link_bytes_per_second = options->link_bytes_per_second,
                                 .index = options->index,
+                                .math = options->math,
                                 .allocator = device->allocator};
     return device->backend->open(&inner, &device->state, err);
 }
@@ -81,7 +80,8 @@ cairn_status crn_device_open(const crn_backend *backend, const cairn_device_opti
                              cairn_device **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_device_options options = complete(given);
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    CRN_READ_OPTIONS(cairn_device_options, options, given, err);
     cairn_allocator allocator = crn_allocator_or_default(options.allocator);
     cairn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)

@@ -1,0 +1,35 @@
+# The kernels of the backend cuda: compiled by nvcc where there is one, and embedded in the library.
+# CAIRN_CUDA: AUTO (if nvcc is found), ON (it must be) or OFF. Sets CAIRN_CUDA_FATBIN, the file
+# that is embedded, empty where there is none. Nothing of CUDA is linked.
+set(CAIRN_CUDA AUTO CACHE STRING "compile kernels for NVIDIA GPUs, which needs nvcc: AUTO, ON or OFF")
+find_program(CAIRN_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+if(CAIRN_CUDA STREQUAL "ON" AND NOT CAIRN_NVCC)
+    message(FATAL_ERROR "CAIRN_CUDA is ON, and nvcc is not found: put it on the PATH or set CAIRN_NVCC")
+endif()
+
+if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
+    set(kernels ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels)
+    set(CAIRN_CUDA_FATBIN ${CMAKE_CURRENT_BINARY_DIR}/generated/cuda/kernels.fatbin)
+    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/generated/cuda)
+    file(GLOB kernel_headers CONFIGURE_DEPENDS ${kernels}/*.h)
+    add_custom_command(OUTPUT ${CAIRN_CUDA_FATBIN} VERBATIM
+        DEPENDS ${kernels}/all_kernels.c ${kernel_headers}
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.h
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.def
+        COMMAND ${CAIRN_NVCC} -fatbin -x cu -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
+            -I${PROJECT_SOURCE_DIR}/src
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
+            -gencode arch=compute_90,code=compute_90 ${kernels}/all_kernels.c -o ${CAIRN_CUDA_FATBIN}
+        COMMENT "Compiling kernels for GPUs")
+    set_source_files_properties(src/backend/cuda/embedded_kernels.c PROPERTIES OBJECT_DEPENDS ${CAIRN_CUDA_FATBIN}
+        COMPILE_DEFINITIONS CRN_CUDA_FATBIN="${CAIRN_CUDA_FATBIN}")
+else()
+    if(CAIRN_CUDA STREQUAL "OFF")
+        set(why "it was configured with CAIRN_CUDA=OFF")
+    else()
+        set(why "nvcc was not found when it was configured")
+    endif()
+    set(CAIRN_CUDA_FATBIN "")
+    set_source_files_properties(src/backend/cuda/no_kernels.c PROPERTIES
+        COMPILE_DEFINITIONS "CRN_CUDA_WHY=\"${why}\"")
+endif()

@@ -1,0 +1,108 @@
+/* blas_products.c: see blas_products.h. cuBLASLt counts by columns: a matrix by rows is the same
+ * memory as its transpose by columns. */
+#include "backend/cuda/blas_products.h"
+
+#define MOST_WORKSPACE (4u << 20) /* bytes; more gains nothing at the sizes of linear layers */
+#define REDUCTIONS 6u             /* all but those that use atomics in place */
+
+static int make_operands(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_plan *out) {
+    crn_blas_object x = NULL, w = NULL, y = NULL;
+    uint64_t rows = (uint64_t)s->rows, in = (uint64_t)s->in, outs = (uint64_t)s->out;
+    int failed = api->cublasLtMatrixLayoutCreate(&x, CRN_BLAS_FLOAT, in, rows, s->in);
+    if (failed == 0)
+        failed = api->cublasLtMatrixLayoutCreate(&w, CRN_BLAS_FLOAT, in, outs, s->in);
+    if (failed == 0)
+        failed = api->cublasLtMatrixLayoutCreate(&y, CRN_BLAS_FLOAT, outs, rows, s->y_stride);
+    out->a = s->pass == CRN_BLAS_GW ? x : w;
+    out->b = s->pass == CRN_BLAS_Y ? x : y;
+    out->d = s->pass == CRN_BLAS_Y ? y : s->pass == CRN_BLAS_GX ? x : w;
+    return failed;
+}
+
+static int make_product(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_plan *out) {
+    static const int transposed = CRN_BLAS_TRANSPOSED;
+    int compute = s->exact ? CRN_BLAS_COMPUTE_FP32 : CRN_BLAS_COMPUTE_TF32;
+    int failed = api->cublasLtMatmulDescCreate(&out->product, compute, CRN_BLAS_FLOAT);
+    if (failed == 0 && s->pass == CRN_BLAS_Y)
+        failed = api->cublasLtMatmulDescSetAttribute(out->product, CRN_BLAS_TRANSPOSE_A,
+                                                     &transposed, sizeof transposed);
+    if (failed == 0 && s->pass == CRN_BLAS_GW)
+        failed = api->cublasLtMatmulDescSetAttribute(out->product, CRN_BLAS_TRANSPOSE_B,
+                                                     &transposed, sizeof transposed);
+    return failed;
+}
+
+/* Operands begin at multiples of their rows. */
+static uint32_t alignment_of(const crn_blas_shape *s) {
+    return (s->in | s->out | s->y_stride) % 4 == 0 ? 16 : 4;
+}
+
+static int choose(const crn_cuda_api *api, cublasLtHandle_t handle, const crn_blas_shape *shape,
+                  crn_blas_plan *out) {
+    static const size_t most = MOST_WORKSPACE;
+    static const uint32_t reductions = REDUCTIONS;
+    uint32_t alignment = alignment_of(shape);
+    crn_blas_object preference = NULL;
+    crn_blas_heuristic found;
+    int count = 0;
+    int failed = api->cublasLtMatmulPreferenceCreate(&preference);
+    if (failed != 0)
+        return failed;
+    failed = api->cublasLtMatmulPreferenceSetAttribute(preference, CRN_BLAS_MOST_WORKSPACE, &most,
+                                                       sizeof most);
+    if (failed == 0)
+        failed = api->cublasLtMatmulPreferenceSetAttribute(preference, CRN_BLAS_REDUCTIONS,
+                                                           &reductions, sizeof reductions);
+    for (int operand = 0; operand < 4 && failed == 0; operand++)
+        failed = api->cublasLtMatmulPreferenceSetAttribute(
+            preference, CRN_BLAS_ALIGNMENT_A + operand, &alignment, sizeof alignment);
+    if (failed == 0)
+        failed = api->cublasLtMatmulAlgoGetHeuristic(handle, out->product, out->a, out->b, out->d,
+                                                     out->d, preference, 1, &found, &count);
+    (void)api->cublasLtMatmulPreferenceDestroy(preference);
+    if (failed == 0 && (count == 0 || found.status != 0))
+        failed = count == 0 ? -1 : found.status;
+    if (failed == 0) {
+        out->algorithm = found.algorithm;
+        out->workspace = found.workspace;
+    }
+    return failed;
+}
+
+cairn_status crn_blas_prepare(const crn_cuda_api *api, cublasLtHandle_t handle,
+                              const crn_blas_shape *shape, crn_blas_plan *out, cairn_error *err) {
+    *out = (crn_blas_plan){.pass = shape->pass};
+    int failed = make_operands(api, shape, out);
+    if (failed == 0)
+        failed = make_product(api, shape, out);
+    if (failed == 0)
+        failed = choose(api, handle, shape, out);
+    if (failed == 0)
+        return CAIRN_OK;
+    crn_blas_drop(api, out);
+    return crn_fail(err, CAIRN_ESYSTEM,
+                    "cuBLASLt has no product of %lld rows, %lld inputs and %lld outputs (status "
+                    "%d)",
+                    (long long)shape->rows, (long long)shape->in, (long long)shape->out, failed);
+}
+
+void crn_blas_drop(const crn_cuda_api *api, crn_blas_plan *plan) {
+    crn_blas_object *layouts[] = {&plan->a, &plan->b, &plan->d};
+    for (size_t i = 0; i < CRN_LENGTH(layouts); i++)
+        if (*layouts[i] != NULL)
+            (void)api->cublasLtMatrixLayoutDestroy(*layouts[i]);
+    if (plan->product != NULL)
+        (void)api->cublasLtMatmulDescDestroy(plan->product);
+    *plan = (crn_blas_plan){0};
+}
+
+int crn_blas_run(const crn_cuda_api *api, cublasLtHandle_t handle, const crn_blas_plan *plan,
+                 void *x, void *w, void *y, bool add, void *workspace, CUstream stream) {
+    const float one = 1, rest = add ? 1.0f : 0.0f;
+    void *a = plan->pass == CRN_BLAS_GW ? x : w;
+    void *b = plan->pass == CRN_BLAS_Y ? x : y;
+    void *d = plan->pass == CRN_BLAS_Y ? y : plan->pass == CRN_BLAS_GX ? x : w;
+    return api->cublasLtMatmul(handle, plan->product, &one, a, plan->a, b, plan->b, &rest, d,
+                               plan->d, d, plan->d, &plan->algorithm, workspace, plan->workspace,
+                               stream);
+}

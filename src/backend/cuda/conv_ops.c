@@ -1,0 +1,259 @@
+/* conv_ops.c: convolutions and transposed convolutions.
+ *
+ * As in the reference, all six ops are three passes between a large and a small image with the same
+ * weights; a transposed convolution goes the other way:
+ *
+ *     gather   large, weight -> small    conv2d,             conv_transpose2d_bwd_data
+ *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
+ *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
+ *
+ * Who computes them: our kernels where every channel has its own filter, cuDNN where it has a plan,
+ * else our direct convolution. Weights lie as [filter][tap][channel]. */
+#include "backend/cuda/cuda_internal.h"
+
+/* Which operands are the images. Index of an input; of an output from OUT on. */
+enum { OUT = 16 };
+
+static const struct roles {
+    cairn_op_kind kind;
+    uint8_t pass, large, small;
+} roles[] = {
+    {CAIRN_OP_CONV2D, CRN_DNN_Y, 0, OUT},
+    {CAIRN_OP_CONV2D_BWD_DATA, CRN_DNN_GX, OUT, 0},
+    {CAIRN_OP_CONV2D_BWD_WEIGHT, CRN_DNN_GW, 0, 1},
+    {CAIRN_OP_CONV_TRANSPOSE2D, CRN_DNN_GX, OUT, 0},
+    {CAIRN_OP_CONV_TRANSPOSE2D_BWD_DATA, CRN_DNN_Y, 0, OUT},
+    {CAIRN_OP_CONV_TRANSPOSE2D_BWD_WEIGHT, CRN_DNN_GW, 1, 0},
+};
+
+static const struct roles *roles_of(cairn_op_kind kind) {
+    for (size_t i = 0; i < CRN_LENGTH(roles); i++)
+        if (roles[i].kind == kind)
+            return &roles[i];
+    return NULL;
+}
+
+static cairn_id operand(const cairn_op *op, uint8_t index) {
+    return index < OUT ? op->inputs[index] : op->outputs[index - OUT];
+}
+
+/* The weights, or their gradient; CAIRN_NONE: that is not wanted. */
+static cairn_id weights_of(const cairn_op *op, uint8_t pass) {
+    return pass == CRN_DNN_GW ? op->outputs[0] : op->params[0];
+}
+
+static uint32_t pitch_of(const crn_site *site, cairn_id weight) {
+    uint32_t channels = cairn_graph_tensor(site->graph, weight)->shape[1];
+    uint32_t block = CRN_MAX(site->storage[weight].block, 1);
+    return (channels + block - 1) / block * block;
+}
+
+/* ---- cuDNN ---- */
+
+static void set_axis(crn_dnn_shape *s, const cairn_attributes *a, int axis, int64_t large,
+                     int64_t small, int64_t *crop) {
+    int64_t before = a->pad[axis], after = a->pad[axis + 2];
+    s->kernel[axis] = a->kernel[axis];
+    s->stride[axis] = a->stride[axis];
+    s->dilation[axis] = CRN_MAX(a->dilation[axis], 1);
+    s->before[axis] = CRN_MAX(before, 0);
+    s->after[axis] = CRN_MAX(after, 0);
+    *crop = before < 0 ? -before : 0;
+    s->x[axis] = large - *crop - (after < 0 ? -after : 0);
+    s->y[axis] = small;
+}
+
+bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset) {
+    const cairn_op *op = site->op;
+    const struct roles *r = roles_of(op->kind);
+    if (r == NULL || weights_of(op, r->pass) == CAIRN_NONE)
+        return false;
+    crn_view large = crn_cuda_view(site, operand(op, r->large));
+    crn_view small = crn_cuda_view(site, operand(op, r->small));
+    int64_t groups = CRN_MAX(op->attributes.groups, 1), crop[2];
+    *out = (crn_dnn_shape){.pass = r->pass,
+                           .batch = large.batch,
+                           .channels = pitch_of(site, weights_of(op, r->pass)) * groups,
+                           .filters = small.channels,
+                           .groups = groups,
+                           .exact = exact};
+    set_axis(out, &op->attributes, 0, large.height, small.height, &crop[0]);
+    set_axis(out, &op->attributes, 1, large.width, small.width, &crop[1]);
+    out->x_strides[2] = large.pitch;
+    out->x_strides[1] = (int64_t)large.pitch * large.width;
+    out->x_strides[0] = (int64_t)large.pitch * large.plane;
+    *offset = (uint64_t)(crop[0] * out->x_strides[1] + crop[1] * out->x_strides[2]);
+    out->alignment = *offset % 4 == 0 ? 16 : 4;
+    return out->x[0] > 0 && out->x[1] > 0 && out->channels <= large.pitch &&
+           small.pitch == small.channels;
+}
+
+static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
+    crn_dnn_shape shape;
+    uint64_t offset;
+    crn_site site = crn_site_of(work->call);
+    crn_device *device = work->device;
+    void *space = crn_cuda_scratch(work, work->recipe->plan.workspace);
+    if (work->preparing || !crn_cuda_conv_shape(&site, device->exact, &shape, &offset))
+        return;
+    if (shape.pass == CRN_DNN_GX && (shape.x[0] < large->height || shape.x[1] < large->width))
+        crn_cuda_zero(work, large->at, (uint64_t)large->rows * large->pitch * sizeof(float));
+    (void)crn_cuda_dnn_ok(device,
+                          crn_dnn_run(&device->dnn, &work->recipe->plan,
+                                      (float *)large->at + offset, weight, small->at, space),
+                          work->call->op->name);
+}
+
+/* ---- Our own ---- */
+
+static bool is_depthwise(const crn_site *site, const struct roles *r) {
+    const cairn_op *op = site->op;
+    uint32_t channels = cairn_graph_tensor(site->graph, operand(op, r->large))->shape[1];
+    uint32_t filters = cairn_graph_tensor(site->graph, operand(op, r->small))->shape[1];
+    return channels > 1 && channels == filters && op->attributes.groups == (int32_t)channels;
+}
+
+static void run_depthwise(crn_work *work, uint8_t pass, const crn_view *large,
+                          const crn_view *small, void *weight) {
+    const cairn_attributes *a = &work->call->op->attributes;
+    crn_depthwise_args args = {
+        .channels = large->channels,
+        .batch = large->batch,
+        .height = large->height,
+        .width = large->width,
+        .small_height = small->height,
+        .small_width = small->width,
+        .large_pitch = large->pitch,
+        .small_pitch = small->pitch,
+        .kernel = {a->kernel[0], a->kernel[1]},
+        .stride = {a->stride[0], a->stride[1]},
+        .pad = {a->pad[0], a->pad[1]},
+        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
+        .large = large->at,
+        .small = small->at,
+        .weight = weight,
+        .weight_to = weight,
+        .tickets = crn_cuda_tickets(work),
+    };
+    if (pass == CRN_DNN_GW)
+        args.part = crn_cuda_scratch(work, crn_depthwise_weight_workspace(&args));
+    if (work->preparing)
+        return;
+    crn_launch launch = pass == CRN_DNN_Y    ? crn_depthwise_launch(&args)
+                        : pass == CRN_DNN_GX ? crn_depthwise_data_launch(&args)
+                                             : crn_depthwise_weight_launch(&args);
+    crn_cuda_launch(work, launch, &args);
+}
+
+static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, const crn_view *small,
+                       void *weight) {
+    const cairn_attributes *a = &work->call->op->attributes;
+    crn_site site = crn_site_of(work->call);
+    uint32_t pitch = pitch_of(&site, weights_of(work->call->op, pass));
+    uint32_t taps = (uint32_t)(a->kernel[0] * a->kernel[1]);
+    crn_conv_args args = {
+        .groups = (uint32_t)CRN_MAX(a->groups, 1),
+        .batch = large->batch,
+        .channels = large->channels,
+        .height = large->height,
+        .width = large->width,
+        .filters = small->channels,
+        .small_height = small->height,
+        .small_width = small->width,
+        .large_pitch = large->pitch,
+        .small_pitch = small->pitch,
+        .kernel = {a->kernel[0], a->kernel[1]},
+        .stride = {a->stride[0], a->stride[1]},
+        .pad = {a->pad[0], a->pad[1]},
+        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
+        .weight_o = taps * pitch,
+        .weight_c = 1,
+        .weight_tap = pitch,
+        .large = large->at,
+        .small = small->at,
+        .weight = weight,
+        .weight_to = weight,
+    };
+    if (work->preparing)
+        return;
+    if (pass == CRN_DNN_GW && pitch > (uint32_t)large->channels / args.groups)
+        crn_cuda_zero(work, weight, (uint64_t)args.filters * args.weight_o * sizeof(float));
+    crn_launch launch = pass == CRN_DNN_Y    ? crn_conv_gather_launch(&args)
+                        : pass == CRN_DNN_GX ? crn_conv_scatter_launch(&args)
+                                             : crn_conv_weigh_launch(&args);
+    crn_cuda_launch(work, launch, &args);
+}
+
+/* ---- The ops ---- */
+
+static void run_pass(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
+    crn_site site = crn_site_of(work->call);
+    const struct roles *r = roles_of(work->call->op->kind);
+    if (is_depthwise(&site, r))
+        run_depthwise(work, r->pass, large, small, weight);
+    else if (work->recipe->plan.plan != NULL)
+        run_dnn(work, large, small, weight);
+    else
+        run_direct(work, r->pass, large, small, weight);
+}
+
+static void add_bias(crn_work *work, const crn_view *to, bool relu) {
+    const float *bias = crn_cuda_param(work, 1);
+    if (bias == NULL)
+        return;
+    crn_bias_args args = {.cut = {.rows = to->rows, .channels = to->channels},
+                          .relu = relu,
+                          .x_pitch = to->pitch,
+                          .y_pitch = to->pitch,
+                          .x = to->at,
+                          .bias = bias,
+                          .y = to->at};
+    crn_cuda_launch(work, crn_bias_launch(&args), &args);
+}
+
+/* An image in, an image out. `relu`: of the result, whose address is the op's output. */
+static void transform(crn_work *work, bool relu) {
+    const struct roles *r = roles_of(work->call->op->kind);
+    crn_view in = crn_cuda_view_in(work, 0), out = crn_cuda_view_out(work, 0);
+    run_pass(work, r->large == 0 ? &in : &out, r->large == 0 ? &out : &in, crn_cuda_param(work, 0));
+    add_bias(work, &out, relu);
+    crn_cuda_view_done(work, 0, &out);
+}
+
+/* The gradients of weight and bias; the bias belongs to the layer's output. */
+static void differentiate(crn_work *work) {
+    const struct roles *r = roles_of(work->call->op->kind);
+    crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 1);
+    if (crn_cuda_wants(work, 0))
+        run_pass(work, r->large == 0 ? &x : &gy, r->large == 0 ? &gy : &x, crn_cuda_out(work, 0));
+    if (crn_cuda_wants(work, 1))
+        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1));
+}
+
+void crn_cuda_conv(crn_work *work) {
+    transform(work, false);
+}
+
+void crn_cuda_conv_with(crn_work *work, const crn_call *relu) {
+    transform(work, relu != NULL);
+}
+
+void crn_cuda_conv_bwd_data(crn_work *work) {
+    transform(work, false);
+}
+
+void crn_cuda_conv_transpose(crn_work *work) {
+    transform(work, false);
+}
+
+void crn_cuda_conv_transpose_bwd_data(crn_work *work) {
+    transform(work, false);
+}
+
+void crn_cuda_conv_bwd_weight(crn_work *work) {
+    differentiate(work);
+}
+
+void crn_cuda_conv_transpose_bwd_weight(crn_work *work) {
+    differentiate(work);
+}

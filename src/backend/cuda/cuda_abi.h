@@ -1,0 +1,260 @@
+/* cuda_abi.h: what is used of NVIDIA's libraries: types, constants and entries, so that nothing of
+ * CUDA must be there to build. The libraries are opened when a device is (cuda_loader.c).
+ *
+ *     DRIVER(name, arguments)    of libcuda.so.1, by the name and version of its CUDA 12.4
+ *     CUDNN(name, arguments)     of libcudnn.so.9, the backend (graph) interface
+ *     BLAS(name, arguments)      of libcublasLt.so.13
+ *
+ * All return 0 for success, except those that are declared one by one in crn_cuda_api. The tests
+ * fill the same table with entries of a driver that runs on the processor (cuda_fake.c). */
+#ifndef CUDA_ABI_H
+#define CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CRN_CUDA_VERSION 12040 /* whose signatures the driver's entries have */
+#define CRN_CUDNN_OLDEST 91000 /* 9.10 */
+
+/* ---- The driver ---- */
+
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+enum {
+    CRN_CUDA_INVALID_VALUE = 1, /* results */
+    CRN_CUDA_OUT_OF_MEMORY = 2,
+    CRN_CUDA_NO_DEVICE = 100,
+    CRN_CUDA_NO_BINARY = 209,
+    CRN_CUDA_MULTIPROCESSORS = 16, /* attributes of a device */
+    CRN_CUDA_MEMORY_KHZ = 36,
+    CRN_CUDA_BUS_BITS = 37,
+    CRN_CUDA_MAJOR = 75,
+    CRN_CUDA_MINOR = 76,
+    CRN_CUDA_STREAM_NON_BLOCKING = 1,
+    CRN_CUDA_EVENT_UNTIMED = 2,
+    CRN_CUDA_HOST_PORTABLE = 1,
+    CRN_CUDA_CAPTURE_RELAXED = 2
+};
+
+/* clang-format off */
+#define CRN_CUDA_DRIVER(DRIVER)                                                                    \
+    DRIVER(cuInit, (unsigned flags))                                                               \
+    DRIVER(cuDriverGetVersion, (int *version))                                                     \
+    DRIVER(cuGetErrorString, (int error, const char **text))                                       \
+    DRIVER(cuDeviceGetCount, (int *count))                                                         \
+    DRIVER(cuDeviceGet, (CUdevice *device, int ordinal))                                           \
+    DRIVER(cuDeviceGetName, (char *name, int length, CUdevice device))                             \
+    DRIVER(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                     \
+    DRIVER(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device))                        \
+    DRIVER(cuDevicePrimaryCtxRelease, (CUdevice device))                                           \
+    DRIVER(cuCtxSetCurrent, (CUcontext context))                                                   \
+    DRIVER(cuMemGetInfo, (size_t *free, size_t *total))                                            \
+    DRIVER(cuMemAlloc, (CUdeviceptr *at, size_t bytes))                                            \
+    DRIVER(cuMemFree, (CUdeviceptr at))                                                            \
+    DRIVER(cuMemHostAlloc, (void **at, size_t bytes, unsigned flags))                              \
+    DRIVER(cuMemFreeHost, (void *at))                                                              \
+    DRIVER(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+    DRIVER(cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t count, CUstream stream))  \
+    DRIVER(cuStreamCreate, (CUstream *stream, unsigned flags))                                     \
+    DRIVER(cuStreamDestroy, (CUstream stream))                                                     \
+    DRIVER(cuStreamSynchronize, (CUstream stream))                                                 \
+    DRIVER(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                    \
+    DRIVER(cuEventCreate, (CUevent *event, unsigned flags))                                        \
+    DRIVER(cuEventDestroy, (CUevent event))                                                        \
+    DRIVER(cuEventRecord, (CUevent event, CUstream stream))                                        \
+    DRIVER(cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                  \
+    DRIVER(cuLibraryLoadData, (CUlibrary *library, const void *code, void *jit_options,            \
+                               void **jit_values, unsigned jit_count, void *options,               \
+                               void **values, unsigned count))                                     \
+    DRIVER(cuLibraryUnload, (CUlibrary library))                                                   \
+    DRIVER(cuLibraryGetKernel, (CUkernel *kernel, CUlibrary library, const char *name))            \
+    DRIVER(cuLaunchKernel, (CUkernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,    \
+                            unsigned block_x, unsigned block_y, unsigned block_z,                  \
+                            unsigned shared_bytes, CUstream stream, void **parameters,             \
+                            void **extra))                                                         \
+    DRIVER(cuStreamBeginCaptureToGraph, (CUstream stream, CUgraph graph, const CUgraphNode *after, \
+                                         const void *edge_data, size_t count, int mode))           \
+    DRIVER(cuStreamGetCaptureInfo, (CUstream stream, int *status, uint64_t *id, CUgraph *graph,    \
+                                    const CUgraphNode **last, const void **edge_data,              \
+                                    size_t *count))                                                \
+    DRIVER(cuStreamEndCapture, (CUstream stream, CUgraph *graph))                                  \
+    DRIVER(cuGraphCreate, (CUgraph *graph, unsigned flags))                                        \
+    DRIVER(cuGraphDestroy, (CUgraph graph))                                                        \
+    DRIVER(cuGraphGetNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count))                    \
+    DRIVER(cuGraphInstantiateWithFlags, (CUgraphExec *exec, CUgraph graph,                         \
+                                         unsigned long long flags))                                \
+    DRIVER(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                     \
+    DRIVER(cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                     \
+    DRIVER(cuGraphExecDestroy, (CUgraphExec exec))
+/* clang-format on */
+
+/* ---- cuDNN ---- */
+
+typedef struct cudnnContext *cudnnHandle_t;
+typedef void *cudnnBackendDescriptor_t;
+
+enum { /* kinds of descriptors */
+       CRN_DNN_CONVOLUTION = 1,
+       CRN_DNN_ENGINE = 2,
+       CRN_DNN_CONFIG = 3,
+       CRN_DNN_HEURISTIC = 4,
+       CRN_DNN_PLAN = 5,
+       CRN_DNN_FORWARD = 10,
+       CRN_DNN_BACKWARD_FILTER = 11,
+       CRN_DNN_BACKWARD_DATA = 12,
+       CRN_DNN_GRAPH = 15,
+       CRN_DNN_PACK = 16,
+       CRN_DNN_TENSOR = 17,
+       CRN_DNN_DEVICE = 38
+};
+
+enum { /* types of attributes */
+       CRN_DNN_HANDLE_TYPE = 0,
+       CRN_DNN_DATA_TYPE = 1,
+       CRN_DNN_INT64 = 3,
+       CRN_DNN_FLOAT = 4,
+       CRN_DNN_POINTER = 6,
+       CRN_DNN_MODE_TYPE = 7,
+       CRN_DNN_HEURISTIC_TYPE = 8,
+       CRN_DNN_NOTE_TYPE = 11,
+       CRN_DNN_DESCRIPTOR = 15,
+       CRN_DNN_CHAR = 24
+};
+
+enum { /* names of attributes */
+       CRN_DNN_CONV_COMPUTE = 100,
+       CRN_DNN_CONV_MODE = 101,
+       CRN_DNN_CONV_DILATIONS = 102,
+       CRN_DNN_CONV_STRIDES = 103,
+       CRN_DNN_CONV_POST_PADDINGS = 104,
+       CRN_DNN_CONV_PRE_PADDINGS = 105,
+       CRN_DNN_CONV_DIMENSIONS = 106,
+       CRN_DNN_HEUR_MODE = 200,
+       CRN_DNN_HEUR_GRAPH = 201,
+       CRN_DNN_HEUR_RESULTS = 202,
+       CRN_DNN_HEUR_DEVICE = 204,
+       CRN_DNN_CONFIG_ENGINE = 300,
+       CRN_DNN_PLAN_HANDLE = 400,
+       CRN_DNN_PLAN_CONFIG = 401,
+       CRN_DNN_PLAN_WORKSPACE = 402,
+       CRN_DNN_PLAN_DEVICE = 407,
+       CRN_DNN_GRAPH_HANDLE = 800,
+       CRN_DNN_GRAPH_OPS = 801,
+       CRN_DNN_TENSOR_ALIGNMENT = 900,
+       CRN_DNN_TENSOR_TYPE = 901,
+       CRN_DNN_TENSOR_DIMENSIONS = 902,
+       CRN_DNN_TENSOR_STRIDES = 903,
+       CRN_DNN_TENSOR_ID = 906,
+       CRN_DNN_PACK_IDS = 1000,
+       CRN_DNN_PACK_POINTERS = 1001,
+       CRN_DNN_PACK_WORKSPACE = 1003,
+       CRN_DNN_ENGINE_INDEX = 1301,
+       CRN_DNN_ENGINE_NOTES = 1303,
+       CRN_DNN_DEVICE_JSON = 2702
+};
+
+enum { /* values */
+       CRN_DNN_DATA_FLOAT = 0,
+       CRN_DNN_CROSS_CORRELATION = 1,
+       CRN_DNN_HEURISTIC_A = 3,
+       CRN_DNN_NOTE_TENSOR_CORE = 0,
+       CRN_DNN_NOTE_DOWN_CONVERT = 1,
+       CRN_DNN_NOTE_NONDETERMINISTIC = 4
+};
+
+/* clang-format off */
+#define CRN_CUDA_CUDNN(CUDNN)                                                                      \
+    CUDNN(cudnnCreate, (cudnnHandle_t *handle))                                                    \
+    CUDNN(cudnnDestroy, (cudnnHandle_t handle))                                                    \
+    CUDNN(cudnnSetStream, (cudnnHandle_t handle, CUstream stream))                                 \
+    CUDNN(cudnnBackendCreateDescriptor, (int kind, cudnnBackendDescriptor_t *out))                 \
+    CUDNN(cudnnBackendDestroyDescriptor, (cudnnBackendDescriptor_t descriptor))                    \
+    CUDNN(cudnnBackendFinalize, (cudnnBackendDescriptor_t descriptor))                             \
+    CUDNN(cudnnBackendSetAttribute, (cudnnBackendDescriptor_t descriptor, int name, int type,      \
+                                     int64_t count, const void *values))                           \
+    CUDNN(cudnnBackendGetAttribute, (cudnnBackendDescriptor_t descriptor, int name, int type,      \
+                                     int64_t most, int64_t *count, void *values))                  \
+    CUDNN(cudnnBackendExecute, (cudnnHandle_t handle, cudnnBackendDescriptor_t plan,               \
+                                cudnnBackendDescriptor_t pack))
+/* clang-format on */
+
+/* ---- cuBLASLt ---- */
+
+typedef struct cublasLtContext *cublasLtHandle_t;
+typedef struct crn_blas_opaque *crn_blas_object; /* a layout, a product, a preference */
+typedef struct crn_blas_algorithm {
+    uint64_t data[8];
+} crn_blas_algorithm;
+
+typedef struct crn_blas_heuristic {
+    crn_blas_algorithm algorithm;
+    size_t workspace;
+    int status;
+    float waves;
+    int reserved[4];
+} crn_blas_heuristic;
+
+enum {
+    CRN_BLAS_FLOAT = 0, /* CUDA_R_32F */
+    CRN_BLAS_COMPUTE_FP32 = 68,
+    CRN_BLAS_COMPUTE_TF32 = 77,
+    CRN_BLAS_TRANSPOSE_A = 3, /* attributes of a product */
+    CRN_BLAS_TRANSPOSE_B = 4,
+    CRN_BLAS_MOST_WORKSPACE = 1, /* of a preference */
+    CRN_BLAS_REDUCTIONS = 3,
+    CRN_BLAS_ALIGNMENT_A = 5, /* then of B, C and D */
+    CRN_BLAS_TRANSPOSED = 1
+};
+
+/* clang-format off */
+#define CRN_CUDA_BLAS(BLAS)                                                                        \
+    BLAS(cublasLtCreate, (cublasLtHandle_t *handle))                                               \
+    BLAS(cublasLtDestroy, (cublasLtHandle_t handle))                                               \
+    BLAS(cublasLtMatrixLayoutCreate, (crn_blas_object *out, int type, uint64_t rows,               \
+                                      uint64_t columns, int64_t stride))                           \
+    BLAS(cublasLtMatrixLayoutDestroy, (crn_blas_object layout))                                    \
+    BLAS(cublasLtMatmulDescCreate, (crn_blas_object *out, int compute, int scale))                 \
+    BLAS(cublasLtMatmulDescDestroy, (crn_blas_object product))                                     \
+    BLAS(cublasLtMatmulDescSetAttribute, (crn_blas_object product, int name, const void *value,    \
+                                          size_t bytes))                                           \
+    BLAS(cublasLtMatmulPreferenceCreate, (crn_blas_object *out))                                   \
+    BLAS(cublasLtMatmulPreferenceDestroy, (crn_blas_object preference))                            \
+    BLAS(cublasLtMatmulPreferenceSetAttribute, (crn_blas_object preference, int name,              \
+                                                const void *value, size_t bytes))                  \
+    BLAS(cublasLtMatmulAlgoGetHeuristic, (cublasLtHandle_t handle, crn_blas_object product,        \
+                                          crn_blas_object a, crn_blas_object b, crn_blas_object c, \
+                                          crn_blas_object d, crn_blas_object preference, int most, \
+                                          crn_blas_heuristic *out, int *count))                    \
+    BLAS(cublasLtMatmul, (cublasLtHandle_t handle, crn_blas_object product, const void *alpha,     \
+                          const void *a_at, crn_blas_object a, const void *b_at,                   \
+                          crn_blas_object b, const void *beta, const void *c_at,                   \
+                          crn_blas_object c, void *d_at, crn_blas_object d,                        \
+                          const crn_blas_algorithm *algorithm, void *workspace,                    \
+                          size_t workspace_bytes, CUstream stream))
+/* clang-format on */
+
+/* ---- The table ---- */
+
+typedef struct crn_cuda_api {
+    void *libraries[3]; /* libcuda, libcublasLt, libcudnn as dlopen() gave them; NULL: not open */
+#define ENTRY(name, arguments) int(*name) arguments;
+    CRN_CUDA_DRIVER(ENTRY)
+    CRN_CUDA_CUDNN(ENTRY)
+    CRN_CUDA_BLAS(ENTRY)
+#undef ENTRY
+    size_t (*cudnnGetVersion)(void);
+    const char *(*cudnnGetErrorString)(int error);
+    void (*cudnnGetLastErrorString)(char *out, size_t size);
+    size_t (*cublasLtGetVersion)(void);
+} crn_cuda_api;
+
+#endif

@@ -1,0 +1,101 @@
+/* cuda_choices.c: the implementations of an op.
+ *
+ * A convolution has one for each plan of cuDNN that is worth having: the first few that it
+ * proposes, best first, and of the rest those that need less workspace than all before. Where cuDNN
+ * has none, and for every other op, there is one. */
+#include "backend/cuda/cuda_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define MOST_PROPOSALS 40
+#define FIRST_FEW 3
+#define MOST_PLANS 8
+
+/* A recipe for the op, measured by preparing it. */
+static cairn_status add_choice(crn_device *device, const crn_site *site, const crn_dnn_plan *plan,
+                               const char *name, crn_choice *out, cairn_error *err) {
+    crn_cuda_recipe *recipe = crn_resize(&device->allocator, NULL, 0, sizeof *recipe);
+    if (recipe == NULL)
+        return crn_fail_memory(err);
+    *recipe = (crn_cuda_recipe){0};
+    if (plan != NULL)
+        recipe->plan = *plan;
+    crn_call call = {.graph = site->graph,
+                     .op = site->op,
+                     .storage = site->storage,
+                     .recipe = recipe,
+                     .training = true};
+    crn_work work = {.device = device, .call = &call, .recipe = recipe, .preparing = true};
+    crn_cuda_op_of(site->op->kind)(&work);
+    recipe->workspace = work.used;
+    *out = (crn_choice){.workspace = work.used, .recipe = recipe};
+    crn_copy_string(out->name, sizeof out->name, name);
+    return CAIRN_OK;
+}
+
+void crn_cuda_drop(crn_device *device, crn_choice *choice) {
+    union {
+        const void *given;
+        crn_cuda_recipe *ours;
+    } recipe = {choice->recipe};
+    if (recipe.ours == NULL)
+        return;
+    crn_dnn_drop(&device->dnn, recipe.ours->plan.plan);
+    for (uint32_t i = 0; i < recipe.ours->product_count; i++)
+        crn_blas_drop(device->api, &recipe.ours->products[i].plan);
+    crn_resize(&device->allocator, recipe.ours, sizeof *recipe.ours, 0);
+    choice->recipe = NULL;
+}
+
+static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_plan *plans,
+                              uint32_t found, crn_choice *out, uint32_t *count, cairn_error *err) {
+    cairn_status status = CAIRN_OK;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < found; i++) {
+        bool wanted = status == CAIRN_OK && *count < MOST_PLANS &&
+                      (i < FIRST_FEW || plans[i].workspace < least);
+        if (wanted) {
+            char name[32];
+            snprintf(name, sizeof name, "cudnn.e%" PRId64 ".%" PRIu32, plans[i].engine,
+                     plans[i].rank);
+            status = add_choice(device, site, &plans[i], name, &out[*count], err);
+            wanted = status == CAIRN_OK;
+            *count += wanted;
+        }
+        if (!wanted)
+            crn_dnn_drop(&device->dnn, plans[i].plan);
+        least = CRN_MIN(least, plans[i].workspace);
+    }
+    return status;
+}
+
+static bool is_depthwise(const crn_dnn_shape *shape) {
+    return shape->groups > 1 && shape->groups == shape->channels &&
+           shape->channels == shape->filters;
+}
+
+cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choice *out,
+                              uint32_t *count, cairn_error *err) {
+    crn_dnn_shape shape;
+    crn_dnn_plan plans[MOST_PROPOSALS];
+    uint64_t offset;
+    uint32_t found = 0;
+    *count = 0;
+    if (crn_cuda_op_of(site->op->kind) == NULL)
+        return CAIRN_OK;
+    if (device->dnn.handle != NULL && crn_cuda_conv_shape(site, device->exact, &shape, &offset) &&
+        !is_depthwise(&shape))
+        CRN_TRY(crn_dnn_propose(&device->dnn, &shape, plans, MOST_PROPOSALS, &found, err));
+    cairn_status status = add_plans(device, site, plans, found, out, count, err);
+    while (status != CAIRN_OK && *count > 0)
+        crn_cuda_drop(device, &out[--*count]);
+    CRN_TRY(status);
+    if (*count > 0) {
+        crn_cuda_look(device, CRN_STAGE_PLANS);
+        return CAIRN_OK;
+    }
+    CRN_TRY(add_choice(device, site, NULL, "own", out, err));
+    *count = 1;
+    return crn_cuda_take_failure(device, err);
+}

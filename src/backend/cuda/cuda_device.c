@@ -1,0 +1,272 @@
+/* cuda_device.c: opening a GPU, its memory, and the first failure of anything on it. */
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/cuda_loader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- Failures ---- */
+
+static bool keep_failure(crn_device *device, cairn_status status, const char *library,
+                         const char *what, const char *why) {
+    if (device->failed == CAIRN_OK) {
+        device->failed = status;
+        snprintf(device->failure, sizeof device->failure, "%s fails in %s: %s", library, what,
+                 why == NULL ? "it does not say why" : why);
+    }
+    return false;
+}
+
+bool crn_cuda_ok(crn_device *device, int result, const char *what) {
+    const char *why = NULL;
+    if (result == 0)
+        return true;
+    (void)device->api->cuGetErrorString(result, &why);
+    return keep_failure(device, CAIRN_ESYSTEM, "the GPU", what, why);
+}
+
+bool crn_cuda_dnn_ok(crn_device *device, int result, const char *what) {
+    return result == 0 || keep_failure(device, CAIRN_ESYSTEM, "cuDNN", what,
+                                       device->api->cudnnGetErrorString(result));
+}
+
+bool crn_cuda_blas_ok(crn_device *device, int result, const char *what) {
+    char why[32];
+    snprintf(why, sizeof why, "status %d", result);
+    return result == 0 || keep_failure(device, CAIRN_ESYSTEM, "cuBLASLt", what, why);
+}
+
+cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err) {
+    cairn_status status = device->failed;
+    device->failed = CAIRN_OK;
+    return status == CAIRN_OK ? CAIRN_OK : crn_fail(err, status, "%s", device->failure);
+}
+
+/* ---- Memory ---- */
+
+void crn_cuda_look(crn_device *device, crn_cuda_stage stage) {
+    size_t left = 0, total = 0;
+    if (device->api->cuMemGetInfo(&left, &total) == 0) {
+        uint64_t used = total - left;
+        device->outside[stage] = used > device->reserved ? used - device->reserved : 0;
+    }
+}
+
+static cairn_status reserve_device(crn_device *device, uint64_t bytes, void **out,
+                                   cairn_error *err) {
+    size_t left = 0, total = 0;
+    CUdeviceptr at = 0;
+    CUstream stream = device->streams[CRN_COMPUTE];
+    int result = device->api->cuMemAlloc(&at, CRN_MAX(bytes, 1));
+    if (result != 0) {
+        (void)device->api->cuMemGetInfo(&left, &total);
+        return crn_fail(err, CAIRN_ESYSTEM,
+                        "cannot reserve %" PRIu64
+                        " bytes of device memory; the GPU has %zu, of which %zu are free",
+                        bytes, total, left);
+    }
+    (void)crn_cuda_ok(device,
+                      device->api->cuMemsetD8Async(at, 0, (size_t)CRN_MAX(bytes, 1), stream),
+                      "clearing memory");
+    (void)crn_cuda_ok(device, device->api->cuStreamSynchronize(stream), "clearing memory");
+    device->reserved += bytes;
+    *out = (void *)(uintptr_t)at;
+    return CAIRN_OK;
+}
+
+cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes, void **out,
+                              cairn_error *err) {
+    *out = NULL;
+    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
+    if (bytes > SIZE_MAX / 2)
+        return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes", bytes);
+    if (space == CRN_DEVICE)
+        return reserve_device(device, bytes, out, err);
+    if (device->api->cuMemHostAlloc(out, (size_t)CRN_MAX(bytes, 1), CRN_CUDA_HOST_PORTABLE) != 0) {
+        *out = NULL;
+        return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes of pinned memory",
+                        bytes);
+    }
+    memset(*out, 0, (size_t)CRN_MAX(bytes, 1));
+    return CAIRN_OK;
+}
+
+void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
+    if (region == NULL)
+        return;
+    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
+    if (space == CRN_HOST) {
+        (void)crn_cuda_ok(device, device->api->cuMemFreeHost(region), "freeing pinned memory");
+        return;
+    }
+    (void)crn_cuda_ok(device, device->api->cuMemFree((CUdeviceptr)(uintptr_t)region),
+                      "freeing device memory");
+    device->reserved -= bytes;
+}
+
+/* ---- Opening ---- */
+
+static cairn_status fail_open(crn_device *device, int result, const char *what, cairn_error *err) {
+    const char *why = NULL;
+    (void)device->api->cuGetErrorString(result, &why);
+    return crn_fail(err, CAIRN_ESYSTEM, "the GPU cannot be used: %s fails: %s", what,
+                    why == NULL ? "it does not say why" : why);
+}
+
+static cairn_status open_context(crn_device *device, uint32_t index, cairn_error *err) {
+    const crn_cuda_api *api = device->api;
+    int count = 0, result = api->cuInit(0);
+    if (result == 0)
+        result = api->cuDeviceGetCount(&count);
+    if (result == CRN_CUDA_NO_DEVICE || (result == 0 && count == 0))
+        return crn_fail(err, CAIRN_ESYSTEM, "there is no NVIDIA GPU on this machine");
+    if (result != 0)
+        return fail_open(device, result, "starting the driver", err);
+    if (index >= (uint32_t)count)
+        return crn_fail(err, CAIRN_EUNKNOWN, "there is no GPU %" PRIu32 "; there are %d", index,
+                        count);
+    if ((result = api->cuDeviceGet(&device->ordinal, (int)index)) != 0 ||
+        (result = api->cuDevicePrimaryCtxRetain(&device->context, device->ordinal)) != 0)
+        return fail_open(device, result, "opening the device", err);
+    if ((result = api->cuCtxSetCurrent(device->context)) != 0)
+        return fail_open(device, result, "choosing the device", err);
+    for (int lane = 0; lane < CRN_LANES; lane++)
+        if ((result = api->cuStreamCreate(&device->streams[lane], CRN_CUDA_STREAM_NON_BLOCKING)) !=
+            0)
+            return fail_open(device, result, "making a stream", err);
+    crn_cuda_look(device, CRN_STAGE_CONTEXT);
+    return CAIRN_OK;
+}
+
+static cairn_status open_libraries(crn_device *device, cairn_error *err) {
+    const crn_cuda_api *api = device->api;
+    if (api->cudnnCreate == NULL)
+        return CAIRN_OK;
+    int result = api->cublasLtCreate(&device->blas);
+    if (result != 0)
+        return crn_fail(err, CAIRN_ESYSTEM, "cuBLASLt cannot be used: status %d", result);
+    device->dnn.api = api;
+    result = api->cudnnCreate(&device->dnn.handle);
+    if (result == 0)
+        result = api->cudnnSetStream(device->dnn.handle, device->streams[CRN_COMPUTE]);
+    if (result != 0)
+        return crn_fail(err, CAIRN_ESYSTEM, "cuDNN cannot be used: %s",
+                        api->cudnnGetErrorString(result));
+    crn_cuda_look(device, CRN_STAGE_LIBRARIES);
+    return CAIRN_OK;
+}
+
+static cairn_status open_kernels(crn_device *device, cairn_error *err) {
+    const crn_cuda_api *api = device->api;
+    if (crn_cuda_fatbin == NULL && api == &device->loaded)
+        return crn_fail(err, CAIRN_ESYSTEM, "this build of Cairn is without kernels for GPUs: %s",
+                        crn_cuda_fatbin_missing);
+    int result =
+        api->cuLibraryLoadData(&device->library, crn_cuda_fatbin, NULL, NULL, 0, NULL, NULL, 0);
+    if (result == CRN_CUDA_NO_BINARY)
+        return crn_fail(err, CAIRN_ESYSTEM,
+                        "the kernels were not built for this GPU; it must be of compute capability "
+                        "8.0 or newer");
+    for (uint32_t i = 0; i < CRN_KERNELS && result == 0; i++)
+        result =
+            api->cuLibraryGetKernel(&device->kernels[i], device->library, crn_kernel_list[i].name);
+    if (result != 0)
+        return fail_open(device, result, "loading the kernels", err);
+    uint64_t bytes = (uint64_t)CRN_TICKET_BLOCKS * CRN_TICKETS * sizeof *device->tickets;
+    void *tickets;
+    CRN_TRY(crn_cuda_reserve(device, CRN_DEVICE, bytes, &tickets, err));
+    device->tickets = tickets;
+    device->reserved -= bytes; /* ours, but no region that a plan knows of */
+    crn_cuda_look(device, CRN_STAGE_KERNELS);
+    return CAIRN_OK;
+}
+
+cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options *options,
+                              crn_device **out, cairn_error *err) {
+    *out = NULL;
+    cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
+    crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
+    if (device == NULL)
+        return crn_fail_memory(err);
+    *device =
+        (crn_device){.allocator = allocator, .api = api, .exact = options->math == CAIRN_MATH_FP32};
+    cairn_status status = CAIRN_OK;
+    if (api == NULL) {
+        device->api = &device->loaded;
+        status = crn_cuda_load(&device->loaded, err);
+    }
+    if (status == CAIRN_OK)
+        status = open_context(device, options->index, err);
+    if (status == CAIRN_OK)
+        status = open_libraries(device, err);
+    if (status == CAIRN_OK)
+        status = open_kernels(device, err);
+    if (status != CAIRN_OK) {
+        crn_cuda_close(device);
+        return status;
+    }
+    *out = device;
+    return CAIRN_OK;
+}
+
+void crn_cuda_close(crn_device *device) {
+    if (device == NULL)
+        return;
+    const crn_cuda_api *api = device->api;
+    if (device->context != NULL)
+        (void)api->cuCtxSetCurrent(device->context);
+    if (device->tickets != NULL)
+        (void)api->cuMemFree((CUdeviceptr)(uintptr_t)device->tickets);
+    if (device->library != NULL)
+        (void)api->cuLibraryUnload(device->library);
+    if (device->dnn.handle != NULL)
+        (void)api->cudnnDestroy(device->dnn.handle);
+    if (device->blas != NULL)
+        (void)api->cublasLtDestroy(device->blas);
+    for (int lane = 0; lane < CRN_LANES; lane++)
+        if (device->streams[lane] != NULL)
+            (void)api->cuStreamDestroy(device->streams[lane]);
+    if (device->context != NULL)
+        (void)api->cuDevicePrimaryCtxRelease(device->ordinal);
+    cairn_allocator allocator = device->allocator;
+    crn_resize(&allocator, device, sizeof *device, 0);
+}
+
+/* ---- What it is ---- */
+
+static uint64_t attribute(crn_device *device, int name) {
+    int value = 0;
+    return device->api->cuDeviceGetAttribute(&value, name, device->ordinal) == 0 && value > 0
+               ? (uint64_t)value
+               : 0;
+}
+
+/* What products in TF32 attain on one multiprocessor, in all of a step. */
+static uint64_t flops_of_one(uint64_t major) {
+    return major >= 9 ? 1900000000000u : 900000000000u;
+}
+
+void crn_cuda_describe(crn_device *device, cairn_device_facts *out) {
+    size_t left = 0, total = 0;
+    (void)device->api->cuDeviceGetName(out->name, (int)sizeof out->name, device->ordinal);
+    (void)device->api->cuMemGetInfo(&left, &total);
+    out->memory_bytes = total;
+    out->alignment = 256;
+    out->compute_units = (uint32_t)attribute(device, CRN_CUDA_MULTIPROCESSORS);
+    out->separate_memory = true;
+    /* kHz, both edges, bits; four fifths of it are attained */
+    uint64_t bandwidth =
+        attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;
+    cairn_machine *m = &out->machine;
+    crn_copy_string(m->name, sizeof m->name, "cuda");
+    crn_copy_string(m->summary, sizeof m->summary, out->name);
+    m->flops_per_second =
+        CRN_MAX(out->compute_units * flops_of_one(attribute(device, CRN_CUDA_MAJOR)), 1);
+    m->memory_bytes_per_second = CRN_MAX(bandwidth / 5 * 4, 1);
+    m->launch_ns = 2000;
+    m->link_bytes_per_second = 50000000000u;
+    m->link_latency_ns = 10000;
+    m->full_duplex = true;
+    m->memory_bytes = total;
+}

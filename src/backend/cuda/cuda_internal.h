@@ -1,0 +1,305 @@
+/* cuda_internal.h: what the files of the backend share.
+ *
+ *     cuda_loader.c    libraries            dnn_plans.c, blas_products.c    what they compute
+ *     cuda_device.c    opening, memory      cuda_storage.c                  how tensors lie
+ *     work.c           running one op: scratch, launches, staging; measuring what it needs
+ *     *_ops.c          the ops, listed in cuda_ops.def
+ *     cuda_queue.c     lanes, values, results
+ *     cuda_record.c    a step as one graph; hazards.c orders it, cuda_fuse.c joins neighbours
+ *
+ * A driver is a crn_cuda_api: NVIDIA's, or one that runs on the processor, for tests. The second
+ * has neither cuDNN nor cuBLASLt; our own kernels do their work there. */
+#ifndef CUDA_INTERNAL_H
+#define CUDA_INTERNAL_H
+
+#include "backend/backend.h"
+#include "backend/cuda/blas_products.h"
+#include "backend/cuda/cuda_abi.h"
+#include "backend/cuda/dnn_plans.h"
+#include "backend/cuda/kernels.h"
+
+#define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
+#define CRN_TICKET_BLOCKS 512u /* of so many counters: 2 MiB; ops take them in turn */
+
+/* ---- The device ---- */
+
+typedef enum crn_cuda_stage { /* at which memory outside our regions is looked at */
+                              CRN_STAGE_CONTEXT,
+                              CRN_STAGE_LIBRARIES,
+                              CRN_STAGE_KERNELS,
+                              CRN_STAGE_PLANS,
+                              CRN_STAGE_GRAPHS,
+                              CRN_STAGES
+} crn_cuda_stage;
+
+struct crn_device {
+    cairn_allocator allocator;
+    const crn_cuda_api *api;
+    crn_cuda_api loaded; /* `api`, unless the tests gave one */
+    CUdevice ordinal;
+    CUcontext context;
+    CUlibrary library;
+    CUkernel kernels[CRN_KERNELS];
+    CUstream streams[CRN_LANES];
+    crn_dnn dnn; /* handle NULL: there is none */
+    cublasLtHandle_t blas;
+    bool exact; /* products in full fp32 */
+    uint32_t *tickets;
+    uint32_t next_ticket;
+    uint64_t reserved; /* bytes of all regions given out */
+    uint64_t outside[CRN_STAGES];
+    cairn_status failed; /* the first failure since the last join */
+    char failure[256];
+};
+
+/* Keep the first failure of a call of the driver, of cuDNN or of cuBLASLt; true: it went well. */
+bool crn_cuda_ok(crn_device *device, int result, const char *what);
+bool crn_cuda_dnn_ok(crn_device *device, int result, const char *what);
+bool crn_cuda_blas_ok(crn_device *device, int result, const char *what);
+/* Hand the first failure over and forget it. */
+cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err);
+
+/* Note how much memory is in use beside our regions. */
+void crn_cuda_look(crn_device *device, crn_cuda_stage stage);
+
+/* Open on this driver; NULL: on NVIDIA's. */
+CAIRN_MUST cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options *options,
+                                         crn_device **out, cairn_error *err);
+void crn_cuda_close(crn_device *device);
+void crn_cuda_describe(crn_device *device, cairn_device_facts *out);
+CAIRN_MUST cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes,
+                                         void **out, cairn_error *err);
+void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes);
+
+/* ---- cuda_storage.c ---- */
+
+CAIRN_MUST cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph,
+                                       crn_storage *out, cairn_error *err);
+
+/* ---- work.c: one op ---- */
+
+#define CRN_MOST_PRODUCTS 4
+
+typedef struct crn_cuda_recipe {
+    uint64_t workspace;
+    crn_dnn_plan plan; /* of a convolution; plan NULL: our own kernels */
+    struct {
+        crn_blas_shape shape;
+        crn_blas_plan plan;
+    } products[CRN_MOST_PRODUCTS];
+    uint32_t product_count;
+} crn_cuda_recipe;
+
+/* Ops run with `preparing` first, without addresses: then nothing is launched, scratch is added up
+ * and products are prepared. */
+typedef struct crn_work {
+    crn_device *device;
+    const crn_call *call;
+    crn_cuda_recipe *recipe;
+    bool preparing;
+    uint64_t used; /* of the workspace */
+    uint32_t *tickets;
+} crn_work;
+
+/* How an op runs. */
+typedef void crn_cuda_op(crn_work *work);
+#define X(kind, function) crn_cuda_op crn_cuda_##function;
+#include "backend/cuda/cuda_ops.def"
+#undef X
+
+crn_cuda_op *crn_cuda_op_of(cairn_op_kind kind); /* NULL: there is none */
+
+/* Implementations: cuda_choices.c. */
+CAIRN_MUST cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choice *out,
+                                         uint32_t *count, cairn_error *err);
+void crn_cuda_drop(crn_device *device, crn_choice *choice);
+
+/* Which convolution of cuDNN an op is; false: none that it could do. `offset`: elements from the
+ * beginning of x to what the convolution reads of it. */
+bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
+
+/* ---- Operands ---- */
+
+static inline const cairn_tensor *crn_cuda_tensor(const crn_work *work, cairn_id tensor) {
+    return cairn_graph_tensor(work->call->graph, tensor);
+}
+
+static inline const void *crn_cuda_in(const crn_work *work, uint32_t index) {
+    return work->preparing ? NULL : work->call->inputs[index];
+}
+
+/* NULL: it is not wanted; or the work is preparing. */
+static inline void *crn_cuda_out(const crn_work *work, uint32_t index) {
+    return work->preparing || index >= work->call->op->output_count ? NULL
+                                                                    : work->call->outputs[index];
+}
+
+static inline bool crn_cuda_wants(const crn_work *work, uint32_t index) {
+    const cairn_op *op = work->call->op;
+    return index < op->output_count && op->outputs[index] != CAIRN_NONE &&
+           (work->preparing || work->call->outputs[index] != NULL);
+}
+
+static inline void *crn_cuda_param(const crn_work *work, uint32_t index) {
+    return work->preparing || index >= work->call->op->param_count ? NULL
+                                                                   : work->call->params[index];
+}
+
+/* A tensor as rows of channels: [N, H, W] rows of an image, or [N] rows of a matrix. */
+typedef struct crn_view {
+    void *at;
+    uint32_t batch, height, width, channels, pitch;
+    uint32_t rows;  /* batch * height * width */
+    uint32_t plane; /* height * width */
+    bool staged;    /* it lies in the workspace, because it is stored plainly */
+} crn_view;
+
+crn_view crn_cuda_view(const crn_site *site, cairn_id tensor);
+
+/* Operands as images. One that is stored plainly goes through the workspace: inputs are turned at
+ * once, outputs by crn_cuda_view_done(). */
+crn_view crn_cuda_view_in(crn_work *work, uint32_t index);
+crn_view crn_cuda_view_out(crn_work *work, uint32_t index);
+void crn_cuda_view_done(crn_work *work, uint32_t index, const crn_view *image);
+/* The other way round, for ops that want plain operands. */
+void *crn_cuda_plain_in(crn_work *work, uint32_t index);
+void *crn_cuda_plain_out(crn_work *work, uint32_t index);
+void crn_cuda_plain_done(crn_work *work, uint32_t index, void *plain);
+
+/* Elements as they are stored, filling included. */
+static inline uint64_t crn_cuda_elements(const crn_work *work, cairn_id tensor) {
+    return work->call->storage[tensor].bytes / sizeof(float);
+}
+
+/* ---- Doing ---- */
+
+void *crn_cuda_scratch(crn_work *work, uint64_t bytes); /* 64-byte aligned; NULL when preparing */
+uint32_t *crn_cuda_tickets(const crn_work *work);
+void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args);
+void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4 */
+
+/* x [rows, in], w [out, in], y [rows, out]: see blas_products.h. */
+void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
+                       const void *y, bool add);
+
+/* sums[c] = sum of the rows of gy; fused with the ReLU behind it where y is given. */
+void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
+                          uint32_t pitch, float *sums);
+
+/* How often the label was the likeliest class, after a cross-entropy in its workspace. */
+void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
+
+/* Fused ops (cuda_fuse.c finds them); the calls besides the work's own may be NULL. */
+void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);
+void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu);
+void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
+void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
+
+/* ---- The queue ---- */
+
+typedef struct crn_cuda_results {
+    uint64_t correct;
+    float loss;
+    uint32_t unused;
+} crn_cuda_results;
+
+struct crn_queue {
+    crn_device *device;
+    crn_values *values;        /* device */
+    crn_cuda_results *results; /* device */
+    crn_cuda_results *seen;    /* pinned */
+    void *staging;             /* device: plain rows on their way */
+    uint64_t staging_bytes;
+    CUevent *events;
+    uint32_t event_count;
+    uint64_t predictions;  /* counted since begin() */
+    crn_recording *noting; /* NULL: what is enqueued is done */
+};
+
+/* ---- Actions: what can be enqueued ---- */
+
+typedef enum crn_action_kind {
+    CRN_DO_CALL,
+    CRN_DO_FILL,
+    CRN_DO_COPY,
+    CRN_DO_LOSS,
+    CRN_DO_COUNT,
+    CRN_DO_ACCUMULATE,
+    CRN_DO_UPDATE,
+    CRN_DO_DISCARD, /* in a recording: the bytes are dead */
+    CRN_DO_NOTHING  /* in a recording: it was joined to another */
+} crn_action_kind;
+
+typedef struct crn_cuda_action {
+    uint8_t kind, lane;
+    uint8_t byte;    /* fill */
+    bool scratch;    /* the plan's workspace lies on what its neighbours read */
+    uint32_t ticket; /* block of tickets */
+    crn_call call;
+    const crn_update *update;
+    void *to;
+    const void *from;
+    uint64_t bytes;
+    const crn_call *fused[2]; /* neighbours that the call's op does as well, see *_with() */
+} crn_cuda_action;
+
+/* Do it now, or where a stream is captured, add it to the graph: then all is on the compute lane.
+ */
+void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action);
+
+void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action);
+CAIRN_MUST cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update,
+                                                cairn_error *err);
+void crn_cuda_finish_update(crn_queue *queue, crn_update *update);
+
+/* ---- cuda_record.c ---- */
+
+CAIRN_MUST cairn_status crn_cuda_begin_recording(crn_queue *queue, cairn_error *err);
+CAIRN_MUST cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording **out,
+                                               cairn_error *err);
+void crn_cuda_replay(crn_queue *queue, crn_recording *recording);
+void crn_cuda_forget(crn_queue *queue, crn_recording *recording);
+/* While noting: keep the action; memory that is out is reported by end_recording. */
+void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action);
+
+/* Join neighbours of a list of actions. */
+void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count);
+
+/* ---- cuda_queue.c ---- */
+
+CAIRN_MUST cairn_status crn_cuda_queue(crn_device *device, crn_queue **out, cairn_error *err);
+void crn_cuda_finish_queue(crn_queue *queue);
+const crn_values *crn_cuda_values(crn_queue *queue);
+CAIRN_MUST cairn_status crn_cuda_events(crn_queue *queue, uint32_t count, bool timed,
+                                        cairn_error *err);
+void crn_cuda_begin(crn_queue *queue, const crn_values *values);
+void crn_cuda_enqueue(crn_queue *queue, const crn_call *call);
+void crn_cuda_fill(crn_queue *queue, void *at, uint8_t byte, uint64_t bytes);
+void crn_cuda_discard(crn_queue *queue, void *at, uint64_t bytes);
+void crn_cuda_convert(crn_queue *queue, const crn_conversion *conversion);
+void crn_cuda_take_loss(crn_queue *queue, const void *loss);
+void crn_cuda_count_correct(crn_queue *queue, const crn_call *call);
+void crn_cuda_accumulate(crn_queue *queue, const crn_update *update);
+void crn_cuda_update(crn_queue *queue, const crn_update *update);
+void crn_cuda_copy(crn_queue *queue, crn_lane lane, void *to, const void *from, uint64_t bytes);
+void crn_cuda_record(crn_queue *queue, crn_lane lane, crn_event event);
+void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event);
+CAIRN_MUST cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err);
+int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
+
+/* All of a backend but its name, its summary and how it is opened. */
+#define CRN_CUDA_FUNCTIONS                                                                         \
+    .close = crn_cuda_close, .describe = crn_cuda_describe, .reserve = crn_cuda_reserve,           \
+    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
+    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
+    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
+    .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
+    .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
+    .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
+    .count_correct = crn_cuda_count_correct, .accumulate = crn_cuda_accumulate,                    \
+    .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
+    .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
+    .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
+    .replay = crn_cuda_replay, .forget = crn_cuda_forget
+
+#endif

@@ -1,0 +1,269 @@
+/* cuda_record.c: a whole step as one CUDA graph.
+ *
+ *     actions in list order --cuda_fuse.c--> fewer --hazards.c--> what each must follow
+ *         --capture, one after the other, under the nodes it follows--> graph --> launched once a
+ * step
+ *
+ * Edges come from addresses alone: two actions that touch nothing in common, one of them writing,
+ * may run at the same time. Copies of a lane follow each other. */
+#include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/hazards.h"
+
+#define MOST_TOUCHES 128u /* ranges of one action and its neighbours */
+#define NOBODY UINT32_MAX
+
+struct crn_recording {
+    crn_arena memory;
+    CRN_ARRAY(crn_cuda_action) actions;
+    bool out_of_memory;
+    CUgraph graph;
+    CUgraphExec exec;
+    uint64_t predictions; /* that it counts */
+    void *scratch;        /* workspaces of fused actions that cannot use the plan's */
+    uint64_t scratch_bytes;
+};
+
+cairn_status crn_cuda_begin_recording(crn_queue *queue, cairn_error *err) {
+    crn_device *device = queue->device;
+    crn_recording *recording = crn_resize(&device->allocator, NULL, 0, sizeof *recording);
+    if (recording == NULL)
+        return crn_fail_memory(err);
+    *recording = (crn_recording){.graph = NULL};
+    crn_arena_init(&recording->memory, &device->allocator);
+    queue->noting = recording;
+    queue->predictions = 0;
+    return CAIRN_OK;
+}
+
+void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action) {
+    crn_recording *r = queue->noting;
+    if (r->out_of_memory || !crn_array_grow(&r->memory, &r->actions.data, r->actions.length,
+                                            &r->actions.capacity, sizeof *r->actions.data)) {
+        r->out_of_memory = true;
+        return;
+    }
+    r->actions.data[r->actions.length++] = *action;
+}
+
+/* ---- What an action touches ---- */
+
+typedef struct touches {
+    crn_touch list[MOST_TOUCHES];
+    uint32_t count;
+    bool too_many;
+} touches;
+
+static void touch(touches *t, const void *at, uint64_t bytes, bool write) {
+    if (at == NULL || bytes == 0)
+        return;
+    if (t->count == MOST_TOUCHES)
+        t->too_many = true;
+    else
+        t->list[t->count++] = (crn_touch){(uintptr_t)at, bytes, write};
+}
+
+static void touch_call(touches *t, const crn_call *call) {
+    crn_access accesses[MOST_TOUCHES];
+    uint32_t count = crn_call_accesses(call, accesses, MOST_TOUCHES);
+    t->too_many = t->too_many || count > MOST_TOUCHES;
+    for (uint32_t i = 0; i < CRN_MIN(count, MOST_TOUCHES); i++)
+        touch(t, accesses[i].at, accesses[i].bytes, accesses[i].writes);
+}
+
+static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touches *t) {
+    *t = (touches){.count = 0};
+    switch ((crn_action_kind)a->kind) {
+    case CRN_DO_CALL:
+    case CRN_DO_COUNT:
+        touch_call(t, &a->call);
+        for (size_t i = 0; i < CRN_LENGTH(a->fused); i++)
+            if (a->fused[i] != NULL)
+                touch_call(t, a->fused[i]);
+        touch(t, queue->device->tickets + (size_t)a->ticket * CRN_TICKETS,
+              CRN_TICKETS * sizeof *queue->device->tickets, true);
+        touch(t, a->to, a->bytes, true);
+        break;
+    case CRN_DO_FILL:
+    case CRN_DO_COPY:
+    case CRN_DO_LOSS:
+        touch(t, a->to, a->bytes, true);
+        touch(t, a->from, a->bytes, false);
+        break;
+    default:
+        break;
+    }
+}
+
+/* An update reads all gradients and writes all parameters; it gets an action's worth of ranges per
+ * parameter, so it is not listed but follows everything before it, and all that comes later follows
+ * it. */
+static bool is_barrier(const crn_cuda_action *a) {
+    return a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
+}
+
+/* ---- Workspaces beside the arena ---- */
+
+#define SCRATCH_BLOCKS 4u /* taken in turn, so that few actions wait for each other's */
+
+static cairn_status give_scratch(crn_queue *queue, crn_recording *r, cairn_error *err) {
+    uint64_t most = 0;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < r->actions.length; i++)
+        if (r->actions.data[i].scratch)
+            most = CRN_MAX(most, crn_align(r->actions.data[i].call.workspace_bytes));
+    if (most == 0)
+        return CAIRN_OK;
+    CRN_TRY(crn_cuda_reserve(queue->device, CRN_DEVICE, most * SCRATCH_BLOCKS, &r->scratch, err));
+    r->scratch_bytes = most * SCRATCH_BLOCKS;
+    for (uint32_t i = 0; i < r->actions.length; i++)
+        if (r->actions.data[i].scratch)
+            r->actions.data[i].call.workspace =
+                (char *)r->scratch + most * (next++ % SCRATCH_BLOCKS);
+    return CAIRN_OK;
+}
+
+/* ---- The graph ---- */
+
+typedef struct nodes { /* the last nodes of an action */
+    CUgraphNode *list;
+    uint32_t count;
+} nodes;
+
+typedef struct builder {
+    crn_queue *queue;
+    crn_recording *recording;
+    crn_hazards *hazards;
+    nodes *ends; /* per action that was built */
+    uint32_t count;
+    uint32_t last_copy[CRN_LANES];
+    CRN_ARRAY(CUgraphNode) after;
+} builder;
+
+static cairn_status gather(builder *b, const uint32_t *actions, uint32_t count) {
+    b->after.length = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < b->ends[actions[i]].count; k++)
+            CRN_PUSH(&b->recording->memory, b->after, b->ends[actions[i]].list[k]);
+    return CAIRN_OK;
+}
+
+/* Put one action into the graph, behind the nodes of those it follows. */
+static cairn_status capture(builder *b, const crn_cuda_action *action) {
+    crn_device *device = b->queue->device;
+    const crn_cuda_api *api = device->api;
+    CUstream stream = device->streams[CRN_COMPUTE];
+    const CUgraphNode *last = NULL;
+    const void *data = NULL;
+    size_t count = 0;
+    int status = 0;
+    CUgraph graph = b->recording->graph;
+    if (!crn_cuda_ok(device,
+                     api->cuStreamBeginCaptureToGraph(stream, graph, b->after.data, NULL,
+                                                      b->after.length, CRN_CUDA_CAPTURE_RELAXED),
+                     "beginning to record"))
+        return CAIRN_OK;
+    crn_cuda_perform(b->queue, action);
+    nodes *end = &b->ends[b->count++];
+    cairn_status out = CAIRN_OK;
+    if (crn_cuda_ok(device,
+                    api->cuStreamGetCaptureInfo(stream, &status, NULL, NULL, &last, &data, &count),
+                    "recording")) {
+        end->list = crn_arena_take(&b->recording->memory, count, sizeof *end->list);
+        end->count = (uint32_t)count;
+        if (end->list == NULL)
+            out = crn_fail_memory(NULL);
+        else if (count > 0)
+            memcpy(end->list, last, count * sizeof *last);
+    }
+    (void)crn_cuda_ok(device, api->cuStreamEndCapture(stream, &graph), "ending to record");
+    return out;
+}
+
+/* All of device memory, so that a barrier meets whatever was or will be touched. */
+static const crn_touch everything = {1, UINTPTR_MAX - 1, true};
+
+static cairn_status build(builder *b) {
+    crn_recording *r = b->recording;
+    touches t;
+    for (uint32_t i = 0; i < r->actions.length; i++) {
+        const crn_cuda_action *action = &r->actions.data[i];
+        const uint32_t *after;
+        uint32_t after_count, also = NOBODY;
+        if (action->kind == CRN_DO_DISCARD || action->kind == CRN_DO_NOTHING)
+            continue;
+        touch_action(b->queue, action, &t);
+        bool barrier = is_barrier(action) || t.too_many;
+        if (action->kind == CRN_DO_COPY) {
+            also = b->last_copy[action->lane];
+            b->last_copy[action->lane] = b->count;
+        }
+        CRN_TRY(crn_hazards_add_after(b->hazards, barrier ? &everything : t.list,
+                                      barrier ? 1 : t.count, also, &after, &after_count));
+        CRN_TRY(gather(b, after, after_count));
+        CRN_TRY(capture(b, action));
+        if (b->queue->device->failed != CAIRN_OK)
+            return CAIRN_OK;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status make_graph(crn_queue *queue, crn_recording *r, cairn_error *err) {
+    crn_device *device = queue->device;
+    const crn_cuda_api *api = device->api;
+    builder b = {.queue = queue, .recording = r};
+    for (int lane = 0; lane < CRN_LANES; lane++)
+        b.last_copy[lane] = NOBODY;
+    CRN_TAKE(&r->memory, b.ends, r->actions.length);
+    CRN_TRY(crn_hazards_create(&r->memory, r->actions.length, &b.hazards));
+    crn_cuda_fuse(r->actions.data, r->actions.length);
+    CRN_TRY(give_scratch(queue, r, err));
+    if (!crn_cuda_ok(device, api->cuGraphCreate(&r->graph, 0), "making a graph"))
+        return CAIRN_OK;
+    CRN_TRY(build(&b));
+    if (device->failed == CAIRN_OK &&
+        crn_cuda_ok(device, api->cuGraphInstantiateWithFlags(&r->exec, r->graph, 0),
+                    "making a graph ready"))
+        (void)crn_cuda_ok(device, api->cuGraphUpload(r->exec, device->streams[CRN_COMPUTE]),
+                          "making a graph ready");
+    crn_cuda_look(device, CRN_STAGE_GRAPHS);
+    return CAIRN_OK;
+}
+
+cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording **out, cairn_error *err) {
+    crn_recording *r = queue->noting;
+    *out = NULL;
+    r->predictions = queue->predictions;
+    cairn_status status = r->out_of_memory ? CAIRN_ENOMEM : make_graph(queue, r, err);
+    queue->noting = NULL;
+    if (status == CAIRN_ENOMEM)
+        status = crn_fail_memory(err);
+    if (status == CAIRN_OK)
+        status = crn_cuda_take_failure(queue->device, err);
+    if (status != CAIRN_OK) {
+        crn_cuda_forget(queue, r);
+        return status;
+    }
+    *out = r;
+    return CAIRN_OK;
+}
+
+void crn_cuda_replay(crn_queue *queue, crn_recording *recording) {
+    crn_device *device = queue->device;
+    queue->predictions = recording->predictions;
+    (void)crn_cuda_ok(device,
+                      device->api->cuGraphLaunch(recording->exec, device->streams[CRN_COMPUTE]),
+                      "a step");
+}
+
+void crn_cuda_forget(crn_queue *queue, crn_recording *recording) {
+    if (recording == NULL)
+        return;
+    crn_device *device = queue->device;
+    if (recording->exec != NULL)
+        (void)device->api->cuGraphExecDestroy(recording->exec);
+    if (recording->graph != NULL)
+        (void)device->api->cuGraphDestroy(recording->graph);
+    crn_cuda_release(device, CRN_DEVICE, recording->scratch, recording->scratch_bytes);
+    crn_arena_release(&recording->memory);
+    crn_resize(&device->allocator, recording, sizeof *recording, 0);
+}

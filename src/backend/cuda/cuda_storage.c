@@ -1,0 +1,96 @@
+/* cuda_storage.c: how tensors lie on a GPU.
+ *
+ *     images                     [N, H, W, C]          channels last, as tensor cores want them
+ *     weights of convolutions    [O, KH, KW, C]        likewise
+ *     a network's input          [N, H, W, 4]          where it has fewer than four channels and
+ * only its convolution's weights  [O, KH, KW, 4]        convolutions read it all else plain
+ *
+ * One member of a group that is no image, as a flattened tensor, makes the group plain. */
+#include "backend/cuda/cuda_internal.h"
+#include "backend/formats.h"
+#include "backend/storage_groups.h"
+
+#define PADDED 4u
+
+static bool is_image(const cairn_tensor *t) {
+    return t->rank == 4 && t->shape[2] * t->shape[3] > 1;
+}
+
+static uint32_t users_of(const cairn_graph *graph, cairn_id parameter) {
+    uint32_t users = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        for (uint32_t i = 0; i < op->param_count && op->phase == CAIRN_FORWARD; i++)
+            users += op->params[i] == parameter;
+    }
+    return users;
+}
+
+/* Whether all that read an input are convolutions of one group with weights of their own. */
+static bool can_be_padded(const cairn_graph *graph, cairn_id input) {
+    const cairn_tensor *t = cairn_graph_tensor(graph, input);
+    uint32_t count;
+    const cairn_id *readers = cairn_graph_readers(graph, input, &count);
+    if (t->role != CAIRN_INPUT || t->dtype != CAIRN_F32 || !is_image(t) || t->shape[1] >= PADDED)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const cairn_op *op = cairn_graph_op(graph, readers[i]);
+        bool forward = op->kind == CAIRN_OP_CONV2D;
+        if ((!forward && op->kind != CAIRN_OP_CONV2D_BWD_WEIGHT) || op->inputs[0] != input ||
+            op->attributes.groups > 1 || (forward && users_of(graph, op->params[0]) > 1))
+            return false;
+    }
+    return count > 0;
+}
+
+static void set_block(const cairn_graph *graph, const cairn_id *group, cairn_id of, uint32_t block,
+                      uint32_t *blocks) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+        if (group[t] == group[of])
+            blocks[t] = block;
+}
+
+/* The block of each tensor, where it is an image; only inputs and their weights have one. */
+static void choose_blocks(const cairn_graph *graph, const cairn_id *group, uint32_t *blocks) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+        blocks[t] = 1;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        if (!can_be_padded(graph, t))
+            continue;
+        uint32_t count;
+        const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+        set_block(graph, group, t, PADDED, blocks);
+        for (uint32_t i = 0; i < count; i++) {
+            const cairn_op *op = cairn_graph_op(graph, readers[i]);
+            if (op->kind == CAIRN_OP_CONV2D)
+                set_block(graph, group, op->params[0], PADDED, blocks);
+        }
+    }
+}
+
+cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
+                            cairn_error *err) {
+    (void)device;
+    crn_arena scratch;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_arena_init(&scratch, &allocator);
+    uint32_t tensors = cairn_graph_tensor_count(graph);
+    cairn_id *group = crn_arena_take(&scratch, tensors, sizeof *group);
+    uint32_t *blocks = crn_arena_take(&scratch, tensors, sizeof *blocks);
+    bool *plain = crn_arena_take(&scratch, tensors, sizeof *plain);
+    if (group == NULL || blocks == NULL || plain == NULL) {
+        crn_arena_release(&scratch);
+        return crn_fail_memory(err);
+    }
+    crn_storage_groups(graph, group);
+    choose_blocks(graph, group, blocks);
+    for (cairn_id t = 0; t < tensors; t++)
+        if (cairn_graph_tensor(graph, t)->rank != 4)
+            plain[group[t]] = true;
+    for (cairn_id t = 0; t < tensors; t++)
+        if (!plain[group[t]] && (is_image(cairn_graph_tensor(graph, t)) || blocks[t] > 1))
+            out[t] = crn_storage_of(cairn_graph_tensor(graph, t), CRN_CHANNELS_LAST, blocks[t],
+                                    CRN_AS_GRAPH);
+    crn_arena_release(&scratch);
+    return CAIRN_OK;
+}

@@ -1,0 +1,108 @@
+/* cuda_update.c: the optimiser, over all parameters in one launch. Its table of chunks lies in
+ * device memory, made once; what changes from step to step is in the queue's values. */
+#include "backend/cuda/cuda_internal.h"
+
+typedef struct table {
+    crn_chunk_addresses *chunks; /* device */
+    uint32_t count;
+    uint64_t bytes;
+} table;
+
+static uint64_t count_chunks(const crn_update *update) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < update->count; i++)
+        if (update->parameters[i].gradient != NULL)
+            count += (update->parameters[i].elements + CRN_CHUNK - 1) / CRN_CHUNK;
+    return count;
+}
+
+static float *part_of(void *base, uint64_t first) {
+    return base == NULL ? NULL : (float *)base + first;
+}
+
+static void cut(const crn_update *update, crn_chunk_addresses *out) {
+    uint32_t own = update->slot_count - update->has_sum;
+    for (uint32_t i = 0; i < update->count; i++) {
+        const crn_parameter *p = &update->parameters[i];
+        for (uint64_t first = 0; p->gradient != NULL && first < p->elements; first += CRN_CHUNK)
+            *out++ = (crn_chunk_addresses){
+                .value = part_of(p->value, first),
+                .gradient = (const float *)p->gradient + first,
+                .slots = {own > 0 ? part_of(p->slots[0], first) : NULL,
+                          own > 1 ? part_of(p->slots[1], first) : NULL},
+                .sum = update->has_sum ? part_of(p->slots[update->slot_count - 1], first) : NULL,
+                .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK)};
+    }
+}
+
+/* The table goes to the device from memory that is dropped afterwards. */
+static cairn_status fill_table(crn_queue *queue, const crn_update *update, table *made,
+                               cairn_error *err) {
+    crn_device *device = queue->device;
+    crn_chunk_addresses *host = crn_resize(&device->allocator, NULL, 0, (size_t)made->bytes);
+    if (host == NULL)
+        return crn_fail_memory(err);
+    cut(update, host);
+    CUstream stream = device->streams[CRN_COMPUTE];
+    (void)crn_cuda_ok(device,
+                      device->api->cuMemcpyAsync((CUdeviceptr)(uintptr_t)made->chunks,
+                                                 (CUdeviceptr)(uintptr_t)host, (size_t)made->bytes,
+                                                 stream),
+                      "preparing the optimiser");
+    (void)crn_cuda_ok(device, device->api->cuStreamSynchronize(stream), "preparing the optimiser");
+    crn_resize(&device->allocator, host, (size_t)made->bytes, 0);
+    return crn_cuda_take_failure(device, err);
+}
+
+cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update, cairn_error *err) {
+    crn_device *device = queue->device;
+    uint64_t count = count_chunks(update);
+    void *region = NULL;
+    update->state = NULL;
+    if (count == 0 || count > UINT32_MAX)
+        return count == 0 ? CAIRN_OK : crn_fail_memory(err);
+    table *made = crn_resize(&device->allocator, NULL, 0, sizeof *made);
+    if (made == NULL)
+        return crn_fail_memory(err);
+    *made = (table){.count = (uint32_t)count, .bytes = count * sizeof *made->chunks};
+    update->state = made;
+    cairn_status status = crn_cuda_reserve(device, CRN_DEVICE, made->bytes, &region, err);
+    made->chunks = region;
+    if (status == CAIRN_OK)
+        status = fill_table(queue, update, made, err);
+    if (status != CAIRN_OK)
+        crn_cuda_finish_update(queue, update);
+    return status;
+}
+
+void crn_cuda_finish_update(crn_queue *queue, crn_update *update) {
+    table *made = update->state;
+    if (made == NULL)
+        return;
+    crn_cuda_release(queue->device, CRN_DEVICE, made->chunks, made->bytes);
+    crn_resize(&queue->device->allocator, made, sizeof *made, 0);
+    update->state = NULL;
+}
+
+void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action) {
+    const crn_update *update = action->update;
+    const table *made = update->state;
+    crn_work work = {.device = queue->device};
+    if (made == NULL)
+        return;
+    crn_update_args args = {.chunks = made->chunks,
+                            .count = made->count,
+                            .nesterov = update->nesterov,
+                            .decoupled = update->kind == CAIRN_ADAMW,
+                            .momentum = update->momentum,
+                            .decay = update->decay,
+                            .beta1_rest = update->beta1_rest,
+                            .beta2 = update->beta2,
+                            .beta2_rest = update->beta2_rest,
+                            .epsilon = update->epsilon,
+                            .values = (const crn_step_values *)(const void *)queue->values};
+    crn_launch launch = action->kind == CRN_DO_ACCUMULATE ? crn_gather_gradients_launch(&args)
+                        : update->kind == CAIRN_SGD       ? crn_sgd_launch(&args)
+                                                          : crn_adam_launch(&args);
+    crn_cuda_launch(&work, launch, &args);
+}

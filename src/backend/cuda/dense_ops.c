@@ -1,0 +1,216 @@
+/* dense_ops.c: linear layers and recurrent cells: matrix products with our own kernels around them.
+ * A cell with G gates has G*H rows of weights; before its activations the gradient is [G, N, H]. */
+#include "backend/cuda/cuda_internal.h"
+
+static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t rows, uint32_t in,
+                              uint32_t out) {
+    return (crn_blas_shape){.pass = pass,
+                            .rows = rows,
+                            .in = in,
+                            .out = out,
+                            .y_stride = out,
+                            .exact = work->device->exact};
+}
+
+/* ---- Linear layers ---- */
+
+/* x [N, F] -> y [N, O] = x W' + b */
+void crn_cuda_linear(crn_work *work) {
+    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    uint32_t out = crn_cuda_tensor(work, work->call->op->outputs[0])->shape[1];
+    crn_blas_shape shape = product(work, CRN_BLAS_Y, x->shape[0], x->shape[1], out);
+    void *y = crn_cuda_out(work, 0);
+    crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_param(work, 0), y, false);
+    const float *bias = crn_cuda_param(work, 1);
+    if (bias == NULL)
+        return;
+    crn_bias_args args = {.cut = {.rows = x->shape[0], .channels = out},
+                          .x_pitch = out,
+                          .y_pitch = out,
+                          .x = y,
+                          .bias = bias,
+                          .y = y};
+    crn_cuda_launch(work, crn_bias_launch(&args), &args);
+}
+
+/* gy [N, O] -> gx [N, F] = gy W */
+void crn_cuda_linear_bwd_data(crn_work *work) {
+    const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[0]);
+    crn_blas_shape shape = product(work, CRN_BLAS_GX, gy->shape[0], weight->shape[1], gy->shape[1]);
+    crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), crn_cuda_param(work, 0),
+                      crn_cuda_in(work, 0), false);
+}
+
+/* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
+void crn_cuda_linear_bwd_weight(crn_work *work) {
+    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[1]);
+    crn_blas_shape shape = product(work, CRN_BLAS_GW, x->shape[0], x->shape[1], gy->shape[1]);
+    if (crn_cuda_wants(work, 0))
+        crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_out(work, 0),
+                          crn_cuda_in(work, 1), false);
+    if (crn_cuda_wants(work, 1))
+        crn_cuda_column_sums(work, crn_cuda_in(work, 1), gy->shape[0], gy->shape[1], gy->shape[1],
+                             crn_cuda_out(work, 1));
+}
+
+/* ---- Cells, forward ---- */
+
+typedef struct cell {
+    uint32_t gates, batch, hidden, features; /* G, N, H, F */
+} cell;
+
+static const float *offset(const void *at, uint64_t elements) {
+    return at == NULL ? NULL : (const float *)at + elements;
+}
+
+/* Both products go to scratch, [N, G*H] each; the kernel adds them with the biases. */
+static crn_cell_args before_activations(crn_work *work, const cell *c) {
+    uint32_t out = c->gates * c->hidden;
+    uint64_t bytes = (uint64_t)c->batch * out * sizeof(float);
+    float *z = crn_cuda_scratch(work, bytes), *z2 = crn_cuda_scratch(work, bytes);
+    crn_blas_shape of_x = product(work, CRN_BLAS_Y, c->batch, c->features, out);
+    crn_blas_shape of_h = product(work, CRN_BLAS_Y, c->batch, c->hidden, out);
+    crn_cuda_multiply(work, &of_x, crn_cuda_in(work, 0), crn_cuda_param(work, 0), z, false);
+    crn_cuda_multiply(work, &of_h, crn_cuda_in(work, 1), crn_cuda_param(work, 1), z2, false);
+    return (crn_cell_args){.batch = c->batch,
+                           .hidden = c->hidden,
+                           .z = z,
+                           .z2 = z2,
+                           .b_ih = crn_cuda_param(work, 2),
+                           .b_hh = crn_cuda_param(work, 3),
+                           .new_h = crn_cuda_out(work, 0)};
+}
+
+static cell forward_cell(const crn_work *work, uint32_t gates) {
+    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[1]);
+    return (cell){gates, x->shape[0], weight->shape[1], x->shape[1]};
+}
+
+/* x [N, F], h [N, H] -> h' [N, H] */
+void crn_cuda_rnn_cell(crn_work *work) {
+    cell c = forward_cell(work, 1);
+    crn_cell_args args = before_activations(work, &c);
+    if (!work->preparing)
+        crn_cuda_launch(work, crn_rnn_cell_launch(&args), &args);
+}
+
+/* x [N, F], state [2, N, H] -> state' [2, N, H], gates [4, N, H] */
+void crn_cuda_lstm_cell(crn_work *work) {
+    cell c = forward_cell(work, 4);
+    crn_cell_args args = before_activations(work, &c);
+    if (work->preparing)
+        return;
+    uint64_t half = (uint64_t)c.batch * c.hidden;
+    args.c = offset(crn_cuda_in(work, 1), half);
+    args.new_c = (float *)args.new_h + half;
+    args.values = crn_cuda_out(work, 1);
+    crn_cuda_launch(work, crn_lstm_cell_launch(&args), &args);
+}
+
+/* ---- Cells, backward ---- */
+
+/* gradient = sum over gates of before[g] W[g]; W [G*H, in] is parameter `index`. */
+static void spread(crn_work *work, const cell *c, uint32_t index, const float *before,
+                   float *gradient) {
+    uint32_t in = crn_cuda_tensor(work, work->call->op->params[index])->shape[1];
+    crn_blas_shape shape = product(work, CRN_BLAS_GX, c->batch, in, c->hidden);
+    uint64_t rows = (uint64_t)c->batch * c->hidden, weights = (uint64_t)c->hidden * in;
+    for (uint32_t g = 0; g < c->gates; g++) {
+        uint64_t used = work->used; /* products run one after the other and share their space */
+        crn_cuda_multiply(work, &shape, gradient, offset(crn_cuda_param(work, index), g * weights),
+                          offset(before, g * rows), g > 0);
+        if (g + 1 < c->gates)
+            work->used = used;
+    }
+}
+
+static void spread_both(crn_work *work, const cell *c, const float *before) {
+    if (crn_cuda_wants(work, 1))
+        spread(work, c, 1, before, crn_cuda_out(work, 1));
+    if (crn_cuda_wants(work, 2))
+        spread(work, c, 0, before, crn_cuda_out(work, 2));
+}
+
+/* h', gh' [N, H] -> gradient before tanh [N, H], gh [N, H], gx [N, F] */
+void crn_cuda_rnn_cell_bwd_data(crn_work *work) {
+    const cairn_tensor *h = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    cell c = {1, h->shape[0], h->shape[1], 0};
+    crn_cell_args args = {.batch = c.batch,
+                          .hidden = c.hidden,
+                          .gh = crn_cuda_in(work, 1),
+                          .before = crn_cuda_out(work, 0)};
+    if (!work->preparing) {
+        union {
+            const void *given;
+            void *taken;
+        } made = {crn_cuda_in(work, 0)};
+        args.new_h = made.taken;
+        crn_cuda_launch(work, crn_rnn_cell_bwd_launch(&args), &args);
+    }
+    spread_both(work, &c, args.before);
+}
+
+/* state, state', gates [4, N, H], gstate' -> gradient before the activations [4, N, H], gstate, gx
+ */
+void crn_cuda_lstm_cell_bwd_data(crn_work *work) {
+    const cairn_tensor *state = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    cell c = {4, state->shape[1], state->shape[2], 0};
+    uint64_t half = (uint64_t)c.batch * c.hidden;
+    float *gstate = crn_cuda_out(work, 1);
+    crn_cell_args args = {.batch = c.batch,
+                          .hidden = c.hidden,
+                          .c = offset(crn_cuda_in(work, 0), half),
+                          .gh = crn_cuda_in(work, 3),
+                          .gc = offset(crn_cuda_in(work, 3), half),
+                          .before = crn_cuda_out(work, 0),
+                          .old_gc = gstate != NULL ? gstate + half : NULL};
+    if (!work->preparing) {
+        union {
+            const void *given;
+            void *taken;
+        } made = {offset(crn_cuda_in(work, 1), half)}, gates = {crn_cuda_in(work, 2)};
+        args.new_c = made.taken;
+        args.values = gates.taken;
+        crn_cuda_launch(work, crn_lstm_cell_bwd_launch(&args), &args);
+    }
+    spread_both(work, &c, args.before);
+}
+
+/* Of the weights [G*H, in] that multiply operand `index`: gw[g] = before[g]' x. */
+static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
+    crn_blas_shape shape = product(work, CRN_BLAS_GW, c->batch, in, c->hidden);
+    uint64_t rows = (uint64_t)c->batch * c->hidden, weights = (uint64_t)c->hidden * in;
+    const void *before = crn_cuda_in(work, 2);
+    for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index); g++) {
+        uint64_t used = work->used;
+        crn_cuda_multiply(work, &shape, crn_cuda_in(work, index),
+                          offset(crn_cuda_out(work, index), g * weights), offset(before, g * rows),
+                          false);
+        if (g + 1 < c->gates)
+            work->used = used;
+    }
+    float *bias = crn_cuda_out(work, index + 2);
+    for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index + 2); g++) {
+        uint64_t used = work->used;
+        crn_cuda_column_sums(work, offset(before, g * rows), c->batch, c->hidden, c->hidden,
+                             bias != NULL ? bias + g * c->hidden : NULL);
+        if (g + 1 < c->gates)
+            work->used = used;
+    }
+}
+
+/* x [N, F], h [N, H] or state [2, N, H], gradient before the activations [N, H] or [4, N, H] ->
+ * gradients of w_ih, w_hh, b_ih, b_hh. Both biases have the same gradient. */
+void crn_cuda_cell_bwd_weight(crn_work *work) {
+    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
+    const cairn_tensor *before = crn_cuda_tensor(work, work->call->op->inputs[2]);
+    cell c = {.gates = before->rank == 3 ? before->shape[0] : 1,
+              .batch = x->shape[0],
+              .hidden = before->shape[before->rank - 1],
+              .features = x->shape[1]};
+    weigh(work, &c, 0, c.features);
+    weigh(work, &c, 1, c.hidden);
+}

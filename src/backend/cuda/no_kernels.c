@@ -1,0 +1,7 @@
+/* no_kernels.c: in place of the embedded kernels in a build without nvcc. */
+#include "backend/cuda/cuda_device.h"
+
+#include <stddef.h>
+
+const unsigned char *const crn_cuda_fatbin = NULL;
+const char crn_cuda_fatbin_missing[] = CRN_CUDA_WHY;

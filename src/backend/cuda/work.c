@@ -1,0 +1,238 @@
+/* work.c: running one op: its scratch, its launches, its operands in the layout it wants. */
+#include "backend/cuda/cuda_internal.h"
+
+crn_cuda_op *crn_cuda_op_of(cairn_op_kind kind) {
+    static crn_cuda_op *const ops[CAIRN_OP_KINDS] = {
+#define X(k, function) [CAIRN_OP_##k] = crn_cuda_##function,
+#include "backend/cuda/cuda_ops.def"
+#undef X
+    };
+    return ops[kind];
+}
+
+/* ---- Scratch and launches ---- */
+
+void *crn_cuda_scratch(crn_work *work, uint64_t bytes) {
+    uint64_t first = work->used;
+    work->used += crn_align(bytes);
+    return work->preparing || bytes == 0 ? NULL : (char *)work->call->workspace + first;
+}
+
+/* One block serves all launches of an op: they run one after the other. */
+uint32_t *crn_cuda_tickets(const crn_work *work) {
+    return work->tickets;
+}
+
+void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args) {
+    crn_device *device = work->device;
+    if (work->preparing || launch.blocks[0] == 0 || launch.blocks[1] == 0)
+        return;
+    /* the driver reads the argument while it launches and does not write it */
+    union {
+        const void *given;
+        void *taken;
+    } argument = {args};
+    void *parameters[] = {argument.taken};
+    if (launch.tickets > CRN_TICKETS) {
+        (void)crn_cuda_ok(device, CRN_CUDA_INVALID_VALUE, crn_kernel_list[launch.kernel].name);
+        return;
+    }
+    (void)crn_cuda_ok(device,
+                      device->api->cuLaunchKernel(device->kernels[launch.kernel], launch.blocks[0],
+                                                  launch.blocks[1], 1, launch.threads, 1, 1, 0,
+                                                  device->streams[CRN_COMPUTE], parameters, NULL),
+                      crn_kernel_list[launch.kernel].name);
+}
+
+void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes) {
+    crn_fill_args args = {.count = bytes / 4, .at = at};
+    if (!work->preparing)
+        crn_cuda_launch(work, crn_fill_launch(&args), &args);
+}
+
+/* ---- Products ---- */
+
+static uint32_t find_product(const crn_cuda_recipe *recipe, const crn_blas_shape *shape) {
+    uint32_t i = 0;
+    while (i < recipe->product_count &&
+           memcmp(&recipe->products[i].shape, shape, sizeof *shape) != 0)
+        i++;
+    return i;
+}
+
+/* The plan of a product, made when the op is prepared. NULL: there is none. */
+static const crn_blas_plan *plan_of(crn_work *work, const crn_blas_shape *shape) {
+    crn_cuda_recipe *recipe = work->recipe;
+    uint32_t i = find_product(recipe, shape);
+    if (i < recipe->product_count)
+        return &recipe->products[i].plan;
+    cairn_error err;
+    if (!work->preparing || i == CRN_MOST_PRODUCTS ||
+        crn_blas_prepare(work->device->api, work->device->blas, shape, &recipe->products[i].plan,
+                         &err) != CAIRN_OK)
+        return NULL;
+    recipe->products[i].shape = *shape;
+    recipe->product_count++;
+    return &recipe->products[i].plan;
+}
+
+/* The same with our own kernel: c [m, n] = a [m, k] b [k, n], transposes by strides. */
+static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matrix x, crn_matrix w,
+                               crn_matrix y, bool add) {
+    crn_matrix w_turned = {w.at, w.column, w.row, 0, w.element};
+    crn_matrix y_turned = {y.at, y.column, y.row, 0, y.element};
+    uint32_t rows = (uint32_t)s->rows, in = (uint32_t)s->in, out = (uint32_t)s->out;
+    crn_matmul_args args = {.batch = 1, .add = add};
+    if (s->pass == CRN_BLAS_Y) {
+        args.m = rows, args.n = out, args.k = in;
+        args.a = x, args.b = w_turned, args.c = y;
+    } else if (s->pass == CRN_BLAS_GX) {
+        args.m = rows, args.n = in, args.k = out;
+        args.a = y, args.b = w, args.c = x;
+    } else {
+        args.m = out, args.n = in, args.k = rows;
+        args.a = y_turned, args.b = x, args.c = w;
+    }
+    crn_cuda_launch(work, crn_matmul_launch(&args), &args);
+}
+
+static crn_matrix by_rows(const void *at, int64_t stride) {
+    union {
+        const void *given;
+        void *taken;
+    } address = {at};
+    return (crn_matrix){address.taken, (uint64_t)stride, 1, 0, CRN_ELEMENT_F32};
+}
+
+void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
+                       const void *y, bool add) {
+    crn_device *device = work->device;
+    crn_matrix mx = by_rows(x, shape->in), mw = by_rows(w, shape->in),
+               my = by_rows(y, shape->y_stride);
+    const crn_blas_plan *plan = device->blas != NULL ? plan_of(work, shape) : NULL;
+    if (plan == NULL) {
+        if (!work->preparing)
+            multiply_ourselves(work, shape, mx, mw, my, add);
+        return;
+    }
+    void *space = crn_cuda_scratch(work, plan->workspace);
+    if (work->preparing)
+        return;
+    (void)crn_cuda_blas_ok(device,
+                           crn_blas_run(device->api, device->blas, plan, mx.at, mw.at, my.at, add,
+                                        space, device->streams[CRN_COMPUTE]),
+                           "a matrix product");
+}
+
+void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
+                          uint32_t pitch, float *sums) {
+    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
+                                 .gy_pitch = pitch,
+                                 .gy = gy,
+                                 .sums = sums,
+                                 .tickets = crn_cuda_tickets(work)};
+    args.part = crn_cuda_scratch(work, crn_column_sums_workspace(&args));
+    if (!work->preparing)
+        crn_cuda_launch(work, crn_column_sums_launch(&args), &args);
+}
+
+/* ---- Operands ---- */
+
+crn_view crn_cuda_view(const crn_site *site, cairn_id id) {
+    const cairn_tensor *t = cairn_graph_tensor(site->graph, id);
+    const crn_storage *s = &site->storage[id];
+    bool last = s->format == CRN_CHANNELS_LAST;
+    crn_view image = {.batch = t->shape[0],
+                      .height = t->rank > 2 ? t->shape[2] : 1,
+                      .width = t->rank > 3 ? t->shape[3] : 1,
+                      .channels = t->rank > 1 ? t->shape[1] : 1};
+    image.plane = image.height * image.width;
+    image.rows = image.batch * image.plane;
+    image.pitch = last ? (image.channels + s->block - 1) / s->block * s->block : image.channels;
+    image.staged = !last && image.plane > 1;
+    return image;
+}
+
+static crn_view image_of(const crn_work *work, cairn_id id) {
+    crn_site site = crn_site_of(work->call);
+    return crn_cuda_view(&site, id);
+}
+
+/* Turn between the plain tensor and its image in the workspace. */
+static void turn(crn_work *work, const crn_view *image, void *plain, bool to_image) {
+    crn_layout_args args = {.batch = image->batch,
+                            .channels = image->channels,
+                            .plane = image->plane,
+                            .pitch = image->pitch,
+                            .plain = plain,
+                            .image = image->at};
+    if (!work->preparing)
+        crn_cuda_launch(work, to_image ? crn_to_image_launch(&args) : crn_to_plain_launch(&args),
+                        &args);
+}
+
+static uint64_t image_bytes(const crn_view *image) {
+    return (uint64_t)image->rows * image->pitch * sizeof(float);
+}
+
+static void *writable(const void *at) {
+    union {
+        const void *given;
+        void *taken;
+    } address = {at};
+    return address.taken;
+}
+
+crn_view crn_cuda_view_in(crn_work *work, uint32_t index) {
+    crn_view image = image_of(work, work->call->op->inputs[index]);
+    image.at = writable(crn_cuda_in(work, index));
+    if (image.staged) {
+        void *plain = image.at;
+        image.at = crn_cuda_scratch(work, image_bytes(&image));
+        turn(work, &image, plain, true);
+    }
+    return image;
+}
+
+crn_view crn_cuda_view_out(crn_work *work, uint32_t index) {
+    crn_view image = image_of(work, work->call->op->outputs[index]);
+    image.at =
+        image.staged ? crn_cuda_scratch(work, image_bytes(&image)) : crn_cuda_out(work, index);
+    return image;
+}
+
+void crn_cuda_view_done(crn_work *work, uint32_t index, const crn_view *image) {
+    if (image->staged)
+        turn(work, image, crn_cuda_out(work, index), false);
+}
+
+static bool is_plain(const crn_work *work, cairn_id id) {
+    return work->call->storage[id].format != CRN_CHANNELS_LAST;
+}
+
+void *crn_cuda_plain_in(crn_work *work, uint32_t index) {
+    cairn_id id = work->call->op->inputs[index];
+    void *at = writable(crn_cuda_in(work, index));
+    if (is_plain(work, id))
+        return at;
+    crn_view image = image_of(work, id);
+    image.at = at;
+    void *plain = crn_cuda_scratch(work, crn_cuda_tensor(work, id)->bytes);
+    turn(work, &image, plain, false);
+    return plain;
+}
+
+void *crn_cuda_plain_out(crn_work *work, uint32_t index) {
+    cairn_id id = work->call->op->outputs[index];
+    return is_plain(work, id) ? crn_cuda_out(work, index)
+                              : crn_cuda_scratch(work, crn_cuda_tensor(work, id)->bytes);
+}
+
+void crn_cuda_plain_done(crn_work *work, uint32_t index, void *plain) {
+    cairn_id id = work->call->op->outputs[index];
+    if (is_plain(work, id))
+        return;
+    crn_view image = image_of(work, id);
+    image.at = crn_cuda_out(work, index);
+    turn(work, &image, plain, true);
+}

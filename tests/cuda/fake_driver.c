@@ -1,0 +1,507 @@
+/* fake_driver.c: see fake_driver.h. */
+#include "fake_driver.h"
+
+#include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/kernels/processor_grid.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FAILED 700
+
+static fake_counts counts;
+static uint64_t fail_at, launched;
+static bool broken; /* an error that stays */
+static uint64_t random_state = 1;
+static bool shuffled = true;
+
+fake_counts fake_driver_counts(void) {
+    return counts;
+}
+
+void fake_driver_fail_at(uint64_t k) {
+    fail_at = k;
+    launched = 0;
+    broken = false;
+}
+
+void fake_driver_in_order(void) {
+    shuffled = false;
+}
+
+void fake_driver_at_random(uint64_t seed) {
+    shuffled = true;
+    random_state = seed * 2 + 1;
+}
+
+static uint64_t draw(uint64_t below) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (random_state >> 33) % below;
+}
+
+/* ---- What nodes do ---- */
+
+typedef enum deed { KERNEL, COPY, FILL } deed;
+
+struct CUgraphNode_st {
+    deed deed;
+    crn_launch launch;
+    void *args;
+    void *to;
+    const void *from;
+    size_t bytes;
+    unsigned char byte;
+    CUgraphNode *after;
+    size_t after_count;
+    size_t index, waiting; /* of a launch: how many it still waits for */
+    bool done;
+};
+
+struct CUgraph_st {
+    CUgraphNode *nodes;
+    size_t count, room;
+};
+
+struct CUgraphExec_st {
+    CUgraph graph;
+};
+
+struct CUstream_st {
+    CUgraph capturing;
+    CUgraphNode *last; /* what the next node follows */
+    size_t last_count;
+};
+
+struct CUevent_st {
+    struct timespec at;
+};
+
+static void *copy_of(const void *from, size_t bytes) {
+    void *to = malloc(bytes > 0 ? bytes : 1);
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+static int perform(const struct CUgraphNode_st *node) {
+    if (node->deed == KERNEL) {
+        launched++;
+        if (broken || (fail_at != 0 && launched >= fail_at)) {
+            broken = true;
+            return FAILED;
+        }
+        counts.kernels++;
+        crn_kernel_run(&node->launch, node->args,
+                       shuffled && draw(2) == 1 ? CRN_GRID_BACKWARDS : CRN_GRID_FORWARDS);
+        return 0;
+    }
+    if (node->deed == COPY) {
+        counts.copies++;
+        memmove(node->to, node->from, node->bytes);
+    } else {
+        memset(node->to, node->byte, node->bytes);
+    }
+    return broken ? FAILED : 0;
+}
+
+/* Now, or as a node behind what the stream has come to. */
+static int put(CUstream stream, const struct CUgraphNode_st *what, size_t args_bytes) {
+    if (stream->capturing == NULL)
+        return perform(what);
+    CUgraph graph = stream->capturing;
+    CUgraphNode node = copy_of(what, sizeof *what);
+    if (what->args != NULL)
+        node->args = copy_of(what->args, args_bytes);
+    node->after = stream->last;
+    node->after_count = stream->last_count;
+    node->index = graph->count;
+    if (graph->count == graph->room) {
+        graph->room = graph->room * 2 + 16;
+        graph->nodes = realloc(graph->nodes, graph->room * sizeof *graph->nodes);
+    }
+    graph->nodes[graph->count++] = node;
+    stream->last = copy_of(&node, sizeof node);
+    stream->last_count = 1;
+    return 0;
+}
+
+/* ---- Devices ---- */
+
+static int fake_init(unsigned flags) {
+    (void)flags;
+    return 0;
+}
+
+static int fake_version(int *version) {
+    *version = 13000;
+    return 0;
+}
+
+static int fake_error_string(int error, const char **text) {
+    *text = error == FAILED ? "an illegal memory access was encountered" : "unknown error";
+    return 0;
+}
+
+static int fake_count(int *count) {
+    *count = 1;
+    return 0;
+}
+
+static int fake_get(CUdevice *device, int ordinal) {
+    *device = ordinal;
+    return 0;
+}
+
+static int fake_name(char *name, int length, CUdevice device) {
+    (void)device;
+    crn_copy_string(name, (size_t)length, "the processor, as if it were a GPU");
+    return 0;
+}
+
+static int fake_attribute(int *value, int attribute, CUdevice device) {
+    (void)device;
+    *value = attribute == CRN_CUDA_MAJOR ? 9 : 4;
+    return 0;
+}
+
+static int fake_retain(CUcontext *context, CUdevice device) {
+    (void)device;
+    *context = (CUcontext)(void *)&counts;
+    return 0;
+}
+
+static int fake_release(CUdevice device) {
+    (void)device;
+    return 0;
+}
+
+static int fake_set_current(CUcontext context) {
+    (void)context;
+    return 0;
+}
+
+static int fake_memory_info(size_t *left, size_t *total) {
+    *total = (size_t)8 << 30;
+    *left = (size_t)7 << 30;
+    return 0;
+}
+
+/* ---- Memory ---- */
+
+static int fake_alloc(CUdeviceptr *at, size_t bytes) {
+    void *block =
+        bytes <= (size_t)8 << 30 ? aligned_alloc(256, (bytes + 255) & ~(size_t)255) : NULL;
+    if (block == NULL)
+        return CRN_CUDA_OUT_OF_MEMORY;
+    *at = (CUdeviceptr)(uintptr_t)block;
+    counts.allocated++;
+    return 0;
+}
+
+static int fake_free(CUdeviceptr at) {
+    free((void *)(uintptr_t)at);
+    counts.allocated--;
+    return 0;
+}
+
+static int fake_host_alloc(void **at, size_t bytes, unsigned flags) {
+    (void)flags;
+    *at = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+    if (*at == NULL)
+        return CRN_CUDA_OUT_OF_MEMORY;
+    counts.pinned++;
+    return 0;
+}
+
+static int fake_host_free(void *at) {
+    free(at);
+    counts.pinned--;
+    return 0;
+}
+
+static int fake_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    struct CUgraphNode_st node = {.deed = COPY,
+                                  .to = (void *)(uintptr_t)to,
+                                  .from = (const void *)(uintptr_t)from,
+                                  .bytes = bytes};
+    return put(stream, &node, 0);
+}
+
+static int fake_fill(CUdeviceptr at, unsigned char value, size_t count, CUstream stream) {
+    struct CUgraphNode_st node = {
+        .deed = FILL, .to = (void *)(uintptr_t)at, .byte = value, .bytes = count};
+    return put(stream, &node, 0);
+}
+
+/* ---- Streams and events ---- */
+
+static int fake_stream(CUstream *stream, unsigned flags) {
+    (void)flags;
+    *stream = calloc(1, sizeof **stream);
+    return 0;
+}
+
+static int fake_stream_end(CUstream stream) {
+    free(stream->last);
+    free(stream);
+    return 0;
+}
+
+static int fake_synchronize(CUstream stream) {
+    (void)stream;
+    return broken ? FAILED : 0;
+}
+
+static int fake_wait(CUstream stream, CUevent event, unsigned flags) {
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return 0;
+}
+
+static int fake_event(CUevent *event, unsigned flags) {
+    (void)flags;
+    *event = calloc(1, sizeof **event);
+    return 0;
+}
+
+static int fake_event_end(CUevent event) {
+    free(event);
+    return 0;
+}
+
+static int fake_event_record(CUevent event, CUstream stream) {
+    (void)stream;
+    timespec_get(&event->at, TIME_UTC);
+    return 0;
+}
+
+static int fake_elapsed(float *milliseconds, CUevent begin, CUevent end) {
+    *milliseconds = (float)((double)(end->at.tv_sec - begin->at.tv_sec) * 1e3 +
+                            (double)(end->at.tv_nsec - begin->at.tv_nsec) * 1e-6);
+    return 0;
+}
+
+/* ---- Kernels: a handle is the entry in the list ---- */
+
+static int fake_load(CUlibrary *library, const void *code, void *jit_options, void **jit_values,
+                     unsigned jit_count, void *options, void **values, unsigned count) {
+    (void)code;
+    (void)jit_options;
+    (void)jit_values;
+    (void)jit_count;
+    (void)options;
+    (void)values;
+    (void)count;
+    *library = (CUlibrary)(void *)&counts;
+    return 0;
+}
+
+static int fake_unload(CUlibrary library) {
+    (void)library;
+    return 0;
+}
+
+static int fake_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
+    (void)library;
+    for (size_t i = 0; i < CRN_KERNELS; i++)
+        if (strcmp(crn_kernel_list[i].name, name) == 0) {
+            *kernel = (CUkernel)(uintptr_t)(i + 1);
+            return 0;
+        }
+    return 500;
+}
+
+static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       CUstream stream, void **parameters, void **extra) {
+    (void)extra;
+    crn_kernel_id id = (crn_kernel_id)((uintptr_t)kernel - 1);
+    if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
+        block_y != 1 || block_z != 1 || shared_bytes != 0 || grid_y > 65535)
+        return CRN_CUDA_INVALID_VALUE;
+    struct CUgraphNode_st node = {
+        .deed = KERNEL,
+        .launch = {.kernel = id, .blocks = {grid_x, grid_y}, .threads = block_x},
+        .args = parameters[0]};
+    return put(stream, &node, crn_kernel_list[id].args_bytes);
+}
+
+/* ---- Graphs ---- */
+
+static int fake_capture(CUstream stream, CUgraph graph, const CUgraphNode *after,
+                        const void *edge_data, size_t count, int mode) {
+    (void)edge_data;
+    (void)mode;
+    free(stream->last);
+    stream->capturing = graph;
+    stream->last = copy_of(after, count * sizeof *after);
+    stream->last_count = count;
+    return 0;
+}
+
+static int fake_capture_info(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
+                             const CUgraphNode **last, const void **edge_data, size_t *count) {
+    (void)id;
+    (void)graph;
+    *status = stream->capturing != NULL;
+    *last = stream->last;
+    *edge_data = NULL;
+    *count = stream->last_count;
+    return 0;
+}
+
+static int fake_capture_end(CUstream stream, CUgraph *graph) {
+    *graph = stream->capturing;
+    stream->capturing = NULL;
+    return 0;
+}
+
+static int fake_graph(CUgraph *graph, unsigned flags) {
+    (void)flags;
+    *graph = calloc(1, sizeof **graph);
+    counts.graphs++;
+    return 0;
+}
+
+static int fake_graph_end(CUgraph graph) {
+    for (size_t i = 0; i < graph->count; i++) {
+        free(graph->nodes[i]->args);
+        free(graph->nodes[i]->after);
+        free(graph->nodes[i]);
+    }
+    free(graph->nodes);
+    free(graph);
+    counts.graphs--;
+    return 0;
+}
+
+static int fake_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+    (void)nodes;
+    *count = graph->count;
+    return 0;
+}
+
+static int fake_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+    (void)flags;
+    *exec = calloc(1, sizeof **exec);
+    (*exec)->graph = graph;
+    counts.nodes = graph->count;
+    counts.edges = 0;
+    for (size_t i = 0; i < graph->count; i++)
+        counts.edges += graph->nodes[i]->after_count;
+    return 0;
+}
+
+static int fake_upload(CUgraphExec exec, CUstream stream) {
+    (void)exec;
+    (void)stream;
+    return 0;
+}
+
+static bool is_ready(const struct CUgraphNode_st *node) {
+    for (size_t i = 0; i < node->after_count; i++)
+        if (!node->after[i]->done)
+            return false;
+    return !node->done;
+}
+
+/* One of the nodes whose predecessors have run, in a window wide enough for any order to turn up.
+ */
+static CUgraphNode pick(CUgraph graph, size_t first) {
+    CUgraphNode ready[256];
+    size_t count = 0;
+    for (size_t i = first; i < graph->count && count < 256 && i < first + 4096; i++)
+        if (is_ready(graph->nodes[i]))
+            ready[count++] = graph->nodes[i];
+    return ready[shuffled ? draw(count) : 0];
+}
+
+static int fake_graph_launch(CUgraphExec exec, CUstream stream) {
+    (void)stream;
+    CUgraph graph = exec->graph;
+    int result = 0;
+    size_t first = 0; /* all before it have run */
+    counts.launches++;
+    for (size_t i = 0; i < graph->count; i++)
+        graph->nodes[i]->done = false;
+    for (size_t i = 0; i < graph->count; i++) {
+        CUgraphNode node = pick(graph, first);
+        int failed = perform(node);
+        result = result == 0 ? failed : result;
+        node->done = true;
+        while (first < graph->count && graph->nodes[first]->done)
+            first++;
+    }
+    return result;
+}
+
+static int fake_exec_end(CUgraphExec exec) {
+    free(exec);
+    return 0;
+}
+
+/* ---- The table ---- */
+
+const crn_cuda_api *fake_driver(void) {
+    static const crn_cuda_api api = {
+        .cuInit = fake_init,
+        .cuDriverGetVersion = fake_version,
+        .cuGetErrorString = fake_error_string,
+        .cuDeviceGetCount = fake_count,
+        .cuDeviceGet = fake_get,
+        .cuDeviceGetName = fake_name,
+        .cuDeviceGetAttribute = fake_attribute,
+        .cuDevicePrimaryCtxRetain = fake_retain,
+        .cuDevicePrimaryCtxRelease = fake_release,
+        .cuCtxSetCurrent = fake_set_current,
+        .cuMemGetInfo = fake_memory_info,
+        .cuMemAlloc = fake_alloc,
+        .cuMemFree = fake_free,
+        .cuMemHostAlloc = fake_host_alloc,
+        .cuMemFreeHost = fake_host_free,
+        .cuMemcpyAsync = fake_copy,
+        .cuMemsetD8Async = fake_fill,
+        .cuStreamCreate = fake_stream,
+        .cuStreamDestroy = fake_stream_end,
+        .cuStreamSynchronize = fake_synchronize,
+        .cuStreamWaitEvent = fake_wait,
+        .cuEventCreate = fake_event,
+        .cuEventDestroy = fake_event_end,
+        .cuEventRecord = fake_event_record,
+        .cuEventElapsedTime = fake_elapsed,
+        .cuLibraryLoadData = fake_load,
+        .cuLibraryUnload = fake_unload,
+        .cuLibraryGetKernel = fake_kernel,
+        .cuLaunchKernel = fake_launch,
+        .cuStreamBeginCaptureToGraph = fake_capture,
+        .cuStreamGetCaptureInfo = fake_capture_info,
+        .cuStreamEndCapture = fake_capture_end,
+        .cuGraphCreate = fake_graph,
+        .cuGraphDestroy = fake_graph_end,
+        .cuGraphGetNodes = fake_nodes,
+        .cuGraphInstantiateWithFlags = fake_instantiate,
+        .cuGraphUpload = fake_upload,
+        .cuGraphLaunch = fake_graph_launch,
+        .cuGraphExecDestroy = fake_exec_end,
+    };
+    return &api;
+}
+
+static uint32_t one_device(void) {
+    return 1;
+}
+
+static cairn_status open_host(const crn_device_options *options, crn_device **out,
+                              cairn_error *err) {
+    return crn_cuda_open_on(fake_driver(), options, out, err);
+}
+
+const crn_backend fake_backend_cuda_host = {
+    .name = "cuda-host",
+    .summary = "the backend cuda with its kernels on the processor; for tests",
+    .devices = one_device,
+    .open = open_host,
+    CRN_CUDA_FUNCTIONS,
+};

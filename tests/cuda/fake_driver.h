@@ -1,0 +1,35 @@
+/* fake_driver.h: CUDA's driver as the backend uses it, on the processor, for tests.
+ *
+ * Device memory is the host's; kernels run as C (kernels/processor_grid.h). What is captured
+ * becomes nodes with edges, and a graph that is launched runs its nodes in an order that the edges
+ * allow, another one each time: an edge that is missing shows as a wrong result. */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_abi.h"
+
+/* The table of entries; without cuDNN and cuBLASLt. */
+const crn_cuda_api *fake_driver(void);
+
+/* What happened since the program started. */
+typedef struct fake_counts {
+    uint64_t allocated, pinned; /* blocks of memory in use */
+    uint64_t kernels, copies;   /* run, in graphs or not */
+    uint64_t graphs;            /* in being */
+    uint64_t launches;          /* of graphs */
+    uint64_t nodes, edges;      /* of the graph that was made ready last */
+} fake_counts;
+fake_counts fake_driver_counts(void);
+
+/* From the k-th launch of a kernel on, counted from now, every call fails; 0: none does. */
+void fake_driver_fail_at(uint64_t k);
+
+/* Nodes run in the order in which they were captured, or in one drawn from the seed. */
+void fake_driver_in_order(void);
+void fake_driver_at_random(uint64_t seed);
+
+/* The backend `cuda` on this driver. */
+extern const crn_backend fake_backend_cuda_host;
+
+#endif
