@@ -120,10 +120,11 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
         if (needed <= budget)
             return CAIRN_OK;
         uint64_t less = crn_less_after(round, needed - budget);
-        if (cairn_sim_result((*out)->sim)->peak_bytes > problem->budget || less >= problem->budget)
+        uint64_t peak = cairn_sim_result((*out)->sim)->peak_bytes;
+        if (peak > problem->budget || less >= peak)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
-        problem->budget -= less;
+        problem->budget = peak - less; /* less than the plan takes, or it would stay the same */
     }
     return refuse(problem, *out, solvers[which].name, budget);
 }
