@@ -44,7 +44,7 @@ def setup(device):
 
 def network(torch, name, device):
     """Networks of the tests, larger on a GPU."""
-    import networks as n
+    import small_models as n
     torch.manual_seed(0)
     big = device == "cuda"
     images = lambda batch, size: (torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,)))

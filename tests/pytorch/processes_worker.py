@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 import cairn
 from cairn import _library
-from networks import GPT, Basic, ResNet
+from small_models import GPT, Basic, ResNet
 
 
 def batch(rank, words=512):
