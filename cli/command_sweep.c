@@ -15,6 +15,7 @@ typedef struct point {
     uint64_t budget; /* 0: none was given */
     uint64_t peak, arena;
     int64_t time;
+    int64_t bound; /* below which no plan within the budget gets; 0: not known */
 } point;
 
 typedef struct curve {
@@ -66,7 +67,7 @@ static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_
         const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         c->points[c->count++] =
             (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
-                    result->time_ns};
+                    result->time_ns, solution->lower_bound_ns};
         status = add_to_page(s, solution, budget);
     }
     if (status == CAIRN_INFEASIBLE) {
@@ -177,10 +178,31 @@ static int write_csv(const sweep *s, const char *path) {
     return CLI_DONE;
 }
 
+/* Where no plan can be, as the first algorithm with a bound says; returns how many curves that is.
+ */
+static uint32_t gather_bound(const sweep *s, double *x, double *y, cairn_curve *out) {
+    static char name[64];
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < s->count && count == 0; k++) {
+        snprintf(name, sizeof name, "below the bound of %.40s", s->curves[k].solver->name);
+        for (uint32_t i = s->curves[k].count; i-- > 0;) { /* budgets fall */
+            const point *p = &s->curves[k].points[i];
+            double least = percent_of((double)(p->bound - s->none_time), (double)s->none_time);
+            if (p->bound == 0 || p->budget == 0 || least > MOST_OVERHEAD)
+                continue;
+            x[count] = percent_of((double)p->budget, (double)s->none_arena);
+            y[count++] = least > 0 ? least : 0;
+        }
+    }
+    *out = (cairn_curve){.name = name, .x = x, .y = y, .count = count};
+    out->shaded = true;
+    return count > 0;
+}
+
 static int write_svg(const sweep *s, const char *path) {
-    static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
+    static double x[MOST_CURVES + 1][MOST_POINTS], y[MOST_CURVES + 1][MOST_POINTS];
     static char notes[MOST_CURVES][200];
-    cairn_curve curves[MOST_CURVES];
+    cairn_curve curves[MOST_CURVES + 1];
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
@@ -203,13 +225,14 @@ static int write_svg(const sweep *s, const char *path) {
             curves[k].note = notes[k];
         }
     }
+    uint32_t shown = s->count + gather_bound(s, x[s->count], y[s->count], &curves[s->count]);
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;
     cairn_status status = cairn_plot_svg(NULL, title, "memory, % of plain training",
                                          left_out ? "overhead in time, % (above 100 left out)"
                                                   : "overhead in time, %",
-                                         curves, s->count, &text);
+                                         curves, shown, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 
