@@ -214,6 +214,7 @@ static const cli_option options[] = {
     {"log", 0, "FILE", "one line of JSON per step (default FOLDER/log.jsonl)"},
     CLI_PAGE_OPTIONS,
     CLI_PLANNING_OPTIONS,
+    CLI_SEARCH_OPTIONS,
     {"plan", 'p', "FILE", "use this plan instead of making one"},
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,
