@@ -37,7 +37,9 @@ void cli_train_print_head(const cli_training *t) {
     if (h->batch > 0)
         printf(", batch %u", h->batch);
     printf(", algorithm %s, backend %s%s\n", h->algorithm, t->model.backend,
-           has_backend("cpu") ? "" : ", which is slow: this build has no oneDNN");
+           strcmp(t->model.backend, "ref") != 0 || has_backend("cpu")
+               ? ""
+               : ", which is slow: this build has no oneDNN");
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
     printf("  arena           %12s", cli_bytes(f.arena_bytes));

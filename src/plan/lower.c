@@ -197,10 +197,24 @@ static void sweep(lowering *l) {
 
 /* ---- Third pass: write ---- */
 
+/* The fastest implementation that needs no more workspace than the first, by which memory is
+ * counted; of equal ones the first. */
+static uint16_t fastest(const lowering *l, cairn_id op) {
+    uint32_t count, best = 0;
+    const cairn_implementation *list = cairn_costs_op(l->costs, op, &count);
+    for (uint32_t k = 1; k < count; k++)
+        if (list[k].time_ns < list[best].time_ns &&
+            list[k].workspace_bytes <= list[0].workspace_bytes)
+            best = k;
+    return (uint16_t)best;
+}
+
 static cairn_status emit(lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
     if (l->builder == NULL)
         return CAIRN_OK;
+    if (kind == CAIRN_RUN)
+        step.implementation = fastest(l, id);
     return cairn_plan_builder_add(l->builder, step);
 }
 

@@ -21,11 +21,16 @@ typedef struct list {
 
 /* ---- Who follows whom ---- */
 
+/* What stands between neighbours without keeping them apart. */
+static bool is_nothing(const crn_cuda_action *a) {
+    return a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_EVENT || a->kind == CRN_DO_NOTHING;
+}
+
 /* The next action, if it is a call of this kind. */
 static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
     for (uint32_t i = from + 1; i < l->count; i++) {
         const crn_cuda_action *a = &l->actions[i];
-        if (a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_NOTHING)
+        if (is_nothing(a))
             continue;
         return a->kind == CRN_DO_CALL && a->call.op->kind == kind && a->fused[0] == NULL &&
                        a->fused[1] == NULL
@@ -53,7 +58,7 @@ static bool is_dead_after(const list *l, uint32_t from, const void *at, uint64_t
         const crn_cuda_action *a = &l->actions[i];
         if (a->kind == CRN_DO_DISCARD && covers(a->to, a->bytes, at, bytes))
             return true;
-        if (a->kind != CRN_DO_DISCARD && a->kind != CRN_DO_NOTHING)
+        if (!is_nothing(a))
             return false; /* a plan frees what is dead at once */
     }
     return false;
@@ -217,7 +222,7 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
     uint32_t before = NOBODY; /* the accumulate right before action i */
     for (uint32_t i = 0; i < count; i++) {
         crn_cuda_action *a = &actions[i];
-        if (a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_NOTHING)
+        if (is_nothing(a))
             continue;
         bool is_call = a->kind == CRN_DO_CALL;
         cairn_op_kind kind = is_call ? a->call.op->kind : CAIRN_OP_OPAQUE;

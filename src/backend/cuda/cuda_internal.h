@@ -212,6 +212,7 @@ struct crn_queue {
     uint64_t staging_bytes;
     CUevent *events;
     uint32_t event_count;
+    bool timed;            /* the events are */
     uint64_t predictions;  /* counted since begin() */
     crn_recording *noting; /* NULL: what is enqueued is done */
 };
@@ -226,6 +227,7 @@ typedef enum crn_action_kind {
     CRN_DO_COUNT,
     CRN_DO_ACCUMULATE,
     CRN_DO_UPDATE,
+    CRN_DO_EVENT,   /* in a recording: the time is noted */
     CRN_DO_DISCARD, /* in a recording: the bytes are dead */
     CRN_DO_NOTHING  /* in a recording: it was joined to another */
 } crn_action_kind;
@@ -235,6 +237,7 @@ typedef struct crn_cuda_action {
     uint8_t byte;    /* fill */
     bool scratch;    /* the plan's workspace lies on what its neighbours read */
     uint32_t ticket; /* block of tickets */
+    crn_event event; /* CRN_DO_EVENT */
     crn_call call;
     const crn_update *update;
     void *to;
@@ -300,6 +303,6 @@ int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
     .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
     .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
     .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
-    .replay = crn_cuda_replay, .forget = crn_cuda_forget
+    .replay = crn_cuda_replay, .forget = crn_cuda_forget, .times_recordings = true
 
 #endif

@@ -66,6 +66,7 @@ cairn_status crn_cuda_events(crn_queue *queue, uint32_t count, bool timed, cairn
     crn_device *device = queue->device;
     if (queue->event_count > 0)
         drop_events(queue);
+    queue->timed = timed;
     if (count == 0)
         return CAIRN_OK;
     queue->events = crn_resize(&device->allocator, NULL, 0, count * sizeof *queue->events);
@@ -144,6 +145,12 @@ void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action) {
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
         crn_cuda_do_update(queue, action);
+        break;
+    case CRN_DO_EVENT:
+        (void)crn_cuda_ok(device,
+                          api->cuEventRecordWithFlags(queue->events[action->event], stream,
+                                                      CRN_CUDA_EVENT_EXTERNAL),
+                          "recording an event");
         break;
     case CRN_DO_DISCARD:
     case CRN_DO_NOTHING:
@@ -291,13 +298,15 @@ void crn_cuda_copy(crn_queue *queue, crn_lane lane, void *to, const void *from, 
             .kind = CRN_DO_COPY, .lane = (uint8_t)lane, .to = to, .from = from, .bytes = bytes});
 }
 
-/* In a recording addresses decide what follows what. */
+/* In a recording addresses decide what follows what; only the time is noted. */
 void crn_cuda_record(crn_queue *queue, crn_lane lane, crn_event event) {
     crn_device *device = queue->device;
     if (queue->noting == NULL)
         (void)crn_cuda_ok(device,
                           device->api->cuEventRecord(queue->events[event], device->streams[lane]),
                           "recording an event");
+    else if (queue->timed && lane == CRN_COMPUTE)
+        request(queue, (crn_cuda_action){.kind = CRN_DO_EVENT, .event = event});
 }
 
 void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event) {

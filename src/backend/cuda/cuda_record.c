@@ -5,7 +5,8 @@
  * step
  *
  * Edges come from addresses alone: two actions that touch nothing in common, one of them writing,
- * may run at the same time. Copies of a lane follow each other. */
+ * may run at the same time. Copies of a lane follow each other. Where times are noted, everything
+ * follows what is before it. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/hazards.h"
 
@@ -192,7 +193,7 @@ static cairn_status build(builder *b) {
         if (action->kind == CRN_DO_DISCARD || action->kind == CRN_DO_NOTHING)
             continue;
         touch_action(b->queue, action, &t);
-        bool barrier = is_barrier(action) || t.too_many;
+        bool barrier = is_barrier(action) || t.too_many || b->queue->timed;
         if (action->kind == CRN_DO_COPY) {
             also = b->last_copy[action->lane];
             b->last_copy[action->lane] = b->count;
