@@ -231,7 +231,8 @@ static int draw(const bench_case *c, bool images_per_second, const char *path) {
             x[a][count] = 100.0 * k / POINTS;
             y[a][count++] = images_per_second ? c->batch / p->seconds[a] : p->seconds[a] / p->bound;
         }
-        curves[a] = (cairn_curve){algorithms[a], x[a], y[a], count, true};
+        curves[a] = (cairn_curve){
+            .name = algorithms[a], .x = x[a], .y = y[a], .count = count, .joined = true};
     }
     snprintf(title, sizeof title, "%s, images of %u pixels, batch %u", c->network, c->size,
              c->batch);

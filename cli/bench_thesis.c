@@ -53,7 +53,11 @@ static int draw(const cli_args *args, const char *title, const char *x, const ch
     if (cli_value(args, "svg") == NULL)
         return CLI_DONE;
     for (uint32_t i = 0; i < count; i++)
-        curves[i] = (cairn_curve){lines[i].name, lines[i].x, lines[i].y, lines[i].count, true};
+        curves[i] = (cairn_curve){.name = lines[i].name,
+                                  .x = lines[i].x,
+                                  .y = lines[i].y,
+                                  .count = lines[i].count,
+                                  .joined = true};
     cairn_status status = cairn_plot_svg(NULL, title, x, y, curves, count, &text);
     return status == CAIRN_OK ? cli_emit(&text, cli_value(args, "svg")) : cli_fail(status, NULL);
 }

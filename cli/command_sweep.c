@@ -9,7 +9,6 @@
 
 #define MOST_POINTS 64
 #define MOST_CURVES 32
-#define MOST_LEGEND 57      /* characters that fit into the legend */
 #define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
 typedef struct point {
@@ -29,6 +28,7 @@ typedef struct curve {
 typedef struct sweep {
     const cli_args *args;
     const cli_model *model;
+    cairn_page *page; /* of --html, or NULL */
     uint64_t none_arena;
     int64_t none_time;
     curve *curves;
@@ -45,6 +45,12 @@ static void clear_progress(const sweep *s) {
         fprintf(stderr, "\r%30s\r", "");
 }
 
+static cairn_status add_to_page(const sweep *s, const cairn_solution *solution, uint64_t budget) {
+    cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
+    entry.budget_bytes = budget;
+    return s->page == NULL ? CAIRN_OK : cairn_page_add(s->page, solution, &entry);
+}
+
 /* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
 static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -54,11 +60,14 @@ static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_
     options.seed = 1;
     cairn_status status =
         cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &solution, err);
+    if (status == CAIRN_OK)
+        cli_model_sign(s->model, solution->plan);
     if (status == CAIRN_OK && c->count < MOST_POINTS) {
         const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         c->points[c->count++] =
             (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
                     result->time_ns};
+        status = add_to_page(s, solution, budget);
     }
     if (status == CAIRN_INFEASIBLE) {
         c->floor = err->smallest_budget;
@@ -170,7 +179,7 @@ static int write_csv(const sweep *s, const char *path) {
 
 static int write_svg(const sweep *s, const char *path) {
     static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
-    static char names[MOST_CURVES][256];
+    static char notes[MOST_CURVES][200];
     cairn_curve curves[MOST_CURVES];
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
@@ -186,12 +195,13 @@ static int write_svg(const sweep *s, const char *path) {
             x[k][drawn] = percent_of((double)c->points[i].arena, (double)s->none_arena);
             y[k][drawn++] = overhead;
         }
-        snprintf(names[k], sizeof names[k], "%s", c->solver->name);
-        if (c->floor > 0)
-            snprintf(names[k], sizeof names[k], "%s: least %.1f%%, %s", c->solver->name,
+        curves[k] = (cairn_curve){.name = c->solver->name, .x = x[k], .y = y[k], .count = drawn};
+        curves[k].joined = c->solver->budgeted;
+        if (c->floor > 0) {
+            snprintf(notes[k], sizeof notes[k], "%s: least %.1f%%, set by %s", c->solver->name,
                      percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
-        names[k][MOST_LEGEND] = '\0';
-        curves[k] = (cairn_curve){names[k], x[k], y[k], drawn, c->solver->budgeted};
+            curves[k].note = notes[k];
+        }
     }
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
@@ -200,6 +210,12 @@ static int write_svg(const sweep *s, const char *path) {
                                          left_out ? "overhead in time, % (above 100 left out)"
                                                   : "overhead in time, %",
                                          curves, s->count, &text);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}
+
+static int write_page(const sweep *s, const char *path) {
+    cairn_text text;
+    cairn_status status = cairn_page_write(s->page, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 
@@ -213,7 +229,19 @@ static int show(const sweep *s) {
         code = write_csv(s, cli_value(s->args, "csv"));
     if (code == CLI_DONE && cli_value(s->args, "svg") != NULL)
         code = write_svg(s, cli_value(s->args, "svg"));
+    if (code == CLI_DONE && cli_value(s->args, "html") != NULL)
+        code = write_page(s, cli_value(s->args, "html"));
     return code;
+}
+
+static cairn_status open_page(sweep *s) {
+    cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
+    options.machine = s->model->machine.name;
+    options.stationary_bytes = cairn_stationary_bytes(s->model->graph, s->model->costs, 1);
+    options.sweep = true;
+    if (cli_value(s->args, "html") == NULL)
+        return CAIRN_OK;
+    return cairn_page_create(s->model->graph, s->model->costs, &options, &s->page);
 }
 
 static int run(const cli_args *args) {
@@ -226,9 +254,12 @@ static int run(const cli_args *args) {
         return code;
     cairn_error err = {0};
     sweep s = {.args = args, .model = &model, .curves = calloc(MOST_CURVES, sizeof(curve))};
-    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : sweep_all(&s, (uint32_t)step, &err);
+    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : open_page(&s);
+    if (status == CAIRN_OK)
+        status = sweep_all(&s, (uint32_t)step, &err);
     clear_progress(&s);
     code = status == CAIRN_OK ? show(&s) : cli_fail(status, &err);
+    cairn_page_destroy(s.page);
     free(s.curves);
     cli_model_close(&model);
     return code;
@@ -240,6 +271,7 @@ static const cli_option options[] = {
     {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},
+    {"html", 0, "FILE", "write a page for the browser, where a click on a point shows its plan"},
     {NULL, 0, NULL, NULL},
 };
 

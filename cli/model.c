@@ -153,8 +153,11 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
                                 uint32_t *matched, cairn_error *err) {
     cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
     cairn_measured measured;
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    if (model->device != NULL)
+        cairn_device_describe(model->device, &facts);
     options.backend = model->backend;
-    options.threads = cairn_count_threads(model->threads);
+    options.threads = facts.compute_units;
     options.machine = &model->machine;
     cairn_status status = cairn_costs_measured(model->costs, model->graph, text->data, text->length,
                                                path, &options, &measured, err);
@@ -163,7 +166,7 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
     *matched = measured.matched;
     model->measured = measured.complete;
     model->update_ns = measured.update_ns;
-    model->one_memory |= measured.origin.backend[0] != '\0';
+    model->one_memory |= measured.origin.backend[0] != '\0' && !facts.separate_memory;
     return CAIRN_OK;
 }
 

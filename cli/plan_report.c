@@ -108,6 +108,8 @@ int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_so
     }
     if (code == CLI_DONE)
         code = write_pictures(args, report);
+    if (code == CLI_DONE)
+        code = cli_write_page(args, model, report, budget, NULL);
     cairn_report_destroy(report);
     return code;
 }

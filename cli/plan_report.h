@@ -2,10 +2,10 @@
 #ifndef CLI_PLAN_REPORT_H
 #define CLI_PLAN_REPORT_H
 
-#include "model.h"
+#include "plan_page.h"
 
 #define CLI_REPORT_OPTIONS                                                                         \
-    {"svg", 0, "FILE", "draw memory over time"},                                                   \
+    CLI_PAGE_OPTIONS, {"svg", 0, "FILE", "draw memory over time"},                                 \
         {"trace", 0, "FILE", "write a trace for Perfetto or Chrome"}, {                            \
         "top", 0, "N", "how many holders of the peak to list (default 8)"                          \
     }

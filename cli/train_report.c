@@ -246,9 +246,17 @@ int cli_train_draw(const cli_training *t) {
             y[i] = share(h.scores[i].correct, h.scores[i].predictions) / 100;
         }
         cairn_curve curves[] = {
-            {"loss", steps->x, steps->loss, steps->count, true},
-            {"accuracy", steps->x, steps->accuracy, steps->count, true},
-            {"validation accuracy", x, y, h.score_count, true},
+            {.name = "loss",
+             .x = steps->x,
+             .y = steps->loss,
+             .count = steps->count,
+             .joined = true},
+            {.name = "accuracy",
+             .x = steps->x,
+             .y = steps->accuracy,
+             .count = steps->count,
+             .joined = true},
+            {.name = "validation accuracy", .x = x, .y = y, .count = h.score_count, .joined = true},
         };
         snprintf(title, sizeof title, "%.60s: training", cairn_graph_name(t->model.graph));
         status = cairn_plot_svg(NULL, title, "step", "loss, and accuracy from 0 to 1", curves,

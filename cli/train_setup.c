@@ -56,10 +56,8 @@ static int open_model(cli_training *t, const cairn_plan_header *planned) {
     if (name == NULL && planned == NULL)
         return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
     int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
-    if (t->link_bytes_per_second > 0) {
+    if (t->link_bytes_per_second > 0) /* not that of a table */
         t->model.machine.link_bytes_per_second = t->link_bytes_per_second;
-        t->model.one_memory = false; /* as if there were another at its end */
-    }
     return code;
 }
 

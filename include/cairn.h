@@ -29,6 +29,7 @@
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
 #include "cairn/optimizer.h"
+#include "cairn/page.h"
 #include "cairn/plan.h"
 #include "cairn/profile.h"
 #include "cairn/report.h"

@@ -36,16 +36,24 @@ need() {
 "
 }
 
-# want PACKAGES TEST...: the same for what one can do without.
+# want PACKAGE REASON TEST...: the same for what one can do without.
 want() {
-    packages=$1
-    shift
-    if ! "$@" >/dev/null 2>&1; then
-        wanted="$wanted $packages"
+    package=$1
+    reason=$2
+    shift 2
+    if "$@" >/dev/null 2>&1; then
+        return
     fi
+    wanted="$wanted $package"
+    reasons="$reasons    $package (one can do without): $reason
+"
 }
 
 has() { command -v "$1"; }
+
+has_browser() {
+    has "${CAIRN_BROWSER:-chromium}" || has chromium-browser || has google-chrome
+}
 
 compiles() { # compiles COMPILER [FLAGS]: can it make a program that runs?
     directory=$(mktemp -d)
@@ -61,13 +69,15 @@ need "gcc libc6-dev" "compiles the library and the command" compiles cc
 need cmake "builds them" has cmake
 need pkg-config "finds the libraries they use" has pkg-config
 need libjansson-dev "reads JSON" pkg-config --exists jansson
-want libdnnl-dev compiles cc -include oneapi/dnnl/dnnl.h -ldnnl
+want libdnnl-dev "oneDNN: fast kernels for the processor" \
+    compiles cc -include oneapi/dnnl/dnnl.h -ldnnl
 case $purpose in
 test | check | coverage)
     need g++ "tests that the headers serve C++" has g++
     need python3-venv "exchanges weight files with the safetensors package" \
         python3 -c "import venv, ensurepip"
     need graphviz "draws the pictures that tests look at" has dot
+    want chromium "shows the page in tests, which are skipped without it" has_browser
     ;;
 esac
 case $purpose in
@@ -93,8 +103,6 @@ if [ -n "$dry" ]; then
     exit 0 # what is only wanted is said by CMake
 fi
 [ -n "$missing$wanted" ] || exit 0
-[ -z "$wanted" ] || reasons="$reasons   $wanted: oneDNN, fast kernels for the processor
-"
 printf 'Missing here:\n%s' "$reasons"
 give_up() { # give_up WHY: stop, unless nothing is missing that is needed
     echo "$1" >&2
@@ -112,9 +120,13 @@ echo "Installing them with apt."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # a list of packages
-if ! { $run apt-get update && $run apt-get install -y --no-install-recommends $missing $wanted; } \
+# shellcheck disable=SC2086 # lists of packages
+if ! { $run apt-get update && $run apt-get install -y --no-install-recommends $missing; } \
     >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    give_up "apt could not install$missing$wanted; see above."
+    give_up "apt could not install$missing; see above."
 fi
+for package in $wanted; do # one by one: one that apt does not have leaves the others
+    $run apt-get install -y --no-install-recommends "$package" >"$log" 2>&1 ||
+        echo "apt could not install $package: going on without it." >&2
+done

@@ -40,8 +40,8 @@ typedef enum cairn_math {
 typedef struct cairn_device_options {
     uint32_t struct_size;
     uint32_t threads;                 /* of a processor; 0: as many as there are processors */
-    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth; 0: as fast as
-                                         it goes */
+    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth to a memory
+                                         of its own; 0: copies go as fast as they can */
     uint32_t index;                   /* which of the backend's devices, from 0 */
     const cairn_allocator *allocator; /* NULL: the C library's */
     cairn_math math;

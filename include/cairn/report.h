@@ -59,12 +59,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *gr
                                                            cairn_text *out);
 
 /* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at
- * 0. A curve with `joined` false is drawn as marks only. */
+ * 0. A curve with `joined` false is drawn as marks only. Curves with the same points share a line
+ * of the legend. */
 typedef struct cairn_curve {
     const char *name;
     const double *x, *y;
     uint32_t count;
     bool joined;
+    bool shaded;      /* no line: all that is left of and below one of its points, which stand by
+                         rising x, is shaded */
+    const char *note; /* a second line in the legend, or NULL */
 } cairn_curve;
 
 CAIRN_API CAIRN_MUST cairn_status cairn_plot_svg(const cairn_allocator *allocator,

@@ -27,6 +27,8 @@ typedef struct cairn_solve_options {
     cairn_cost_model cost_model;  /* of `precise` */
     bool no_offload;              /* host and device are one memory: an automatic choice does not
                                      offload; an algorithm that is named and does nothing else, does */
+    bool live_peak;               /* the budget bounds the live peak, not the arena: for runtimes
+                                     whose allocator places storages itself */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

@@ -74,11 +74,8 @@ def sweep(model, inputs, points=10, **options):
     planner = planner_of(model, inputs, Options(None, **options))
     none = planner.none()
     curve = Sweep([(none.peak, none)])
-    try:
-        planner.plan(1)
-    except BudgetError as error:
-        curve.smallest = error.smallest
-    low = min(curve.smallest or none.peak, none.peak)
+    curve.smallest = planner.smallest()[0]
+    low = min(curve.smallest, none.peak)
     for i in range(1, points + 1):
         budget = none.peak - (none.peak - low) * i // points
         try:

@@ -27,12 +27,21 @@ class Options:
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
 
 
-def capture(gm, num_fwd_outputs, options):
+def capture(gm, num_fwd_outputs, options, inductor=False):
+    """The joint graph as storages and ops. Inductor's passes leave nodes whose fake tensors do not share storage
+    where they should: they are propagated anew."""
     from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
-    return Joint(gm, num_fwd_outputs, options.outside, random_again=not options.cudagraphs)
+    if inductor:
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+        given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
+        mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
+        if mode is not None:
+            FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
+    return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
+                 inplace=not inductor)
 
 
 class Backend:

@@ -73,7 +73,7 @@ class Op:
 
 
 class Joint:
-    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True):
+    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True, inplace=True):
         self.gm, self.outside, self.random_again = gm, outside, random_again
         self.ops, self.storages = [], []
         self._by_key, self.of_node, self.op_of_node = {}, {}, {}
@@ -89,7 +89,7 @@ class Joint:
         self.device = self._main_device()
         self._classify()
         self._mark_mutated()
-        self._build()
+        self._build(inplace)
 
     # ---- what cannot be planned ----
 
@@ -168,7 +168,7 @@ class Joint:
                 role = lib.PARAMETER if isinstance(value, torch.nn.Parameter) else lib.STATE
                 self._by_key[key] = self._storage(node.name, value, role, flags, None, None)
 
-    def _build(self):
+    def _build(self, inplace):
         forward, backward = [], []
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" or (node.op == "placeholder" and node not in self.tangents):
@@ -199,7 +199,8 @@ class Joint:
             op.index = index
             if op.kind == "node":
                 self._connect(op)
-        self._permit()
+        if inplace:
+            self._permit()
 
     def _make(self, node):
         """The ops of a node: none where it only looks at a storage."""

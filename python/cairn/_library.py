@@ -41,7 +41,7 @@ class Machine(C.Structure):
 class SolveOptions(C.Structure):
     _fields_ = [("struct_size", C.c_uint32), ("budget_bytes", C.c_uint64),
                 ("machine", C.POINTER(Machine)), ("seed", C.c_uint64), ("cost_model", C.c_int),
-                ("no_offload", C.c_bool)]
+                ("no_offload", C.c_bool), ("live_peak", C.c_bool)]
 
 
 class Inplace(C.Structure):
@@ -91,6 +91,12 @@ class ArraysSolution(C.Structure):
                 ("lower_bound_ns", C.c_int64), ("memory", C.c_void_p)]
 
 
+class CostsOrigin(C.Structure):
+    _fields_ = [("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
+                ("link_bytes_per_second", C.c_uint64), ("link_latency_ns", C.c_int64),
+                ("update_bytes_per_second", C.c_uint64)]
+
+
 class RegionWay(C.Structure):
     _fields_ = [("peak_bytes", C.c_uint64), ("saved_bytes", C.c_uint64), ("time_ns", C.c_int64)]
 
@@ -124,13 +130,25 @@ _signatures = {
                                C.POINTER(Error)],
     "cairn_plan_to_text": [_P, _P, C.POINTER(Text)],
     "cairn_graph_to_json": [_P, C.POINTER(Text)],
+    "cairn_report_create": [_P, _P, _P, _P, C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
+    "cairn_report_memory_svg": [_P, C.POINTER(Text)],
+    "cairn_page_create": [_P, _P, _P, C.POINTER(_P)],
+    "cairn_page_add": [_P, _P, _P],
+    "cairn_page_add_none": [_P, C.POINTER(Error)],
+    "cairn_page_write": [_P, C.POINTER(Text)],
+    "cairn_costs_origin_from_json": [C.c_char_p, C.c_size_t, C.c_char_p, C.POINTER(CostsOrigin), C.POINTER(Error)],
     "cairn_regions_choose": [_P, C.POINTER(C.c_uint32), C.POINTER(RegionWay), C.c_uint32,
                              C.c_uint64, C.POINTER(C.c_uint32), C.POINTER(Error)],
 }
 for _name, _arguments in _signatures.items():
+    if not hasattr(_lib, _name):
+        continue
     getattr(_lib, _name).argtypes = _arguments
     getattr(_lib, _name).restype = C.c_int
-for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release"):
+for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cairn_text_release",
+              "cairn_report_destroy", "cairn_page_destroy"):
+    if not hasattr(_lib, _name):
+        continue
     getattr(_lib, _name).argtypes = [_P]
     getattr(_lib, _name).restype = None
 
@@ -200,7 +218,7 @@ class Step:
     def solve(self, algorithm, budget=0, machine=None, offload=False):
         options = SolveOptions(C.sizeof(SolveOptions), int(budget),
                                C.pointer(machine) if machine is not None else None, 0, 0,
-                               not offload)
+                               not offload, True)
         out, error = C.POINTER(ArraysSolution)(), Error()
         name = algorithm.encode() if algorithm is not None else None
         _check(_lib.cairn_arrays_step_solve(self._step, name, C.byref(options), C.byref(out),
@@ -244,6 +262,42 @@ class Solution:
     def text(self):
         plan, graph = self._pointer.contents.solution.contents.plan, self.step._step.contents.graph
         return _take_text(lambda text: _lib.cairn_plan_to_text(plan, graph, text))
+
+
+    def _svg(self, step, solution):
+        report, error = _P(), Error()
+        _check(_lib.cairn_report_create(step.graph, step.costs, solution, None, 0, C.byref(report), C.byref(error)),
+               error)
+        try:
+            return _take_text(lambda text: _lib.cairn_report_memory_svg(report, text))
+        finally:
+            _lib.cairn_report_destroy(report)
+
+    def _html(self, step, solution):
+        page, error = _P(), Error()
+        if _lib.cairn_page_create(step.graph, step.costs, None, C.byref(page)) != 0:
+            raise MemoryError("out of memory")
+        try:
+            if _lib.cairn_page_add(page, solution, None) != 0:
+                raise MemoryError("out of memory")
+            _check(_lib.cairn_page_add_none(page, C.byref(error)), error)
+            return _take_text(lambda text: _lib.cairn_page_write(page, text))
+        finally:
+            _lib.cairn_page_destroy(page)
+
+    def picture(self, path):
+        """The plan as an SVG or HTML text, by the ending of `path`."""
+        draw = {".svg": self._svg, ".html": self._html}.get(os.path.splitext(path)[1])
+        if draw is None:
+            raise ValueError(f"{path!r} must end in .svg or .html")
+        return draw(self.step._step.contents, C.cast(self._pointer.contents.solution, _P))
+
+
+def origin_of_costs(text):
+    """The backend that a table of measured costs names, as the library reads it."""
+    origin, error, data = CostsOrigin(), Error(), text.encode()
+    _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
+    return origin.backend.decode()
 
 
 def choose_regions(ways, budget):

@@ -10,6 +10,9 @@ from . import _sizes
 from ._errors import BudgetError, CairnError
 
 
+MOST_REFUSALS = 24  # on the way to the smallest budget
+
+
 def alignment_of(device):
     """To what the allocator rounds a storage up."""
     return 512 if device.type == "cuda" else 64
@@ -25,6 +28,7 @@ class Plan:
         self.steps, self.step_bytes = solution.steps, solution.step_bytes
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
+        self.none_peak = None  # where the budget was a share: of this
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
@@ -80,6 +84,8 @@ class Planner:
         self.machine = self._machine()
         self.seconds["measure"] = time.perf_counter() - start
         self.step = joint.planner_step(self.alignment)
+        self._none_peak = None
+        self._smallest = None
 
     def _machine(self):
         if not self.options.offload:
@@ -97,6 +103,11 @@ class Planner:
         """The plan that repeats nothing."""
         return self._wrap(self.step.solve("none"), "none", None, 0.0)
 
+    def none_peak(self):
+        if self._none_peak is None:
+            self._none_peak = self.none().peak
+        return self._none_peak
+
     def _wrap(self, solution, algorithm, budget, seconds):
         return Plan(self.joint, solution, algorithm, budget, self.alignment, {**self.seconds, "plan": seconds})
 
@@ -110,11 +121,14 @@ class Planner:
     def budget_bytes(self, budget):
         whole = None
         if isinstance(budget, str) and "%" in budget:
-            whole = self.none().peak
+            whole = self.none_peak()
         size = _sizes.parse(budget, whole)
         if self.options.total:
             size -= self.present_bytes()
         return size
+
+    def _solve(self, size):
+        return self.step.solve(self.options.algorithm, max(size, 1), self.machine, self.machine is not None)
 
     def plan(self, budget):
         """The fastest plan within a budget; BudgetError where there is none."""
@@ -123,20 +137,40 @@ class Planner:
             return self.none()
         size = self.budget_bytes(budget)
         try:
-            if size <= 0:
-                self.step.solve(self.options.algorithm, 1)
-            solution = self.step.solve(self.options.algorithm, size, self.machine, self.machine is not None)
+            solution = self._solve(size)
         except lib.Failure as failure:
-            raise self._refusal(failure, size) from None
-        return self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+            if failure.status != lib.INFEASIBLE:
+                raise CairnError(f"the planner refused the step: {failure}") from None
+            raise self._refusal(size) from None
+        plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+        plan.none_peak = self._none_peak
+        return plan
 
-    def _refusal(self, failure, size):
-        if failure.status != lib.INFEASIBLE:
-            return CairnError(f"the planner refused the step: {failure}")
+    def smallest(self):
+        """The smallest budget for which there is a plan, and the op that sets it. One byte less is refused."""
+        if self._smallest is None:
+            size, op, least = 1, None, None
+            for _ in range(MOST_REFUSALS):
+                try:
+                    least = size = self._solve(size).peak
+                except lib.Failure as failure:
+                    if failure.status != lib.INFEASIBLE:
+                        raise CairnError(f"the planner refused the step: {failure}") from None
+                    op = failure.name
+                    if least is not None and failure.smallest_budget >= least:
+                        break
+                    least = size = failure.smallest_budget
+                    continue
+                size -= 1
+            self._smallest = (least, op)
+        return self._smallest
+
+    def _refusal(self, size):
         beside = self.present_bytes() if self.options.total else 0
-        smallest = failure.smallest_budget + beside
+        smallest, op = self.smallest()
+        smallest += beside
         return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "
-                           f"bytes ({_sizes.show(smallest)}), set by op {failure.name}", smallest, failure.name)
+                           f"bytes ({_sizes.show(smallest)}), set by op {op}", smallest, op)
 
     def read(self, text, budget=None):
         """A plan that was saved."""

@@ -62,13 +62,6 @@ uint32_t cairn_count_threads(uint32_t threads) {
 
 /* ---- Open and close ---- */
 
-static cairn_device_options complete(const cairn_device_options *given) {
-    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
-    return options;
-}
-
 static cairn_status open_state(cairn_device *device, const cairn_device_options *options,
                                cairn_error *err) {
     uint32_t count = device->backend->devices();
@@ -87,7 +80,8 @@ cairn_status crn_device_open(const crn_backend *backend, const cairn_device_opti
                              cairn_device **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_device_options options = complete(given);
+    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
+    CRN_READ_OPTIONS(cairn_device_options, options, given, err);
     cairn_allocator allocator = crn_allocator_or_default(options.allocator);
     cairn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)

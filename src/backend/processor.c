@@ -84,9 +84,12 @@ void crn_processor_describe(crn_device *device, cairn_device_facts *out) {
     out->memory_bytes = machine_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
     out->compute_units = crn_pool_threads(device->threads);
-    out->separate_memory = false;
     if (cairn_machine_find("cpu", &out->machine, NULL) != CAIRN_OK)
         out->machine = (cairn_machine){.flops_per_second = 1, .memory_bytes_per_second = 1};
+    uint64_t link = device->lanes[0].bytes_per_second; /* one that is imitated has two ends */
+    out->separate_memory = link > 0;
+    if (link > 0)
+        out->machine.link_bytes_per_second = link;
 }
 
 /* ---- Memory ---- */

@@ -131,8 +131,10 @@ static cairn_status prepare(cairn_loader *l, cairn_error *err) {
 
 cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *given,
                                  cairn_loader **out, cairn_error *err) {
+    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_loader_options, options, given, err);
     crn_arena arena;
     crn_arena_init(&arena, &data->arena.allocator);
     cairn_loader *l = crn_arena_take(&arena, 1, sizeof *l);
@@ -140,9 +142,7 @@ cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *g
         return crn_fail_memory(err);
     l->arena = arena;
     l->maker.data = data;
-    l->maker.options = (cairn_loader_options)CAIRN_LOADER_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&l->maker.options, given, CRN_MIN(given->struct_size, sizeof *given));
+    l->maker.options = options;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     cairn_status status = prepare(l, err);

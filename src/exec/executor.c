@@ -248,20 +248,14 @@ static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
     return prepare(exec, &input, err);
 }
 
-static cairn_exec_options complete(const cairn_exec_options *given) {
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
-    options.micro_batches = CRN_MAX(options.micro_batches, 1);
-    return options;
-}
-
 cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
                              const cairn_costs *costs, const cairn_solution *solution,
-                             const cairn_exec_options *options, bool timed, cairn_exec **out,
+                             const cairn_exec_options *given, bool timed, cairn_exec **out,
                              cairn_error *err) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_exec_options, options, given, err);
     crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&memory, &allocator);
@@ -274,7 +268,8 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->graph = graph;
     exec->device = device;
     exec->backend = device->backend;
-    exec->options = complete(options);
+    exec->options = options;
+    exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
     exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
     exec->timed = timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);

@@ -239,26 +239,21 @@ static cairn_status measure(crn_profiler *p) {
     return status;
 }
 
-static cairn_profile_options complete(const cairn_profile_options *given) {
+cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
+                           const cairn_profile_options *given, cairn_costs *costs,
+                           cairn_costs_origin *origin, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    if (given != NULL)
-        memcpy(&options, given, CRN_MIN(given->struct_size, sizeof options));
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_profile_options, options, given, err);
     if (options.repetitions == 0)
         options.repetitions = REPETITIONS;
-    return options;
-}
-
-cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
-                           const cairn_profile_options *options, cairn_costs *costs,
-                           cairn_costs_origin *origin, cairn_error *err) {
     crn_profiler p = {.device = device,
                       .graph = graph,
-                      .options = complete(options),
+                      .options = options,
                       .costs = costs,
                       .origin = origin,
                       .err = err};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_error_clear(err);
     if (origin != NULL) {
         *origin = (cairn_costs_origin){.threads = device->facts.compute_units};
         crn_copy_string(origin->backend, sizeof origin->backend, device->facts.backend);

@@ -37,7 +37,8 @@ typedef struct lowering {
     const cairn_costs *costs;
     const crn_decision *decisions;
     uint32_t count;
-    const cairn_id *given, *kept; /* tensors there at the start, and wanted at the end */
+    const uint16_t *implementations; /* per op, or NULL */
+    const cairn_id *given, *kept;    /* tensors there at the start, and wanted at the end */
     uint32_t given_count, kept_count;
     uint64_t budget;
     crn_arena *scratch;
@@ -197,8 +198,8 @@ static void sweep(lowering *l) {
 
 /* ---- Third pass: write ---- */
 
-/* The fastest implementation that needs no more workspace than the first, by which memory is
- * counted; of equal ones the first. */
+/* The fastest implementation that needs no more workspace than the first, by which solvers count
+ * memory; of equal ones the first. */
 static uint16_t fastest(const lowering *l, cairn_id op) {
     uint32_t count, best = 0;
     const cairn_implementation *list = cairn_costs_op(l->costs, op, &count);
@@ -209,12 +210,17 @@ static uint16_t fastest(const lowering *l, cairn_id op) {
     return (uint16_t)best;
 }
 
+/* Which implementation runs an op: the solver's choice, or ours. */
+static uint16_t implementation(const lowering *l, cairn_id op) {
+    return l->implementations == NULL ? fastest(l, op) : l->implementations[op];
+}
+
 static cairn_status emit(lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
+    if (kind == CAIRN_RUN)
+        step.implementation = implementation(l, id);
     if (l->builder == NULL)
         return CAIRN_OK;
-    if (kind == CAIRN_RUN)
-        step.implementation = fastest(l, id);
     return cairn_plan_builder_add(l->builder, step);
 }
 
@@ -320,7 +326,8 @@ static uint32_t shared_storage(const lowering *l, const cairn_op *op, uint32_t d
 static uint64_t bytes_needed(const lowering *l, const cairn_op *op, cairn_id id, uint8_t inplace) {
     uint32_t implementations;
     const cairn_implementation *list = cairn_costs_op(l->costs, id, &implementations);
-    uint64_t need = implementations > 0 ? crn_align(list[0].workspace_bytes) : 0;
+    uint64_t need =
+        implementations > 0 ? crn_align(list[implementation(l, id)].workspace_bytes) : 0;
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             cairn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
@@ -488,6 +495,7 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     lowering l = {.graph = graph, .costs = costs, .budget = budget, .scratch = &scratch};
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
+    l.implementations = schedule->implementations;
     cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
     if (status == CAIRN_OK)
         status = find_ends(&l, goal);
@@ -519,7 +527,8 @@ cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs
         const cairn_implementation *list =
             cairn_costs_op(costs, part->decisions[d].id, &implementations);
         if (!l.dropped[d] && implementations > 0)
-            out->time = crn_add_time(out->time, list[0].time_ns);
+            out->time =
+                crn_add_time(out->time, list[implementation(&l, part->decisions[d].id)].time_ns);
     }
     return CAIRN_OK;
 }

@@ -1,16 +1,18 @@
 /* memory_svg.c: memory over the simulated time of a step, as a picture that needs nothing but a
- * browser: the curve filled, the live peak marked, its largest holders listed beside it. */
+ * browser: the curve filled, the live peak marked, its largest holders listed beside it. The
+ * picture is as wide as their names need. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
+#include "report/palette.h"
 
-#define WIDTH 960
 #define HEIGHT 420
 #define LEFT 80
 #define TOP 50
 #define PLOT_WIDTH 600
 #define PLOT_HEIGHT 310
+#define LIST (LEFT + PLOT_WIDTH + 24) /* where the list of holders begins */
 #define LISTED 14
-#define FONT "font-family=\"Helvetica, Arial, sans-serif\""
+#define FONT CRN_FONT
 
 typedef struct axes {
     int64_t time;   /* at the right edge */
@@ -105,7 +107,8 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
     const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
-    crn_text_printf(out, "<path fill=\"#9ecae1\" stroke=\"#3182bd\" stroke-width=\"1\" d=\"M");
+    crn_text_printf(out,
+                    "<path fill=\"" CRN_SKY "\" stroke=\"" CRN_BLUE "\" stroke-width=\"1\" d=\"M");
     write_tenths(out, x_of(a, 0));
     crn_text_printf(out, " ");
     write_tenths(out, y_of(a, 0));
@@ -131,35 +134,49 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     crn_text_printf(out, "Z\"/>\n");
 }
 
+static const char *holder_name(const cairn_report *r, const cairn_holder *holder) {
+    return holder->tensor == CAIRN_NONE ? "(workspace)"
+                                        : cairn_graph_tensor(r->graph, holder->tensor)->name;
+}
+
+/* With room for the longest line of the list: "999.9 MiB  name". */
+static uint32_t picture_width(const cairn_report *r, size_t title) {
+    uint32_t count;
+    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
+    size_t longest = sizeof "peak 999.9 MiB, held by";
+    for (uint32_t i = 0; i < count && i <= LISTED; i++)
+        longest = CRN_MAX(longest, sizeof "999.9 MiB  " + strlen(holder_name(r, &holders[i])));
+    uint32_t list = LIST + crn_text_width(longest, 12);
+    return CRN_MAX(list, LEFT + crn_text_width(title, 15)) + 8;
+}
+
 static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     uint32_t count;
     const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
     uint64_t x = x_of(a, count > 0 ? records[s->peak_step].start_ns : 0),
              y = y_of(a, s->peak_bytes);
-    crn_text_printf(out, "<circle r=\"4\" fill=\"#d62728\" cx=\"");
+    crn_text_printf(out, "<circle r=\"4\" fill=\"" CRN_PEAK "\" cx=\"");
     write_tenths(out, x);
     crn_text_printf(out, "\" cy=\"");
     write_tenths(out, y);
     crn_text_printf(out,
-                    "\"/>\n<text font-size=\"12\" fill=\"#d62728\" " FONT " x=\"%d\" y=\"%d\">"
+                    "\"/>\n<text font-size=\"12\" fill=\"" CRN_PEAK "\" " FONT " x=\"%d\" y=\"%d\">"
                     "peak ",
-                    LEFT + PLOT_WIDTH + 20, TOP + 4);
+                    LIST, TOP + 4);
     write_bytes(out, s->peak_bytes);
     crn_text_printf(out, ", held by</text>\n");
     const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
     for (uint32_t i = 0; i < count && i <= LISTED; i++) {
         crn_text_printf(out, "<text font-size=\"11\" fill=\"#333\" " FONT " x=\"%d\" y=\"%d\">",
-                        LEFT + PLOT_WIDTH + 20, TOP + 24 + 19 * (int)i);
+                        LIST, TOP + 24 + 19 * (int)i);
         if (i == LISTED && count > LISTED + 1) {
             crn_text_printf(out, "and %u more</text>\n", count - LISTED);
             break;
         }
         write_bytes(out, holders[i].bytes);
         crn_text_printf(out, "  ");
-        crn_text_xml(out, holders[i].tensor == CAIRN_NONE
-                              ? "(workspace)"
-                              : cairn_graph_tensor(r->graph, holders[i].tensor)->name);
+        crn_text_xml(out, holder_name(r, &holders[i]));
         crn_text_printf(out, "</text>\n");
     }
 }
@@ -170,16 +187,18 @@ cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
     a.bytes += a.bytes / 20;
+    static const char rest[] = ": memory over one training step";
+    uint32_t width = picture_width(r, strlen(h->model) + strlen(h->algorithm) + sizeof rest + 2);
     crn_text_init(out, &allocator);
     crn_text_printf(out,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                    "viewBox=\"0 0 %d %d\">\n<rect width=\"100%%\" height=\"100%%\" "
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%d\" "
+                    "viewBox=\"0 0 %u %d\">\n<rect width=\"100%%\" height=\"100%%\" "
                     "fill=\"white\"/>\n<text x=\"%d\" y=\"28\" font-size=\"15\" " FONT ">",
-                    WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
+                    width, HEIGHT, width, HEIGHT, LEFT);
     crn_text_xml(out, h->model);
     crn_text_printf(out, ", ");
     crn_text_xml(out, h->algorithm);
-    crn_text_printf(out, ": memory over one training step</text>\n");
+    crn_text_printf(out, "%s</text>\n", rest);
     write_grid(out, &a);
     write_curve(out, r, &a);
     write_peak(out, r, &a);

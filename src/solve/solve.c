@@ -74,11 +74,17 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     return CAIRN_OK;
 }
 
+/* What of a solution must be within the budget. */
+static uint64_t memory_of(const crn_problem *problem, const cairn_solution *solution) {
+    return problem->live_peak ? cairn_sim_result(solution->sim)->peak_bytes
+                              : cairn_layout_arena_bytes(solution->layout);
+}
+
 static cairn_status refuse(const crn_problem *problem, const cairn_solution *best, const char *name,
                            uint64_t budget) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(best->plan, &count);
-    uint64_t arena = cairn_layout_arena_bytes(best->layout);
+    uint64_t needed = memory_of(problem, best);
     /* The peak is a run's, or that of a moment before a run: then the run is what it is for. */
     uint32_t peak = cairn_sim_result(best->sim)->peak_step;
     while (peak + 1 < count && steps[peak].kind != CAIRN_RUN)
@@ -91,9 +97,9 @@ static cairn_status refuse(const crn_problem *problem, const cairn_solution *bes
         "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest budget that would do is "
         "%llu bytes, set by op \"%s\"",
         name, cairn_graph_name(problem->graph), (unsigned long long)budget,
-        (unsigned long long)arena, op);
+        (unsigned long long)needed, op);
     if (problem->err != NULL)
-        problem->err->smallest_budget = arena;
+        problem->err->smallest_budget = needed;
     return status;
 }
 
@@ -110,10 +116,10 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
         cairn_solution_destroy(*out);
         *out = NULL;
         CRN_TRY(solve_once(problem, which, out));
-        uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
-        if (arena <= budget)
+        uint64_t needed = memory_of(problem, *out);
+        if (needed <= budget)
             return CAIRN_OK;
-        uint64_t less = crn_less_after(round, arena - budget);
+        uint64_t less = crn_less_after(round, needed - budget);
         if (cairn_sim_result((*out)->sim)->peak_bytes > problem->budget || less >= problem->budget)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
@@ -146,6 +152,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .seed = options->seed,
                            .cost_model = options->cost_model,
                            .no_offload = options->no_offload,
+                           .live_peak = options->live_peak,
                            .scratch = &scratch,
                            .kept = &kept,
                            .err = err};

@@ -18,6 +18,7 @@ typedef struct crn_problem {
     uint64_t seed;
     cairn_cost_model cost_model;
     bool no_offload; /* of an algorithm that may offload or not */
+    bool live_peak;  /* the budget bounds the live peak, not the arena */
     crn_arena *scratch;
     void **kept; /* the algorithm's own from one round to the next, in scratch; at first NULL */
     cairn_error *err;

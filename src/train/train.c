@@ -144,9 +144,7 @@ static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
 static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
                             const cairn_solution *solution, cairn_error *err) {
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
-    const cairn_exec_options *given = train->options.exec;
-    if (given != NULL)
-        memcpy(&exec, given, CRN_MIN(given->struct_size, sizeof exec));
+    CRN_READ_OPTIONS(cairn_exec_options, exec, train->options.exec, err);
     exec.struct_size = sizeof exec;
     exec.micro_batches = CRN_MAX(exec.micro_batches, 1);
     train->options.exec = NULL; /* the caller's; not kept */
@@ -164,10 +162,12 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
 
 cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
                                 const cairn_costs *costs, const cairn_solution *solution,
-                                const cairn_train_options *options, cairn_train **out,
+                                const cairn_train_options *given, cairn_train **out,
                                 cairn_error *err) {
+    cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_train_options, options, given, err);
     crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&memory, &allocator);
@@ -179,9 +179,7 @@ cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
     train->memory = memory;
     train->graph = graph;
     train->device = device;
-    train->options = (cairn_train_options)CAIRN_TRAIN_OPTIONS_INIT;
-    if (options != NULL)
-        memcpy(&train->options, options, CRN_MIN(options->struct_size, sizeof train->options));
+    train->options = options;
     cairn_status status = prepare(train, costs, solution, err);
     if (status == CAIRN_OK && train->options.model != NULL) {
         train->options.model = crn_arena_string(&train->memory, train->options.model);

@@ -89,9 +89,8 @@ cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *graph, const 
     cairn_weights_save_options given = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     collection c = {0};
-    if (options != NULL)
-        memcpy(&given, options, CRN_MIN(options->struct_size, sizeof given));
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_weights_save_options, given, options, err);
     crn_arena_init(&c.scratch, &allocator);
     cairn_status status = collect(&c, graph, &given, more, count);
     if (status == CAIRN_OK)

@@ -101,6 +101,22 @@ TRY_OBJECT(layout, cairn_layout, cairn_layout_destroy, lay_out(f, out, err))
 TRY_OBJECT(report, cairn_report, cairn_report_destroy, make_report(f, out, err))
 TRY_OBJECT(pool, crn_pool, crn_pool_destroy, crn_pool_create(&f->allocator, 2, out, err))
 
+static cairn_status make_page(fixture *f, cairn_text *out) {
+    cairn_page *page;
+    cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
+    options.machine = "a machine";
+    cairn_status status = cairn_page_create(f->graph, f->costs, &options, &page);
+    for (uint32_t i = 0; i < 2 && status == CAIRN_OK; i++) /* the same plan twice, stored once */
+        status = cairn_page_add(page, f->solution, NULL);
+    if (status == CAIRN_OK)
+        status = cairn_page_add_none(page, NULL);
+    if (status == CAIRN_OK)
+        status = cairn_page_write(page, out);
+    cairn_page_destroy(page);
+    return status;
+}
+
+TRY_TEXT(page, make_page(f, out))
 TRY_TEXT(graph_to_json, cairn_graph_to_json(f->graph, out))
 TRY_TEXT(graph_to_dot, cairn_graph_to_dot(f->graph, NULL, true, out))
 TRY_TEXT(op_signature, cairn_op_signature(f->graph, 0, out))
@@ -172,7 +188,7 @@ static const entry entries[] = {
     ENTRY(plan_from_text), ENTRY(plan_to_text),  ENTRY(plan_to_json),    ENTRY(plan_builder),
     ENTRY(simulate),       ENTRY(layout),        ENTRY(report),          ENTRY(report_to_json),
     ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(pool),
-    ENTRY(judge),
+    ENTRY(judge),          ENTRY(page),
 };
 
 static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {

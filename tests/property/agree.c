@@ -89,6 +89,106 @@ static bool lifetimes_add_up(const cairn_sim *sim, const cairn_step *plan_steps,
     return good;
 }
 
+/* ---- Operands: by following each tensor through a legal plan ---- */
+
+typedef struct follower {
+    const cairn_graph *graph;
+    const cairn_costs *costs;
+    const cairn_sim *sim;
+    const cairn_lifetime *lifetimes;
+    uint32_t *in; /* per tensor: its lifetime, or CAIRN_NONE */
+    uint32_t step;
+    bool good;
+} follower;
+
+static uint32_t operand(follower *f, uint32_t index, cairn_id tensor) {
+    uint32_t lifetime = cairn_sim_operand(f->sim, f->step, index);
+    bool placed = tensor != CAIRN_NONE && !cairn_graph_tensor(f->graph, tensor)->stationary;
+    f->good = f->good && same("operand has a lifetime", lifetime != CAIRN_NONE, placed);
+    if (placed && f->good) {
+        const cairn_lifetime *l = &f->lifetimes[lifetime];
+        f->good = same("first step", l->first <= f->step, true) &&
+                  same("last step", l->last == UINT32_MAX || f->step <= l->last + 1, true) &&
+                  same("room", cairn_costs_bytes(f->costs, tensor) <= l->bytes, true);
+    }
+    return lifetime;
+}
+
+static void follow_output(follower *f, const cairn_op *op, uint32_t o, cairn_id shared) {
+    cairn_id t = op->outputs[o];
+    uint32_t lifetime = operand(f, op->input_count + o, t);
+    if (t == CAIRN_NONE || !f->good)
+        return;
+    for (uint32_t i = 0; i < op->input_count && shared == CAIRN_NONE; i++)
+        if (cairn_graph_tensor(f->graph, t)->alias_of != CAIRN_NONE &&
+            cairn_graph_storage(f->graph, op->inputs[i]) == cairn_graph_storage(f->graph, t))
+            shared = op->inputs[i];
+    if (f->in[t] != CAIRN_NONE) /* rewritten where it is */
+        f->good = same("lifetime of what is there", lifetime, f->in[t]);
+    else if (shared != CAIRN_NONE)
+        f->good = same("lifetime shared", lifetime, f->in[shared]);
+    else if (lifetime != CAIRN_NONE)
+        f->good = same("lifetime of what is new", f->lifetimes[lifetime].first, f->step) &&
+                  same("tensor of what is new", f->lifetimes[lifetime].tensor, t);
+    f->in[t] = lifetime;
+}
+
+static void follow_run(follower *f, cairn_step step) {
+    const cairn_op *op = cairn_graph_op(f->graph, step.id);
+    cairn_inplace pair = {UINT32_MAX, UINT32_MAX};
+    if (step.inplace > 0)
+        pair = op->inplace[step.inplace - 1];
+    for (uint32_t i = 0; i < op->input_count && f->good; i++)
+        f->good = same("input", operand(f, i, op->inputs[i]), f->in[op->inputs[i]]) && f->good;
+    for (uint32_t o = 0; o < op->output_count && f->good; o++)
+        follow_output(f, op, o, o == pair.output ? op->inputs[pair.input] : CAIRN_NONE);
+    if (step.inplace > 0)
+        f->in[op->inputs[pair.input]] = CAIRN_NONE;
+    uint32_t count, last = op->input_count + op->output_count;
+    bool wants = cairn_costs_op(f->costs, step.id, &count)[step.implementation].workspace_bytes > 0;
+    uint32_t workspace = cairn_sim_operand(f->sim, f->step, last);
+    f->good = f->good && same("workspace", workspace != CAIRN_NONE, wants) &&
+              same("past the end", cairn_sim_operand(f->sim, f->step, last + 1), CAIRN_NONE);
+    if (wants && f->good)
+        f->good = same("workspace is for one step", f->lifetimes[workspace].last, f->step);
+}
+
+/* The lifetimes of inputs are the first of the list, in the order of tensors. */
+static void follow_inputs(follower *f, cairn_goal goal) {
+    uint32_t next = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(f->graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(f->graph, t);
+        bool there =
+            tensor->role == CAIRN_INPUT || (tensor->role == CAIRN_LABEL && goal == CAIRN_TRAIN);
+        f->in[t] = there && !tensor->stationary ? next++ : CAIRN_NONE;
+    }
+}
+
+static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
+                            const cairn_plan *plan, const cairn_sim *sim) {
+    uint32_t count, lifetimes;
+    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    follower f = {.graph = graph, .costs = costs, .sim = sim, .good = true};
+    f.lifetimes = cairn_sim_lifetimes(sim, &lifetimes);
+    f.in = calloc(cairn_graph_tensor_count(graph) + 1, sizeof *f.in);
+    follow_inputs(&f, cairn_plan_get_header(plan)->goal);
+    for (; f.step < count && f.good; f.step++) {
+        cairn_step step = steps[f.step];
+        if (step.kind == CAIRN_RUN) {
+            follow_run(&f, step);
+            continue;
+        }
+        uint32_t lifetime = operand(&f, 0, step.id);
+        if (step.kind == CAIRN_FETCH)
+            f.good = f.good && same("fetched", f.lifetimes[lifetime].first, f.step);
+        else
+            f.good = f.good && same("moved", lifetime, f.in[step.id]);
+        f.in[step.id] = step.kind == CAIRN_FREE ? CAIRN_NONE : lifetime;
+    }
+    free(f.in);
+    return f.good && same("no such step", cairn_sim_operand(sim, count, 0), CAIRN_NONE);
+}
+
 static bool compare(const cairn_plan *plan, const cairn_sim *sim, cairn_status status,
                     const cairn_error *err, const naive_sim *n) {
     const cairn_sim_summary *s = cairn_sim_result(sim);
@@ -124,7 +224,8 @@ bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan 
         exit(1);
     }
     naive_simulate(graph, costs, steps, count, cairn_plan_get_header(plan)->goal, options, &naive);
-    bool good = compare(plan, sim, status, &err, &naive);
+    bool good = compare(plan, sim, status, &err, &naive) &&
+                (status != CAIRN_OK || operands_follow(graph, costs, plan, sim));
     if (!good) {
         cairn_text text;
         fprintf(stderr, "  the simulators differ; step %u, %s against %s: %s\n",

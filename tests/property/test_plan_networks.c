@@ -34,6 +34,14 @@ static void check_layout(const char *name, cairn_goal goal, const cairn_sim *sim
         CHECK(offsets_count == count && memcmp(at, at_again, count * sizeof *at) == 0);
         cairn_layout_destroy(again);
     }
+    uint32_t steps;
+    cairn_sim_steps(sim, &steps);
+    for (uint32_t i = 0; i <= steps; i++)
+        for (uint32_t k = 0; k < 4; k++) {
+            uint32_t lifetime = cairn_sim_operand(sim, i, k);
+            CHECK_U64(cairn_layout_address(layout, sim, i, k),
+                      lifetime == CAIRN_NONE ? CAIRN_NO_ADDRESS : at[lifetime]);
+        }
     long overlaps = 0, outside = 0;
     for (uint32_t i = 0; i < count; i++) {
         outside += at[i] % 64 != 0 || at[i] + l[i].bytes > arena;

@@ -96,6 +96,25 @@ static void test_one_call(void) {
     cairn_arrays_step_destroy(step);
 }
 
+/* A budget of exactly the live peak, with and without a place for everything in one arena. */
+static void test_live_peak(void) {
+    step_arrays s;
+    fill(&s);
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.live_peak = true;
+    options.budget_bytes = 1408;
+    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", &options, &step, &solution, &err), &err);
+    CHECK_U64(solution->peak_bytes, 1408);
+    cairn_arrays_solution_destroy(solution);
+    options.budget_bytes = 1407;
+    CHECK(cairn_arrays_step_solve(step, "none", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK_U64(err.smallest_budget, 1408);
+    cairn_arrays_step_destroy(step);
+}
+
 /* f and g as one kernel: a is its temporary, and ids lead back to the arrays. */
 static void test_groups(void) {
     step_arrays s;
@@ -224,6 +243,7 @@ static void test_regions(void) {
 
 int main(void) {
     test_one_call();
+    test_live_peak();
     test_groups();
     test_alignment();
     test_refusals();

@@ -1,0 +1,81 @@
+/* plan_page.c: the page of one plan, beside plain training and, if asked for, another plan. */
+#include "plan_page.h"
+
+/* The smallest budget with which the algorithm of a plan still has one, and the op that sets it:
+ * what it says when it gets a byte. */
+static void find_smallest(const cli_model *model, const char *algorithm, cairn_error *said,
+                          cairn_page_entry *entry) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *solution;
+    options.budget_bytes = 1;
+    options.machine = &model->machine;
+    if (cairn_solve(model->graph, model->costs, algorithm, &options, &solution, said) ==
+        CAIRN_INFEASIBLE) {
+        entry->smallest_budget = said->smallest_budget;
+        entry->smallest_op = said->name;
+    }
+    cairn_solution_destroy(solution);
+}
+
+static cairn_status add_against(cairn_page *page, const cli_model *model, const char *path,
+                                cairn_error *err) {
+    cairn_text text;
+    cairn_plan *plan = NULL;
+    cairn_solution *solution = NULL;
+    cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
+    entry.name = path;
+    entry.against = true;
+    cairn_status status = cairn_text_load(NULL, path, &text, err);
+    if (status != CAIRN_OK)
+        return status;
+    status = cairn_plan_from_text(model->graph, text.data, text.length, path, &plan, err);
+    if (status == CAIRN_OK)
+        status = cairn_solution_create(model->graph, model->costs, plan, &model->machine, &solution,
+                                       err);
+    if (status == CAIRN_OK)
+        status = cairn_page_add(page, solution, &entry);
+    cairn_solution_destroy(solution);
+    cairn_plan_destroy(plan);
+    cairn_text_release(&text);
+    return status;
+}
+
+static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_model *model,
+                              const cairn_report *report, cairn_page_entry *entry,
+                              cairn_error *err) {
+    const char *against = cli_value(args, "against");
+    const cairn_plan_header *header = cairn_plan_get_header(report->solution->plan);
+    cairn_error said = {0};
+    find_smallest(model, header->algorithm, &said, entry);
+    cairn_status status = cairn_page_add(page, report->solution, entry);
+    if (status == CAIRN_OK && against != NULL)
+        status = add_against(page, model, against, err);
+    if (status == CAIRN_OK && header->goal == CAIRN_TRAIN)
+        status = cairn_page_add_none(page, err);
+    return status;
+}
+
+int cli_write_page(const cli_args *args, const cli_model *model, const cairn_report *report,
+                   uint64_t budget, const cairn_sim_step *measured) {
+    const char *path = cli_value(args, "html");
+    if (path == NULL)
+        return cli_value(args, "against") == NULL
+                   ? CLI_DONE
+                   : cli_usage_error(args, "--against needs --html, where it is shown");
+    cairn_error err = {0};
+    cairn_page *page;
+    cairn_text text;
+    cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
+    cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
+    options.machine = model->machine.name;
+    options.stationary_bytes = report->stationary_bytes;
+    entry.budget_bytes = budget;
+    entry.measured = measured;
+    cairn_status status = cairn_page_create(model->graph, model->costs, &options, &page);
+    if (status == CAIRN_OK)
+        status = fill_page(page, args, model, report, &entry, &err);
+    if (status == CAIRN_OK)
+        status = cairn_page_write(page, &text);
+    cairn_page_destroy(page);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, &err);
+}

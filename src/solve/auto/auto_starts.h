@@ -1,0 +1,24 @@
+/* auto_starts.h: sets of re-runs to begin with. */
+#ifndef CRN_AUTO_STARTS_H
+#define CRN_AUTO_STARTS_H
+
+#include "plan/lower.h"
+#include "solve/auto/auto_search.h"
+#include "solve/auto/time_bound.h"
+
+/* The bound's moment is entered. What is not kept there at `price` is made again before its first
+ * reader after it. */
+CAIRN_MUST cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int64_t price,
+                                           crn_arena *arena);
+
+/* The re-runs of another algorithm's schedule; false if it runs ops in another order. */
+CAIRN_MUST cairn_status crn_start_from_schedule(crn_search *s, const crn_schedule *schedule,
+                                                crn_arena *arena, bool *out);
+
+/* ---- auto_emit.c ---- */
+
+/* The set as decisions, in `arena`. */
+CAIRN_MUST cairn_status crn_auto_emit(const crn_matrix *m, crn_arena *arena,
+                                      crn_schedule *schedule);
+
+#endif

@@ -1,0 +1,79 @@
+/* flat_problem.h: a training step as arrays, for a search that looks at it a million times.
+ *
+ * Ops keep their canonical order. A *value* is a storage: a tensor with all its aliases; what is
+ * stationary is left out. An op that only makes aliases is free of memory, and where the storage
+ * is made again it is made again with it.
+ *
+ *     tensors   x   y = relu(x)   z = flatten(y)        values   X   Y = {y, z}
+ *
+ * Behind the ops of the graph stand two pseudo-ops per value, for copies: one makes the value (its
+ * fetch), one reads it (its copy to the host has ended). */
+#ifndef CRN_FLAT_PROBLEM_H
+#define CRN_FLAT_PROBLEM_H
+
+#include "base/crn_base.h"
+#include "cairn/cost.h"
+
+#define CRN_NO_OP UINT32_MAX
+#define CRN_NO_VALUE UINT32_MAX
+
+/* An output that may take an input's storage. */
+typedef struct crn_flat_pair {
+    uint32_t input, output; /* values */
+} crn_flat_pair;
+
+/* One implementation of an op that is worth choosing. */
+typedef struct crn_flat_way {
+    int64_t time;
+    uint64_t workspace;
+    uint16_t implementation;
+} crn_flat_way;
+
+typedef struct crn_flat {
+    const cairn_graph *graph;
+    const cairn_costs *costs;
+    uint32_t op_count, value_count;
+    uint32_t last_slot; /* of re-runs: later ops have changed parameters */
+
+    /* Per op, pseudo-ops included; lists of `x` are x[first_x[op] .. first_x[op + 1]). */
+    uint32_t *first_input, *inputs;   /* values, each once */
+    uint32_t *first_output, *outputs; /* values */
+    uint32_t *first_pair;
+    crn_flat_pair *pairs;
+    uint32_t *first_way; /* by rising time and falling workspace */
+    crn_flat_way *ways;
+    int64_t *alias_time; /* what a re-run adds at most for the aliases of its outputs */
+    uint64_t *alias_workspace;
+    bool *fixed; /* the search does not run it again */
+
+    /* Per value. */
+    uint64_t *bytes; /* aligned */
+    uint64_t *room;  /* the most that its storage takes: it may be in a larger one, in place */
+    uint32_t *producer;
+    bool *stays, *aliased;
+    uint32_t *first_reader, *readers;
+    uint32_t *first_alias, *alias_ops; /* ops that make its aliases */
+    cairn_id *root;
+
+    uint32_t *value_of; /* per tensor; CRN_NO_VALUE: stationary */
+    bool *never;        /* per op: no plan may run it again */
+    bool *needed;       /* per op: no plan can do without it */
+    int64_t *least_time;
+    uint64_t *least_workspace;
+    uint32_t time_shift; /* times of ways are in 2^time_shift ns: 0 unless they are huge */
+    int64_t base_time;   /* of the fastest ways, every op once, in that unit */
+} crn_flat;
+
+/* The pseudo-ops of a value. */
+static inline uint32_t crn_flat_fetch(const crn_flat *flat, uint32_t value) {
+    return flat->op_count + 2 * value;
+}
+static inline uint32_t crn_flat_copied(const crn_flat *flat, uint32_t value) {
+    return flat->op_count + 2 * value + 1;
+}
+
+/* All arrays lie in `arena`. O(ops + operands + tensors). */
+CAIRN_MUST cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
+                                        crn_arena *arena, crn_flat **out);
+
+#endif

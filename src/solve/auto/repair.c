@@ -1,0 +1,274 @@
+/* repair.c: bring a set of re-runs into a budget, one decision at a time.
+ *
+ * While the peak is too high: among the values that are alive over the peak and read later, give up
+ * the one that costs least time for the relief it gives, and run again, just before its next
+ * reader, what it takes to have it there. The price of keeping an input instead follows what the
+ * last decisions paid. An op at the peak may also change to a slower way with less workspace. */
+#include "solve/auto/auto_search.h"
+
+#include <stdlib.h>
+
+__extension__ typedef unsigned __int128 wide;
+
+/* The best decision so far. */
+typedef struct decision {
+    uint32_t value, slot; /* CRN_NO_VALUE: none, or a slower way */
+    int mode;
+    uint32_t op; /* that takes a slower way, or CRN_NO_OP */
+    int64_t time, relief;
+} decision;
+
+/* ---- Scores: time per relief, as fractions ---- */
+
+static bool is_less(int64_t time, int64_t relief, int64_t than_time, int64_t than_relief) {
+    return (wide)time * (wide)than_relief < (wide)than_time * (wide)relief;
+}
+
+static bool candidate_less(const crn_candidate *a, const crn_candidate *b) {
+    if (is_less(a->time, a->relief, b->time, b->relief))
+        return true;
+    return !is_less(b->time, b->relief, a->time, a->relief) && a->value < b->value;
+}
+
+static int compare_candidates(const void *a, const void *b) {
+    return candidate_less(a, b) ? -1 : candidate_less(b, a) ? 1 : 0;
+}
+
+/* Bring the `count` best to the front (Hoare's selection). */
+static void select_best(crn_candidate *list, uint32_t length, uint32_t count) {
+    int64_t low = 0, high = (int64_t)length - 1;
+    while (low < high) {
+        crn_candidate pivot = list[(low + high) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (candidate_less(&list[i], &pivot))
+                i++;
+            while (candidate_less(&pivot, &list[j]))
+                j--;
+            if (i > j)
+                break;
+            crn_candidate other = list[i];
+            list[i++] = list[j];
+            list[j--] = other;
+        }
+        if ((int64_t)count <= j)
+            high = j;
+        else if ((int64_t)count >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+/* ---- Candidates ---- */
+
+/* The time that comes back when nothing reads `value` after the event `made` any more: that of a
+ * re-run that made nothing else of use. */
+static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key made) {
+    const crn_flat *f = m->flat;
+    uint32_t slot = crn_key_slot(made), op = crn_key_op(made);
+    if (!crn_key_makes(made) || slot == 0 || slot == op + 1 || op >= f->op_count)
+        return 0;
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
+        const crn_event_list *list = &m->events[f->outputs[k]];
+        if (f->outputs[k] != value &&
+            !crn_event_dies(list, crn_event_find(list, crn_key(slot, op))))
+            return 0;
+    }
+    return crn_rerun_time(m, op);
+}
+
+/* What the run at the peak saves if `value`, which it reads, dies there: an output in place. */
+static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key peak) {
+    const crn_flat *f = m->flat;
+    uint32_t op = crn_key_op(peak);
+    for (uint32_t k = f->first_pair[op]; k < f->first_pair[op + 1]; k++) {
+        const crn_event_list *list = &m->events[f->pairs[k].input];
+        if (crn_event_dies(list, crn_event_find(list, peak)))
+            return 0; /* it works in place already */
+        if (f->pairs[k].input == value)
+            return f->room[f->pairs[k].output];
+    }
+    return 0;
+}
+
+/* The relief of giving up a value between two events of it. */
+static int64_t relief_of(const crn_search *s, uint32_t value, uint32_t from, uint32_t to,
+                         crn_event_key peak, uint64_t gain) {
+    uint32_t slot = crn_key_slot(peak);
+    uint64_t units = CRN_MIN(crn_units(s, s->flat->room[value]), s->most_units);
+    uint64_t relief = units * crn_loads_between(s, from + 1, to);
+    uint64_t here = crn_loads_between(s, slot, slot + 1);
+    if (gain > 0)
+        relief += CRN_MIN(crn_units(s, gain), s->most_units) * here;
+    else if (slot == from || slot == to)
+        relief += units * here;
+    return (int64_t)relief;
+}
+
+static void add_candidate(crn_search *s, uint32_t value, crn_event_key peak) {
+    const crn_matrix *m = s->matrix;
+    const crn_flat *f = s->flat;
+    const crn_event_list *list = &m->events[value];
+    uint32_t producer = f->producer[value];
+    uint32_t at = crn_event_find(list, peak);
+    if (at == 0 || crn_key_makes(list->data[at]))
+        return;
+    uint64_t gain = 0;
+    if (crn_key_same(list->data[at], peak)) {
+        if (crn_event_dies(list, at) || (gain = inplace_gain(m, value, peak)) == 0)
+            return;
+        at++;
+    }
+    crn_event_key before = list->data[at - 1], next = list->data[at];
+    uint32_t from = crn_key_slot(before), to = crn_key_slot(next);
+    if (to > f->last_slot || to <= from ||
+        (to == crn_key_slot(peak) && crn_key(to, producer) <= peak))
+        return;
+    int64_t relief = relief_of(s, value, from, to, peak, gain);
+    if (relief <= 0)
+        return;
+    crn_candidate c = {.value = value, .slot = to, .relief = relief, .noise = 1024};
+    c.returned = returned_time(m, value, before);
+    c.time = crn_rerun_time(m, producer) - c.returned;
+    if (s->merge && crn_closure_next(m, to, producer) > to)
+        c.time -= crn_rerun_time(m, producer);
+    if (s->noise > 0)
+        c.noise += (uint32_t)(s->noise * crn_rng_below(&s->rng, 1024) / 1024);
+    c.time = CRN_MAX(c.time, 1);
+    c.relief = CRN_MAX(c.relief / c.noise * 1024 + c.relief % c.noise * 1024 / c.noise, 1);
+    s->candidates[s->candidate_count++] = c;
+}
+
+static void find_candidates(crn_search *s, crn_event_key peak) {
+    const crn_matrix *m = s->matrix;
+    const crn_flat *f = s->flat;
+    s->candidate_count = 0;
+    for (uint32_t v = 0; v < f->value_count; v++) {
+        if (m->first[v] >= peak || m->last[v] <= peak || s->pinned[v])
+            continue;
+        uint32_t producer = f->producer[v];
+        if (producer != CRN_NO_OP && !f->fixed[producer])
+            add_candidate(s, v, peak);
+    }
+    s->work += s->candidate_count + f->value_count / 16;
+}
+
+/* ---- Decisions ---- */
+
+static void consider(crn_search *s, const crn_candidate *c, decision *best) {
+    if (best->relief > 0 && !is_less(c->time, c->relief, best->time, best->relief))
+        return; /* at its very best it is not better */
+    for (int mode = CRN_CLOSURE_CHEAPEST; mode <= CRN_CLOSURE_AGAIN; mode++) {
+        crn_closure_find(s, c->value, c->slot, mode);
+        int64_t relief = c->relief + s->closure.relief;
+        int64_t time = CRN_MAX(s->closure.time - c->returned, 1);
+        if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
+            *best = (decision){c->value, c->slot, mode, CRN_NO_OP, time, relief};
+        if (s->closure.relief == 0 && mode == CRN_CLOSURE_CHEAPEST)
+            break; /* nothing was kept: the other mode finds the same */
+    }
+}
+
+/* The run at the peak by a slower way with less workspace. */
+static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
+    const crn_flat *f = s->flat;
+    const crn_matrix *m = s->matrix;
+    uint32_t op = crn_key_op(peak), slot = crn_key_slot(peak);
+    if (op >= f->op_count || f->first_way[op] + m->way[op] + 1 >= f->first_way[op + 1])
+        return;
+    const crn_flat_way *way = &f->ways[f->first_way[op] + m->way[op]];
+    int64_t runs = 1;
+    if (f->first_output[op] < f->first_output[op + 1]) {
+        const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
+        for (uint32_t k = 1; k < list->length; k++)
+            runs += crn_key_makes(list->data[k]) && crn_key_op(list->data[k]) == op;
+    }
+    int64_t time = CRN_MAX(runs * (way[1].time - way[0].time), 1);
+    uint64_t units = crn_units(s, way[0].workspace - way[1].workspace);
+    int64_t relief =
+        (int64_t)(CRN_MIN(units, s->most_units) * crn_loads_between(s, slot, slot + 1));
+    if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
+        *best = (decision){CRN_NO_VALUE, 0, 0, op, time, relief};
+}
+
+static decision decide(crn_search *s, crn_event_key peak) {
+    decision best = {.value = CRN_NO_VALUE, .op = CRN_NO_OP};
+    find_candidates(s, peak);
+    uint32_t first = s->candidate_count;
+    if (s->candidate_count > s->most_closures) {
+        select_best(s->candidates, s->candidate_count, s->most_closures);
+        first = s->most_closures;
+    }
+    if (first > 0)
+        qsort(s->candidates, first, sizeof *s->candidates, compare_candidates);
+    for (uint32_t k = 0; k < first; k++)
+        consider(s, &s->candidates[k], &best);
+    for (uint32_t k = first; k < s->candidate_count && best.relief == 0; k++)
+        consider(s, &s->candidates[k], &best);
+    consider_way(s, peak, &best);
+    return best;
+}
+
+/* Later re-runs of the same ops may now be saved. */
+static void merge_later(crn_search *s, const decision *d, int64_t limit) {
+    crn_matrix *m = s->matrix;
+    for (uint32_t k = 0; k < s->closure.length; k++) {
+        uint32_t op = s->closure.ops[k];
+        uint32_t next = crn_closure_next(m, d->slot, op);
+        if (next <= d->slot || next == op + 1)
+            continue;
+        int64_t before = CRN_MAX(crn_matrix_peak(m), limit);
+        crn_matrix_flip(m, next, op);
+        if (crn_matrix_peak(m) > before)
+            crn_matrix_flip(m, next, op);
+    }
+}
+
+/* The new rate is the mean of the old one and of what was paid. */
+static void follow_rate(crn_search *s, const decision *d) {
+    wide paid = ((wide)d->time << 64) / (wide)d->relief;
+    uint64_t rate = paid > UINT64_MAX ? UINT64_MAX : (uint64_t)paid;
+    s->rate = s->rate == 0 ? rate : s->rate / 2 + rate / 2;
+}
+
+static bool apply(crn_search *s, const decision *d, crn_event_key peak, int64_t limit) {
+    crn_matrix *m = s->matrix;
+    if (d->op != CRN_NO_OP) {
+        crn_matrix_set_way(m, d->op, m->way[d->op] + 1);
+        return true;
+    }
+    const crn_event_list *list = &m->events[d->value];
+    uint32_t at = crn_event_find(list, peak);
+    crn_event_key before = list->data[crn_key_same(list->data[at], peak) ? at : at - 1];
+    crn_closure_find(s, d->value, d->slot, d->mode);
+    follow_rate(s, d);
+    bool changed = false;
+    for (uint32_t k = 0; k < s->closure.length; k++)
+        if (!crn_matrix_has(m, d->slot, s->closure.ops[k])) {
+            crn_matrix_flip(m, d->slot, s->closure.ops[k]);
+            changed = true;
+        }
+    if (s->merge)
+        merge_later(s, d, limit);
+    uint32_t slot = crn_key_slot(before), op = crn_key_op(before);
+    if (crn_key_makes(before) && op < s->flat->op_count && slot > op + 1)
+        crn_matrix_prune(m, slot, op);
+    return changed;
+}
+
+bool crn_repair(crn_search *s, int64_t limit, uint32_t most, int64_t most_time) {
+    crn_matrix *m = s->matrix;
+    for (uint32_t step = 0; crn_matrix_peak(m) > limit; step++) {
+        if (step == most || m->time > most_time || m->failed)
+            return false;
+        crn_event_key peak = crn_matrix_peak_run(m, crn_matrix_peak_slot(m));
+        uint64_t excess = (uint64_t)(crn_matrix_peak(m) - limit);
+        s->most_units = s->modest ? crn_units(s, excess) + 1 : UINT64_MAX;
+        crn_loads_weigh(s, limit);
+        decision d = decide(s, peak);
+        if (d.relief == 0 || !apply(s, &d, peak, limit))
+            return false;
+    }
+    return !m->failed;
+}

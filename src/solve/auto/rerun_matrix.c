@@ -1,0 +1,500 @@
+/* rerun_matrix.c: events, the segment tree, flips and their journal. */
+#include "solve/auto/rerun_matrix.h"
+
+#define NOTHING (INT64_MIN / 2) /* the most memory of no run at all */
+
+/* ---- Sorted lists ---- */
+
+static uint32_t find_op(const crn_op_list *list, uint32_t op) {
+    uint32_t low = 0, high = list->length;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (list->data[middle] < op)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Room for one more was made before. */
+static void insert_op(crn_op_list *list, uint32_t at, uint32_t op) {
+    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
+    list->data[at] = op;
+    list->length++;
+}
+
+static void remove_op(crn_op_list *list, uint32_t at) {
+    list->length--;
+    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
+}
+
+static void insert_event(crn_event_list *list, uint32_t at, crn_event_key key) {
+    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
+    list->data[at] = key;
+    list->length++;
+}
+
+static void remove_event(crn_event_list *list, uint32_t at) {
+    list->length--;
+    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
+}
+
+#define RESERVE(m, array)                                                                          \
+    crn_array_grow((m)->arena, &(array).data, (array).length, &(array).capacity,                   \
+                   sizeof *(array).data)
+
+/* ---- Scanning a slot ---- */
+
+typedef struct scan {
+    int64_t sum, most;
+} scan;
+
+/* One run: outputs come, but for one that is made in place; then what dies goes. */
+static int64_t scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, scan *s) {
+    const crn_flat *f = m->flat;
+    crn_event_key key = crn_key(slot, op);
+    int64_t add = 0, gone = 0;
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
+        uint32_t v = f->outputs[k];
+        const crn_event_list *list = &m->events[v];
+        add += (int64_t)f->room[v];
+        if (crn_event_dies(list, crn_event_find(list, key)))
+            gone += (int64_t)f->room[v];
+    }
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++) {
+        uint32_t v = f->inputs[k];
+        const crn_event_list *list = &m->events[v];
+        if (crn_event_dies(list, crn_event_find(list, key)))
+            gone += (int64_t)f->room[v];
+    }
+    int64_t inplace = 0;
+    for (uint32_t k = f->first_pair[op]; k < f->first_pair[op + 1]; k++) {
+        const crn_event_list *list = &m->events[f->pairs[k].input];
+        if (crn_event_dies(list, crn_event_find(list, key))) {
+            inplace = (int64_t)f->room[f->pairs[k].output];
+            break;
+        }
+    }
+    uint64_t workspace = f->ways[f->first_way[op] + m->way[op]].workspace;
+    if (slot != op + 1)
+        workspace = CRN_MAX(workspace, f->alias_workspace[op]);
+    int64_t at = s->sum + add - inplace + (int64_t)workspace;
+    s->most = CRN_MAX(s->most, at);
+    s->sum += add - gone;
+    return at;
+}
+
+/* What is given, and of it what nothing reads. */
+static scan scan_start(const crn_matrix *m) {
+    const crn_flat *f = m->flat;
+    scan s = {0, 0};
+    for (uint32_t v = 0; v < f->value_count; v++) {
+        if (f->producer[v] != CRN_NO_OP)
+            continue;
+        s.most += (int64_t)f->room[v];
+        if (!crn_event_dies(&m->events[v], 0))
+            s.sum += (int64_t)f->room[v];
+    }
+    return s;
+}
+
+static scan scan_slot(const crn_matrix *m, uint32_t slot) {
+    if (slot == 0)
+        return scan_start(m);
+    uint32_t ops = m->flat->op_count, k = 0;
+    scan s = {0, NOTHING};
+    const crn_op_list *list = &m->slots[slot];
+    for (; k < list->length && list->data[k] < ops; k++)
+        scan_run(m, slot, list->data[k], &s);
+    if (slot <= ops)
+        scan_run(m, slot, slot - 1, &s);
+    else /* results are read by nobody; they are there */
+        s.most = 0;
+    for (; k < list->length; k++)
+        scan_run(m, slot, list->data[k], &s);
+    return s;
+}
+
+/* ---- The tree ---- */
+
+static void settle_slot(crn_matrix *m, uint32_t slot) {
+    uint32_t node = m->leaf_count + slot;
+    scan s = scan_slot(m, slot);
+    if (m->sum[node] == s.sum && m->most[node] == s.most)
+        return;
+    m->sum[node] = s.sum;
+    m->most[node] = s.most;
+    for (node >>= 1; node > 0; node >>= 1) {
+        uint32_t left = 2 * node, right = left + 1;
+        m->sum[node] = m->sum[left] + m->sum[right];
+        m->most[node] = CRN_MAX(m->most[left], m->sum[left] + m->most[right]);
+    }
+}
+
+static void mark(crn_matrix *m, uint32_t slot) {
+    if (m->is_stale[slot])
+        return;
+    m->is_stale[slot] = true;
+    m->stale[m->stale_count++] = slot;
+}
+
+static void settle(crn_matrix *m) {
+    for (uint32_t k = 0; k < m->stale_count; k++) {
+        m->is_stale[m->stale[k]] = false;
+        settle_slot(m, m->stale[k]);
+    }
+    m->stale_count = 0;
+}
+
+int64_t crn_matrix_peak(crn_matrix *m) {
+    settle(m);
+    return m->most[1];
+}
+
+uint32_t crn_matrix_peak_slot(crn_matrix *m) {
+    settle(m);
+    uint32_t node = 1;
+    while (node < m->leaf_count) {
+        uint32_t left = 2 * node, right = left + 1;
+        node = m->most[left] >= m->sum[left] + m->most[right] ? left : right;
+    }
+    return node - m->leaf_count;
+}
+
+crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
+    const crn_op_list *list = &m->slots[slot];
+    uint32_t ops = m->flat->op_count;
+    scan s = {0, NOTHING};
+    int64_t most = NOTHING;
+    crn_event_key best = crn_key(slot, 0);
+    bool base_done = slot == 0 || slot > ops;
+    for (uint32_t k = 0; k < list->length || !base_done;) {
+        bool base = !base_done && (k == list->length || list->data[k] >= ops);
+        uint32_t op = base ? slot - 1 : list->data[k];
+        int64_t at = scan_run(m, slot, op, &s);
+        if (at > most) {
+            most = at;
+            best = crn_key(slot, op);
+        }
+        base_done = base_done || base;
+        k += !base;
+    }
+    return best;
+}
+
+/* The most over slots [first, last] within a node that covers [low, high]; `before` is the memory
+ * at `low` and becomes that after `high`. */
+static int64_t most_within(const crn_matrix *m, uint32_t node, uint32_t low, uint32_t high,
+                           uint32_t first, uint32_t last, int64_t *before) {
+    if (last < low || first > high) {
+        *before += m->sum[node];
+        return NOTHING;
+    }
+    if (first <= low && high <= last) {
+        int64_t most = *before + m->most[node];
+        *before += m->sum[node];
+        return most;
+    }
+    uint32_t middle = (low + high) / 2;
+    int64_t left = most_within(m, 2 * node, low, middle, first, last, before);
+    if (last <= middle)
+        return left;
+    int64_t right = most_within(m, 2 * node + 1, middle + 1, high, first, last, before);
+    return CRN_MAX(left, right);
+}
+
+int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
+    settle(m);
+    int64_t before = 0;
+    return first > last ? NOTHING : most_within(m, 1, 0, m->leaf_count - 1, first, last, &before);
+}
+
+static void visit_over(const crn_matrix *m, uint32_t node, int64_t before, int64_t limit,
+                       void (*visit)(void *context, uint32_t slot, int64_t memory), void *context) {
+    if (before + m->most[node] <= limit)
+        return;
+    if (node >= m->leaf_count) {
+        visit(context, node - m->leaf_count, before + m->most[node]);
+        return;
+    }
+    visit_over(m, 2 * node, before, limit, visit, context);
+    visit_over(m, 2 * node + 1, before + m->sum[2 * node], limit, visit, context);
+}
+
+void crn_matrix_over(crn_matrix *m, int64_t limit,
+                     void (*visit)(void *context, uint32_t slot, int64_t memory), void *context) {
+    settle(m);
+    visit_over(m, 1, 0, limit, visit, context);
+}
+
+/* ---- Changing the set ---- */
+
+bool crn_matrix_has(const crn_matrix *m, uint32_t slot, uint32_t op) {
+    const crn_op_list *list = &m->slots[slot];
+    uint32_t k = find_op(list, op);
+    return k < list->length && list->data[k] == op;
+}
+
+/* All room that adding (slot, op) can need, before anything is changed. */
+static bool reserve(crn_matrix *m, uint32_t slot, uint32_t op) {
+    const crn_flat *f = m->flat;
+    bool there = RESERVE(m, m->slots[slot]) && RESERVE(m, m->places[slot]) && RESERVE(m, m->all);
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1] && there; k++)
+        there = RESERVE(m, m->events[f->outputs[k]]);
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1] && there; k++)
+        there = RESERVE(m, m->events[f->inputs[k]]);
+    return there;
+}
+
+static bool note(crn_matrix *m, crn_change change) {
+    if (!m->journaling)
+        return true;
+    if (!RESERVE(m, m->journal))
+        return false;
+    m->journal.data[m->journal.length++] = change;
+    return true;
+}
+
+/* The event before a changed one may have become a death, or no longer be one. */
+static void change_event(crn_matrix *m, uint32_t value, crn_event_key key, bool add) {
+    crn_event_list *list = &m->events[value];
+    uint32_t at = crn_event_find(list, key);
+    if (add)
+        insert_event(list, at, key);
+    else
+        remove_event(list, at);
+    if (at > 0)
+        mark(m, crn_key_slot(list->data[at - 1]));
+    m->last[value] = list->data[list->length - 1];
+}
+
+static void change_list(crn_matrix *m, uint32_t slot, uint32_t op, uint32_t at, bool add) {
+    if (add) {
+        insert_op(&m->slots[slot], at, op);
+        insert_op(&m->places[slot], at, m->all.length);
+        m->all.data[m->all.length++] = (crn_rerun){slot, op};
+        return;
+    }
+    uint32_t place = m->places[slot].data[at];
+    remove_op(&m->slots[slot], at);
+    remove_op(&m->places[slot], at);
+    crn_rerun moved = m->all.data[--m->all.length];
+    if (place == m->all.length)
+        return;
+    m->all.data[place] = moved;
+    m->places[moved.slot].data[find_op(&m->slots[moved.slot], moved.op)] = place;
+}
+
+void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op) {
+    const crn_flat *f = m->flat;
+    uint32_t at = find_op(&m->slots[slot], op);
+    bool add = !(at < m->slots[slot].length && m->slots[slot].data[at] == op);
+    m->failed = m->failed || (add && !reserve(m, slot, op)) || !note(m, (crn_change){slot, op, 0});
+    if (m->failed)
+        return;
+    m->flips++;
+    change_list(m, slot, op, at, add);
+    m->time += add ? crn_rerun_time(m, op) : -crn_rerun_time(m, op);
+    mark(m, slot);
+    crn_event_key key = crn_key(slot, op);
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++)
+        change_event(m, f->outputs[k], key | 1, add);
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++)
+        change_event(m, f->inputs[k], key, add);
+}
+
+void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
+    const crn_flat *f = m->flat;
+    m->failed = m->failed || !note(m, (crn_change){CRN_NO_OP, op, m->way[op]});
+    if (m->failed || way == m->way[op])
+        return;
+    int64_t before = crn_way_time(m, op), runs = 1;
+    mark(m, op + 1);
+    if (f->first_output[op] < f->first_output[op + 1]) {
+        const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
+        for (uint32_t k = 1; k < list->length; k++) {
+            crn_event_key key = list->data[k];
+            if (!crn_key_makes(key) || crn_key_op(key) != op)
+                continue;
+            mark(m, crn_key_slot(key));
+            runs++;
+        }
+    }
+    m->way[op] = way;
+    m->time += runs * (crn_way_time(m, op) - before);
+}
+
+void crn_matrix_undo(crn_matrix *m, uint32_t length) {
+    bool journaling = m->journaling;
+    m->journaling = false;
+    while (m->journal.length > length && !m->failed) {
+        crn_change change = m->journal.data[--m->journal.length];
+        if (change.slot == CRN_NO_OP)
+            crn_matrix_set_way(m, change.op, change.way);
+        else
+            crn_matrix_flip(m, change.slot, change.op);
+    }
+    m->journaling = journaling;
+}
+
+void crn_matrix_clear(crn_matrix *m) {
+    bool journaling = m->journaling;
+    m->journaling = false;
+    while (m->all.length > 0 && !m->failed) {
+        crn_rerun last = m->all.data[m->all.length - 1];
+        crn_matrix_flip(m, last.slot, last.op);
+    }
+    for (uint32_t o = 0; o < m->flat->op_count && !m->failed; o++)
+        crn_matrix_set_way(m, o, 0);
+    m->journal.length = 0;
+    m->journaling = journaling;
+}
+
+/* ---- What nothing reads ---- */
+
+/* Whether an op reads what (slot, op) makes. To be there at the end is no use: the result of the
+ * run before would do, and the lowering keeps that. */
+static bool is_useful(const crn_matrix *m, uint32_t slot, uint32_t op) {
+    const crn_flat *f = m->flat;
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
+        const crn_event_list *list = &m->events[f->outputs[k]];
+        uint32_t at = crn_event_find(list, crn_key(slot, op));
+        if (!crn_event_dies(list, at) && crn_key_slot(list->data[at + 1]) <= f->op_count)
+            return true;
+    }
+    return false;
+}
+
+/* The re-runs that made what (slot, op) reads may become useless with it. */
+static void suspect_makers(crn_matrix *m, uint32_t slot, uint32_t op) {
+    const crn_flat *f = m->flat;
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++) {
+        const crn_event_list *list = &m->events[f->inputs[k]];
+        uint32_t at = crn_event_find(list, crn_key(slot, op));
+        while (at > 0 && !crn_key_makes(list->data[at - 1]))
+            at--;
+        if (at == 0)
+            continue;
+        crn_rerun maker = {crn_key_slot(list->data[at - 1]), crn_key_op(list->data[at - 1])};
+        if (maker.slot == 0 || maker.slot == maker.op + 1 || maker.op >= f->op_count)
+            continue;
+        if (!RESERVE(m, m->pending)) {
+            m->failed = true;
+            return;
+        }
+        m->pending.data[m->pending.length++] = maker;
+    }
+}
+
+static void prune_pending(crn_matrix *m) {
+    while (m->pending.length > 0 && !m->failed) {
+        crn_rerun r = m->pending.data[--m->pending.length];
+        if (!crn_matrix_has(m, r.slot, r.op) || is_useful(m, r.slot, r.op))
+            continue;
+        suspect_makers(m, r.slot, r.op);
+        crn_matrix_flip(m, r.slot, r.op);
+    }
+    m->pending.length = 0;
+}
+
+void crn_matrix_take_out(crn_matrix *m, uint32_t slot, uint32_t op) {
+    suspect_makers(m, slot, op);
+    crn_matrix_flip(m, slot, op);
+    prune_pending(m);
+}
+
+void crn_matrix_prune(crn_matrix *m, uint32_t slot, uint32_t op) {
+    if (crn_matrix_has(m, slot, op) && !is_useful(m, slot, op))
+        crn_matrix_take_out(m, slot, op);
+}
+
+/* From the end, as what is read was made before. */
+void crn_matrix_prune_all(crn_matrix *m) {
+    for (uint32_t slot = m->slot_count; slot-- > 0;)
+        for (uint32_t k = m->slots[slot].length; k-- > 0;)
+            if (k < m->slots[slot].length && m->slots[slot].data[k] < m->flat->op_count)
+                crn_matrix_prune(m, slot, m->slots[slot].data[k]);
+}
+
+/* ---- Putting a set aside ---- */
+
+void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
+    if (saved->way == NULL)
+        saved->way = crn_arena_take(m->arena, m->flat->op_count, sizeof *saved->way);
+    m->failed = m->failed || saved->way == NULL;
+    if (!m->failed && saved->reruns.capacity < m->all.length) {
+        uint32_t room = m->all.length + m->all.length / 2;
+        saved->reruns.data = crn_arena_take(m->arena, room, sizeof *saved->reruns.data);
+        saved->reruns.capacity = saved->reruns.data == NULL ? 0 : room;
+        m->failed = saved->reruns.data == NULL;
+    }
+    if (m->failed)
+        return;
+    saved->reruns.length = m->all.length;
+    if (m->all.length > 0)
+        memcpy(saved->reruns.data, m->all.data, m->all.length * sizeof *m->all.data);
+    memcpy(saved->way, m->way, m->flat->op_count * sizeof *m->way);
+    saved->time = m->time;
+    saved->peak = crn_matrix_peak(m);
+}
+
+void crn_matrix_load(crn_matrix *m, const crn_saved *saved) {
+    crn_matrix_clear(m);
+    bool journaling = m->journaling;
+    m->journaling = false;
+    for (uint32_t o = 0; o < m->flat->op_count; o++)
+        crn_matrix_set_way(m, o, saved->way[o]);
+    for (uint32_t k = 0; k < saved->reruns.length; k++)
+        crn_matrix_flip(m, saved->reruns.data[k].slot, saved->reruns.data[k].op);
+    m->journaling = journaling;
+}
+
+/* ---- Making one ---- */
+
+static cairn_status first_events(crn_matrix *m, uint32_t value) {
+    const crn_flat *f = m->flat;
+    crn_event_list *list = &m->events[value];
+    uint32_t reads = f->first_reader[value + 1] - f->first_reader[value];
+    list->capacity = reads + 4;
+    CRN_TAKE(m->arena, list->data, list->capacity);
+    uint32_t producer = f->producer[value];
+    list->data[list->length++] =
+        (producer == CRN_NO_OP ? crn_key(0, 0) : crn_key(producer + 1, producer)) | 1;
+    for (uint32_t k = f->first_reader[value]; k < f->first_reader[value + 1]; k++)
+        list->data[list->length++] = crn_key(f->readers[k] + 1, f->readers[k]);
+    if (f->stays[value])
+        list->data[list->length++] = crn_key(f->op_count + 1, 0);
+    m->first[value] = list->data[0];
+    m->last[value] = list->data[list->length - 1];
+    return CAIRN_OK;
+}
+
+cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matrix **out) {
+    crn_matrix *m;
+    CRN_TAKE(arena, m, 1);
+    m->flat = flat;
+    m->arena = arena;
+    m->slot_count = flat->op_count + 2;
+    CRN_TAKE(arena, m->slots, m->slot_count);
+    CRN_TAKE(arena, m->places, m->slot_count);
+    CRN_TAKE(arena, m->stale, m->slot_count);
+    CRN_TAKE(arena, m->is_stale, m->slot_count);
+    CRN_TAKE(arena, m->events, flat->value_count);
+    CRN_TAKE(arena, m->first, flat->value_count);
+    CRN_TAKE(arena, m->last, flat->value_count);
+    CRN_TAKE(arena, m->way, flat->op_count + 2 * flat->value_count);
+    for (m->leaf_count = 1; m->leaf_count < m->slot_count;)
+        m->leaf_count *= 2;
+    CRN_TAKE(arena, m->sum, 2 * m->leaf_count);
+    CRN_TAKE(arena, m->most, 2 * m->leaf_count);
+    for (uint32_t k = 0; k < 2 * m->leaf_count; k++)
+        m->most[k] = NOTHING;
+    for (uint32_t v = 0; v < flat->value_count; v++)
+        CRN_TRY(first_events(m, v));
+    m->time = flat->base_time;
+    for (uint32_t slot = 0; slot < m->slot_count; slot++)
+        mark(m, slot);
+    *out = m;
+    return CAIRN_OK;
+}

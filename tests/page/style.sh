@@ -1,0 +1,17 @@
+#!/bin/sh
+# style.sh SOURCE BUILD: the page's script and style stand as Deno's formatter leaves them, and its
+# linter and type checker find nothing. Deno comes as a wheel that is installed in the build folder;
+# exits with 77 where that cannot be done.
+set -eu
+tools=$2/page-tools
+if [ ! -x "$tools/bin/deno" ] && ! { python3 -m venv "$tools" &&
+    "$tools/bin/pip" install --quiet --disable-pip-version-check deno==2.9.8; } >/dev/null 2>&1; then
+    rm -rf "$tools"
+    echo "SKIPPED: the form of the page's script was not checked: pip cannot install deno here"
+    exit 77
+fi
+cd "$1/src/report/page"
+export NO_COLOR=1 DENO_NO_UPDATE_CHECK=1 DENO_DIR="$tools/cache"
+"$tools/bin/deno" fmt --check
+"$tools/bin/deno" lint
+"$tools/bin/deno" check ./*.js

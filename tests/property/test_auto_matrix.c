@@ -1,0 +1,136 @@
+/* test_auto_matrix.c: the re-run matrix against fresh evaluations of the same set, and against the
+ * lowering and the simulator. */
+#include "check.h"
+#include "property/random_graph.h"
+#include "solve/auto/auto_starts.h"
+
+typedef struct fixture {
+    cairn_graph *graph;
+    cairn_costs *costs;
+    crn_arena arena;
+    crn_flat *flat;
+    crn_matrix *matrix;
+    bool aliased; /* the matrix may then count more than there is */
+} fixture;
+
+static void open_matrix(fixture *f) {
+    cairn_error err = {0};
+    crn_arena_init(&f->arena, NULL);
+    CHECK_OK(crn_flat_create(f->graph, f->costs, &f->arena, &f->flat), &err);
+    CHECK_OK(crn_matrix_create(f->flat, &f->arena, &f->matrix), &err);
+    f->aliased = false;
+    for (uint32_t v = 0; v < f->flat->value_count; v++)
+        f->aliased = f->aliased || f->flat->aliased[v] || f->flat->room[v] != f->flat->bytes[v];
+}
+
+static void close_matrix(fixture *f) {
+    crn_arena_release(&f->arena);
+    cairn_costs_destroy(f->costs);
+    cairn_graph_destroy(f->graph);
+}
+
+/* A re-run or a way that may change. */
+static void change_one(crn_rng *rng, crn_matrix *m) {
+    const crn_flat *f = m->flat;
+    uint32_t op = below(rng, f->op_count);
+    uint32_t ways = f->first_way[op + 1] - f->first_way[op];
+    if (one_in(rng, 6))
+        crn_matrix_set_way(m, op, below(rng, ways));
+    else if (!f->fixed[op] && op + 2 <= f->last_slot)
+        crn_matrix_flip(m, op + 2 + below(rng, f->last_slot - op - 1), op);
+}
+
+/* A matrix that is made anew from the same set says the same. */
+static void check_fresh(const fixture *f) {
+    crn_arena arena;
+    crn_matrix *fresh;
+    cairn_error err = {0};
+    crn_arena_init(&arena, NULL);
+    CHECK_OK(crn_matrix_create(f->flat, &arena, &fresh), &err);
+    for (uint32_t o = 0; o < f->flat->op_count; o++)
+        crn_matrix_set_way(fresh, o, f->matrix->way[o]);
+    for (uint32_t k = 0; k < f->matrix->all.length; k++)
+        crn_matrix_flip(fresh, f->matrix->all.data[k].slot, f->matrix->all.data[k].op);
+    CHECK_U64((uint64_t)crn_matrix_peak(f->matrix), (uint64_t)crn_matrix_peak(fresh));
+    CHECK_U64((uint64_t)f->matrix->time, (uint64_t)fresh->time);
+    for (uint32_t slot = 0; slot < fresh->slot_count; slot++)
+        CHECK(crn_matrix_most(f->matrix, slot, slot) == crn_matrix_most(fresh, slot, slot));
+    crn_arena_release(&arena);
+}
+
+/* The plan of the set is legal; its memory and time are what the matrix says, or less. */
+static void check_simulated(fixture *f, bool exact) {
+    cairn_error err = {0};
+    crn_schedule schedule = {0};
+    cairn_plan *plan;
+    cairn_sim *sim;
+    crn_matrix_prune_all(f->matrix);
+    CHECK_OK(crn_auto_emit(f->matrix, &f->arena, &schedule), &err);
+    CHECK_OK(crn_lower(f->graph, f->costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(cairn_simulate(f->graph, f->costs, plan, NULL, &sim, &err), &err);
+    const cairn_sim_summary *s = cairn_sim_result(sim);
+    CHECK(s->peak_bytes <= (uint64_t)crn_matrix_peak(f->matrix));
+    CHECK(s->time_ns <= f->matrix->time);
+    if (exact) {
+        CHECK_U64(s->peak_bytes, (uint64_t)crn_matrix_peak(f->matrix));
+        CHECK_U64((uint64_t)s->time_ns, (uint64_t)f->matrix->time);
+    }
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+}
+
+static void check_changes(crn_rng *rng, fixture *f, bool exact) {
+    crn_matrix *m = f->matrix;
+    for (uint32_t round = 0; round < 6; round++) {
+        for (uint32_t k = below(rng, 10 * round + 2); k > 0; k--)
+            change_one(rng, m);
+        int64_t peak = crn_matrix_peak(m), time = m->time;
+        m->journaling = true;
+        for (uint32_t k = below(rng, 30); k > 0; k--)
+            change_one(rng, m);
+        check_fresh(f);
+        crn_matrix_undo(m, 0);
+        m->journaling = false;
+        CHECK(crn_matrix_peak(m) == peak && m->time == time);
+        check_fresh(f);
+        check_simulated(f, exact);
+    }
+}
+
+static void check_random(uint64_t seed) {
+    crn_rng rng = {seed};
+    bool uneven = one_in(&rng, 3);
+    fixture f = {0};
+    f.graph = one_in(&rng, 3) ? random_network(&rng) : random_graph(&rng);
+    f.costs = random_costs(&rng, f.graph, uneven);
+    open_matrix(&f);
+    check_changes(&rng, &f, !f.aliased && !uneven);
+    close_matrix(&f);
+}
+
+static void check_network(const char *name) {
+    cairn_error err = {0};
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_machine machine;
+    cairn_graph *forward;
+    fixture f = {0};
+    options.batch = 1;
+    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &f.graph, &err), &err);
+    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(f.graph, &machine, &f.costs, &err), &err);
+    open_matrix(&f);
+    crn_rng rng = {7};
+    check_changes(&rng, &f, true);
+    close_matrix(&f);
+    cairn_graph_destroy(forward);
+}
+
+int main(void) {
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        check_random(seed);
+    check_network("resnet18");
+    check_network("unet");
+    check_network("rnn");
+    return check_result();
+}

@@ -1,0 +1,53 @@
+"""What the tests share: training a network and comparing bits."""
+
+import copy
+
+import torch
+
+STEPS = 10
+
+
+def train(model, call, inputs, steps=STEPS, micro=1):
+    """Losses, gradients of every step, and buffers at the end."""
+    torch.manual_seed(7)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    losses, gradients = [], []
+    for _ in range(steps):
+        for _ in range(micro):
+            loss = call(*inputs)
+            loss.backward()
+        losses.append(loss.detach().clone())
+        gradients.append([None if p.grad is None else p.grad.clone() for p in model.parameters()])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return losses, gradients, [b.clone() for b in model.buffers()], [p.detach().clone() for p in model.parameters()]
+
+
+def same(a, b):
+    """Equal bit for bit, all the way down."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return a == b
+
+
+def compiled(model, backend, **options):
+    torch._dynamo.reset()
+    return torch.compile(model, backend=backend, fullgraph=True, dynamic=False, **options)
+
+
+def reference(model, inputs, **options):
+    model = copy.deepcopy(model)
+    return train(model, compiled(model, "aot_eager"), inputs, **options)
+
+
+def with_cairn(model, inputs, backend, **options):
+    model = copy.deepcopy(model)
+    return train(model, compiled(model, backend), inputs, **options)
+
+
+def allocator_peak(call):
+    """The most that the allocator gave out during a call, over what was there."""
+    from cairn._costs import _peak_cpu
+    return _peak_cpu(call)

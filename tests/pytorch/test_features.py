@@ -1,0 +1,350 @@
+"""What training scripts do beside a plain step, and what is refused."""
+
+import copy
+import os
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cairn
+from cairn import _backend, _library, _plan
+from common import compiled, reference, same, with_cairn
+from networks import GPT, Basic, ResNet, make
+from random_plans import plan_text, random_runs
+
+
+def small():
+    """A network with batch norms, dropout and a residual."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1), nn.BatchNorm2d(8), nn.ReLU(), Basic(8, 8, 1), nn.Dropout(0.2),
+                        nn.Conv2d(8, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.GELU(), nn.Flatten(), nn.Linear(8 * 64, 5))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x, y):
+            return F.cross_entropy(self.net(x), y)
+    return Net(), (torch.randn(8, 3, 16, 16), torch.randint(0, 5, (8,)))
+
+
+def tight(model, inputs, share=0.4, **options):
+    """A budget between the smallest and what the step takes."""
+    planner = _backend.planner_of(model, inputs, _backend.Options(**options))
+    smallest, most = planner.smallest()[0], planner.none().peak
+    return int(smallest + share * (most - smallest))
+
+
+class Training(unittest.TestCase):
+    def check(self, model, inputs, **options):
+        backend = cairn.backend(tight(model, inputs), check=True)
+        self.assertTrue(same(reference(model, inputs, **options), with_cairn(model, inputs, backend, **options)))
+        self.assertEqual(backend.meters[0].differences, [])
+        self.assertGreater(backend.plans[0].reruns, 0)
+        return backend
+
+    def test_accumulation(self):
+        self.check(*small(), steps=3, micro=3)
+
+    def test_channels_last(self):
+        model, (x, y) = small()
+        self.check(model.to(memory_format=torch.channels_last), (x.to(memory_format=torch.channels_last), y), steps=3)
+
+    def test_autocast_around(self):
+        """Autocast in the caller rather than in the model."""
+        model, inputs = small()
+        budget = tight(model, inputs)
+
+        def run(backend):
+            mine = copy.deepcopy(model)
+            call = compiled(mine, backend)
+            torch.manual_seed(3)
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = call(*inputs)
+            loss.backward()
+            return [loss.detach()] + [p.grad for p in mine.parameters()]
+        self.assertTrue(same(run("aot_eager"), run(cairn.backend(budget))))
+
+    def test_retain_graph(self):
+        """Twice backward through one forward, then once more with another forward."""
+        model, inputs = small()
+        budget = tight(model, inputs)
+
+        def run(backend):
+            mine = copy.deepcopy(model)
+            call = compiled(mine, backend)
+            torch.manual_seed(3)
+            loss = call(*inputs)
+            loss.backward(retain_graph=True)
+            once = [p.grad.clone() for p in mine.parameters()]
+            loss.backward()
+            call(*inputs).backward()
+            return once, [p.grad for p in mine.parameters()]
+        self.assertTrue(same(run("aot_eager"), run(cairn.backend(budget))))
+
+    def test_two_forwards(self):
+        """Two forwards, then their backwards in the opposite order."""
+        model, inputs = small()
+        budget = tight(model, inputs)
+
+        def run(backend):
+            mine = copy.deepcopy(model)
+            call = compiled(mine, backend)
+            torch.manual_seed(3)
+            first, second = call(*inputs), call(*inputs)
+            second.backward()
+            first.backward()
+            return [first.detach(), second.detach()] + [p.grad for p in mine.parameters()]
+        self.assertTrue(same(run("aot_eager"), run(cairn.backend(budget))))
+
+    def test_loss_outside(self):
+        """The model gives logits; the loss is the caller's, and so is its memory: `outside`."""
+        torch.manual_seed(0)
+        model = GPT(layers=2)
+        model.forward = model.logits
+        x, y = torch.randint(0, 512, (2, 64)), torch.randint(0, 512, (2, 64))
+        budget = tight(model, (x,), outside=1 << 20)
+
+        def run(backend):
+            mine = copy.deepcopy(model)
+            mine.forward = mine.logits
+            call = compiled(mine, backend)
+            torch.manual_seed(3)
+            logits = call(x)
+            loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
+            loss.backward()
+            return [logits.detach(), loss.detach()] + [p.grad for p in mine.parameters()]
+        backend = cairn.backend(budget, outside=1 << 20, check=True)
+        self.assertTrue(same(run("aot_eager"), run(backend)))
+        self.assertEqual(backend.meters[0].differences, [])
+
+    def test_no_gradients(self):
+        """Evaluation runs as it is."""
+        model, inputs = small()
+        call = compiled(model, cairn.backend("1GiB"))
+        with torch.no_grad():
+            found = call(*inputs)
+        self.assertTrue(found.grad_fn is None)
+
+    def test_shapes(self):
+        """A smaller last batch gets a plan of its own."""
+        model, (x, y) = small()
+        backend = cairn.backend(tight(model, (x, y)), check=True)
+        call = compiled(model, backend)
+        call(x, y).backward()
+        call(x[:3], y[:3]).backward()
+        self.assertEqual(len(backend.plans), 2)
+        self.assertEqual([m.differences for m in backend.meters], [[], []])
+
+    def test_random_plans(self):
+        """Plans that no solver makes: dropped and repeated by chance, some ops many times."""
+        import random
+
+        class Drawn(_backend.Backend):
+            def make_plan(self, joint):
+                planner = _plan.Planner(joint, self.options)
+                runs, again = random_runs(joint, random.Random(self.seed), self.drop)
+                self.again = again
+                return planner.read(plan_text(joint, planner.step, runs))
+        for make_one in (small, lambda: make("gpt")):
+            model, inputs = make_one()
+            expected = reference(model, inputs, steps=2)
+            for seed, drop in ((1, 0.2), (2, 0.6)):
+                backend = Drawn(_backend.Options(check=True))
+                backend.seed, backend.drop = seed, drop
+                self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+                self.assertEqual(backend.meters[0].differences, [])
+                self.assertGreater(backend.again, 0)
+
+    def test_offload(self):
+        """Copies out and back, imitated on the processor by plain copies."""
+        model, inputs = make("gpt")
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        budget = (planner.none().peak + planner.smallest()[0]) // 2
+        backend = cairn.backend(budget, offload=True, algorithm="offload-best", check=True)
+        self.assertTrue(same(reference(model, inputs, steps=2), with_cairn(model, inputs, backend, steps=2)))
+        self.assertGreater(backend.plans[0].offloads, 0)
+        self.assertEqual(backend.meters[0].differences, [])
+
+
+class Planning(unittest.TestCase):
+    def test_monotone(self):
+        """Over 200 budgets: more memory is never slower, and once something fits, more fits."""
+        model, inputs = small()
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        most, smallest = planner.none().peak, planner.smallest()[0]
+        times = []
+        for i in range(200):
+            budget = most - (most - smallest) * i // 199
+            plan = planner.plan(budget)
+            self.assertLessEqual(plan.peak, budget)
+            times.append(plan.time_ns)
+        self.assertEqual(times, sorted(times))
+        for below in (smallest - 1, smallest // 2, 1):
+            with self.assertRaises(cairn.BudgetError):
+                planner.plan(below)
+
+    def test_fits(self):
+        model, inputs = small()
+        self.assertTrue(cairn.fits(model, inputs, "1GiB"))
+        no = cairn.fits(model, inputs, 1000)
+        self.assertFalse(no)
+        self.assertTrue(cairn.fits(model, inputs, no.smallest))
+        self.assertFalse(cairn.fits(model, inputs, no.smallest - 1))
+
+    def test_total(self):
+        """With total=True what is there before the step counts too."""
+        model, inputs = small()
+        no = cairn.fits(model, inputs, 1000)
+        with_rest = cairn.fits(model, inputs, 1000, total=True)
+        weights = sum(-(-p.untyped_storage().nbytes() // 64) * 64
+                      for p in [*model.parameters(), *model.buffers(), *inputs] if p.numel())
+        counters = sum(64 for name, _ in model.named_buffers() if name.endswith("num_batches_tracked"))
+        self.assertAlmostEqual(with_rest.smallest - no.smallest, weights, delta=counters)
+
+    def test_sweep(self):
+        model, inputs = small()
+        curve = cairn.sweep(model, inputs, points=4)
+        self.assertEqual(len(curve), 5)
+        self.assertEqual([p.time_ns for _, p in curve], sorted(p.time_ns for _, p in curve))
+        for budget, plan in curve:
+            self.assertLessEqual(plan.peak, budget)
+            self.assertLessEqual(plan.bound_ns, plan.time_ns)
+        self.assertEqual(len(curve.table().splitlines()), 6)
+
+    def test_save_and_load(self):
+        model, inputs = small()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "step.plan")
+            first = cairn.backend(tight(model, inputs))
+            expected = with_cairn(model, inputs, first, steps=2)
+            first.plans[0].save(path)
+            second = cairn.backend(plan=path)
+            self.assertTrue(same(expected, with_cairn(model, inputs, second, steps=2)))
+            self.assertEqual(first.plans[0].steps, second.plans[0].steps)
+            other, others = make("vit")
+            with self.assertRaises(cairn.CairnError):
+                compiled(other, cairn.backend(plan=path))(*others)
+
+    def test_report(self):
+        model, inputs = small()
+        for ending, start in ((".svg", "<svg"), (".html", "<!")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "plan" + ending)
+                call = compiled(model, cairn.backend("1GiB", report=path))
+                call(*inputs)
+                with open(path) as file:
+                    self.assertIn(start, file.read(200))
+
+    def test_costs_file(self):
+        """Measured once; the second time nothing is missing. The library reads the file."""
+        model, inputs = small()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "costs.json")
+            first = _backend.planner_of(model, inputs, _backend.Options(costs=path))
+            second = _backend.planner_of(model, inputs, _backend.Options(costs=path))
+            self.assertGreater(first.measured, 10)
+            self.assertEqual(second.measured, 0)
+            with open(path) as file:
+                self.assertIn("torch-cpu", _library.origin_of_costs(file.read()))
+            with open(path, "w") as file:
+                file.write("{ broken")
+            third = _backend.planner_of(model, inputs, _backend.Options(costs=path))
+            self.assertEqual(third.measured, first.measured)
+
+    def test_regions(self):
+        """Blocks that are planned one by one share a budget."""
+        ways = [[(100, 60, 10), (50, 20, 14)], [(100, 60, 10), (50, 20, 14)]]
+        self.assertEqual(cairn.choose_regions(ways, 160), [0, 0])
+        self.assertEqual(cairn.choose_regions(ways, 120), [1, 0])
+        self.assertEqual(cairn.choose_regions(ways, 70), [1, 1])
+        with self.assertRaises(_library.Failure) as refused:
+            cairn.choose_regions(ways, 69)
+        self.assertEqual(refused.exception.smallest_budget, 70)
+
+    def test_large(self):
+        """3,000 ops are planned in less than two seconds of processor time."""
+        import time
+        torch.manual_seed(0)
+        model = nn.Sequential(*(layer for _ in range(340) for layer in (nn.Linear(16, 16), nn.Tanh(), nn.LayerNorm(16))))
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = model
+
+            def forward(self, x):
+                return self.body(x).square().mean()
+        planner = _backend.planner_of(Net(), (torch.randn(64, 16),), _backend.Options())
+        self.assertGreater(len(planner.joint.ops), 3000)
+        start = time.process_time()
+        plan = planner.plan("60%")
+        self.assertLess(time.process_time() - start, 2.0)
+        self.assertGreater(plan.reruns, 0)
+
+
+class Refused(unittest.TestCase):
+    """Each in one sentence, before anything has run."""
+
+    def refuse(self, call, words, error=cairn.CairnError):
+        with self.assertRaises(error) as refused:
+            call()
+        self.assertIn(words, str(refused.exception))
+        self.assertNotIn("\n", str(refused.exception).strip().split("\n\nSet TORCHDYNAMO")[0])
+
+    def test_budget(self):
+        model, inputs = small()
+        torch._dynamo.reset()
+        self.refuse(lambda: torch.compile(model, backend=cairn.backend("1KiB"))(*inputs),
+                    "the smallest budget that would do is", cairn.BudgetError)
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_graph_break(self):
+        model, inputs = small()
+
+        def broken(x, y):
+            x = x * 2
+            torch._dynamo.graph_break()
+            return model(x, y)
+        torch._dynamo.reset()
+        self.refuse(lambda: torch.compile(broken, backend=cairn.backend("1GiB"))(*inputs), "breaks the graph")
+
+    def test_symbolic_shapes(self):
+        model, inputs = small()
+        torch._dynamo.reset()
+        self.refuse(lambda: torch.compile(model, backend=cairn.backend("1GiB"), dynamic=True)(*inputs), "symbolic")
+
+    def test_subclass(self):
+        from torch.testing._internal.two_tensor import TwoTensor
+        model = nn.Linear(4, 4)
+        x = TwoTensor(torch.randn(2, 4), torch.randn(2, 4))
+        torch._dynamo.reset()
+        self.refuse(lambda: torch.compile(model, backend=cairn.backend("1GiB"))(x), "subclass")
+
+    def test_double_backward(self):
+        model, inputs = small()
+        call = compiled(model, cairn.backend("1GiB"))
+        loss = call(*inputs)
+        with self.assertRaises(RuntimeError) as refused:
+            grads = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+            sum(g.square().sum() for g in grads).backward()
+        self.assertIn("double backward", str(refused.exception))
+
+    def test_options(self):
+        for wrong in (dict(mode="fast"), dict(mode="inductor", offload=True)):
+            with self.assertRaises(ValueError):
+                cairn.backend("1GiB", **wrong)
+        model, inputs = small()
+        for budget in ("4 furlongs", "many"):
+            with self.assertRaises(Exception) as refused:
+                compiled(model, cairn.backend(budget))(*inputs)
+            self.assertIn(budget, str(refused.exception))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
