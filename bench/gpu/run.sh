@@ -54,7 +54,7 @@ planned() {
         --algorithm none
     for budget in "$@"; do
         run 120 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 \
-            --costs "$costs" --activation-budget "$budget"
+            --costs "$costs" --algorithm auto --activation-budget "$budget"
     done
 }
 
