@@ -216,6 +216,7 @@ static const cli_option options[] = {
     CLI_MEASURED_OPTION,
     {"backend", 0, "NAME", "what runs it (default: the best there is)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
+    {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
     {"link-bandwidth", 0, "SIZE", "imitate a link to the host of so many bytes a second"},
     {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},
     {"check", 0, NULL, "turn memory that was given back into NaNs and close its pages"},

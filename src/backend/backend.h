@@ -182,6 +182,8 @@ typedef struct crn_backend {
     void (*close)(crn_device *device);
     /* All but `struct_size` and `backend`, which are filled in before. */
     void (*describe)(crn_device *device, cairn_device_facts *out);
+    /* As cairn_device_outside(). NULL: it is not known. */
+    const char *(*outside)(crn_device *device, uint32_t index, uint64_t *bytes);
 
     /* ---- Memory ---- */
 

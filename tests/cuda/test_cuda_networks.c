@@ -269,6 +269,23 @@ static void check_profile(void) {
     cairn_device_close(device);
 }
 
+/* What a device says of itself. */
+static void check_facts(void) {
+    cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_math math = CAIRN_MATH_TF32;
+    uint64_t bytes;
+    uint32_t stages = 0;
+    cairn_device_describe(device, &facts);
+    CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
+    while (cairn_device_outside(device, stages, &bytes) != NULL)
+        stages++;
+    CHECK_U64(stages, 5);
+    CHECK(cairn_math_find("fp32", &math) && math == CAIRN_MATH_FP32);
+    CHECK(!cairn_math_find("fp16", &math));
+    cairn_device_close(device);
+}
+
 /* A kernel that fails: the run says so in a sentence, and everything can be destroyed. */
 static void check_failure(void) {
     cairn_error err = {0};
@@ -308,6 +325,7 @@ int main(int argc, char **argv) {
         if (wanted)
             check_network(&networks[i]);
     }
+    check_facts();
     check_profile();
     if (subject != &crn_backend_cuda)
         check_failure();

@@ -270,3 +270,12 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out) {
     m->full_duplex = true;
     m->memory_bytes = total;
 }
+
+const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes) {
+    static const char *const names[CRN_STAGES] = {"context", "libraries", "kernels", "plans",
+                                                  "graphs"};
+    if (index >= CRN_STAGES)
+        return NULL;
+    *bytes = device->outside[index];
+    return names[index];
+}

@@ -67,6 +67,7 @@ CAIRN_MUST cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_devi
                                          crn_device **out, cairn_error *err);
 void crn_cuda_close(crn_device *device);
 void crn_cuda_describe(crn_device *device, cairn_device_facts *out);
+const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes);
 CAIRN_MUST cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                          void **out, cairn_error *err);
 void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes);
@@ -292,10 +293,10 @@ int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
 /* All of a backend but its name, its summary and how it is opened. */
 #define CRN_CUDA_FUNCTIONS                                                                         \
-    .close = crn_cuda_close, .describe = crn_cuda_describe, .reserve = crn_cuda_reserve,           \
-    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
-    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
-    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
+    .close = crn_cuda_close, .describe = crn_cuda_describe, .outside = crn_cuda_outside,           \
+    .reserve = crn_cuda_reserve, .release = crn_cuda_release, .store = crn_cuda_store,             \
+    .choices = crn_cuda_choices, .drop = crn_cuda_drop, .queue = crn_cuda_queue,                   \
+    .finish_queue = crn_cuda_finish_queue, .values = crn_cuda_values, .events = crn_cuda_events,   \
     .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
     .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
     .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
