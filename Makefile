@@ -10,6 +10,8 @@
 #   make install   into PREFIX (/usr/local), below DESTDIR
 #   make package   build/cairn_VERSION_ARCHITECTURE.deb
 #   make coverage  how much of src/ the tests reach
+#   make wheel     build/dist/cairn-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
+#   make check-pytorch  its tests, with the torch that PYTHON has
 #   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 
 PREFIX = /usr/local
@@ -17,7 +19,7 @@ DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo check test deps install package coverage bench update-golden clean
+.PHONY: all demo check test deps install package coverage wheel check-pytorch bench update-golden clean
 
 all:
 	@scripts/install-deps.sh --dry-run build
@@ -51,6 +53,15 @@ package:
 coverage:
 	@scripts/install-deps.sh coverage
 	@JOBS=$(JOBS) scripts/coverage.sh
+
+wheel:
+	@scripts/install-deps.sh --dry-run build
+	@cmake --preset release >/dev/null
+	@cmake --build build -j $(JOBS) --target cairn_plan >/dev/null
+	@python3 python/make_wheel.py build build/dist
+
+check-pytorch: wheel
+	@JOBS=$(JOBS) scripts/check-pytorch.sh $(PYTHON) build
 
 bench: all
 	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn

@@ -84,50 +84,29 @@ int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
 }
 
 static bool in_zoo(const char *name) {
-    const cairn_zoo_entry *entry;
-    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strcmp(entry->name, name) == 0)
-            return true;
-    return false;
+    return cairn_model_importer(name)->suffix == NULL;
 }
 
-static cairn_status build_zoo(const char *name, double smoothing, cairn_plan_header *h,
-                              cairn_graph **out, cairn_error *err) {
-    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    const cairn_zoo_entry *entry = NULL;
-    for (uint32_t i = 0; entry == NULL || strcmp(entry->name, name) != 0; i++)
-        entry = cairn_zoo_list(i);
-    /* The plan's file records what the defaults were. */
-    h->batch = h->batch != 0 ? h->batch : entry->defaults.batch;
-    h->classes = h->classes != 0 ? h->classes : entry->defaults.classes;
-    h->steps = h->steps != 0 ? h->steps : entry->defaults.steps;
-    for (int i = 0; i < 3; i++)
-        h->input[i] = h->input[i] != 0 ? h->input[i] : entry->defaults.input[i];
-    options.batch = h->batch;
-    options.classes = h->classes;
-    options.steps = h->steps;
-    options.label_smoothing = smoothing;
-    memcpy(options.input, h->input, sizeof options.input);
-    return cairn_zoo_build(cli_own_allocator(), name, &options, out, err);
-}
-
-static cairn_status read_file(const char *name, cairn_plan_header *h, cairn_graph **out,
-                              cairn_error *err) {
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, name, &text, err);
-    if (status == CAIRN_EUNKNOWN) {
-        snprintf(err->message, sizeof err->message,
-                 "\"%.200s\" is neither a network of the zoo nor a file; 'cairn zoo' lists the "
-                 "networks",
-                 name);
-    }
+/* The plan's file records what the defaults were. */
+static cairn_status open_graph(const char *name, double smoothing, cairn_plan_header *h,
+                               cairn_graph **out, cairn_error *err) {
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    size.batch = h->batch;
+    size.classes = h->classes;
+    size.steps = h->steps;
+    size.label_smoothing = smoothing;
+    memcpy(size.input, h->input, sizeof size.input);
+    cairn_status status = cairn_model_open(cli_own_allocator(), name, &size, out, err);
+    if (status == CAIRN_EUNKNOWN)
+        strncat(err->message, "; 'cairn zoo' lists the networks",
+                sizeof err->message - strlen(err->message) - 1);
     if (status != CAIRN_OK)
         return status;
-    status = cairn_graph_from_json(cli_own_allocator(), text.data, text.length, name, out, err);
-    cairn_text_release(&text);
-    h->batch = h->classes = h->steps = 0;
-    memset(h->input, 0, sizeof h->input);
-    return status;
+    h->batch = size.batch;
+    h->classes = size.classes;
+    h->steps = size.steps;
+    memcpy(h->input, size.input, sizeof h->input);
+    return CAIRN_OK;
 }
 
 static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
@@ -269,9 +248,7 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
-    cairn_status status = in_zoo(name)
-                              ? build_zoo(name, out->smoothing, &out->header, &out->graph, err)
-                              : read_file(name, &out->header, &out->graph, err);
+    cairn_status status = open_graph(name, out->smoothing, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
         status = cairn_graph_complete(&out->graph, err);
     if (status == CAIRN_OK)

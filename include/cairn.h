@@ -26,6 +26,7 @@
 #include "cairn/exec.h"
 #include "cairn/graph.h"
 #include "cairn/layout.h"
+#include "cairn/import.h"
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
 #include "cairn/optimizer.h"

@@ -5,7 +5,9 @@
 #   clang    the tests that use threads, under the thread sanitizer
 #   clang    every file with its warnings, under the address and undefined-behaviour sanitizers,
 #            every test but the large ones
-#   gcc      release build, every test
+#   gcc      release build
+#   PyTorch  the front's tests, where python3 or $CAIRN_TORCH_PYTHON has torch; said loudly if not
+#   gcc      every test
 #
 # With a preset only that build and its tests. The layer check is one of the tests. Warnings are
 # errors here.
@@ -35,4 +37,8 @@ ctest --preset tsan -j "$jobs"
 build asan
 ctest --preset asan -j "$jobs"
 build release
+echo "==> PyTorch"
+pytorch=0
+JOBS=$jobs scripts/check-pytorch.sh "${CAIRN_TORCH_PYTHON:-python3}" build || pytorch=$?
+[ $pytorch -eq 0 ] || [ $pytorch -eq 77 ]
 ctest --preset release -j "$jobs"

@@ -20,36 +20,39 @@ typedef uint32_t cairn_id; /* of a tensor or an op: its place in the graph */
 #define CAIRN_NONE UINT32_MAX
 #define CAIRN_MAX_RANK 5
 
+/* Numbers of enums are frozen: new ones are only ever added, at the end. */
+
 /* What a tensor is for. Parameters and state exist before the step and stay after it. */
 typedef enum cairn_role {
-    CAIRN_INPUT,      /* data; resident from the start of the step until its last reader */
-    CAIRN_LABEL,      /* likewise */
-    CAIRN_PARAMETER,  /* stationary */
-    CAIRN_STATE,      /* stationary and without gradient: running statistics */
-    CAIRN_ACTIVATION, /* made by a forward op */
-    CAIRN_INTERNAL,   /* made by a forward op only for its own backward: pooling indices */
-    CAIRN_GRADIENT,   /* made by a backward op */
-    CAIRN_LOSS        /* the result of the forward pass; stays to the end of the step */
+    CAIRN_INPUT = 0,      /* data; resident from the start of the step until its last reader */
+    CAIRN_LABEL = 1,      /* likewise */
+    CAIRN_PARAMETER = 2,  /* stationary */
+    CAIRN_STATE = 3,      /* stationary and without gradient: running statistics */
+    CAIRN_ACTIVATION = 4, /* made by a forward op */
+    CAIRN_INTERNAL = 5,   /* made by a forward op only for its own backward: pooling indices */
+    CAIRN_GRADIENT = 6,   /* made by a backward op */
+    CAIRN_LOSS = 7        /* the result of the forward pass; stays to the end of the step */
 } cairn_role;
 
 /* Kinds other than opaque compute on the first three; the others are for opaque ops. */
 typedef enum cairn_dtype {
-    CAIRN_F32,
-    CAIRN_I32,
-    CAIRN_U8,
-    CAIRN_F64,
-    CAIRN_F16,
-    CAIRN_BF16,
-    CAIRN_I64,
-    CAIRN_I16,
-    CAIRN_I8,
-    CAIRN_BOOL
+    CAIRN_F32 = 0,
+    CAIRN_I32 = 1,
+    CAIRN_U8 = 2,
+    CAIRN_F64 = 3,
+    CAIRN_F16 = 4,
+    CAIRN_BF16 = 5,
+    CAIRN_I64 = 6,
+    CAIRN_I16 = 7,
+    CAIRN_I8 = 8,
+    CAIRN_BOOL = 9
 } cairn_dtype;
 
-typedef enum cairn_phase { CAIRN_FORWARD, CAIRN_BACKWARD, CAIRN_UPDATE } cairn_phase;
+typedef enum cairn_phase { CAIRN_FORWARD = 0, CAIRN_BACKWARD = 1, CAIRN_UPDATE = 2 } cairn_phase;
 
 typedef enum cairn_op_kind {
-#define X(name, text, il, im, ol, om, pl, pm, attributes, flags) CAIRN_OP_##name,
+#define X(name, number, text, il, im, ol, om, pl, pm, attributes, flags, work, inplace, start, in) \
+    CAIRN_OP_##name = number,
 #include "cairn/op_kinds.def"
 #undef X
     CAIRN_OP_KINDS /* how many there are */
@@ -89,8 +92,11 @@ extern "C++" inline cairn_tensor cairn_tensor_init() {
 #endif
 
 /* What an op does exactly; which fields count depends on its kind (op_kinds.def). Spatial pairs are
- * (vertical, horizontal). */
+ * (vertical, horizontal). Start from CAIRN_ATTRIBUTES_INIT; fields are only ever added at the end,
+ * and stand last in an op, so that callers of an older version still give and read what they know.
+ * An op of a kind that has none may leave them zero. */
 typedef struct cairn_attributes {
+    uint32_t struct_size;
     int32_t kernel[2], stride[2];
     int32_t pad[4]; /* top, left, bottom, right; negative crops */
     int32_t dilation[2];
@@ -102,6 +108,7 @@ typedef struct cairn_attributes {
     double epsilon, momentum;
     double smoothing; /* of labels: this share of the target is spread over all classes */
 } cairn_attributes;
+#define CAIRN_ATTRIBUTES_INIT CAIRN_INIT_SIZED(cairn_attributes)
 
 enum {
     CAIRN_OP_ONCE = 1,       /* has an effect that must happen once a step: running statistics */
@@ -125,7 +132,7 @@ typedef struct cairn_op {
     const cairn_id *outputs; /* CAIRN_NONE: this result is not wanted */
     const cairn_id *params;  /* parameters and state it reads or updates */
     const cairn_inplace *inplace;
-    cairn_attributes attributes;
+    cairn_attributes attributes; /* last: it may grow */
 } cairn_op;
 
 /* ---- Reading a graph ---- */

@@ -12,10 +12,10 @@ extern "C" {
  * Averages are over the pieces of the chain: the comparison of precise with uniform costs of paper
  * 003. */
 typedef enum cairn_cost_model {
-    CAIRN_COSTS_PRECISE,
-    CAIRN_COSTS_UNIFORM_TIME,
-    CAIRN_COSTS_UNIFORM_MEMORY,
-    CAIRN_COSTS_UNIFORM
+    CAIRN_COSTS_PRECISE = 0,
+    CAIRN_COSTS_UNIFORM_TIME = 1,
+    CAIRN_COSTS_UNIFORM_MEMORY = 2,
+    CAIRN_COSTS_UNIFORM = 3
 } cairn_cost_model;
 
 /* Start from CAIRN_SOLVE_OPTIONS_INIT; fields are only ever added at the end. */

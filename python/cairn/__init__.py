@@ -9,9 +9,11 @@ from ._backend import Backend, Options, planner_of
 from ._errors import BudgetError, CairnError
 from ._library import choose_regions, version
 from ._plan import Plan
+from ._record import record
 
 __version__ = version()
-__all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnError", "choose_regions", "version"]
+__all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnError", "choose_regions", "record",
+           "version"]
 
 
 def backend(budget=None, **options):
@@ -27,7 +29,7 @@ def backend(budget=None, **options):
     report     a file, .svg or .html, for the picture of the plan
     plan       a plan to use, or the file of one that was saved, instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
-    cudagraphs whether forward and backward are recorded once and replayed
+    cudagraphs whether the step will be recorded as a CUDA graph (see record): random ops are not repeated then
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """

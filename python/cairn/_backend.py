@@ -22,6 +22,8 @@ class Options:
             raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
         if mode == "inductor" and (offload or cudagraphs or check):
             raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
+        if cudagraphs and offload:
+            raise ValueError("a step with copies to the host cannot be recorded as a CUDA graph")
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
@@ -103,15 +105,9 @@ class Backend:
         return _distributed.plan(planner, self.options.budget)
 
     def _compile_forward(self, gm, inputs):
-        if self.options.cudagraphs:
-            from ._cudagraphs import forward
-            return forward(gm, inputs)
         return boxed(gm)
 
     def _compile_backward(self, gm, inputs):
-        if self.options.cudagraphs:
-            from ._cudagraphs import backward
-            return backward(gm, inputs)
         usual = boxed(gm)
         if self._retaining is None:
             return usual

@@ -4,6 +4,7 @@ Ranks measure different times; with different plans they would wait for each oth
 """
 
 import torch.distributed as dist
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ._errors import BudgetError, CairnError
 
@@ -20,7 +21,8 @@ def plan(planner, budget):
             message = [("budget", str(error), error.smallest, error.op)]
         except CairnError as error:
             message = [("error", str(error))]
-    dist.broadcast_object_list(message, src=0)
+    with _disable_current_modes():  # the ops of a capture are not real ones
+        dist.broadcast_object_list(message, src=0)
     kind, *rest = message[0]
     if kind == "budget":
         raise BudgetError(*rest)

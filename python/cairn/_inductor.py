@@ -63,14 +63,15 @@ def _compile(backend, gm, example_inputs, budget):
 
 def _settle(backend, copy_gm, example_inputs, inputs):
     limit = backend.options.budget
-    target = limit
+    target, size = limit, None
     for _ in range(ROUNDS):
         compiled, partitioner = _compile(backend, copy_gm(), example_inputs, target)
         peak = _trial(compiled, inputs)
         plan = partitioner.plan
         if plan is None:  # nothing to differentiate
             return compiled
-        size = limit if limit is None else _sizes.parse(limit, _whole(plan, limit))
+        if limit is not None and size is None:
+            size = _sizes.parse(limit, plan.none_peak)
         if size is None or peak <= size:
             plan.measured = peak
             backend.plans.append(plan)
@@ -80,10 +81,6 @@ def _settle(backend, copy_gm, example_inputs, inputs):
             break
     raise BudgetError(f"the step that Inductor compiles takes {peak} bytes where {size} are allowed; mode 'exact' keeps "
                       "to the plan", peak, None)
-
-
-def _whole(plan, limit):
-    return plan.none_peak if isinstance(limit, str) and "%" in limit else None
 
 
 def _trial(compiled, inputs):

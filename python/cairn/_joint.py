@@ -41,6 +41,11 @@ _BATCH_NORMS = {getattr(getattr(aten, packet), "default")
                 if hasattr(aten, packet)}
 
 
+# These move their running statistics in place without saying so: repeated, they go without.
+_SILENT_BATCH_NORMS = {getattr(getattr(aten, packet), "default") for packet in ("cudnn_batch_norm", "miopen_batch_norm")
+                       if hasattr(aten, packet)}
+
+
 def tensors_of(value):
     return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
@@ -179,6 +184,7 @@ class Joint:
             for value in tensors_of(p.meta["val"]):
                 if key_of(value) in self._by_key:
                     continue
+                # Whether the caller holds on to it is not known here: the budget must hold if so.
                 s = self._storage(p.name, value, lib.GRADIENT, lib.RESULT, boundary, None)
                 self._by_key[key_of(value)] = s
                 boundary.outs.append(s)
@@ -329,10 +335,18 @@ def is_effect(node):
 
 def ignores_statistics(node):
     """Whether a node may be repeated with any other tensor in place of its running statistics: its weight."""
+    if node.target in _SILENT_BATCH_NORMS:
+        return bool(node.args[5])
     if node.target not in _BATCH_NORMS or not isinstance(node.args[1], fx.Node):
         return False
     weight, mean = node.args[1].meta["val"], node.args[3].meta["val"]
     return weight.shape == mean.shape and weight.dtype == mean.dtype
+
+
+def without_statistics(node):
+    """The arguments for a repetition, in which the running statistics have moved on."""
+    other = None if node.target in _SILENT_BATCH_NORMS else node.args[1]
+    return (*node.args[:3], other, other, *node.args[5:])
 
 
 def is_collective(node):

@@ -10,7 +10,7 @@ from . import _sizes
 from ._errors import BudgetError, CairnError
 
 
-MOST_REFUSALS = 24  # on the way to the smallest budget
+MOST_ASKED = 24  # on the way to the smallest budget
 
 
 def alignment_of(device):
@@ -85,7 +85,7 @@ class Planner:
         self.seconds["measure"] = time.perf_counter() - start
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
-        self._smallest = None
+        self._tightest = self._tightest_op = None
 
     def _machine(self):
         if not self.options.offload:
@@ -139,31 +139,37 @@ class Planner:
         try:
             solution = self._solve(size)
         except lib.Failure as failure:
-            if failure.status != lib.INFEASIBLE:
-                raise CairnError(f"the planner refused the step: {failure}") from None
-            raise self._refusal(size) from None
+            self._only_infeasible(failure)
+            if self.smallest()[0] > size:
+                raise self._refusal(size) from None
+            solution = self._tightest
         plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
         plan.none_peak = self._none_peak
         return plan
 
+    @staticmethod
+    def _only_infeasible(failure):
+        if failure.status != lib.INFEASIBLE:
+            raise CairnError(f"the planner refused the step: {failure}") from None
+
     def smallest(self):
-        """The smallest budget for which there is a plan, and the op that sets it. One byte less is refused."""
-        if self._smallest is None:
-            size, op, least = 1, None, None
-            for _ in range(MOST_REFUSALS):
+        """The smallest budget for which there is a plan, and the op that sets it. The search for a plan is not
+        exhaustive: what counts is a plan that was found, so it is asked for ever less until it finds none."""
+        if self._tightest is None:
+            size, self._tightest_op = 1, None
+            for _ in range(MOST_ASKED):
                 try:
-                    least = size = self._solve(size).peak
+                    self._tightest = self._solve(size)
+                    size = self._tightest.peak - 1
                 except lib.Failure as failure:
-                    if failure.status != lib.INFEASIBLE:
-                        raise CairnError(f"the planner refused the step: {failure}") from None
-                    op = failure.name
-                    if least is not None and failure.smallest_budget >= least:
+                    self._only_infeasible(failure)
+                    self._tightest_op = failure.name
+                    if self._tightest is not None:
                         break
-                    least = size = failure.smallest_budget
-                    continue
-                size -= 1
-            self._smallest = (least, op)
-        return self._smallest
+                    size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
+            if self._tightest is None:
+                self._tightest = self.step.solve("none")
+        return self._tightest.peak, self._tightest_op
 
     def _refusal(self, size):
         beside = self.present_bytes() if self.options.total else 0

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from . import _library as lib
 from . import _moves
-from ._joint import ignores_statistics, is_effect
+from ._joint import ignores_statistics, is_effect, without_statistics
 
 
 class _Boxed(CodeGen):
@@ -102,16 +102,13 @@ class Writer:
         return self.graph.call_function(node.target, arguments, keywords)
 
     def _stand_in(self, op):
-        """A batch norm that is repeated gets its weight for its running statistics, which have moved on."""
-        arguments = op.node.args
-        if op.index in self.ran and ignores_statistics(op.node):
-            arguments = (*arguments[:3], arguments[1], arguments[1], *arguments[5:])
-        return arguments
+        again = op.index in self.ran and ignores_statistics(op.node)
+        return without_statistics(op.node) if again else op.node.args
 
     def _reads(self, op):
         if not ignores_statistics(op.node) or op.index not in self.again:
             return op.reads
-        left_out = {s for node in op.node.args[3:5] for s in self.joint.of_node[node]}
+        left_out = {s for node in op.node.args[3:5] if node is not None for s in self.joint.of_node[node]}
         return [s for s in op.reads if s not in left_out]
 
     def _overwrite(self, node, arguments, keywords, place):

@@ -80,6 +80,11 @@ typedef struct crn_arena {
 void crn_arena_init(crn_arena *arena, const cairn_allocator *allocator);
 void crn_arena_release(crn_arena *arena);
 
+/* An arena that lies in itself, for an object that needs nothing else to be released; NULL when
+ * memory is out. */
+crn_arena *crn_arena_create(const cairn_allocator *allocator);
+void crn_arena_destroy(crn_arena *arena); /* NULL: nothing */
+
 /* Zeroed, aligned for any type; NULL when memory is out or count * size overflows. A count of 0
  * gives a valid pointer. */
 void *crn_arena_take(crn_arena *arena, size_t count, size_t size);

@@ -70,6 +70,22 @@ static bool add_block(crn_arena *arena, size_t need) {
     return true;
 }
 
+crn_arena *crn_arena_create(const cairn_allocator *allocator) {
+    crn_arena arena;
+    crn_arena_init(&arena, allocator);
+    crn_arena *own = crn_arena_take(&arena, 1, sizeof *own);
+    if (own != NULL)
+        *own = arena;
+    return own;
+}
+
+void crn_arena_destroy(crn_arena *arena) {
+    if (arena == NULL)
+        return;
+    crn_arena own = *arena;
+    crn_arena_release(&own);
+}
+
 void *crn_arena_take(crn_arena *arena, size_t count, size_t size) {
     uint64_t bytes;
     if (!crn_mul_u64(count, size, &bytes) || bytes > SIZE_MAX / 4)

@@ -3,8 +3,8 @@
  * A gradient with respect to data or to weights costs what the forward op does: each is a product
  * of the same three extents. Everything that is not a product is bound by memory; its count of
  * operations matters little and is kept to a few per element. */
-#include "base/crn_base.h"
 #include "cairn/cost.h"
+#include "graph/graph_internal.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b) {
     uint64_t product;
@@ -47,18 +47,9 @@ static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
 
 /* Operations per element of what is neither a product nor a copy. */
 static uint64_t per_element(const cairn_op *op) {
-    switch (op->kind) {
-    case CAIRN_OP_BATCH_NORM:
-    case CAIRN_OP_BATCH_NORM_BWD:
-    case CAIRN_OP_CROSS_ENTROPY:
-        return 8;
-    case CAIRN_OP_MAX_POOL:
-    case CAIRN_OP_AVG_POOL:
-    case CAIRN_OP_AVG_POOL_BWD:
-        return (uint64_t)op->attributes.kernel[0] * (uint64_t)op->attributes.kernel[1];
-    default:
-        return 1;
-    }
+    uint32_t work = crn_op_kinds[op->kind].work;
+    const int32_t *window = op->attributes.kernel;
+    return work > 0 ? work : (uint64_t)window[0] * (uint64_t)window[1];
 }
 
 static uint64_t sum_bytes(const cairn_graph *graph, const cairn_id *ids, uint32_t count) {

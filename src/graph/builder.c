@@ -105,10 +105,21 @@ static cairn_status copy_array(crn_arena *arena, const void *from, uint32_t coun
     return CAIRN_OK;
 }
 
+/* An op as the caller compiled it, with attributes as this library knows them. */
+static cairn_status read_op(const cairn_op *given, cairn_op *out, cairn_error *err) {
+    *out = (cairn_op){0};
+    memcpy(out, given, offsetof(cairn_op, attributes));
+    if (crn_op_kinds[given->kind].attributes != 0)
+        CRN_READ_OPTIONS(cairn_attributes, out->attributes, &given->attributes, err);
+    out->attributes.struct_size = sizeof out->attributes;
+    return CAIRN_OK;
+}
+
 cairn_status crn_builder_add_op(cairn_builder *builder, const cairn_op *op, cairn_id *out) {
     cairn_graph *graph = builder->graph;
-    cairn_op copy = *op;
+    cairn_op copy;
     const void *array = NULL;
+    CRN_TRY(read_op(op, &copy, &builder->err));
     copy.flags |= crn_op_kinds[op->kind].flags;
     copy.name = crn_arena_string(&graph->arena, op->name);
     if (copy.name == NULL)

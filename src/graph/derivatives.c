@@ -1,127 +1,10 @@
-/* derivatives.c: backward ops from one table of rules, one or two rules per forward kind.
+/* derivatives.c: backward ops, made from the rules of derivative_rules.c.
  *
- * A rule says what a backward op reads of the forward pass (its needs), what it writes, and where
- * it may work in place. Everything else follows:
- *
- *     forward op   y = f(x; w)              X(i) inputs, Y(i) outputs, W(i) parameters
- *     backward op  gx, gw = f'(x?, y?, gy)  GY(i), GX(i), GW(i) their gradients
- *
- * T(0) is a tensor that one rule of an op hands to the next (the gradient before a cell's
- * activation). Rules of an op are applied in order; weight gradients come before data gradients so
- * that an input that only the weight gradient reads is gone before the data gradient is made. */
-#include "graph/graph_internal.h"
+ * Forward ops keep their ids; backward ops follow in reverse order. The gradient of a tensor with
+ * several readers is a chain of sums, each made as soon as there is something to add. */
+#include "graph/derivative_rules.h"
 
 #include <stdio.h>
-
-typedef enum what {
-    NOTHING,
-    FORWARD_INPUT,
-    FORWARD_OUTPUT,
-    PARAM,
-    GRAD_OUTPUT,
-    GRAD_INPUT,
-    GRAD_PARAM,
-    HANDED
-} what;
-
-typedef struct operand {
-    uint8_t what, index;
-} operand;
-
-#define X(i)                                                                                       \
-    { FORWARD_INPUT, i }
-#define Y(i)                                                                                       \
-    { FORWARD_OUTPUT, i }
-#define W(i)                                                                                       \
-    { PARAM, i }
-#define GY(i)                                                                                      \
-    { GRAD_OUTPUT, i }
-#define GX(i)                                                                                      \
-    { GRAD_INPUT, i }
-#define GW(i)                                                                                      \
-    { GRAD_PARAM, i }
-#define T(i)                                                                                       \
-    { HANDED, i }
-
-typedef struct rule {
-    cairn_op_kind forward, backward;
-    operand reads[4], params[2], writes[4];
-    cairn_inplace inplace[2];
-    uint8_t inplace_count;
-    operand handed_like; /* T(0) has the shape of this */
-    bool each_input;     /* one op per input, which is GX(0) */
-    bool alias;          /* the gradient is an alias of what is read */
-} rule;
-
-static const rule rules[] = {
-    {CAIRN_OP_CONV2D, CAIRN_OP_CONV2D_BWD_WEIGHT, .reads = {X(0), GY(0)}, .writes = {GW(0), GW(1)}},
-    {CAIRN_OP_CONV2D, CAIRN_OP_CONV2D_BWD_DATA, .reads = {GY(0)}, .params = {W(0)},
-     .writes = {GX(0)}},
-    {CAIRN_OP_CONV_TRANSPOSE2D, CAIRN_OP_CONV_TRANSPOSE2D_BWD_WEIGHT, .reads = {X(0), GY(0)},
-     .writes = {GW(0), GW(1)}},
-    {CAIRN_OP_CONV_TRANSPOSE2D, CAIRN_OP_CONV_TRANSPOSE2D_BWD_DATA, .reads = {GY(0)},
-     .params = {W(0)}, .writes = {GX(0)}},
-    {CAIRN_OP_LINEAR, CAIRN_OP_LINEAR_BWD_WEIGHT, .reads = {X(0), GY(0)}, .writes = {GW(0), GW(1)}},
-    {CAIRN_OP_LINEAR, CAIRN_OP_LINEAR_BWD_DATA, .reads = {GY(0)}, .params = {W(0)},
-     .writes = {GX(0)}},
-    {CAIRN_OP_BATCH_NORM, CAIRN_OP_BATCH_NORM_BWD, .reads = {X(0), Y(1), GY(0)}, .params = {W(0)},
-     .writes = {GX(0), GW(0), GW(1)}, .inplace = {{0, 2}}, .inplace_count = 1},
-    {CAIRN_OP_RELU, CAIRN_OP_RELU_BWD, .reads = {Y(0), GY(0)}, .writes = {GX(0)},
-     .inplace = {{0, 1}, {0, 0}}, .inplace_count = 2},
-    {CAIRN_OP_DROPOUT, CAIRN_OP_DROPOUT_BWD, .reads = {GY(0)}, .writes = {GX(0)},
-     .inplace = {{0, 0}}, .inplace_count = 1},
-    {CAIRN_OP_MAX_POOL, CAIRN_OP_MAX_POOL_BWD, .reads = {Y(1), GY(0)}, .writes = {GX(0)}},
-    {CAIRN_OP_AVG_POOL, CAIRN_OP_AVG_POOL_BWD, .reads = {GY(0)}, .writes = {GX(0)}},
-    {CAIRN_OP_ADAPTIVE_AVG_POOL, CAIRN_OP_ADAPTIVE_AVG_POOL_BWD, .reads = {GY(0)},
-     .writes = {GX(0)}},
-    {CAIRN_OP_CONCAT, CAIRN_OP_CONCAT_BWD, .reads = {GY(0)}, .writes = {GX(0)}, .each_input = true},
-    {CAIRN_OP_FLATTEN, CAIRN_OP_FLATTEN_BWD, .reads = {GY(0)}, .writes = {GX(0)}, .alias = true},
-    {CAIRN_OP_SELECT, CAIRN_OP_SELECT_BWD, .reads = {GY(0)}, .writes = {GX(0)}},
-    {CAIRN_OP_RNN_CELL, CAIRN_OP_RNN_CELL_BWD_DATA, .reads = {Y(0), GY(0)}, .params = {W(0), W(1)},
-     .writes = {T(0), GX(1), GX(0)}, .inplace = {{0, 1}}, .inplace_count = 1, .handed_like = Y(0)},
-    {CAIRN_OP_RNN_CELL, CAIRN_OP_RNN_CELL_BWD_WEIGHT, .reads = {X(0), X(1), T(0)},
-     .writes = {GW(0), GW(1), GW(2), GW(3)}},
-    {CAIRN_OP_LSTM_CELL, CAIRN_OP_LSTM_CELL_BWD_DATA, .reads = {X(1), Y(0), Y(1), GY(0)},
-     .params = {W(0), W(1)}, .writes = {T(0), GX(1), GX(0)}, .inplace = {{0, 2}},
-     .inplace_count = 1, .handed_like = Y(1)},
-    {CAIRN_OP_LSTM_CELL, CAIRN_OP_LSTM_CELL_BWD_WEIGHT, .reads = {X(0), X(1), T(0)},
-     .writes = {GW(0), GW(1), GW(2), GW(3)}},
-    {CAIRN_OP_CROSS_ENTROPY, CAIRN_OP_CROSS_ENTROPY_BWD, .reads = {Y(1), X(1)}, .writes = {GX(0)},
-     .inplace = {{0, 0}}, .inplace_count = 1},
-};
-/* An addition has no backward op: its gradient is the gradient of both inputs. */
-
-#undef X
-#undef Y
-#undef W
-#undef GY
-#undef GX
-#undef GW
-#undef T
-
-uint32_t crn_forward_inplace(cairn_op_kind kind, const cairn_inplace **out) {
-    static const cairn_inplace first[] = {{0, 0}}, either[] = {{0, 0}, {0, 1}};
-    static const cairn_inplace probabilities[] = {{1, 0}};
-    *out = first;
-    switch (kind) {
-    case CAIRN_OP_RELU:
-    case CAIRN_OP_DROPOUT:
-    case CAIRN_OP_BATCH_NORM:
-        return 1;
-    case CAIRN_OP_ADD:
-    case CAIRN_OP_ACCUMULATE:
-        *out = either;
-        return 2;
-    case CAIRN_OP_CROSS_ENTROPY:
-        *out = probabilities;
-        return 1;
-    default:
-        *out = NULL;
-        return 0;
-    }
-}
-
-/* ---- Differentiation ---- */
 
 typedef struct work {
     cairn_builder *builder;
@@ -190,43 +73,35 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
                    .inputs = (cairn_id[]){at->gradient[of], part},
                    .output_count = 1,
                    .outputs = &sum};
-    op.inplace_count = crn_forward_inplace(op.kind, &op.inplace);
-    if (stationary)
-        op.inplace_count = 1; /* into the sum so far, which is the first */
+    op.inplace = crn_op_kinds[op.kind].inplace;
+    op.inplace_count = stationary ? 1 : crn_op_kinds[op.kind].inplace_count; /* into the first */
     at->gradient[of] = sum;
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-/* The forward tensor whose gradient a written operand is; CAIRN_NONE: the op has no such parameter.
+/* An crn_operand that a rule reads, as a tensor of the new graph; forward tensors keep their ids.
  */
-static cairn_id target_of(const cairn_op *op, operand written, uint32_t input) {
-    if (written.what == GRAD_INPUT)
-        return op->inputs[written.index + input];
-    return written.index < op->param_count ? op->params[written.index] : CAIRN_NONE;
-}
-
-/* An operand that a rule reads, as a tensor of the new graph; forward tensors keep their ids. */
-static cairn_id resolve(const work *at, const cairn_op *op, operand read, cairn_id handed) {
+static cairn_id resolve(const work *at, const cairn_op *op, crn_operand read, cairn_id handed) {
     switch (read.what) {
-    case FORWARD_INPUT:
+    case CRN_FORWARD_INPUT:
         return op->inputs[read.index];
-    case FORWARD_OUTPUT:
+    case CRN_FORWARD_OUTPUT:
         return op->outputs[read.index];
-    case PARAM:
+    case CRN_PARAM:
         return op->params[read.index];
-    case GRAD_OUTPUT:
+    case CRN_GRAD_OUTPUT:
         return at->gradient[op->outputs[read.index]];
     default:
         return handed;
     }
 }
 
-static bool writes_something_wanted(const work *at, const rule *r, const cairn_op *op,
+static bool writes_something_wanted(const work *at, const crn_rule *r, const cairn_op *op,
                                     uint32_t input) {
-    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != NOTHING; i++) {
-        if (r->writes[i].what == HANDED)
+    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != CRN_NOTHING; i++) {
+        if (r->writes[i].what == CRN_HANDED)
             return true;
-        cairn_id target = target_of(op, r->writes[i], input);
+        cairn_id target = crn_rule_target(op, r->writes[i], input);
         if (target != CAIRN_NONE && at->wanted[target])
             return true;
     }
@@ -234,22 +109,23 @@ static bool writes_something_wanted(const work *at, const rule *r, const cairn_o
 }
 
 /* Make the tensors that a backward op writes. */
-static cairn_status make_outputs(work *at, const rule *r, const cairn_op *forward, uint32_t input,
-                                 cairn_op *op, cairn_id *outputs, cairn_id *handed) {
-    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != NOTHING; i++) {
-        if (r->writes[i].what == HANDED) {
+static cairn_status make_outputs(work *at, const crn_rule *r, const cairn_op *forward,
+                                 uint32_t input, cairn_op *op, cairn_id *outputs,
+                                 cairn_id *handed) {
+    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != CRN_NOTHING; i++) {
+        if (r->writes[i].what == CRN_HANDED) {
             cairn_id like = resolve(at, forward, r->handed_like, CAIRN_NONE);
             CRN_TRY(add_gradient(at, like, "pregrad", false, CAIRN_NONE, handed));
             outputs[op->output_count++] = *handed;
             continue;
         }
-        cairn_id target = target_of(forward, r->writes[i], input);
+        cairn_id target = crn_rule_target(forward, r->writes[i], input);
         if (target == CAIRN_NONE)
             continue;
         cairn_id made = CAIRN_NONE;
         if (at->wanted[target]) {
             uint32_t before = at->summed[target];
-            bool stationary = r->writes[i].what == GRAD_PARAM && before == 0;
+            bool stationary = r->writes[i].what == CRN_GRAD_PARAM && before == 0;
             char suffix[32] = "grad";
             if (before > 0)
                 snprintf(suffix, sizeof suffix, "grad.%u", before + 1);
@@ -266,14 +142,15 @@ static cairn_status make_outputs(work *at, const rule *r, const cairn_op *forwar
 }
 
 /* Which forward tensor each output of the op just made contributes to. */
-static cairn_status spread(work *at, const rule *r, cairn_id forward_id, uint32_t input,
+static cairn_status spread(work *at, const crn_rule *r, cairn_id forward_id, uint32_t input,
                            const cairn_id *outputs) {
     const cairn_op *forward = &at->forward->ops.data[forward_id];
     uint32_t made = 0;
-    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != NOTHING; i++) {
-        cairn_id target =
-            r->writes[i].what == HANDED ? CAIRN_NONE : target_of(forward, r->writes[i], input);
-        if (r->writes[i].what == HANDED) {
+    for (uint32_t i = 0; i < CRN_LENGTH(r->writes) && r->writes[i].what != CRN_NOTHING; i++) {
+        cairn_id target = r->writes[i].what == CRN_HANDED
+                              ? CAIRN_NONE
+                              : crn_rule_target(forward, r->writes[i], input);
+        if (r->writes[i].what == CRN_HANDED) {
             made++;
         } else if (target != CAIRN_NONE) {
             if (outputs[made] != CAIRN_NONE)
@@ -284,15 +161,7 @@ static cairn_status spread(work *at, const rule *r, cairn_id forward_id, uint32_
     return CAIRN_OK;
 }
 
-/* The first channel of input `input` in a concatenation. */
-static int32_t channel_offset(const cairn_graph *graph, const cairn_op *concat, uint32_t input) {
-    uint32_t offset = 0;
-    for (uint32_t i = 0; i < input; i++)
-        offset += graph->tensors.data[concat->inputs[i]].shape[1];
-    return (int32_t)offset;
-}
-
-static cairn_status apply(work *at, const rule *r, cairn_id forward_id, uint32_t input,
+static cairn_status apply(work *at, const crn_rule *r, cairn_id forward_id, uint32_t input,
                           cairn_id *handed) {
     const cairn_op *forward = &at->forward->ops.data[forward_id];
     if (!writes_something_wanted(at, r, forward, input))
@@ -311,15 +180,15 @@ static cairn_status apply(work *at, const rule *r, cairn_id forward_id, uint32_t
                    .inputs = inputs,
                    .params = params,
                    .outputs = outputs,
-                   .inplace = r->inplace,
-                   .inplace_count = r->inplace_count,
+                   .inplace = crn_op_kinds[r->backward].inplace,
+                   .inplace_count = crn_op_kinds[r->backward].inplace_count,
                    .attributes = forward->attributes};
-    for (uint32_t i = 0; i < CRN_LENGTH(r->reads) && r->reads[i].what != NOTHING; i++)
+    for (uint32_t i = 0; i < CRN_LENGTH(r->reads) && r->reads[i].what != CRN_NOTHING; i++)
         inputs[op.input_count++] = resolve(at, forward, r->reads[i], *handed);
-    for (uint32_t i = 0; i < CRN_LENGTH(r->params) && r->params[i].what != NOTHING; i++)
+    for (uint32_t i = 0; i < CRN_LENGTH(r->params) && r->params[i].what != CRN_NOTHING; i++)
         params[op.param_count++] = resolve(at, forward, r->params[i], *handed);
     if (r->each_input)
-        op.attributes.index = channel_offset(at->forward, forward, input);
+        op.attributes.index = crn_channel_offset(at->forward, forward, input);
     CRN_TRY(make_outputs(at, r, forward, input, &op, outputs, handed));
     /* A permission for a result that is not wanted is no permission. */
     if (op.inplace_count > 0 && outputs[op.inplace[0].output] == CAIRN_NONE)
@@ -341,7 +210,7 @@ static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
     }
     cairn_id handed = CAIRN_NONE;
     bool any = false;
-    for (const rule *r = rules; r < rules + CRN_LENGTH(rules); r++) {
+    for (const crn_rule *r = crn_rules; r < crn_rules + crn_rule_count; r++) {
         if (r->forward != op->kind)
             continue;
         any = true;
@@ -413,100 +282,6 @@ cairn_status cairn_graph_differentiate(const cairn_graph *forward,
     crn_arena_release(&scratch);
     cairn_builder_destroy(at.builder);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
-}
-
-/* ---- Checking backward ops that were read from a file ---- */
-
-static const rule *find_rule(const cairn_graph *graph, const cairn_op *op) {
-    if (op->of == CAIRN_NONE)
-        return NULL;
-    for (const rule *r = rules; r < rules + CRN_LENGTH(rules); r++)
-        if (r->forward == graph->ops.data[op->of].kind && r->backward == op->kind)
-            return r;
-    return NULL;
-}
-
-/* Whether `tensor` can be what the rule wants in that place. */
-static bool fits(const cairn_graph *graph, const rule *r, const cairn_op *forward, operand wanted,
-                 uint32_t input, cairn_id tensor) {
-    const cairn_tensor *given = &graph->tensors.data[tensor];
-    cairn_id like;
-    switch (wanted.what) {
-    case FORWARD_INPUT:
-        return tensor == forward->inputs[wanted.index];
-    case FORWARD_OUTPUT:
-        return tensor == forward->outputs[wanted.index];
-    case PARAM:
-        return tensor == forward->params[wanted.index];
-    case GRAD_OUTPUT:
-        like = forward->outputs[wanted.index];
-        break;
-    case HANDED:
-        like = r->handed_like.what == NOTHING ? given->gradient_of
-                                              : (r->handed_like.what == FORWARD_OUTPUT
-                                                     ? forward->outputs
-                                                     : forward->inputs)[r->handed_like.index];
-        break;
-    default:
-        like = target_of(forward, wanted, input);
-    }
-    return like != CAIRN_NONE && given->role == CAIRN_GRADIENT &&
-           crn_same_shape(given, &graph->tensors.data[like]);
-}
-
-static bool fit_all(const cairn_graph *graph, const rule *r, const cairn_op *forward,
-                    const operand *wanted, uint32_t places, uint32_t input, const cairn_id *given,
-                    uint32_t count) {
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < places && wanted[i].what != NOTHING; i++) {
-        bool written = wanted[i].what == GRAD_PARAM;
-        if (written && target_of(forward, wanted[i], input) == CAIRN_NONE)
-            continue; /* a bias that the layer does not have */
-        if (used == count)
-            return false;
-        cairn_id tensor = given[used++];
-        if (tensor != CAIRN_NONE && !fits(graph, r, forward, wanted[i], input, tensor))
-            return false;
-    }
-    return used == count;
-}
-
-cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
-    if (op->kind == CAIRN_OP_ACCUMULATE) {
-        const cairn_tensor *t = graph->tensors.data;
-        if (op->outputs[0] != CAIRN_NONE && crn_same_shape(&t[op->inputs[0]], &t[op->outputs[0]]) &&
-            crn_same_shape(&t[op->inputs[1]], &t[op->outputs[0]]))
-            return CAIRN_OK;
-        return crn_fail_at(err, CAIRN_EINVAL, op->name,
-                           "op \"%s\" (accumulate) adds tensors of different shapes", op->name);
-    }
-    const rule *r = find_rule(graph, op);
-    if (r == NULL)
-        return crn_fail_at(
-            err, CAIRN_EINVAL, op->name,
-            "op \"%s\" is a %s but does not differentiate an op of the kind that has "
-            "one; check its \"of\"",
-            op->name, crn_op_kinds[op->kind].name);
-    const cairn_op *forward = &graph->ops.data[op->of];
-    if (op->kind == CAIRN_OP_CROSS_ENTROPY_BWD &&
-        op->attributes.smoothing != forward->attributes.smoothing)
-        return crn_fail_at(err, CAIRN_EINVAL, op->name,
-                           "op \"%s\" does not have the smoothing of \"%s\"", op->name,
-                           forward->name);
-    for (uint32_t input = 0; input < (r->each_input ? forward->input_count : 1); input++) {
-        if (r->each_input && op->attributes.index != channel_offset(graph, forward, input))
-            continue;
-        if (fit_all(graph, r, forward, r->reads, CRN_LENGTH(r->reads), input, op->inputs,
-                    op->input_count) &&
-            fit_all(graph, r, forward, r->params, CRN_LENGTH(r->params), input, op->params,
-                    op->param_count) &&
-            fit_all(graph, r, forward, r->writes, CRN_LENGTH(r->writes), input, op->outputs,
-                    op->output_count))
-            return CAIRN_OK;
-    }
-    return crn_fail_at(err, CAIRN_EINVAL, op->name,
-                       "op \"%s\" (%s) does not read and write what the derivative of \"%s\" does",
-                       op->name, crn_op_kinds[op->kind].name, forward->name);
 }
 
 cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err) {

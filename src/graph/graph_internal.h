@@ -45,11 +45,26 @@ enum {
     A_OPTIONAL = A_SMOOTHING
 };
 
+/* How the parameters of an op begin. */
+typedef enum crn_start {
+    S_NONE,
+    S_FAN_IN,       /* weights uniform in +-sqrt(6 / fan-in), biases zero */
+    S_FAN_IN_FIRST, /* the same, an output element sums over the weight's first dimension */
+    S_HIDDEN,       /* all uniform in +-1 / sqrt(hidden size) */
+    S_IDENTITY /* the first and the last one, the others zero: a batch-norm that does nothing */
+} crn_start;
+
 typedef struct crn_op_kind {
     const char *name;
     uint32_t least_inputs, most_inputs, least_outputs, most_outputs, least_params, most_params;
     uint32_t attributes; /* A_* */
     uint32_t flags;      /* that every op of the kind carries */
+    bool product;        /* multiplies matrices: slow to make again */
+    uint32_t work;       /* operations per element; 0: as many as its window has elements */
+    const cairn_inplace *inplace; /* permissions, in the order in which they are tried */
+    uint32_t inplace_count;
+    crn_start start;
+    const char *internal; /* what its second output is called, after the op; or NULL */
 } crn_op_kind;
 extern const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS];
 
@@ -85,10 +100,7 @@ CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_
                                           cairn_tensor out[CRN_MAX_FORWARD_OUTPUTS],
                                           cairn_error *err);
 
-/* ---- derivatives.c ---- */
-
-/* The permissions of a forward kind: which output may take which input's storage. */
-uint32_t crn_forward_inplace(cairn_op_kind kind, const cairn_inplace **out);
+/* ---- check_derivative.c ---- */
 
 /* Check a backward op against the rule that it must follow. */
 CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op,

@@ -331,6 +331,7 @@ static cairn_status read_attributes(reader *r, const crn_json *at, cairn_op *op)
     const char *keys[16] = {0};
     uint32_t wanted = crn_op_kinds[op->kind].attributes, count = 0;
     bool required = (wanted & ~(uint32_t)A_OPTIONAL) != 0;
+    op->attributes.struct_size = sizeof op->attributes;
     for (size_t k = 0; k < crn_attribute_count; k++)
         if (wanted & crn_attribute_list[k].bit)
             keys[count++] = crn_attribute_list[k].name;

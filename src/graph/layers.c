@@ -46,20 +46,6 @@ static cairn_id add_param(cairn_builder *builder, const char *name, const char *
     return add_tensor(builder, full, role, CAIRN_F32, rank, shape);
 }
 
-/* The suffix of a forward op's second output. */
-static const char *internal_name(cairn_op_kind kind) {
-    switch (kind) {
-    case CAIRN_OP_BATCH_NORM:
-        return "stats";
-    case CAIRN_OP_MAX_POOL:
-        return "indices";
-    case CAIRN_OP_LSTM_CELL:
-        return "gates";
-    default:
-        return "probabilities";
-    }
-}
-
 /* Add an op of a kind: infer its outputs, make them, and give it the kind's permissions. */
 static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *name,
                        uint32_t input_count, const cairn_id *inputs, uint32_t param_count,
@@ -80,13 +66,15 @@ static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *n
     op.param_count = param_count;
     if (attributes != NULL)
         op.attributes = *attributes;
+    op.attributes.struct_size = sizeof op.attributes;
 
     cairn_tensor made[CRN_MAX_FORWARD_OUTPUTS];
     builder->status = crn_infer_outputs(builder->graph, &op, made, &builder->err);
     if (builder->status != CAIRN_OK)
         return CAIRN_NONE;
     char internal[LONGEST_NAME];
-    join(internal, name, internal_name(kind));
+    const char *suffix = crn_op_kinds[kind].internal;
+    join(internal, name, suffix == NULL ? "" : suffix);
     made[0].name = name;
     made[1].name = internal;
     cairn_id outputs[CRN_MAX_FORWARD_OUTPUTS];
@@ -94,7 +82,8 @@ static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *n
     for (uint32_t i = 0; i < op.output_count; i++)
         outputs[i] = cairn_builder_tensor(builder, &made[i]);
     op.outputs = outputs;
-    op.inplace_count = crn_forward_inplace(kind, &op.inplace);
+    op.inplace = crn_op_kinds[kind].inplace;
+    op.inplace_count = crn_op_kinds[kind].inplace_count;
     return cairn_builder_op(builder, &op) == CAIRN_NONE ? CAIRN_NONE : outputs[0];
 }
 

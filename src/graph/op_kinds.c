@@ -5,9 +5,38 @@
 #define F_ONCE CAIRN_OP_ONCE
 #define F_RANDOM CAIRN_OP_RANDOM
 
+#define F_PRODUCT 0x100u /* a fact of the kind rather than a flag of its ops */
+#define FLAGS_OF_OPS 0xffu
+#define WINDOW 0
+
+#define PAIRS(...)                                                                                 \
+    (const cairn_inplace[]) {                                                                      \
+        __VA_ARGS__                                                                                \
+    }
+#define I_NONE NULL, 0
+#define I_00 PAIRS({0, 0}), 1
+#define I_01 PAIRS({0, 1}), 1
+#define I_02 PAIRS({0, 2}), 1
+#define I_10 PAIRS({1, 0}), 1
+#define I_00_01 PAIRS({0, 0}, {0, 1}), 2
+#define I_01_00 PAIRS({0, 1}, {0, 0}), 2
+
 const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS] = {
-#define X(name, text, il, im, ol, om, pl, pm, attributes, flags)                                   \
-    [CAIRN_OP_##name] = {#text, il, im, ol, om, pl, pm, attributes, flags},
+#define X(name, number, text, il, im, ol, om, pl, pm, attributes, flags, work, inplace, start, in) \
+    [CAIRN_OP_##name] = {#text,                                                                    \
+                         il,                                                                       \
+                         im,                                                                       \
+                         ol,                                                                       \
+                         om,                                                                       \
+                         pl,                                                                       \
+                         pm,                                                                       \
+                         attributes,                                                               \
+                         (flags)&FLAGS_OF_OPS,                                                     \
+                         ((flags)&F_PRODUCT) != 0,                                                 \
+                         work,                                                                     \
+                         inplace,                                                                  \
+                         start,                                                                    \
+                         in},
 #include "cairn/op_kinds.def"
 #undef X
 };

@@ -31,17 +31,6 @@ static bool backward_reads(const cairn_graph *g, cairn_id t) {
     return count > 0 && g->ops.data[readers[count - 1]].phase != CAIRN_FORWARD;
 }
 
-/* A view lies in an arena of its own, at its start. */
-typedef struct dag_memory {
-    cairn_dag_view view;
-    crn_arena arena;
-} dag_memory;
-
-typedef struct chain_memory {
-    cairn_chain_view view;
-    crn_arena arena;
-} chain_memory;
-
 /* ---- The vertex-weighted DAG ---- */
 
 typedef struct dag_work {
@@ -180,33 +169,24 @@ static cairn_status build_dag(dag_work *at, cairn_dag_view *view) {
 
 cairn_status cairn_dag_view_create(const cairn_graph *graph, const uint64_t *bytes,
                                    cairn_dag_view **out, cairn_error *err) {
-    *out = NULL;
     crn_error_clear(err);
-    crn_arena arena, scratch;
-    crn_arena_init(&arena, &graph->arena.allocator);
+    crn_arena *arena = crn_arena_create(&graph->arena.allocator), scratch;
     crn_arena_init(&scratch, &graph->arena.allocator);
-    dag_memory *memory = crn_arena_take(&arena, 1, sizeof *memory);
-    cairn_status status = CAIRN_ENOMEM;
-    if (memory != NULL) {
-        dag_work work = {.graph = graph, .bytes = bytes, .arena = &arena, .scratch = &scratch};
-        status = build_dag(&work, &memory->view);
-    }
+    dag_work work = {.graph = graph, .bytes = bytes, .arena = arena, .scratch = &scratch};
+    cairn_dag_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
+    bool made = view != NULL && build_dag(&work, view) == CAIRN_OK;
     crn_arena_release(&scratch);
-    if (status != CAIRN_OK) {
-        crn_arena_release(&arena);
-        return crn_fail_memory(err);
-    }
-    memory->arena = arena;
-    memory->view.memory = memory;
-    *out = &memory->view;
-    return CAIRN_OK;
+    *out = made ? view : NULL;
+    if (made)
+        view->memory = arena;
+    else
+        crn_arena_destroy(arena);
+    return made ? CAIRN_OK : crn_fail_memory(err);
 }
 
 void cairn_dag_view_destroy(cairn_dag_view *view) {
-    if (view == NULL)
-        return;
-    crn_arena arena = ((dag_memory *)view->memory)->arena;
-    crn_arena_release(&arena);
+    if (view != NULL)
+        crn_arena_destroy(view->memory);
 }
 
 /* ---- The chain ---- */
@@ -308,31 +288,22 @@ static cairn_status assign_pieces(const cairn_graph *g, crn_arena *arena, cairn_
 
 cairn_status cairn_chain_view_create(const cairn_graph *graph, cairn_chain_view **out,
                                      cairn_error *err) {
-    *out = NULL;
     crn_error_clear(err);
-    crn_arena arena, scratch;
-    crn_arena_init(&arena, &graph->arena.allocator);
+    crn_arena *arena = crn_arena_create(&graph->arena.allocator), scratch;
     crn_arena_init(&scratch, &graph->arena.allocator);
-    chain_memory *memory = crn_arena_take(&arena, 1, sizeof *memory);
-    cairn_status status = memory == NULL ? CAIRN_ENOMEM : CAIRN_OK;
-    if (status == CAIRN_OK)
-        status = find_cuts(graph, &arena, &scratch, &memory->view);
-    if (status == CAIRN_OK)
-        status = assign_pieces(graph, &arena, &memory->view);
+    cairn_chain_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
+    bool made = view != NULL && find_cuts(graph, arena, &scratch, view) == CAIRN_OK &&
+                assign_pieces(graph, arena, view) == CAIRN_OK;
     crn_arena_release(&scratch);
-    if (status != CAIRN_OK) {
-        crn_arena_release(&arena);
-        return crn_fail_memory(err);
-    }
-    memory->arena = arena;
-    memory->view.memory = memory;
-    *out = &memory->view;
-    return CAIRN_OK;
+    *out = made ? view : NULL;
+    if (made)
+        view->memory = arena;
+    else
+        crn_arena_destroy(arena);
+    return made ? CAIRN_OK : crn_fail_memory(err);
 }
 
 void cairn_chain_view_destroy(cairn_chain_view *view) {
-    if (view == NULL)
-        return;
-    crn_arena arena = ((chain_memory *)view->memory)->arena;
-    crn_arena_release(&arena);
+    if (view != NULL)
+        crn_arena_destroy(view->memory);
 }

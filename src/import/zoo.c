@@ -1,4 +1,5 @@
 /* zoo.c: the list of networks, their defaults, and what their builders share. */
+#include "import/importer.h"
 #include "import/zoo_internal.h"
 
 #include <assert.h>
@@ -149,25 +150,20 @@ static cairn_status check(const cairn_zoo_entry *entry, const cairn_zoo_options 
     return CAIRN_OK;
 }
 
-cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
-                             const cairn_zoo_options *options, cairn_graph **out,
-                             cairn_error *err) {
-    *out = NULL;
-    crn_error_clear(err);
+cairn_status crn_import_zoo(const cairn_allocator *allocator, const char *name,
+                            cairn_zoo_options *size, cairn_graph **out, cairn_error *err) {
     uint32_t index = 0;
-    cairn_zoo_options filled = CAIRN_ZOO_OPTIONS_INIT;
     CRN_TRY(find(name, &index, err));
-    CRN_READ_OPTIONS(cairn_zoo_options, filled, options, err);
-    fill_in(&entries[index], &filled);
-    CRN_TRY(check(&entries[index], &filled, err));
+    fill_in(&entries[index], size);
+    CRN_TRY(check(&entries[index], size, err));
 
-    crn_zoo net = {.batch = filled.batch,
-                   .channels = filled.input[0],
-                   .height = filled.input[1],
-                   .width = filled.input[2],
-                   .classes = filled.classes,
-                   .steps = filled.steps,
-                   .smoothing = filled.label_smoothing,
+    crn_zoo net = {.batch = size->batch,
+                   .channels = size->input[0],
+                   .height = size->input[1],
+                   .width = size->input[2],
+                   .classes = size->classes,
+                   .steps = size->steps,
+                   .smoothing = size->label_smoothing,
                    .depth = recipes[index].depth};
     if (cairn_builder_create(allocator, name, &net.builder) != CAIRN_OK)
         return crn_fail_memory(err);
@@ -175,4 +171,14 @@ cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
     cairn_status status = cairn_builder_finish(net.builder, out, err);
     cairn_builder_destroy(net.builder);
     return status;
+}
+
+cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
+                             const cairn_zoo_options *options, cairn_graph **out,
+                             cairn_error *err) {
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_zoo_options, size, options, err);
+    return crn_import_zoo(allocator, name, &size, out, err);
 }

@@ -143,7 +143,8 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&scratch, &allocator);
     void *kept = NULL;
-    crn_problem problem = {.graph = graph,
+    crn_problem problem = {.algorithm = solvers[which].name,
+                           .graph = graph,
                            .costs = costs,
                            .machine = options->machine,
                            .budget =

@@ -10,6 +10,7 @@
 #include "plan/lower.h"
 
 typedef struct crn_problem {
+    const char *algorithm; /* its name in solvers.def, for a function that serves several */
     const cairn_graph *graph;
     const cairn_costs *costs;
     const cairn_machine *machine; /* or NULL */

@@ -87,7 +87,8 @@ static inline cairn_id case_op(cairn_builder *b, const json_t *given, cairn_op *
     op->output_count = crn_op_kinds[op->kind].most_outputs;
     for (uint32_t i = 0; i < op->output_count; i++)
         outputs[i] = cairn_builder_tensor(b, &made[i]);
-    op->inplace_count = crn_forward_inplace(op->kind, &op->inplace);
+    op->inplace = crn_op_kinds[op->kind].inplace;
+    op->inplace_count = crn_op_kinds[op->kind].inplace_count;
     cairn_builder_op(b, op);
     return outputs[0];
 }
@@ -127,6 +128,7 @@ static inline op_case case_build(const json_t *given, bool input_gradients) {
     CHECK_OK(cairn_builder_create(NULL, c.name, &b), &err);
     cairn_op op = {
         .name = "y", .kind = c.kind, .of = CAIRN_NONE, .flags = crn_op_kinds[c.kind].flags};
+    op.attributes.struct_size = sizeof op.attributes;
     case_attributes(json_object_get(given, "attributes"), &op.attributes);
     c.y = case_loss(b, given, &op);
     cairn_graph *forward;

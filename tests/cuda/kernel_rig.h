@@ -6,7 +6,7 @@
 #ifndef KERNEL_RIG_H
 #define KERNEL_RIG_H
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/kernels/numbers.h"
 #include "backend/cuda/kernels/processor_grid.h"
 #include "check.h"
 
@@ -31,13 +31,8 @@ typedef struct kernel_rig {
 /* A buffer full of NaNs; lives until kernel_rig_clear(). */
 static inline void *kernel_rig_make(kernel_rig *r, size_t bytes) {
     CHECK(r->count < KERNEL_RIG_BUFFERS);
-    void *at = aligned_alloc(64, (bytes + 63) / 64 * 64);
-#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
-    free(at); /* the sanitizer's own, whose end it knows */
+    void *at;
     if (posix_memalign(&at, 64, bytes > 0 ? bytes : 1) != 0)
-        abort();
-#endif
-    if (at == NULL)
         abort();
     memset(at, 0xff, bytes);
     r->buffers[r->count].at = at;
@@ -83,17 +78,15 @@ static inline void kernel_rig_run(kernel_rig *r, crn_launch launch, const void *
         memcpy(r->buffers[i].at, r->buffers[i].before, r->buffers[i].bytes);
     }
     crn_kernel_run(&launch, args, CRN_GRID_FORWARDS);
-    for (uint32_t i = 0; i < r->count; i++) {
-        bool same = memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) == 0;
-        if (!same)
-            fprintf(stderr, "%s: the result depends on the order of threads\n",
-                    crn_kernel_list[launch.kernel].name);
-        CHECK(same);
-    }
-    bool all_returned = true;
+    bool same = true, zero = true;
+    for (uint32_t i = 0; i < r->count; i++)
+        same &= memcmp(r->buffers[i].at, r->buffers[i].after, r->buffers[i].bytes) == 0;
     for (uint32_t i = 0; r->tickets != NULL && i < KERNEL_RIG_TICKETS; i++)
-        all_returned &= r->tickets[i] == 0;
-    CHECK(all_returned);
+        zero &= r->tickets[i] == 0;
+    if (!same || !zero)
+        fprintf(stderr, "%s: %s\n", crn_kernel_list[launch.kernel].name,
+                same ? "tickets are not zero again" : "the result depends on the order of threads");
+    CHECK(same && zero);
     r->runs[launch.kernel]++;
 }
 
@@ -125,6 +118,28 @@ static inline kernel_image kernel_rig_image(kernel_rig *r, uint32_t batch, uint3
     kernel_image image = {NULL, batch, channels, plane, kernel_rig_pitch(r, channels)};
     image.at = kernel_rig_make(r, (size_t)batch * plane * image.pitch * kernel_rig_element(r));
     return image;
+}
+
+/* A matrix, row by row, without a kernel. */
+static inline void kernel_rig_fill(kernel_rig *r, kernel_image image, const float *plain) {
+    for (size_t row = 0; row < image.batch; row++)
+        for (size_t c = 0; c < image.pitch; c++) {
+            float value = c < image.channels ? plain[row * image.channels + c] : 0;
+            if (r->element == CRN_ELEMENT_BF16)
+                ((uint16_t *)image.at)[row * image.pitch + c] = crn_to_bf16(value);
+            else
+                ((float *)image.at)[row * image.pitch + c] = value;
+        }
+}
+
+static inline void kernel_rig_read(kernel_rig *r, kernel_image image, float *plain) {
+    for (size_t row = 0; row < image.batch; row++)
+        for (size_t c = 0; c < image.channels; c++) {
+            size_t at = row * image.pitch + c;
+            plain[row * image.channels + c] = r->element == CRN_ELEMENT_BF16
+                                                  ? crn_from_bf16(((uint16_t *)image.at)[at])
+                                                  : ((float *)image.at)[at];
+        }
 }
 
 /* From plain floats [batch, channels, plane]; `plain` is not one of the rig's buffers. */

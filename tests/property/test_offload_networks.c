@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
-#include "solve/trips/offload_by_chain.h"
+#include "solve/trips/trips_by_chain.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",
                                          "offload-greedy", "offload-dynprog", "offload-best"};
@@ -394,10 +394,11 @@ static int64_t search_time(const chain_graph *g, const char *name, uint64_t budg
     crn_arena_init(&scratch, NULL);
     crn_problem problem = problem_of(&g->net, &scratch, &err);
     problem.budget = budget;
+    problem.algorithm = name;
     if (strcmp(name, "offload-best") == 0)
         CHECK_OK(crn_solve_offload_best(&problem, &schedule), &err);
     else
-        CHECK_OK(crn_solve_offload_greedy(&problem, &schedule), &err);
+        CHECK_OK(crn_solve_offload_pieces(&problem, &schedule), &err);
     CHECK_OK(crn_lower(g->net.graph, g->net.costs, &schedule, CAIRN_TRAIN, budget, &plan, &err),
              &err);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;

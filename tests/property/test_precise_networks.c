@@ -2,7 +2,7 @@
  * the time to the nanosecond, the peak within the memory. */
 #include "cairn.h"
 #include "check.h"
-#include "solve/parts/network_chain.h"
+#include "solve/parts/network_pieces.h"
 
 typedef struct network {
     cairn_graph *graph;
@@ -30,7 +30,7 @@ static network open_network(const char *name, uint32_t batch, uint32_t size, uin
 }
 
 /* Lower the schedule for one memory and compare. */
-static void check_point(const crn_network_chain *chain, const crn_piece_table *table,
+static void check_point(const crn_network_pieces *chain, const crn_piece_table *table,
                         uint64_t memory) {
     const crn_problem *p = chain->problem;
     crn_piece_nodes nodes = {0};
@@ -40,7 +40,7 @@ static void check_point(const crn_network_chain *chain, const crn_piece_table *t
     cairn_error err = {0};
     CHECK_OK(crn_piece_schedule(table, 0, chain->chain.count - 1, memory, p->scratch, &nodes),
              &err);
-    CHECK_OK(crn_network_chain_expand(chain, &nodes, &schedule), &err);
+    CHECK_OK(crn_network_pieces_expand(chain, &nodes, &schedule), &err);
     CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(p->graph, p->costs, plan, NULL, &sim, &err), &err);
     const cairn_sim_summary *s = cairn_sim_result(sim);
@@ -59,10 +59,10 @@ static void check_network(const char *name, uint32_t batch, uint32_t size, uint3
     crn_problem problem = {
         .graph = net.graph, .costs = net.costs, .scratch = &scratch, .err = &err};
     cairn_chain_view *view;
-    crn_network_chain chain;
+    crn_network_pieces chain;
     crn_piece_table *table;
     CHECK_OK(cairn_chain_view_create(net.graph, &view, &err), &err);
-    CHECK_OK(crn_network_chain_build(&problem, view, &chain), &err);
+    CHECK_OK(crn_network_pieces_build(&problem, view, &chain), &err);
     CHECK_OK(crn_piece_check(&chain.chain, &err), &err);
     crn_piece_options options = {.memory = UINT64_MAX, .max_points = 64};
     CHECK_OK(crn_piece_solve(&chain.chain, &options, &scratch, &table), &err);

@@ -18,7 +18,7 @@ class Basic(nn.Module):
         self.down = conv_norm(i, width, 1, stride) if stride != 1 or i != width else nn.Identity()
 
     def forward(self, x):
-        return F.relu(self.b(F.relu(self.a(x))) + self.down(x))
+        return F.relu(self.b(F.relu(self.a(x), True)) + self.down(x), True)
 
 
 class Bottleneck(nn.Module):
@@ -32,7 +32,7 @@ class Bottleneck(nn.Module):
         self.down = conv_norm(i, o, 1, stride) if stride != 1 or i != o else nn.Identity()
 
     def forward(self, x):
-        return F.relu(self.c(F.relu(self.b(F.relu(self.a(x))))) + self.down(x))
+        return F.relu(self.c(F.relu(self.b(F.relu(self.a(x), True)), True)) + self.down(x), True)
 
 
 class ResNet(nn.Module):

@@ -104,7 +104,7 @@ enum {
 /* g = mask(gy + gy2); gx = other + gamma / deviation * (g - mean of g - xhat * mean of g * xhat).
  *
  * reduce makes the sums, and writes g to `masked` where that is given: then spread reads it there
- * instead of masking again. `masked` may be gy or gy2; gx may be gy, x, masked or other. */
+ * instead of masking again. `masked` may be gy, gy2 or y; gx may be gy, x, masked or other. */
 typedef struct crn_norm_bwd_args {
     crn_cut cut; /* the caller gives rows and channels */
     uint32_t element, mask;

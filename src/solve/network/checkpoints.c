@@ -57,7 +57,8 @@ static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_
 }
 
 static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view *view,
-                               const char *name, cairn_acg_result *kept) {
+                               cairn_acg_result *kept) {
+    const char *name = problem->algorithm;
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     options.seed = problem->seed;
@@ -79,35 +80,15 @@ static cairn_status make_schedule(const crn_problem *problem, const cairn_dag_vi
     return crn_schedule_segments(schedule, problem->scratch, problem->graph, segment);
 }
 
-static cairn_status search(const crn_problem *problem, const char *name, crn_schedule *schedule) {
+cairn_status crn_solve_checkpoints(const crn_problem *problem, crn_schedule *schedule) {
     cairn_dag_view *view;
     CRN_TRY(cairn_dag_view_create(problem->graph, cairn_costs_all_bytes(problem->costs), &view,
                                   problem->err));
     cairn_acg_result kept = {0};
-    cairn_status status = solve_view(problem, view, name, &kept);
+    cairn_status status = solve_view(problem, view, &kept);
     if (status == CAIRN_OK)
         status = make_schedule(problem, view, &kept, schedule);
     cairn_acg_result_release(&kept);
     cairn_dag_view_destroy(view);
     return status;
-}
-
-cairn_status crn_solve_feng(const crn_problem *problem, crn_schedule *schedule) {
-    return search(problem, "feng", schedule);
-}
-
-cairn_status crn_solve_feng_linear(const crn_problem *problem, crn_schedule *schedule) {
-    return search(problem, "feng-linear", schedule);
-}
-
-cairn_status crn_solve_pieces(const crn_problem *problem, crn_schedule *schedule) {
-    return search(problem, "pieces", schedule);
-}
-
-cairn_status crn_solve_chen(const crn_problem *problem, crn_schedule *schedule) {
-    return search(problem, "chen", schedule);
-}
-
-cairn_status crn_solve_random(const crn_problem *problem, crn_schedule *schedule) {
-    return search(problem, "random", schedule);
 }

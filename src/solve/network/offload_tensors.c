@@ -12,7 +12,7 @@
  * simulator's time to the nanosecond. The generator starts from a fixed seed and the work is
  * limited in ops visited, so the answer is the same everywhere. */
 #include "base/rng.h"
-#include "solve/trips/offload_by_chain.h"
+#include "solve/trips/trips_by_chain.h"
 
 #define MOST_WORK 24000000u /* ops visited and trips looked at in one search */
 #define MOST_TRIALS 12000u  /* choices valued in one search */
@@ -23,7 +23,7 @@
 typedef struct search {
     const crn_problem *problem;
     const crn_trips *trips;
-    const crn_chain_problem *chain;
+    const crn_pieces_problem *chain;
     const crn_ops_problem *ops;
     uint64_t *room;
     crn_rng rng;
@@ -181,9 +181,9 @@ static cairn_status start_all(search *s, uint64_t budget) {
     clear_trial(s);
     CRN_TRY(crn_choose_by_ops(s->ops, s->trips, "offload-dynprog", budget, &s->trial, s->room));
     CRN_TRY(start_from(s, budget));
-    for (uint32_t k = 0; (name = crn_chain_algorithm(k)) != NULL; k++) {
+    for (uint32_t k = 0; (name = crn_pieces_algorithm(k)) != NULL; k++) {
         clear_trial(s);
-        CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, budget, &s->trial, s->room));
+        CRN_TRY(crn_choose_by_pieces(s->chain, s->trips, name, budget, &s->trial, s->room));
         CRN_TRY(start_from(s, budget));
     }
     return CAIRN_OK;
@@ -266,7 +266,7 @@ static cairn_status play_other(search *s, const char *name) {
     for (uint32_t round = 0; round < CRN_MOST_ROUNDS && budget >= s->trips->floor; round++) {
         int64_t time;
         clear_trial(s);
-        CRN_TRY(crn_choose_by_chain(s->chain, s->trips, name, budget, &s->trial, s->room));
+        CRN_TRY(crn_choose_by_pieces(s->chain, s->trips, name, budget, &s->trial, s->room));
         CRN_TRY(crn_trips_prune(s->trips, budget, &s->trial, &time));
         if (s->time >= 0 && time - time / 32 >= s->time)
             break;
@@ -287,7 +287,7 @@ static cairn_status search_on(search *s, crn_schedule *schedule) {
     CRN_TRY(crn_trip_choice_make(s->trips, &s->now));
     CRN_TRY(crn_trip_choice_make(s->trips, &s->trial));
     CRN_TRY(play_search(s));
-    for (uint32_t k = 0; s->time != bound && (name = crn_chain_algorithm(k)) != NULL; k++)
+    for (uint32_t k = 0; s->time != bound && (name = crn_pieces_algorithm(k)) != NULL; k++)
         CRN_TRY(play_other(s, name));
     *schedule = s->schedule;
     return CAIRN_OK;
@@ -295,7 +295,7 @@ static cairn_status search_on(search *s, crn_schedule *schedule) {
 
 cairn_status crn_solve_offload_best(const crn_problem *problem, crn_schedule *schedule) {
     cairn_chain_view *view;
-    crn_chain_problem chain;
+    crn_pieces_problem chain;
     crn_ops_problem ops;
     crn_trips trips;
     CRN_TRY(crn_trips_build(problem, &trips));
@@ -303,7 +303,7 @@ cairn_status crn_solve_offload_best(const crn_problem *problem, crn_schedule *sc
     CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
     search s = {
         .problem = problem, .trips = &trips, .chain = &chain, .ops = &ops, .rng = {1}, .time = -1};
-    cairn_status status = crn_chain_problem_build(problem, view, &chain);
+    cairn_status status = crn_pieces_problem_build(problem, view, &chain);
     if (status == CAIRN_OK)
         status = search_on(&s, schedule);
     cairn_chain_view_destroy(view);

@@ -10,7 +10,7 @@
  * keeps all that is read or is run again. What it then thinks that a schedule needs means little,
  * so schedules along its whole curve are measured with the real costs, and the fastest that fits
  * the budget is taken; the smallest of all, if none does. */
-#include "solve/parts/network_chain.h"
+#include "solve/parts/network_pieces.h"
 
 #define MOST_POINTS 512u      /* of a step function, if thinned. Fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces */
@@ -21,7 +21,7 @@
 
 /* What is kept from round to round, in the problem's scratch. */
 typedef struct rounds {
-    crn_network_chain network;
+    crn_network_pieces network;
     crn_piece_options options; /* that the table was made with */
     crn_piece_table *table;    /* or NULL */
 } rounds;
@@ -71,7 +71,7 @@ static cairn_status solve_precisely(const crn_problem *problem, rounds *r, crn_s
         if (nodes.length == 0)
             r->table = NULL;
     }
-    return crn_network_chain_expand(&r->network, &nodes, schedule);
+    return crn_network_pieces_expand(&r->network, &nodes, schedule);
 }
 
 /* ---- Uniform costs ---- */
@@ -107,7 +107,7 @@ static void average_memory(crn_piece *pieces, crn_piece_way *ways, uint32_t coun
         ways[i].kept = CRN_MAX(ways[i].kept, pieces[i].input_bytes);
 }
 
-static cairn_status make_uniform(const crn_problem *problem, const crn_network_chain *network,
+static cairn_status make_uniform(const crn_problem *problem, const crn_network_pieces *network,
                                  crn_piece_chain *out) {
     uint32_t count = network->chain.count;
     crn_piece *pieces;
@@ -156,7 +156,7 @@ static bool is_better(const crn_part_cost *a, const crn_part_cost *b, uint64_t b
     return fits ? a->time < b->time : a->peak < b->peak;
 }
 
-static cairn_status solve_uniformly(const crn_problem *problem, const crn_network_chain *network,
+static cairn_status solve_uniformly(const crn_problem *problem, const crn_network_pieces *network,
                                     crn_schedule *schedule) {
     crn_piece_chain chain;
     crn_piece_table *table;
@@ -172,7 +172,7 @@ static cairn_status solve_uniformly(const crn_problem *problem, const crn_networ
         crn_part_cost cost;
         CRN_TRY(crn_piece_schedule(table, 0, chain.count - 1, curve.points[i].memory,
                                    problem->scratch, &nodes));
-        CRN_TRY(crn_network_chain_expand(network, &nodes, &tried));
+        CRN_TRY(crn_network_pieces_expand(network, &nodes, &tried));
         CRN_TRY(measure(problem, &tried, &cost));
         if (is_better(&cost, &best, problem->budget)) {
             best = cost;
@@ -206,7 +206,7 @@ static cairn_status start_rounds(const crn_problem *problem, rounds **out) {
     cairn_status status = copy_view(problem, made, view);
     cairn_chain_view_destroy(made);
     CRN_TRY(status);
-    CRN_TRY(crn_network_chain_build(problem, view, &(*out)->network));
+    CRN_TRY(crn_network_pieces_build(problem, view, &(*out)->network));
     return crn_piece_check(&(*out)->network.chain, problem->err);
 }
 

@@ -1,21 +1,14 @@
 /* precise_curve.c: the answer of `precise` for every budget, from one table. */
-#include "solve/parts/network_chain.h"
-
-typedef struct curve_memory {
-    cairn_budget_curve curve;
-    crn_arena arena; /* in which it lies */
-} curve_memory;
+#include "solve/parts/network_pieces.h"
 
 void cairn_budget_curve_destroy(cairn_budget_curve *curve) {
-    if (curve == NULL)
-        return;
-    crn_arena arena = ((curve_memory *)curve->memory)->arena;
-    crn_arena_release(&arena);
+    if (curve != NULL)
+        crn_arena_destroy(curve->memory);
 }
 
 /* Copy the table's curve, shifted by what is always there, with a bound for every point. */
 static cairn_status fill(cairn_budget_curve *out, crn_arena *arena,
-                         const crn_network_chain *network, const crn_piece_table *table,
+                         const crn_network_pieces *network, const crn_piece_table *table,
                          const crn_piece_table *below) {
     crn_curve curve = crn_piece_curve(table);
     cairn_budget_point *points;
@@ -38,10 +31,10 @@ static cairn_status fill(cairn_budget_curve *out, crn_arena *arena,
 static cairn_status solve(const crn_problem *problem, const cairn_chain_view *view,
                           uint32_t most_points, bool bounded, cairn_budget_curve *out,
                           crn_arena *arena) {
-    crn_network_chain network;
+    crn_network_pieces network;
     crn_piece_table *table, *below = NULL;
     crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points, .whole = true};
-    CRN_TRY(crn_network_chain_build(problem, view, &network));
+    CRN_TRY(crn_network_pieces_build(problem, view, &network));
     CRN_TRY(crn_piece_check(&network.chain, problem->err));
     CRN_TRY(crn_piece_solve(&network.chain, &options, problem->scratch, &table));
     out->exact = !crn_piece_thinned(table);
@@ -59,23 +52,20 @@ cairn_status cairn_precise_curve(const cairn_graph *graph, const cairn_costs *co
     cairn_allocator allocator = cairn_graph_allocator(graph);
     cairn_chain_view *view;
     CRN_TRY(cairn_chain_view_create(graph, &view, err));
-    crn_arena arena, scratch;
-    crn_arena_init(&arena, &allocator);
+    crn_arena *arena = crn_arena_create(&allocator), scratch;
     crn_arena_init(&scratch, &allocator);
-    curve_memory *memory = crn_arena_take(&arena, 1, sizeof *memory);
+    cairn_budget_curve *curve = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *curve);
+    crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
     cairn_status status = CAIRN_ENOMEM;
-    if (memory != NULL) {
-        crn_problem problem = {.graph = graph, .costs = costs, .scratch = &scratch, .err = err};
-        status = solve(&problem, view, most_points, bounded, &memory->curve, &arena);
-    }
+    if (curve != NULL)
+        status = solve(&problem, view, most_points, bounded, curve, arena);
     crn_arena_release(&scratch);
     cairn_chain_view_destroy(view);
     if (status != CAIRN_OK) {
-        crn_arena_release(&arena);
+        crn_arena_destroy(arena);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     }
-    memory->arena = arena;
-    memory->curve.memory = memory;
-    *out = &memory->curve;
+    curve->memory = arena;
+    *out = curve;
     return CAIRN_OK;
 }

@@ -243,7 +243,7 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
 typedef struct builder {
     crn_piece_table *table;
     crn_arena *arena;
-    const crn_range *ranges; /* from crn_piece_narrow(), or NULL */
+    const crn_span *ranges; /* from crn_piece_narrow(), or NULL */
     crn_envelope envelope;
     uint64_t *floor_column;
     crn_curve *curve_column;
@@ -251,10 +251,10 @@ typedef struct builder {
 
 /* The memory at which a..b is of interest. More than all of it but cut a, which is counted by
  * whoever asks unless a is 0, it never gets; but a bound does ask for all. */
-static crn_range range_of(const builder *build, uint32_t a, uint32_t b) {
+static crn_span range_of(const builder *build, uint32_t a, uint32_t b) {
     const crn_piece_table *table = build->table;
-    crn_range range =
-        build->ranges == NULL ? CRN_RANGE_ALL : build->ranges[(size_t)a * table->count + b];
+    crn_span range =
+        build->ranges == NULL ? CRN_SPAN_ALL : build->ranges[(size_t)a * table->count + b];
     if (table->memory == UINT64_MAX)
         return range;
     bool all = a == 0 || table->longest < table->count;
@@ -297,7 +297,7 @@ static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
 }
 
 static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options *options,
-                          const crn_range *ranges, crn_arena *arena, crn_piece_table **out) {
+                          const crn_span *ranges, crn_arena *arena, crn_piece_table **out) {
     crn_piece_table *table;
     CRN_TAKE(arena, table, 1);
     size_t n = table->count = chain->count;
@@ -328,7 +328,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
 
 /* Bracket every function with two coarse tables, which `scratch` holds, and see what is left. */
 static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
-                                crn_arena *arena, const crn_range **out) {
+                                crn_arena *arena, const crn_span **out) {
     crn_piece_table *above, *below;
     crn_piece_options coarse = {.memory = memory, .max_points = 8 + chain->count / 2};
     CRN_TRY(solve(chain, &coarse, NULL, scratch, &above));
@@ -339,7 +339,7 @@ static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, c
 
 cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
                              crn_arena *arena, crn_piece_table **out) {
-    const crn_range *ranges = NULL;
+    const crn_span *ranges = NULL;
     if (options->whole && options->max_points == 0 && options->longest == 0) {
         crn_arena scratch;
         crn_arena_init(&scratch, &arena->allocator);

@@ -39,7 +39,7 @@ int64_t crn_curve_at(crn_curve curve, uint64_t memory) {
 }
 
 void crn_envelope_init(crn_envelope *envelope, crn_arena *arena) {
-    *envelope = (crn_envelope){.arena = arena, .range = CRN_RANGE_ALL};
+    *envelope = (crn_envelope){.arena = arena, .range = CRN_SPAN_ALL};
 }
 
 /* Room for `count` points in both buffers. */
@@ -90,7 +90,7 @@ static void walk_to(walk *w, uint64_t memory) {
 
 /* Start the walk at the first memory where the sum is defined; false where it is nowhere. */
 static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                       crn_range range) {
+                       crn_span range) {
     if (low.count == 0 || (high != NULL && high->count == 0))
         return false;
     *w = (walk){.low = low.points, .low_end = low.points + low.count, .shift = shift, .base = base};
@@ -108,9 +108,9 @@ static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *
     return true;
 }
 
-crn_range crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                              crn_curve limit, crn_range range) {
-    crn_range below = {0, 0};
+crn_span crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
+                             crn_curve limit, crn_span range) {
+    crn_span below = {0, 0};
     const crn_curve_point *at = limit.points, *last = limit.points + limit.count;
     walk w;
     if (!walk_start(&w, low, shift, high, base, range))
@@ -121,7 +121,7 @@ crn_range crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *hi
         uint64_t next = CRN_MIN(walk_next(&w), at < last ? at->memory : UINT64_MAX);
         next = CRN_MIN(next, range.end);
         if (at == limit.points || w.cost <= at[-1].cost)
-            below = (crn_range){below.end == 0 ? w.memory : below.low, next};
+            below = (crn_span){below.end == 0 ? w.memory : below.low, next};
         if (next == range.end)
             return below;
         walk_to(&w, next);
@@ -256,7 +256,7 @@ static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point 
 cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
                                   const crn_curve *high, int64_t base, uint64_t from) {
     walk w;
-    crn_range range = envelope->range;
+    crn_span range = envelope->range;
     range.low = CRN_MAX(range.low, from);
     if (!walk_start(&w, low, shift, high, base, range))
         return CAIRN_OK;

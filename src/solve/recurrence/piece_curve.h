@@ -27,24 +27,24 @@ typedef struct crn_curve {
 int64_t crn_curve_at(crn_curve curve, uint64_t memory);
 
 /* From `low` up to, not including, `end`; {0, 0} is nothing. */
-typedef struct crn_range {
+typedef struct crn_span {
     uint64_t low, end;
-} crn_range;
+} crn_span;
 
-#define CRN_RANGE_ALL ((crn_range){0, UINT64_MAX})
+#define CRN_SPAN_ALL ((crn_span){0, UINT64_MAX})
 
 /* From the first to the last memory within `range` at which  base + low(m - shift) + high(m)  is at
  * most limit(m). `high` may be NULL: then it is 0. O(points of all). */
-crn_range crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                              crn_curve limit, crn_range range);
+crn_span crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
+                             crn_curve limit, crn_span range);
 
 /* A curve that is being built: the least of all that was put into it. */
 typedef struct crn_envelope {
     crn_arena *arena;
     crn_curve_point *points, *spare;
     uint32_t count, capacity;
-    crn_range range;    /* the memory of interest: left of it the function is not known, right of
-                           it it may be too high */
+    crn_span range;     /* the memory of interest: left of it the function is not known, right of
+                            it it may be too high */
     uint64_t tolerance; /* of the last thinning, where the next search for one begins */
 } crn_envelope;
 

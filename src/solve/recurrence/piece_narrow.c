@@ -24,23 +24,23 @@ typedef struct narrowing {
     const crn_piece_chain *chain;
     const crn_piece_table *above, *below;
     const uint32_t *home;
-    crn_range *ranges;
+    crn_span *ranges;
 } narrowing;
 
 /* a..b will be asked for at the memory of `range` less `taken`. */
-static void ask(narrowing *w, uint32_t a, uint32_t b, crn_range range, uint64_t taken) {
+static void ask(narrowing *w, uint32_t a, uint32_t b, crn_span range, uint64_t taken) {
     if (range.end == 0)
         return;
     size_t n = w->chain->count, home = w->home[a * n + (b - a)];
-    crn_range *asked = &w->ranges[home * n + (home + b - a)];
+    crn_span *asked = &w->ranges[home * n + (home + b - a)];
     uint64_t low = range.low - taken, end = range.end - taken;
     asked->low = asked->end == 0 ? low : CRN_MIN(asked->low, low);
     asked->end = CRN_MAX(asked->end, end);
 }
 
 /* From which memory on, within what is asked of a..b. */
-static crn_range range_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
-    crn_range range = w->ranges[(size_t)a * w->chain->count + b];
+static crn_span range_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
+    crn_span range = w->ranges[(size_t)a * w->chain->count + b];
     range.low = CRN_MAX(range.low, low);
     return range;
 }
@@ -50,7 +50,7 @@ static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
     crn_curve rest = crn_piece_part_curve(w->below, a + 1, b);
     for (uint32_t k = 0; k < w->chain->pieces[a].way_count; k++) {
         const crn_piece_way *way = &w->chain->pieces[a].ways[k];
-        crn_range range = range_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
+        crn_span range = range_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
         range = crn_curve_sum_below(rest, way->kept, NULL, crn_piece_way_time(way), limit, range);
         ask(w, a + 1, b, range, way->kept);
     }
@@ -65,8 +65,8 @@ static void ask_checkpoints(narrowing *w, uint32_t a, uint32_t b) {
         crn_curve early = crn_piece_part_curve(w->below, a, j - 1);
         peak = crn_piece_sweep_peak(w->chain, a, j, peak);
         elapsed += w->chain->pieces[j - 1].forward_time;
-        crn_range range = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
-                                              elapsed, limit, range_from(w, a, b, gradient + peak));
+        crn_span range = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
+                                             elapsed, limit, range_from(w, a, b, gradient + peak));
         ask(w, j, b, range, input);
         ask(w, a, j - 1, range, 0);
     }
@@ -74,12 +74,12 @@ static void ask_checkpoints(narrowing *w, uint32_t a, uint32_t b) {
 
 cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_table *above,
                               const crn_piece_table *below, crn_arena *arena,
-                              const crn_range **out) {
+                              const crn_span **out) {
     narrowing w = {.chain = chain, .above = above, .below = below};
     uint32_t n = chain->count;
     CRN_TRY(crn_piece_homes(chain, arena, &w.home));
     CRN_TAKE(arena, w.ranges, (size_t)n * n);
-    ask(&w, 0, n - 1, CRN_RANGE_ALL, 0);
+    ask(&w, 0, n - 1, CRN_SPAN_ALL, 0);
     for (uint32_t length = n; length > 1; length--)
         for (uint32_t a = 0; a + length <= n; a++) {
             if (w.home[(size_t)a * n + length - 1] != a ||

@@ -48,6 +48,6 @@ CAIRN_MUST cairn_status crn_piece_homes(const crn_piece_chain *chain, crn_arena 
  * whole chain can have use for a..b, by a table of upper and one of lower bounds. */
 CAIRN_MUST cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_table *above,
                                          const crn_piece_table *below, crn_arena *arena,
-                                         const crn_range **out);
+                                         const crn_span **out);
 
 #endif

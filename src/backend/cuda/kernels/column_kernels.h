@@ -3,28 +3,29 @@
 
 #define bias_rows FORM(bias_rows)
 #define sum_columns FORM(sum_columns)
-#define bias_rows_at_once (PACK == 8 ? 2 : 4)
+#define bias_rows_at_once 4
 
 /* relu is a constant here */
 CRN_DEVICE void bias_rows(const crn_bias_args *CRN_RESTRICT p, crn_place at, int relu) {
     uint32_t c = at.column * PACK;
     pack bias = get_floats(p->bias, c, p->cut.channels);
     for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
-        pack x[bias_rows_at_once];
+        raw x[bias_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i < at.end)
-                x[u] = get(p->x, i * p->x_pitch + c);
+                x[u] = fetch(p->x, i * p->x_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
+            pack value = open(x[u]);
             EACH(k) {
-                float y = x[u].at[k] + bias.at[k];
-                x[u].at[k] = relu ? crn_relu(y) : y;
+                float y = value.at[k] + bias.at[k];
+                value.at[k] = relu ? crn_relu(y) : y;
             }
-            put(p->y, i * p->y_pitch + c, x[u]);
+            put(p->y, i * p->y_pitch + c, value);
         }
     }
 }
@@ -49,26 +50,27 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
     uint32_t c = at.column * PACK;
     pack sum = no_pack();
     for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
-        pack gy[bias_rows_at_once], y[bias_rows_at_once];
+        raw gy[bias_rows_at_once], y[bias_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            gy[u] = get(p->gy, i * p->gy_pitch + c);
+            gy[u] = fetch(p->gy, i * p->gy_pitch + c);
             if (mask)
-                y[u] = get(p->y, i * p->y_pitch + c);
+                y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
+            pack gradient = open(gy[u]), decides = mask ? open(y[u]) : no_pack();
             EACH(k) {
-                if (mask && y[u].at[k] <= 0)
-                    gy[u].at[k] = 0;
-                sum.at[k] += gy[u].at[k];
+                if (mask && decides.at[k] <= 0)
+                    gradient.at[k] = 0;
+                sum.at[k] += gradient.at[k];
             }
             if (mask)
-                put(p->masked, i * p->masked_pitch + c, gy[u]);
+                put(p->masked, i * p->masked_pitch + c, gradient);
         }
     }
     EACH(k) {

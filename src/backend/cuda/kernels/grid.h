@@ -97,9 +97,10 @@ CRN_DEVICE void crn_write_shared_part(float *at, float value) {
          i_##t++, t = g.backwards ? t - 1 : t + 1)
 #define CRN_BARRIER() ((void)0)
 
-#define CRN_KERNEL_OF(name, args_type, most, blocks_held)                                          \
-    void name(const args_type *CRN_RESTRICT p, crn_grid g);                                        \
-    void name(const args_type *CRN_RESTRICT p, crn_grid g)
+#define CRN_KERNEL_OF(name, args_type, most, blocks_held) CRN_KERNEL_NAMED(name, args_type)
+#define CRN_KERNEL_NAMED(name, args_type)                                                          \
+    void name##_block(const args_type *CRN_RESTRICT p, crn_grid g);                                \
+    void name##_block(const args_type *CRN_RESTRICT p, crn_grid g)
 
 CRN_DEVICE uint32_t crn_take_ticket(uint32_t *ticket, uint32_t count) {
     *ticket = *ticket + 1 == count ? 0 : *ticket + 1;

@@ -49,30 +49,34 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
     lane_values of = load_lane(p, at.first < at.end ? c : p->cut.channels);
     pack sum = no_pack(), product = no_pack();
     for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
-        pack x[most_rows], gy[most_rows], gy2[most_rows], decides[most_rows];
+        raw x[most_rows], gy[most_rows], gy2[most_rows], y[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            x[u] = get(p->x, i * p->x_pitch + c);
-            gy[u] = get(p->gy, i * p->gy_pitch + c);
+            x[u] = fetch(p->x, i * p->x_pitch + c);
+            gy[u] = fetch(p->gy, i * p->gy_pitch + c);
             if (join)
-                gy2[u] = get(p->gy2, i * p->gy2_pitch + c);
-            decides[u] = mask == CRN_MASK_Y ? get(p->y, i * p->y_pitch + c) : x[u];
+                gy2[u] = fetch(p->gy2, i * p->gy2_pitch + c);
+            if (mask == CRN_MASK_Y)
+                y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
+            pack value = open(x[u]), gradient = open(gy[u]);
+            pack second = join ? open(gy2[u]) : no_pack();
             EACH(k) {
-                gy[u].at[k] = join ? gy[u].at[k] + gy2[u].at[k] : gy[u].at[k];
+                gradient.at[k] = join ? gradient.at[k] + second.at[k] : gradient.at[k];
             }
-            gy[u] = masked_gradient(&of, gy[u], decides[u], mask);
+            gradient =
+                masked_gradient(&of, gradient, mask == CRN_MASK_Y ? open(y[u]) : value, mask);
             if (p->masked)
-                put(p->masked, i * p->masked_pitch + c, gy[u]);
+                put(p->masked, i * p->masked_pitch + c, gradient);
             EACH(k) {
-                sum.at[k] += gy[u].at[k];
-                product.at[k] = crn_fma(gy[u].at[k], x[u].at[k] - of.mean.at[k], product.at[k]);
+                sum.at[k] += gradient.at[k];
+                product.at[k] = crn_fma(gradient.at[k], value.at[k] - of.mean.at[k], product.at[k]);
             }
         }
     }
@@ -83,26 +87,25 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
 }
 
 /* x, gy -> sums, ggamma, gbeta, masked */
-CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
+CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, PACK == 8 ? 1 : 2) {
     CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
     CRN_SHARED(uint32_t, last, 1);
     const crn_cut *cut = &p->cut;
     uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
     CRN_EACH_THREAD(t) {
         crn_place at = crn_place_of(cut, tile, strip, t);
-        uint32_t half = PACK == 8 ? 2 : 1;
         if (p->gy2 && p->mask == CRN_MASK_Y)
-            reduce_rows(p, at, s, t, CRN_MASK_Y, 1, 2 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_Y, 1, 2);
         else if (p->gy2 && p->mask == CRN_MASK_X)
-            reduce_rows(p, at, s, t, CRN_MASK_X, 1, 2 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_X, 1, 2);
         else if (p->gy2)
-            reduce_rows(p, at, s, t, CRN_MASK_NONE, 1, 2 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_NONE, 1, 2);
         else if (p->mask == CRN_MASK_Y)
-            reduce_rows(p, at, s, t, CRN_MASK_Y, 0, 3 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_Y, 0, 2);
         else if (p->mask == CRN_MASK_X)
-            reduce_rows(p, at, s, t, CRN_MASK_X, 0, 4 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_X, 0, 2);
         else
-            reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, 4 / half);
+            reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, 3);
     }
     float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
     if (!add_up(cut, g, strip, s, 2, part, p->tickets + tile, last))
@@ -136,28 +139,30 @@ CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
         slope.at[k] = slope.at[k] * each * of.inverse.at[k];
     }
     for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
-        pack x[most_rows], gy[most_rows], decides[most_rows], other[most_rows];
+        raw x[most_rows], gy[most_rows], y[most_rows], other[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            x[u] = get(p->x, i * p->x_pitch + c);
-            gy[u] = get(gradient, i * pitch + c);
-            decides[u] = mask == CRN_MASK_Y ? get(p->y, i * p->y_pitch + c) : x[u];
+            x[u] = fetch(p->x, i * p->x_pitch + c);
+            gy[u] = fetch(gradient, i * pitch + c);
+            if (mask == CRN_MASK_Y)
+                y[u] = fetch(p->y, i * p->y_pitch + c);
             if (add)
-                other[u] = get(p->other, i * p->other_pitch + c);
+                other[u] = fetch(p->other, i * p->other_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            gy[u] = masked_gradient(&of, gy[u], decides[u], mask);
+            pack value = open(x[u]), g = open(gy[u]), more = add ? open(other[u]) : no_pack();
+            g = masked_gradient(&of, g, mask == CRN_MASK_Y ? open(y[u]) : value, mask);
             EACH(k) {
-                float rest = gy[u].at[k] - shift.at[k];
-                rest = crn_fma(of.mean.at[k] - x[u].at[k], slope.at[k], rest) * of.scale.at[k];
-                gy[u].at[k] = add ? rest + other[u].at[k] : rest;
+                float rest = g.at[k] - shift.at[k];
+                rest = crn_fma(of.mean.at[k] - value.at[k], slope.at[k], rest) * of.scale.at[k];
+                g.at[k] = add ? rest + more.at[k] : rest;
             }
-            put(p->gx, i * p->gx_pitch + c, gy[u]);
+            put(p->gx, i * p->gx_pitch + c, g);
         }
     }
 }

@@ -16,7 +16,7 @@
 #define moments FORM(norm_moments)
 #define apply_rows FORM(norm_apply_rows)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
-#define apply_rows_at_once (PACK == 8 ? 2 : 4)
+#define apply_rows_at_once (PACK == 8 ? 3 : 4)
 
 /* In shared memory, one per thread. */
 typedef struct moments {
@@ -64,16 +64,19 @@ CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, mome
                          uint32_t t) {
     pack first = no_pack(), sum = no_pack(), squares = no_pack();
     for (uint32_t row = at.first; row < at.end; row += statistics_rows * p->cut.groups) {
-        pack x[statistics_rows];
+        raw x[statistics_rows];
         CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
-            uint32_t i = row + u * p->cut.groups;
-            x[u] = i < at.end ? get(p->x, (size_t)i * p->x_pitch + at.column * PACK) : first;
+            uint32_t i =
+                row + u * p->cut.groups; /* beyond the end: any row, which does not count */
+            x[u] = fetch(p->x, (size_t)(i < at.end ? i : row) * p->x_pitch + at.column * PACK);
         }
         if (row == at.first)
-            first = x[0];
+            first = open(x[0]);
         CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
+            pack value = open(x[u]);
             EACH(k) {
-                float distance = row + u * p->cut.groups < at.end ? x[u].at[k] - first.at[k] : 0.0f;
+                float distance =
+                    row + u * p->cut.groups < at.end ? value.at[k] - first.at[k] : 0.0f;
                 sum.at[k] += distance;
                 squares.at[k] = crn_fma(distance, distance, squares.at[k]);
             }
@@ -182,25 +185,26 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
         scale.at[k] *= inverse.at[k];
     }
     for (uint32_t row = at.first; row < at.end; row += apply_rows_at_once * p->cut.groups) {
-        pack x[apply_rows_at_once], added[apply_rows_at_once];
+        raw x[apply_rows_at_once], added[apply_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
             uint32_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            x[u] = get(p->x, (size_t)i * p->x_pitch + c);
+            x[u] = fetch(p->x, (size_t)i * p->x_pitch + c);
             if (add)
-                added[u] = get(p->added, (size_t)i * p->added_pitch + c);
+                added[u] = fetch(p->added, (size_t)i * p->added_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
             uint32_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
+            pack value = open(x[u]), other = add ? open(added[u]) : no_pack();
             EACH(k) {
-                float y = crn_fma(x[u].at[k] - mean.at[k], scale.at[k], beta.at[k]);
-                y = add ? y + added[u].at[k] : y;
-                x[u].at[k] = relu ? crn_relu(y) : y;
+                float y = crn_fma(value.at[k] - mean.at[k], scale.at[k], beta.at[k]);
+                y = add ? y + other.at[k] : y;
+                value.at[k] = relu ? crn_relu(y) : y;
             }
-            put(p->y, (size_t)i * p->y_pitch + c, x[u]);
+            put(p->y, (size_t)i * p->y_pitch + c, value);
         }
     }
 }

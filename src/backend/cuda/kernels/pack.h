@@ -8,6 +8,9 @@
 
 #define stored FORM(stored)
 #define pack FORM(pack)
+#define raw FORM(raw)
+#define fetch FORM(fetch)
+#define open FORM(open)
 #define get FORM(get)
 #define get_one FORM(get_one)
 #define put FORM(put)
@@ -43,27 +46,44 @@ CRN_DEVICE void put_one(void *to, size_t index, float value) {
 #endif
 }
 
-CRN_DEVICE pack get(const void *from, size_t index) {
+/* A pack as it lies in memory: what waits to be used takes no more registers than that. */
+#if defined(__CUDACC__) && PACK == 4
+typedef float4 raw;
+#elif defined(__CUDACC__) && PACK == 8
+typedef uint4 raw;
+#else
+typedef struct raw {
+    stored at[PACK];
+} raw;
+#endif
+
+CRN_DEVICE raw fetch(const void *from, size_t index) {
+    return *(const raw *)((const stored *)from + index);
+}
+
+CRN_DEVICE pack open(raw packed) {
     pack value;
 #if defined(__CUDACC__) && PACK == 4
-    float4 four = *(const float4 *)((const stored *)from + index);
-    value.at[0] = four.x;
-    value.at[1] = four.y;
-    value.at[2] = four.z;
-    value.at[3] = four.w;
+    value.at[0] = packed.x;
+    value.at[1] = packed.y;
+    value.at[2] = packed.z;
+    value.at[3] = packed.w;
 #elif defined(__CUDACC__) && PACK == 8
-    uint4 four = *(const uint4 *)((const stored *)from + index);
-    uint32_t words[4] = {four.x, four.y, four.z, four.w};
+    uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
     CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
         value.at[2 * k] = crn_from_bits(words[k] << 16);
         value.at[2 * k + 1] = crn_from_bits(words[k] & 0xffff0000u);
     }
 #else
     EACH(k) {
-        value.at[k] = get_one(from, index + k);
+        value.at[k] = get_one(packed.at, k);
     }
 #endif
     return value;
+}
+
+CRN_DEVICE pack get(const void *from, size_t index) {
+    return open(fetch(from, index));
 }
 
 CRN_DEVICE void put(void *to, size_t index, pack value) {

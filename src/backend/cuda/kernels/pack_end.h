@@ -4,6 +4,9 @@
 #undef FORM
 #undef stored
 #undef pack
+#undef raw
+#undef fetch
+#undef open
 #undef get
 #undef get_one
 #undef put

@@ -37,25 +37,28 @@ CRN_DEVICE pack pointwise_value(uint32_t op, pack a, pack b, pack c) {
 /* op is a constant here */
 CRN_DEVICE void pointwise_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op,
                                 uint32_t first, uint32_t step) {
-    pack a[CRN_POINTWISE_PACKS], b[CRN_POINTWISE_PACKS], c[CRN_POINTWISE_PACKS];
+    raw a[CRN_POINTWISE_PACKS], b[CRN_POINTWISE_PACKS], c[CRN_POINTWISE_PACKS];
+    int two = op != CRN_COPY && op != CRN_RELU, three = op == CRN_RELU_BWD_ADD;
     uint32_t all = p->rows * p->packs; /* the launch sees to it that this fits */
     CRN_UNROLL for (uint32_t u = 0; u < CRN_POINTWISE_PACKS; u++) {
         uint32_t i = first + u * step;
         if (i >= all)
             continue;
         size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
-        a[u] = get(p->a, row * p->a_pitch + at);
-        if (op != CRN_COPY && op != CRN_RELU)
-            b[u] = get(p->b, row * p->b_pitch + at);
-        if (op == CRN_RELU_BWD_ADD)
-            c[u] = get(p->c, row * p->c_pitch + at);
+        a[u] = fetch(p->a, row * p->a_pitch + at);
+        if (two)
+            b[u] = fetch(p->b, row * p->b_pitch + at);
+        if (three)
+            c[u] = fetch(p->c, row * p->c_pitch + at);
     }
     CRN_UNROLL for (uint32_t u = 0; u < CRN_POINTWISE_PACKS; u++) {
         uint32_t i = first + u * step;
         if (i >= all)
             continue;
         size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
-        put(p->to, row * p->to_pitch + at, pointwise_value(op, a[u], b[u], c[u]));
+        put(p->to, row * p->to_pitch + at,
+            pointwise_value(op, open(a[u]), two ? open(b[u]) : no_pack(),
+                            three ? open(c[u]) : no_pack()));
     }
 }
 

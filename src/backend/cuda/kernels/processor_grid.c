@@ -4,9 +4,9 @@
 
 /* Each kernel has a type of its own; these call it with what it takes. */
 #define RUN(name, args)                                                                            \
-    void crn_##name(const crn_##args *restrict p, crn_grid g);                                     \
+    void crn_##name##_block(const crn_##args *restrict p, crn_grid g);                             \
     static void run_##name(const void *p, crn_grid g) {                                            \
-        crn_##name(p, g);                                                                          \
+        crn_##name##_block(p, g);                                                                  \
     }
 #define IMAGE(name, args)                                                                          \
     RUN(name##_f32, args)                                                                          \

@@ -1,4 +1,4 @@
-/* offload_by_ops.c: a network as an offloading chain whose layers are its forward ops.
+/* trips_by_ops.c: a network as an offloading chain whose layers are its forward ops.
  *
  * Layer i is forward op i with all of its backward ops. A tensor that may travel
  * (offload_network.h) is part of x_i where op i is its last forward reader: away after F_i at the
@@ -6,7 +6,7 @@
  * temporary memory of the ops in between; so the memory of forward ops is exactly the network's,
  * that of backward ops at least. Finer than the pieces of a chain view: every tensor may go by
  * itself, and no cut is needed. */
-#include "solve/trips/offload_by_chain.h"
+#include "solve/trips/trips_by_chain.h"
 
 /* Backward ops by layer: each with the op it differentiates, but never later than the one before
  * it, so that layers follow each other. */
@@ -37,7 +37,7 @@ static uint64_t less(uint64_t a, uint64_t b) {
 }
 
 /* Temporary memory: what an op takes beyond the x that the chain counts for it. */
-static void fill_extra(const crn_trips *trips, const uint32_t *layer, const crn_chain_arrays *a) {
+static void fill_extra(const crn_trips *trips, const uint32_t *layer, const crn_offload_arrays *a) {
     uint64_t *sum = a->y; /* x_0 + .. + x_{i+1}; there are no y here, cleared below */
     uint64_t before = a->x[0];
     for (uint32_t i = 0; i < trips->first_backward; i++)
@@ -51,7 +51,7 @@ static void fill_extra(const crn_trips *trips, const uint32_t *layer, const crn_
 }
 
 static uint64_t fill_times(const crn_trips *trips, const uint32_t *layer,
-                           const crn_chain_arrays *a) {
+                           const crn_offload_arrays *a) {
     uint64_t all = 0;
     for (cairn_id o = 0; o < trips->ops; o++) {
         uint64_t *to = o < trips->first_backward ? a->forward_time : a->backward_time;
@@ -66,20 +66,20 @@ static uint64_t fill_times(const crn_trips *trips, const uint32_t *layer,
 }
 
 cairn_status crn_ops_problem_build(const crn_trips *trips, crn_ops_problem *out) {
-    crn_chain_arrays a = {0};
+    crn_offload_arrays a = {0};
     uint32_t *layer = NULL, layers = trips->first_backward;
     *out = (crn_ops_problem){0};
     if (layers == 0)
         return crn_fail(trips->problem->err, CAIRN_EINVAL, "the graph has no forward op");
     CRN_TRY(find_layers(trips, &layer));
-    CRN_TRY(crn_chain_arrays_take(trips->problem->scratch, layers, &a));
+    CRN_TRY(crn_offload_arrays_take(trips->problem->scratch, layers, &a));
     CRN_TAKE(trips->problem->scratch, out->part_of, trips->count);
     place_trips(trips, layer, out);
     for (uint32_t i = 0; i < trips->count; i++)
         a.x[out->part_of[i]] += trips->list[i].bytes;
     fill_extra(trips, layer, &a);
     uint64_t all = fill_times(trips, layer, &a);
-    out->problem = crn_chain_arrays_problem(&a, layers, trips->problem->machine, all);
+    out->problem = crn_offload_arrays_problem(&a, layers, trips->problem->machine, all);
     return CAIRN_OK;
 }
 
@@ -89,7 +89,7 @@ cairn_status crn_choose_by_ops(const crn_ops_problem *chain, const crn_trips *tr
     cairn_offload_solution *solution;
     bool *goes;
     CRN_TAKE(trips->problem->scratch, goes, chain->problem.layers + 1);
-    CRN_TRY(crn_chain_solve(trips, &chain->problem, name, budget, &solution));
+    CRN_TRY(crn_offload_solve_within(trips, &chain->problem, name, budget, &solution));
     for (uint32_t k = 0; k < solution->transfer_count; k++)
         goes[solution->transfers[k].activation] = true;
     cairn_offload_solution_destroy(solution);

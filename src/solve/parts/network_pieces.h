@@ -1,7 +1,7 @@
-/* network_chain.h: a network as a chain of pieces with exact costs, and schedules of such a chain
+/* network_pieces.h: a network as a chain of pieces with exact costs, and schedules of such a chain
  * as run lists. */
-#ifndef CRN_NETWORK_CHAIN_H
-#define CRN_NETWORK_CHAIN_H
+#ifndef CRN_NETWORK_PIECES_H
+#define CRN_NETWORK_PIECES_H
 
 #include "cairn/views.h"
 #include "solve/recurrence/piece_chain.h"
@@ -15,28 +15,28 @@ typedef struct crn_backward {
     uint32_t kept_count;
 } crn_backward;
 
-typedef struct crn_network_chain {
+typedef struct crn_network_pieces {
     const crn_problem *problem;
     const cairn_chain_view *view;
     crn_piece_chain chain;
     crn_backward **ways; /* per piece, per way of keeping: its backward */
     crn_backward *again; /* per piece: its backward after keeping nothing but its input */
     uint64_t always;     /* bytes that are there all the time: inputs, labels, the loss */
-} crn_network_chain;
+} crn_network_pieces;
 
 /* Measure every piece. `view` must outlive the result, which lies in the problem's scratch. */
-CAIRN_MUST cairn_status crn_network_chain_build(const crn_problem *problem,
-                                                const cairn_chain_view *view,
-                                                crn_network_chain *out);
+CAIRN_MUST cairn_status crn_network_pieces_build(const crn_problem *problem,
+                                                 const cairn_chain_view *view,
+                                                 crn_network_pieces *out);
 
 /* Measure only the way of keeping all that is read; nothing can be expanded from that. */
-CAIRN_MUST cairn_status crn_network_chain_keep(const crn_problem *problem,
-                                               const cairn_chain_view *view,
-                                               crn_network_chain *out);
+CAIRN_MUST cairn_status crn_network_pieces_keep(const crn_problem *problem,
+                                                const cairn_chain_view *view,
+                                                crn_network_pieces *out);
 
 /* The run list of a schedule of the whole chain. */
-CAIRN_MUST cairn_status crn_network_chain_expand(const crn_network_chain *network,
-                                                 const crn_piece_nodes *nodes,
-                                                 crn_schedule *schedule);
+CAIRN_MUST cairn_status crn_network_pieces_expand(const crn_network_pieces *network,
+                                                  const crn_piece_nodes *nodes,
+                                                  crn_schedule *schedule);
 
 #endif

@@ -1,0 +1,42 @@
+/* import.h: a model by its name or its file, whatever made it.
+ *
+ *     "resnet50"   -> zoo     \
+ *     "net.json"   -> graph    > cairn_model_open() -> graph -> cairn_graph_complete()
+ *                              /
+ */
+#ifndef CAIRN_IMPORT_H
+#define CAIRN_IMPORT_H
+
+#include "cairn/zoo.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A kind of model that can be opened: one line of importers.def. */
+typedef struct cairn_importer {
+    const char *name;
+    const char *suffix; /* of its files; NULL: its models are no files but go by name */
+    const char *summary;
+} cairn_importer;
+
+/* Importer `index`, or NULL past the end. */
+CAIRN_API const cairn_importer *cairn_importer_list(uint32_t index);
+
+/* Which importer would open `model`: one that knows it by name, else the one for the suffix, else
+ * the one for graph files. Whether there is such a file is not looked at. */
+CAIRN_API const cairn_importer *cairn_model_importer(const char *model);
+
+/* The graph of a model as it stands: for a network of the zoo the forward pass, for a file what is
+ * in it. `size`, which may be NULL, says what a model is to be built for that can be built for
+ * several sizes; on success it says what it was built for, and for a file, which has one size only,
+ * it is all zero. CAIRN_EUNKNOWN: there is neither a model nor a file of that name; otherwise the
+ * statuses of cairn_zoo_build() and cairn_graph_from_json(). */
+CAIRN_API CAIRN_MUST cairn_status cairn_model_open(const cairn_allocator *allocator,
+                                                   const char *model, cairn_zoo_options *size,
+                                                   cairn_graph **out, cairn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,23 @@
+#!/bin/sh
+# check-pytorch.sh PYTHON BUILD: the tests of the PyTorch front, with the wheel as a user gets it.
+# PYTHON must have torch; BUILD holds libcairn_plan.so. Ends with 77 where torch is missing.
+set -eu
+python=$1
+build=$(cd "$2" && pwd)
+cd "$(dirname "$0")/.."
+if ! "$python" -c 'import torch' 2>/dev/null; then
+    echo "check-pytorch: SKIPPED, $python has no torch; set CAIRN_TORCH_PYTHON to one that has" >&2
+    exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+wheel=$(python3 python/make_wheel.py "$build" "$folder/dist")
+"$python" -m pip install --quiet --no-deps --no-index --target "$folder/site" "$wheel"
+export PYTHONPATH="$folder/site" CAIRN_CACHE="$folder/cache" PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS=1 TORCHINDUCTOR_CACHE_DIR="$folder/inductor" TORCHINDUCTOR_COMPILE_THREADS=1
+cd tests/pytorch
+# Two at a time, the long ones first.
+printf '%s\n' ${CAIRN_PYTORCH_TESTS:-test_exact:resnet50 test_processes test_inductor test_exact:resnet18 \
+    test_features:Training test_features:Planning test_exact:densenet test_exact:llama test_exact:unet \
+    test_exact:gpt test_exact:vit test_features:Refused test_package} |
+    xargs -P "${JOBS:-2}" -I{} ./run_one.sh "$python" {}

@@ -1,0 +1,94 @@
+/* check_derivative.c: backward ops that were read from a file, held against the rules. */
+#include "graph/derivative_rules.h"
+
+static const crn_rule *find_rule(const cairn_graph *graph, const cairn_op *op) {
+    if (op->of == CAIRN_NONE)
+        return NULL;
+    for (const crn_rule *r = crn_rules; r < crn_rules + crn_rule_count; r++)
+        if (r->forward == graph->ops.data[op->of].kind && r->backward == op->kind)
+            return r;
+    return NULL;
+}
+
+/* Whether `tensor` can be what the rule wants in that place. */
+static bool fits(const cairn_graph *graph, const crn_rule *r, const cairn_op *forward,
+                 crn_operand wanted, uint32_t input, cairn_id tensor) {
+    const cairn_tensor *given = &graph->tensors.data[tensor];
+    cairn_id like;
+    switch (wanted.what) {
+    case CRN_FORWARD_INPUT:
+        return tensor == forward->inputs[wanted.index];
+    case CRN_FORWARD_OUTPUT:
+        return tensor == forward->outputs[wanted.index];
+    case CRN_PARAM:
+        return tensor == forward->params[wanted.index];
+    case CRN_GRAD_OUTPUT:
+        like = forward->outputs[wanted.index];
+        break;
+    case CRN_HANDED:
+        like = r->handed_like.what == CRN_NOTHING ? given->gradient_of
+                                                  : (r->handed_like.what == CRN_FORWARD_OUTPUT
+                                                         ? forward->outputs
+                                                         : forward->inputs)[r->handed_like.index];
+        break;
+    default:
+        like = crn_rule_target(forward, wanted, input);
+    }
+    return like != CAIRN_NONE && given->role == CAIRN_GRADIENT &&
+           crn_same_shape(given, &graph->tensors.data[like]);
+}
+
+static bool fit_all(const cairn_graph *graph, const crn_rule *r, const cairn_op *forward,
+                    const crn_operand *wanted, uint32_t places, uint32_t input,
+                    const cairn_id *given, uint32_t count) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < places && wanted[i].what != CRN_NOTHING; i++) {
+        bool written = wanted[i].what == CRN_GRAD_PARAM;
+        if (written && crn_rule_target(forward, wanted[i], input) == CAIRN_NONE)
+            continue; /* a bias that the layer does not have */
+        if (used == count)
+            return false;
+        cairn_id tensor = given[used++];
+        if (tensor != CAIRN_NONE && !fits(graph, r, forward, wanted[i], input, tensor))
+            return false;
+    }
+    return used == count;
+}
+
+cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
+    if (op->kind == CAIRN_OP_ACCUMULATE) {
+        const cairn_tensor *t = graph->tensors.data;
+        if (op->outputs[0] != CAIRN_NONE && crn_same_shape(&t[op->inputs[0]], &t[op->outputs[0]]) &&
+            crn_same_shape(&t[op->inputs[1]], &t[op->outputs[0]]))
+            return CAIRN_OK;
+        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                           "op \"%s\" (accumulate) adds tensors of different shapes", op->name);
+    }
+    const crn_rule *r = find_rule(graph, op);
+    if (r == NULL)
+        return crn_fail_at(
+            err, CAIRN_EINVAL, op->name,
+            "op \"%s\" is a %s but does not differentiate an op of the kind that has "
+            "one; check its \"of\"",
+            op->name, crn_op_kinds[op->kind].name);
+    const cairn_op *forward = &graph->ops.data[op->of];
+    if (op->kind == CAIRN_OP_CROSS_ENTROPY_BWD &&
+        op->attributes.smoothing != forward->attributes.smoothing)
+        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                           "op \"%s\" does not have the smoothing of \"%s\"", op->name,
+                           forward->name);
+    for (uint32_t input = 0; input < (r->each_input ? forward->input_count : 1); input++) {
+        if (r->each_input && op->attributes.index != crn_channel_offset(graph, forward, input))
+            continue;
+        if (fit_all(graph, r, forward, r->reads, CRN_LENGTH(r->reads), input, op->inputs,
+                    op->input_count) &&
+            fit_all(graph, r, forward, r->params, CRN_LENGTH(r->params), input, op->params,
+                    op->param_count) &&
+            fit_all(graph, r, forward, r->writes, CRN_LENGTH(r->writes), input, op->outputs,
+                    op->output_count))
+            return CAIRN_OK;
+    }
+    return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                       "op \"%s\" (%s) does not read and write what the derivative of \"%s\" does",
+                       op->name, crn_op_kinds[op->kind].name, forward->name);
+}

@@ -1,0 +1,19 @@
+/* importer.h: what an importer is. */
+#ifndef CRN_IMPORTER_H
+#define CRN_IMPORTER_H
+
+#include "base/crn_base.h"
+#include "cairn/import.h"
+
+/* `size` is complete, and both what is asked for and, on success, what was made. */
+typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char *model,
+                                   cairn_zoo_options *size, cairn_graph **out, cairn_error *err);
+
+#define X(identifier, name, suffix, summary)                                                       \
+    CAIRN_MUST cairn_status crn_import_##identifier(const cairn_allocator *allocator,              \
+                                                    const char *model, cairn_zoo_options *size,    \
+                                                    cairn_graph **out, cairn_error *err);
+#include "import/importers.def"
+#undef X
+
+#endif

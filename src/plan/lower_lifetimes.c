@@ -1,0 +1,142 @@
+/* lower_lifetimes.c: which instance a read means, which runs are wanted, and until when an instance
+ * lives. See lowering.h. */
+#include "plan/lowering.h"
+
+/* ---- First pass: bind ---- */
+
+static cairn_status add_instance(crn_lowering *l, cairn_id tensor, uint32_t made) {
+    crn_instance fresh = {
+        .tensor = tensor, .made = made, .last_use = made, .source = CRN_NO_INSTANCE};
+    fresh.storage = CRN_NO_INSTANCE;
+    fresh.previous = l->current[tensor];
+    l->current[tensor] = l->instances.length;
+    CRN_PUSH(l->scratch, l->instances, fresh);
+    return CAIRN_OK;
+}
+
+static cairn_status bind_read(crn_lowering *l, cairn_id tensor) {
+    CRN_PUSH(l->scratch, l->reads, l->current[tensor]);
+    return CAIRN_OK;
+}
+
+static cairn_status bind_decision(crn_lowering *l, uint32_t d, bool *has_run) {
+    cairn_id id = l->decisions[d].id;
+    if (l->decisions[d].kind == CRN_RUN) {
+        const cairn_op *op = cairn_graph_op(l->graph, id);
+        for (uint32_t i = 0; i < op->input_count; i++)
+            CRN_TRY(bind_read(l, op->inputs[i]));
+        for (uint32_t i = 0; i < op->output_count; i++)
+            if (op->outputs[i] != CAIRN_NONE)
+                CRN_TRY(add_instance(l, op->outputs[i], d));
+        l->first_run[d] = !has_run[id];
+        has_run[id] = true;
+        return CAIRN_OK;
+    }
+    CRN_TRY(bind_read(l, id));
+    if (l->decisions[d].kind == CRN_FETCH) {
+        uint32_t source = l->current[id];
+        CRN_TRY(add_instance(l, id, d));
+        l->instances.data[l->instances.length - 1].source = source;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status bind(crn_lowering *l) {
+    bool *has_run;
+    uint32_t tensors = cairn_graph_tensor_count(l->graph);
+    CRN_TAKE(l->scratch, has_run, cairn_graph_op_count(l->graph));
+    CRN_TAKE(l->scratch, l->current, tensors);
+    CRN_TAKE(l->scratch, l->on_host, tensors);
+    CRN_TAKE(l->scratch, l->first_read, l->count + 1);
+    CRN_TAKE(l->scratch, l->first_made, l->count + 1);
+    CRN_TAKE(l->scratch, l->first_run, l->count);
+    CRN_TAKE(l->scratch, l->dropped, l->count);
+    for (cairn_id t = 0; t < tensors; t++)
+        l->current[t] = CRN_NO_INSTANCE;
+    for (uint32_t i = 0; i < l->given_count; i++)
+        CRN_TRY(add_instance(l, l->given[i], CRN_TO_THE_END));
+    for (uint32_t d = 0; d < l->count; d++) {
+        l->first_read[d] = l->reads.length;
+        l->first_made[d] = l->instances.length;
+        CRN_TRY(bind_decision(l, d, has_run));
+    }
+    l->first_read[l->count] = l->reads.length;
+    l->first_made[l->count] = l->instances.length;
+    return CAIRN_OK;
+}
+
+/* ---- Second pass: what is wanted, and until when ---- */
+
+static void want(crn_lowering *l, uint32_t read, uint32_t d) {
+    if (read == CRN_NO_INSTANCE)
+        return; /* read before it is made: the simulator will say so */
+    crn_instance *i = &l->instances.data[read];
+    i->wanted = i->read = true;
+    if (!i->stays && (i->last_use == i->made || i->last_use < d))
+        i->last_use = d;
+}
+
+static bool makes_something_wanted(const crn_lowering *l, uint32_t d) {
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++)
+        if (l->instances.data[i].wanted)
+            return true;
+    return false;
+}
+
+/* What is wanted at the end stays. */
+static void want_kept(crn_lowering *l) {
+    for (uint32_t k = 0; k < l->kept_count; k++) {
+        uint32_t last = l->current[l->kept[k]];
+        if (last == CRN_NO_INSTANCE)
+            continue;
+        l->instances.data[last].wanted = l->instances.data[last].stays = true;
+        l->instances.data[last].last_use = CRN_TO_THE_END;
+    }
+}
+
+/* A re-run that is wanted for results only, which nothing reads any more: the results of the run
+ * before it will do. */
+static bool keep_earlier_results(crn_lowering *l, uint32_t d) {
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++)
+        if (l->instances.data[i].read)
+            return false;
+    for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++) {
+        if (!l->instances.data[i].wanted)
+            continue;
+        crn_instance *earlier = &l->instances.data[l->instances.data[i].previous];
+        earlier->wanted = earlier->stays = true;
+        earlier->last_use = CRN_TO_THE_END;
+    }
+    return true;
+}
+
+static void sweep(crn_lowering *l) {
+    want_kept(l);
+    for (uint32_t d = l->count; d-- > 0;) {
+        uint32_t read = crn_lower_moved(l, d);
+        switch (l->decisions[d].kind) {
+        case CRN_RUN:
+            l->dropped[d] =
+                !l->first_run[d] && (!makes_something_wanted(l, d) || keep_earlier_results(l, d));
+            for (uint32_t r = l->first_read[d]; r < l->first_read[d + 1] && !l->dropped[d]; r++)
+                want(l, l->reads.data[r], d);
+            break;
+        case CRN_FETCH: /* wants its source, not as a reader but through the copy out */
+            l->dropped[d] = !makes_something_wanted(l, d) || read == CRN_NO_INSTANCE;
+            if (!l->dropped[d]) {
+                crn_instance *source = &l->instances.data[read];
+                source->offloaded = source->wanted = source->read = true;
+            }
+            break;
+        default: /* OFFLOAD and EVICT follow the crn_instance */
+            l->dropped[d] = read == CRN_NO_INSTANCE || !l->instances.data[read].offloaded;
+            break;
+        }
+    }
+}
+
+cairn_status crn_lower_lifetimes(crn_lowering *l) {
+    CRN_TRY(bind(l));
+    sweep(l);
+    return CAIRN_OK;
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# run_one.sh PYTHON FILE[:TESTS]: one file of tests, or of its tests those whose class or name is TESTS; prints only
+# what failed.
+set -eu
+file=${2%%:*}
+only=${2#"$file"}
+only=${only#:}
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+case $only in
+'') set -- "$1" "$file.py" ;;
+[a-z]*) set -- "$1" "$file.py" -k "test_$only" ;;
+*) set -- "$1" "$file.py" "$only" ;;
+esac
+if "$@" >"$output" 2>&1; then
+    echo "passed  $file $only  $(grep '^Ran' "$output")"
+else
+    cat "$output"
+    echo "FAILED  $file $only"
+    exit 1
+fi

@@ -1,0 +1,39 @@
+"""The package as it is installed: the planner inside, without what would clash with PyTorch's own."""
+
+import os
+import subprocess
+import unittest
+
+import cairn
+from cairn import _library
+
+
+class Package(unittest.TestCase):
+    def test_library(self):
+        path = os.environ.get("CAIRN_PLAN_LIBRARY") or os.path.join(os.path.dirname(cairn.__file__), "libcairn_plan.so")
+        needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+        for clash in ("dnnl", "gomp", "iomp", "OpenCL", "cuda"):
+            self.assertNotIn(clash, needed)
+
+    def test_version(self):
+        self.assertEqual(cairn.__version__, _library.version())
+        self.assertRegex(cairn.__version__, r"^\d+\.\d+\.\d+$")
+
+    def test_structs(self):
+        """The structs as ctypes sees them and as the library does: a struct of another size is refused or cut."""
+        step = _library.Step("s", [dict(name="x", bytes=64, role=_library.INPUT, flags=_library.STATIONARY),
+                                   dict(name="loss", bytes=4, role=_library.LOSS, flags=0)],
+                             [dict(name="f", phase=0, flags=0, inputs=[0], outputs=[1], inplace=[], time_ns=7,
+                                   workspace=100)])
+        solution = step.solve("none", budget=192)
+        self.assertEqual((solution.peak, solution.time_ns), (192, 7))
+        self.assertEqual(solution.steps, [(_library.RUN, 0, 0)])
+        self.assertEqual([life[0] for life in solution.lifetimes()], [64, 128])
+        with self.assertRaises(_library.Failure) as refused:
+            step.solve("none", budget=191)
+        self.assertEqual(refused.exception.smallest_budget, 192)
+        self.assertEqual(refused.exception.name, "f")
+
+
+if __name__ == "__main__":
+    unittest.main()

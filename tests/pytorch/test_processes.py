@@ -1,0 +1,55 @@
+"""More than one process, over gloo: DDP and FSDP2 with one plan for all, and two budgets that share a cache."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(kind, world=2):
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store")
+        ranks = [subprocess.Popen([sys.executable, os.path.join(HERE, "processes_worker.py"), kind, str(rank), str(world),
+                                   store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                 for rank in range(world)]
+        outputs = [rank.communicate(timeout=600) for rank in ranks]
+    found = []
+    for rank, (out, err) in zip(ranks, outputs):
+        lines = [line for line in out.splitlines() if line.startswith("FOUND ")]
+        if rank.returncode != 0 or not lines:
+            raise AssertionError(err[-3000:])
+        found.append(json.loads(lines[-1][6:]))
+    return found
+
+
+class Processes(unittest.TestCase):
+    def check(self, found):
+        for rank in found:
+            self.assertTrue(all(rank["same"]))
+            self.assertEqual(rank["differences"], 0)
+            self.assertTrue(rank["collectives"])
+            self.assertTrue(all(n > 0 for n in rank["reruns"]))
+            self.assertEqual(rank["plans"], found[0]["plans"])
+
+    def test_ddp(self):
+        found = run("ddp")
+        self.check(found)
+        self.assertEqual(len(found[0]["plans"]), 2)
+
+    def test_fsdp(self):
+        found = run("fsdp")
+        self.check(found)
+        self.assertGreaterEqual(len(found[0]["plans"]), 1)
+
+    def test_caches(self):
+        one, other = run("caches")
+        self.assertNotEqual(one["plans"], other["plans"])
+        self.assertEqual(one["same"], other["same"])
+
+
+if __name__ == "__main__":
+    unittest.main()
