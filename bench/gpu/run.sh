@@ -2,12 +2,12 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels, ops,
-# networks, sanitizer, train, steps, planned, offload; all of them without one. Every stage has a limit
+# networks, sanitizer, train, steps, planned, offload, peers; all of them without one. Every stage has a limit
 # of time and says how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned offload}
+stages=${*:-kernels ops networks sanitizer train steps planned offload peers}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -93,6 +93,10 @@ for stage in $stages; do
     offload)
         run 120 "$build/cairn" train resnet50 --backend cuda --batch 64 --steps 20 \
             --costs "$out/resnet50.costs.json" --algorithm offload-best --activation-budget 50%
+        ;;
+    peers)
+        run 200 python3 "$(dirname "$0")/torch_peers.py" resnet50:64 resnet152:16 densenet201:16 \
+            vgg16:64 inception_v3:32
         ;;
     *) say "there is no stage $stage" ;;
     esac

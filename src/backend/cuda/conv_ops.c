@@ -220,14 +220,19 @@ static void transform(crn_work *work, bool relu) {
     crn_cuda_view_done(work, 0, &out);
 }
 
-/* The gradients of weight and bias; the bias belongs to the layer's output. */
-static void differentiate(crn_work *work) {
+/* The gradients of weight and bias; the bias belongs to the layer's output. With `relu`, whose
+ * backward makes gy, the sums of the bias make it on the way. */
+static void differentiate(crn_work *work, const crn_call *relu) {
     const struct roles *r = roles_of(work->call->op->kind);
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 1);
+    if (relu != NULL)
+        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
+                             relu);
     if (crn_cuda_wants(work, 0))
         run_pass(work, r->large == 0 ? &x : &gy, r->large == 0 ? &gy : &x, crn_cuda_out(work, 0));
-    if (crn_cuda_wants(work, 1))
-        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1));
+    if (relu == NULL && crn_cuda_wants(work, 1))
+        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
+                             NULL);
 }
 
 void crn_cuda_conv(crn_work *work) {
@@ -251,9 +256,13 @@ void crn_cuda_conv_transpose_bwd_data(crn_work *work) {
 }
 
 void crn_cuda_conv_bwd_weight(crn_work *work) {
-    differentiate(work);
+    differentiate(work, NULL);
+}
+
+void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu) {
+    differentiate(work, relu);
 }
 
 void crn_cuda_conv_transpose_bwd_weight(crn_work *work) {
-    differentiate(work);
+    differentiate(work, NULL);
 }

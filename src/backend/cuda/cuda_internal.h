@@ -99,6 +99,7 @@ typedef struct crn_work {
     crn_cuda_recipe *recipe;
     bool preparing;
     uint64_t used; /* of the workspace */
+    void *side;    /* for the sums of a fused op whose workspace lies on what it reads, or NULL */
     uint32_t *tickets;
 } crn_work;
 
@@ -183,9 +184,12 @@ void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add);
 
-/* sums[c] = sum of the rows of gy; fused with the ReLU behind it where y is given. */
+/* sums[c] = sum of the rows of gy. With `relu`, of what that makes of its inputs, which it makes
+ * too.
+ */
 void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums);
+                          uint32_t pitch, float *sums, const crn_call *relu);
+uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
@@ -194,6 +198,7 @@ void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
 void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);
 void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
+void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 
 /* ---- The queue ---- */
@@ -236,7 +241,6 @@ typedef enum crn_action_kind {
 typedef struct crn_cuda_action {
     uint8_t kind, lane;
     uint8_t byte;    /* fill */
-    bool scratch;    /* the plan's workspace lies on what its neighbours read */
     uint32_t ticket; /* block of tickets */
     crn_event event; /* CRN_DO_EVENT */
     crn_call call;
@@ -244,6 +248,9 @@ typedef struct crn_cuda_action {
     void *to;
     const void *from;
     uint64_t bytes;
+    uint64_t
+        scratch_bytes; /* needed beside the arena: the workspace lies on what neighbours read */
+    void *side;        /* that, where it does not take the place of the workspace */
     const crn_call *fused[2]; /* neighbours that the call's op does as well, see *_with() */
 } crn_cuda_action;
 

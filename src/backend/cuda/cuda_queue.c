@@ -94,6 +94,7 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
     crn_work work = {.device = device,
                      .call = &action->call,
                      .recipe = recipe.ours,
+                     .side = action->side,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     if (first == NULL && second == NULL)
@@ -104,6 +105,8 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_norm_bwd_with(&work, first, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D)
         crn_cuda_conv_with(&work, second);
+    else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)
+        crn_cuda_conv_bwd_weight_with(&work, second);
     else
         crn_cuda_pointwise_with(&work, second);
 }

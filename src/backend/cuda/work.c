@@ -124,14 +124,27 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
                            "a matrix product");
 }
 
+uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch) {
+    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels}, .gy_pitch = pitch};
+    return crn_column_sums_workspace(&args);
+}
+
 void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums) {
+                          uint32_t pitch, float *sums, const crn_call *relu) {
     crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
                                  .gy_pitch = pitch,
+                                 .y_pitch = pitch,
+                                 .masked_pitch = pitch,
                                  .gy = gy,
                                  .sums = sums,
                                  .tickets = crn_cuda_tickets(work)};
-    args.part = crn_cuda_scratch(work, crn_column_sums_workspace(&args));
+    if (relu != NULL) {
+        args.y = relu->inputs[0];
+        args.gy = relu->inputs[1];
+        args.masked = relu->outputs[0];
+    }
+    uint64_t bytes = crn_cuda_column_sums_bytes(rows, channels, pitch);
+    args.part = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);
     if (!work->preparing)
         crn_cuda_launch(work, crn_column_sums_launch(&args), &args);
 }
