@@ -61,23 +61,27 @@ static cairn_status make_groups(crn_profiler *p, profile_round *r) {
 
 /* ---- Steps ---- */
 
-/* Where a step with a clock in it takes longer than without, times are shares of the latter. */
-static int64_t share_of(const crn_profiler *p, const cairn_exec *exec, int64_t time) {
+/* Where a step with a clock in it takes longer than without, times are less by that share. */
+static int64_t share_of(const crn_profiler *p, int64_t time) {
+    if (p->whole_ns == 0 || p->timed_ns <= p->whole_ns || time <= 0)
+        return time;
+    return (int64_t)crn_mul_div_up((uint64_t)time, (uint64_t)p->whole_ns, (uint64_t)p->timed_ns);
+}
+
+static int64_t time_of_all(const cairn_exec *exec) {
     int64_t all = 0;
     for (uint32_t i = 0; i < exec->program.count; i++)
         all = crn_add_time(all, exec->times[i]);
-    if (p->whole_ns == 0 || all <= p->whole_ns || time <= 0)
-        return time;
-    return (int64_t)CRN_MAX(crn_mul_div_up((uint64_t)time, (uint64_t)p->whole_ns, (uint64_t)all),
-                            1);
+    return all;
 }
 
 /* Times of actions become one sample for each group: the mean over its runs in this step. */
-static void count_step(const crn_profiler *p, profile_round *r, const cairn_exec *exec,
-                       uint32_t *runs) {
+static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec, uint32_t *runs) {
     int64_t *samples = r->samples + (size_t)r->counted * r->group_count;
     uint32_t group = CRN_NO_NAME;
     memset(runs, 0, r->group_count * sizeof *runs);
+    if (p->timed_ns == 0)
+        p->timed_ns = time_of_all(exec);
     for (uint32_t i = 0; i < exec->program.count; i++) {
         const crn_action *action = &exec->program.actions[i];
         if (action->kind == CAIRN_RUN) {
@@ -89,7 +93,7 @@ static void count_step(const crn_profiler *p, profile_round *r, const cairn_exec
             samples[group] += exec->times[i];
     }
     for (group = 0; group < r->group_count; group++)
-        samples[group] = share_of(p, exec, samples[group]) / CRN_MAX(runs[group], 1);
+        samples[group] = share_of(p, samples[group]) / CRN_MAX(runs[group], 1);
     r->counted++;
 }
 

@@ -93,7 +93,7 @@ static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small
     uint64_t offset;
     crn_site site = crn_site_of(work->call);
     crn_device *device = work->device;
-    void *space = crn_cuda_scratch(work, work->recipe->plan.workspace);
+    void *space = crn_cuda_library_scratch(work, work->recipe->plan.workspace);
     if (work->preparing || !crn_cuda_conv_shape(&site, device->exact, &shape, &offset))
         return;
     if (shape.pass == CRN_DNN_GX && (shape.x[0] < large->height || shape.x[1] < large->width))

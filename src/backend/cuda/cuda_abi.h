@@ -170,7 +170,11 @@ enum { /* values */
        CRN_DNN_HEURISTIC_A = 3,
        CRN_DNN_NOTE_TENSOR_CORE = 0,
        CRN_DNN_NOTE_DOWN_CONVERT = 1,
-       CRN_DNN_NOTE_NONDETERMINISTIC = 4
+       CRN_DNN_NOTE_REDUCED_SUMS = 2,
+       CRN_DNN_NOTE_FFT = 3,
+       CRN_DNN_NOTE_NONDETERMINISTIC = 4,
+       CRN_DNN_NOTE_WINOGRAD = 5, /* and its tiles */
+       CRN_DNN_NOTE_WINOGRAD_LAST = 8
 };
 
 /* clang-format off */

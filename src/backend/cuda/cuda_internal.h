@@ -176,6 +176,7 @@ static inline uint64_t crn_cuda_elements(const crn_work *work, cairn_id tensor) 
 /* ---- Doing ---- */
 
 void *crn_cuda_scratch(crn_work *work, uint64_t bytes); /* 64-byte aligned; NULL when preparing */
+void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes); /* aligned as libraries want it */
 uint32_t *crn_cuda_tickets(const crn_work *work);
 void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args);
 void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4 */

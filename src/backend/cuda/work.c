@@ -18,6 +18,16 @@ void *crn_cuda_scratch(crn_work *work, uint64_t bytes) {
     return work->preparing || bytes == 0 ? NULL : (char *)work->call->workspace + first;
 }
 
+/* cuBLASLt wants it so, also under cuDNN. */
+#define LIBRARY_ALIGNMENT 256u
+
+void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes) {
+    if (bytes == 0)
+        return NULL;
+    uintptr_t at = (uintptr_t)crn_cuda_scratch(work, bytes + LIBRARY_ALIGNMENT);
+    return (void *)((at + LIBRARY_ALIGNMENT - 1) & ~(uintptr_t)(LIBRARY_ALIGNMENT - 1));
+}
+
 /* One block serves all launches of an op: they run one after the other. */
 uint32_t *crn_cuda_tickets(const crn_work *work) {
     return work->tickets;
@@ -115,7 +125,7 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
             multiply_ourselves(work, shape, mx, mw, my, add);
         return;
     }
-    void *space = crn_cuda_scratch(work, plan->workspace);
+    void *space = crn_cuda_library_scratch(work, plan->workspace);
     if (work->preparing)
         return;
     (void)crn_cuda_blas_ok(device,
