@@ -278,6 +278,7 @@ static void check_facts(void) {
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
+    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);
