@@ -123,6 +123,8 @@ static int train(cli_training *t) {
         code = cli_train_print_summary(t);
     if (code == CLI_DONE && t->folder != NULL && t->data != NULL)
         code = cli_train_draw(t);
+    if (code == CLI_DONE)
+        code = cli_train_write_page(t);
     if (code == CLI_DONE && whole)
         code = save_weights(t);
     return code == CLI_DONE && !whole ? say_interrupted(t) : code;
@@ -210,7 +212,9 @@ static const cli_option options[] = {
     {"resume", 0, "FOLDER",
      "continue the run there; options given again take the place of its own"},
     {"log", 0, "FILE", "a line of JSON a step (default FOLDER/log.jsonl)"},
+    CLI_PAGE_OPTIONS,
     CLI_PLANNING_OPTIONS,
+    CLI_SEARCH_OPTIONS,
     {"plan", 'p', "FILE", "carry out this plan instead of making one"},
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,

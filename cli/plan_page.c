@@ -1,6 +1,8 @@
 /* plan_page.c: the page of one plan, beside plain training and, if asked for, another plan. */
 #include "plan_page.h"
 
+#include <string.h>
+
 /* The smallest budget with which the algorithm of a plan still has one, and the op that sets it:
  * what it says when it gets a byte. */
 static void find_smallest(const cli_model *model, const char *algorithm, cairn_error *said,
@@ -23,7 +25,8 @@ static cairn_status add_against(cairn_page *page, const cli_model *model, const 
     cairn_plan *plan = NULL;
     cairn_solution *solution = NULL;
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
-    entry.name = path;
+    const char *slash = strrchr(path, '/');
+    entry.name = slash != NULL ? slash + 1 : path;
     entry.against = true;
     cairn_status status = cairn_text_load(NULL, path, &text, err);
     if (status != CAIRN_OK)
@@ -41,13 +44,13 @@ static cairn_status add_against(cairn_page *page, const cli_model *model, const 
 }
 
 static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_model *model,
-                              const cairn_report *report, cairn_page_entry *entry,
+                              const cairn_solution *solution, cairn_page_entry *entry,
                               cairn_error *err) {
     const char *against = cli_value(args, "against");
-    const cairn_plan_header *header = cairn_plan_get_header(report->solution->plan);
+    const cairn_plan_header *header = cairn_plan_get_header(solution->plan);
     cairn_error said = {0};
     find_smallest(model, header->algorithm, &said, entry);
-    cairn_status status = cairn_page_add(page, report->solution, entry);
+    cairn_status status = cairn_page_add(page, solution, entry);
     if (status == CAIRN_OK && against != NULL)
         status = add_against(page, model, against, err);
     if (status == CAIRN_OK && header->goal == CAIRN_TRAIN)
@@ -55,8 +58,8 @@ static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_
     return status;
 }
 
-int cli_write_page(const cli_args *args, const cli_model *model, const cairn_report *report,
-                   uint64_t budget, const cairn_sim_step *measured) {
+int cli_write_page(const cli_args *args, const cli_model *model, const cairn_solution *solution,
+                   uint64_t stationary, uint64_t budget, const cairn_sim_step *measured) {
     const char *path = cli_value(args, "html");
     if (path == NULL)
         return cli_value(args, "against") == NULL
@@ -68,12 +71,12 @@ int cli_write_page(const cli_args *args, const cli_model *model, const cairn_rep
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
     options.machine = model->machine.name;
-    options.stationary_bytes = report->stationary_bytes;
+    options.stationary_bytes = stationary;
     entry.budget_bytes = budget;
     entry.measured = measured;
     cairn_status status = cairn_page_create(model->graph, model->costs, &options, &page);
     if (status == CAIRN_OK)
-        status = fill_page(page, args, model, report, &entry, &err);
+        status = fill_page(page, args, model, solution, &entry, &err);
     if (status == CAIRN_OK)
         status = cairn_page_write(page, &text);
     cairn_page_destroy(page);

@@ -10,9 +10,9 @@
     }
 
 /* Write the page of a plan to where --html says, beside plain training and the plan of --against;
- * nothing without --html. `budget` is of the arena, 0 for none. `measured` has the times of the
- * plan's steps, NULL: as simulated. Returns an exit code. */
-int cli_write_page(const cli_args *args, const cli_model *model, const cairn_report *report,
-                   uint64_t budget, const cairn_sim_step *measured);
+ * nothing without --html. `stationary` is shown beside it; `budget` is of the arena, 0 for none.
+ * `measured` has the times of the plan's steps, NULL: as simulated. Returns an exit code. */
+int cli_write_page(const cli_args *args, const cli_model *model, const cairn_solution *solution,
+                   uint64_t stationary, uint64_t budget, const cairn_sim_step *measured);
 
 #endif

@@ -135,12 +135,14 @@ static bool read_machine(cli_training *t) {
     }
     t->link_bytes_per_second = bandwidth.bytes;
     t->exec.check = cli_flag(t->args, "check");
+    t->exec.timed = cli_value(t->args, "html") != NULL;
     return true;
 }
 
 bool cli_train_read_options(cli_training *t) {
     static const char *const of_data[] = {"epochs", "validation", "augment", "samples", NULL};
     static const char *const of_folder[] = {"snapshot-every", NULL};
+    static const char *const of_page[] = {"against", NULL};
     t->exec = (cairn_exec_options)CAIRN_EXEC_OPTIONS_INIT;
     t->folder = cli_value(t->args, "resume");
     if (t->folder == NULL)
@@ -148,6 +150,7 @@ bool cli_train_read_options(cli_training *t) {
     t->log_path = cli_value(t->args, "log");
     return (cli_value(t->args, "data") != NULL || refuse_options(t, "needs --data", of_data)) &&
            (t->folder != NULL || refuse_options(t, "needs --out FOLDER", of_folder)) &&
+           (cli_value(t->args, "html") != NULL || refuse_options(t, "needs --html", of_page)) &&
            read_machine(t) && read_lengths(t) && read_optimizer(t) && read_schedule(t) &&
            read_augmentations(t);
 }

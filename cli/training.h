@@ -6,6 +6,7 @@
 #ifndef CLI_TRAINING_H
 #define CLI_TRAINING_H
 
+#include "plan_page.h"
 #include "planning.h"
 #include "step_watch.h"
 
@@ -81,6 +82,8 @@ void cli_train_print_score(cli_training *t, const cairn_train_result *r,
                            const cairn_train_score *score);
 void cli_train_clear_progress(const cli_training *t);
 int cli_train_print_summary(cli_training *t);
+/* The page of --html, with the times of the last step. */
+int cli_train_write_page(const cli_training *t);
 /* Loss and accuracy into the folder. */
 int cli_train_draw(const cli_training *t);
 

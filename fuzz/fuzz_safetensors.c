@@ -75,7 +75,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     check_file(file);
-    status = cairn_weights_assign(exec, graph, file, "f", &notices, &err);
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(file, &count);
+    status = cairn_weights_assign(exec, graph, tensors, count, "f", &notices, &err);
     if (status != CAIRN_OK)
         fuzz_check_error(status, &err);
     cairn_text_release(&notices);

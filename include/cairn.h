@@ -9,36 +9,55 @@
  * - `const T *` arguments are borrowed for the call. `T **out` is the caller's, and NULL on
  * failure. A returned `const T *` lives as long as the object it came from.
  * - Bytes are uint64_t, times int64_t nanoseconds, ids uint32_t.
- * - The library keeps no global state, never prints and never exits. Objects that are not being
- *   changed may be read from several threads. */
+ * - Structs of options begin with struct_size and start from a macro that ends in _INIT. Structs
+ *   that only the library makes grow at their end; numbers of enums are frozen.
+ * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index, from 0 until they say
+ *   NULL.
+ * - The library keeps no global state, never prints and never exits.
+ *
+ * Threads:
+ *
+ *     graph, costs, plan, sim, layout,  once made, any number of threads may read one; who changes
+ *     solution, views, report, curve,   costs (set, merge) or a plan's header is alone with it
+ *     safetensors
+ *     builder, plan builder, text       one thread at a time
+ *     device, and the executors,        one thread at a time for a device and all that was made on
+ *     sessions, profiles on it          it; different devices do not know of each other
+ *     data                              any number of loaders at once
+ *     loader                            one thread at a time; it has one of its own
+ *     solving, simulating, laying out   may be called from several threads at once, on one graph */
 #ifndef CAIRN_H
 #define CAIRN_H
 
+/* In the order of the data flow: a header includes only those above it. The papers' problems, which
+ * need no network, come last. */
+/* clang-format off */
 #include "cairn/base.h"
-#include "cairn/acg.h"
-#include "cairn/arrays.h"
-#include "cairn/budget.h"
-#include "cairn/chain.h"
-#include "cairn/cost.h"
-#include "cairn/dag.h"
-#include "cairn/data.h"
-#include "cairn/device.h"
-#include "cairn/exec.h"
 #include "cairn/graph.h"
-#include "cairn/layout.h"
+#include "cairn/zoo.h"
 #include "cairn/import.h"
+#include "cairn/dag.h"
+#include "cairn/views.h"
+#include "cairn/cost.h"
+#include "cairn/device.h"
+#include "cairn/plan.h"
+#include "cairn/sim.h"
+#include "cairn/layout.h"
+#include "cairn/solve.h"
+#include "cairn/budget.h"
+#include "cairn/arrays.h"
+#include "cairn/data.h"
+#include "cairn/optimizer.h"
+#include "cairn/exec.h"
+#include "cairn/profile.h"
+#include "cairn/weights.h"
+#include "cairn/train.h"
+#include "cairn/report.h"
+#include "cairn/page.h"
+#include "cairn/acg.h"
+#include "cairn/chain.h"
 #include "cairn/offload.h"
 #include "cairn/offload_view.h"
-#include "cairn/optimizer.h"
-#include "cairn/page.h"
-#include "cairn/plan.h"
-#include "cairn/profile.h"
-#include "cairn/report.h"
-#include "cairn/sim.h"
-#include "cairn/solve.h"
-#include "cairn/train.h"
-#include "cairn/views.h"
-#include "cairn/weights.h"
-#include "cairn/zoo.h"
+/* clang-format on */
 
 #endif

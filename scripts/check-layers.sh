@@ -2,7 +2,8 @@
 # check-layers.sh [ROOT]: who may include whom, and that every source is built.
 #
 # A file in src/X includes its own folder, those that stand above X in src/LAYERS, and the public
-# headers. Files in cli/ and include/ include public headers and their own folder only. File names
+# headers. Files in cli/ and include/ include public headers and their own folder only; a public
+# header only those that stand above it in cairn.h, which has them all. File names
 # are unique, so that one can be named without its path. Every .c below src/ and cli/ is listed in
 # CMakeLists.txt. Prints every violation; exits with 1 if there is one.
 set -eu
@@ -49,6 +50,23 @@ check_public_only() { # of cli/ and include/
     done
 }
 
+check_headers() { # a public header includes only those that stand above it in cairn.h
+    includes include | awk -F: '
+        $1 == "include/cairn.h" { place[$3] = ++count; next }
+        { line[++lines] = $0 }
+        END {
+            for (i = 1; i <= lines; i++) {
+                split(line[i], part, ":")
+                from = part[1]
+                sub(/^include\//, "", from)
+                if (!(from in place))
+                    print part[1] ": is not in cairn.h"
+                else if (part[3] ~ /\.h$/ && place[part[3]] >= place[from])
+                    print part[1] ":" part[2] ": \"" part[3] "\" stands below it in cairn.h"
+            }
+        }'
+}
+
 check_names() {
     find bench cli examples fuzz include src tests -type f \
         \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' \) \
@@ -76,7 +94,7 @@ check_listed() {
         !($0 in listed) { print $0 ": is not listed in CMakeLists.txt" }'
 }
 
-violations=$(check_folders; check_public_only; check_names; check_listed)
+violations=$(check_folders; check_public_only; check_headers; check_names; check_listed)
 if [ -n "$violations" ]; then
     printf '%s\n' "$violations" >&2
     exit 1

@@ -44,7 +44,7 @@ def setup(device):
 
 def network(torch, name, device):
     """Networks of the tests, larger on a GPU."""
-    import networks as n
+    import small_models as n
     torch.manual_seed(0)
     big = device == "cuda"
     images = lambda batch, size: (torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,)))
@@ -107,8 +107,7 @@ def graph_ns(torch, graphs, table):
 def rival(args):
     """PyTorch's own knob on the same graph of ATen ops, run by the same executor."""
     torch = setup(args.device)
-    import cairn
-    from cairn import _backend, _costs
+    from cairn import _backend
     from cairn._write import boxed
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -161,7 +160,6 @@ def whole_step(args):
     torch = setup(args.device)
     import cairn
     from torch.utils.checkpoint import checkpoint
-    base_bytes = 0
     model, inputs = network(torch, args.network, args.device)
     if args.network == "gpt24":
         model = model.to(torch.bfloat16)

@@ -44,6 +44,8 @@ typedef struct cairn_exec_options {
     cairn_exec *share_with; /* for evaluation: work on this executor's stationary memory, and in its
                                arena where that is large enough; it has the same graph and device,
                                outlives this one, and the two are never run at once */
+    bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
+                   runs does not record these, and is slower */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -118,6 +120,11 @@ typedef struct cairn_exec_result {
  * then good for nothing but being destroyed. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step,
                                                  cairn_exec_result *out, cairn_error *err);
+
+/* How long the compute lane spent on every step of the plan in the last run, in their order, in
+ * nanoseconds: a wait until its copy had ended, the start of a copy next to nothing. NULL: the
+ * executor is not `timed`. Valid until the next run. */
+CAIRN_API const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count);
 
 /* Add the gradients of the last run to those of the runs before it, for an update over several
  * micro-batches. An executor with `micro_batches` of 1 has no memory for that; it does nothing. */

@@ -3,7 +3,6 @@
 #ifndef CAIRN_REPORT_H
 #define CAIRN_REPORT_H
 
-#include "cairn/acg.h"
 #include "cairn/solve.h"
 #include "cairn/views.h"
 
@@ -50,12 +49,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
                                                      const char *const *colors, bool whole,
                                                      cairn_text *out);
 
+struct cairn_acg_result; /* acg.h */
+
 /* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
  * which may be NULL: one in green, one in red, what is in both in both. */
 CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
                                                            const cairn_dag_view *view,
-                                                           const cairn_acg_result *green,
-                                                           const cairn_acg_result *red,
+                                                           const struct cairn_acg_result *green,
+                                                           const struct cairn_acg_result *red,
                                                            cairn_text *out);
 
 /* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at

@@ -141,11 +141,12 @@ CAIRN_API CAIRN_MUST cairn_status cairn_weights_load(cairn_exec *exec, const cai
                                                      const char *path, cairn_text *notices,
                                                      cairn_error *err);
 
-/* The same from a file that was read already; `path` is named in errors and may be NULL. */
+/* The same from tensors in memory: those of a file that was read already, or of another program.
+ * `source` is named in errors as the file and may be NULL. */
 CAIRN_API CAIRN_MUST cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
-                                                       const cairn_safetensors *file,
-                                                       const char *path, cairn_text *notices,
-                                                       cairn_error *err);
+                                                       const cairn_named_tensor *tensors,
+                                                       uint32_t count, const char *source,
+                                                       cairn_text *notices, cairn_error *err);
 
 #ifdef __cplusplus
 }

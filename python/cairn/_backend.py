@@ -3,7 +3,6 @@
 import time
 
 import torch
-from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 

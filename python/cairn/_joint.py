@@ -255,8 +255,6 @@ class Joint:
         until the boundary, where they are copied. None of it is ever made a second time."""
         outs = [s for n in self.fwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
         grads = [s for n in self.bwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
-        copied = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
-                  and self._is_mutation(d) for s in self.of_node[n]}
         kept = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
                 and not self._is_mutation(d) for s in self.of_node[n]} | set(grads)
         self.handed_out = set(outs + grads)

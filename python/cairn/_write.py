@@ -248,7 +248,7 @@ class Writer:
                 for s in self._reads(op) if op.kind == "node" else op.reads:
                     if s not in made and s is not op.state:
                         storages[s] = True
-                    elif s is op.state and s not in made and self._draws_again(op):
+                    elif s is op.state and s not in made and op.index in self.again:
                         states[s] = True
                 made.update(op.outs)
         for node in joint.bwd_out:
@@ -257,9 +257,6 @@ class Writer:
                     if s not in made:
                         storages[s] = True
         return list(storages), list(hosts), list(states)
-
-    def _draws_again(self, op):
-        return op.index in self.again
 
     def graphs(self):
         joint = self.joint

@@ -271,7 +271,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->options = options;
     exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
     exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
-    exec->timed = timed;
+    exec->timed = timed || exec->options.timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {
         cairn_exec_destroy(exec);
@@ -349,6 +349,11 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
     out->measured_peak_bytes = exec->occupancy.peak;
     out->time_ns = crn_exec_clock() - start;
     return CAIRN_OK;
+}
+
+const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count) {
+    *count = exec->timed ? exec->program.count : 0;
+    return exec->times;
 }
 
 cairn_status cairn_exec_join(cairn_exec *exec, cairn_error *err) {

@@ -6,6 +6,7 @@
  * 2015), of recurrent cells in +-1/sqrt(hidden size) as in PyTorch; biases are zero. Batch-norm
  * starts as the identity: weight and running variance 1, bias and running mean 0. */
 #include "exec/exec_internal.h"
+#include "graph/graph_internal.h"
 
 #include <math.h>
 
@@ -60,35 +61,34 @@ static cairn_status fill_uniform(cairn_exec *exec, cairn_id tensor, float bound,
 }
 
 /* How many products an output element of the op sums. */
-static uint64_t fan_in(const cairn_op *op, const cairn_tensor *weight) {
+static uint64_t fan_in(crn_start start, const cairn_tensor *weight) {
     uint64_t count = 1;
-    if (op->kind == CAIRN_OP_CONV_TRANSPOSE2D)
+    if (start == S_FAN_IN_FIRST)
         return weight->shape[0];
     for (uint32_t i = 1; i < weight->rank; i++)
         count *= weight->shape[i];
     return count;
 }
 
-/* Parameter `i` of an op with products. */
-static cairn_status initialize_weight(cairn_exec *exec, const cairn_op *op, uint32_t i,
-                                      cairn_error *err) {
+/* Parameter `i`, as op_kinds.def says that those of the kind begin. */
+static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint32_t i,
+                                     cairn_error *err) {
     const cairn_tensor *param = cairn_graph_tensor(exec->graph, op->params[i]);
-    if (op->kind == CAIRN_OP_RNN_CELL || op->kind == CAIRN_OP_LSTM_CELL) {
+    crn_start start = crn_op_kinds[op->kind].start;
+    if (start == S_IDENTITY)
+        return fill_constant(exec, op->params[i], i == 0 || i == 3 ? 1.0f : 0.0f, err);
+    if (start == S_HIDDEN) {
         uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
         return fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden), err);
     }
     if (param->role == CAIRN_PARAMETER && param->rank > 1)
-        return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(op, param)), err);
+        return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(start, param)), err);
     return fill_constant(exec, op->params[i], 0.0f, err);
 }
 
 static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, cairn_error *err) {
-    for (uint32_t i = 0; i < op->param_count; i++) {
-        if (op->kind != CAIRN_OP_BATCH_NORM)
-            CRN_TRY(initialize_weight(exec, op, i, err));
-        else
-            CRN_TRY(fill_constant(exec, op->params[i], i == 0 || i == 3 ? 1.0f : 0.0f, err));
-    }
+    for (uint32_t i = 0; i < op->param_count; i++)
+        CRN_TRY(initialize_param(exec, op, i, err));
     return CAIRN_OK;
 }
 

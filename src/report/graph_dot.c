@@ -1,5 +1,6 @@
 /* graph_dot.c: a graph for graphviz, tensors as nodes and ops as edges, as the papers draw them. */
 #include "base/crn_base.h"
+#include "cairn/acg.h"
 #include "cairn/report.h"
 
 #define PREAMBLE                                                                                   \

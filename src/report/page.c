@@ -20,12 +20,14 @@ struct cairn_page {
 };
 
 cairn_status cairn_page_create(const cairn_graph *graph, const cairn_costs *costs,
-                               const cairn_page_options *options, cairn_page **out) {
+                               const cairn_page_options *given, cairn_page **out) {
+    cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     *out = NULL;
+    CRN_READ_OPTIONS(cairn_page_options, options, given, NULL);
     crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&arena, &allocator);
-    const char *machine = options != NULL && options->machine != NULL ? options->machine : "";
+    const char *machine = options.machine != NULL ? options.machine : "";
     cairn_page *page = crn_arena_take(&arena, 1, sizeof *page);
     char *copy = crn_arena_string(&arena, machine);
     if (page == NULL || copy == NULL) {
@@ -33,8 +35,8 @@ cairn_status cairn_page_create(const cairn_graph *graph, const cairn_costs *cost
         return CAIRN_ENOMEM;
     }
     *page = (cairn_page){.arena = arena, .graph = graph, .costs = costs, .machine = copy};
-    page->sweep = options != NULL && options->sweep;
-    page->stationary_bytes = options != NULL ? options->stationary_bytes : 0;
+    page->sweep = options.sweep;
+    page->stationary_bytes = options.stationary_bytes;
     crn_text_init(&page->entries, &allocator);
     *out = page;
     return CAIRN_OK;
@@ -96,21 +98,21 @@ static cairn_status write_entry(cairn_page *page, const cairn_solution *solution
 
 cairn_status cairn_page_add(cairn_page *page, const cairn_solution *solution,
                             const cairn_page_entry *entry) {
-    static const cairn_page_entry nothing = CAIRN_PAGE_ENTRY_INIT;
+    cairn_page_entry e = CAIRN_PAGE_ENTRY_INIT;
     cairn_text text;
     uint32_t place;
-    const cairn_page_entry *e = entry != NULL ? entry : &nothing;
+    CRN_READ_OPTIONS(cairn_page_entry, e, entry, NULL);
     cairn_allocator allocator = cairn_graph_allocator(page->graph);
     crn_page_subject subject = {page->graph, page->costs, solution};
     crn_text_init(&text, &allocator);
-    cairn_status status = crn_page_plan(&text, &subject, e->measured);
+    cairn_status status = crn_page_plan(&text, &subject, e.measured);
     if (status != CAIRN_OK) {
         cairn_text_release(&text);
         return status;
     }
     CRN_TRY(crn_text_finish(&text));
     CRN_TRY(store_plan(page, &text, &place));
-    CRN_TRY(write_entry(page, solution, e, place));
+    CRN_TRY(write_entry(page, solution, &e, place));
     if (page->entry_count++ == 0) {
         const cairn_plan_header *h = cairn_plan_get_header(solution->plan);
         crn_copy_string(page->model, sizeof page->model,

@@ -262,10 +262,12 @@ static cairn_status read_arrays(reading *r) {
     return CAIRN_OK;
 }
 
-cairn_status cairn_arrays_step_create(const cairn_allocator *allocator, const cairn_arrays *arrays,
+cairn_status cairn_arrays_step_create(const cairn_allocator *allocator, const cairn_arrays *given,
                                       cairn_arrays_step **out, cairn_error *err) {
+    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_arrays, arrays, given, err);
     crn_arena arena, scratch;
     crn_arena_init(&arena, allocator);
     crn_arena_init(&scratch, allocator);
@@ -274,7 +276,7 @@ cairn_status cairn_arrays_step_create(const cairn_allocator *allocator, const ca
         crn_arena_release(&arena);
         return crn_fail_memory(err);
     }
-    reading r = {.in = arrays, .arena = &arena, .scratch = &scratch, .err = err};
+    reading r = {.in = &arrays, .arena = &arena, .scratch = &scratch, .err = err};
     r.out = &memory->step;
     cairn_status status = read_arrays(&r);
     cairn_builder_destroy(r.builder);

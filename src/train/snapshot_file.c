@@ -259,7 +259,9 @@ static cairn_status take_tensors(reading *r) {
     cairn_train *train = r->train;
     if (crn_history_reserve(train, r->steps + 1, r->score_count + 1) != CAIRN_OK)
         return CAIRN_ENOMEM;
-    CRN_TRY(cairn_weights_assign(train->exec, train->graph, r->file, r->path, NULL, r->err));
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(r->file, &count);
+    CRN_TRY(cairn_weights_assign(train->exec, train->graph, tensors, count, r->path, NULL, r->err));
     for (uint32_t i = c->of_network; i < c->count; i++) {
         const crn_saved_tensor *to = &c->list[i];
         const void *data = cairn_safetensors_find(r->file, to->as.name)->data;

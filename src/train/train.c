@@ -145,7 +145,6 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
                             const cairn_solution *solution, cairn_error *err) {
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_exec_options, exec, train->options.exec, err);
-    exec.struct_size = sizeof exec;
     exec.micro_batches = CRN_MAX(exec.micro_batches, 1);
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;

@@ -21,7 +21,8 @@ static void see(sightings *of, const char *name) {
 
 typedef struct loading {
     const cairn_graph *graph;
-    const cairn_safetensors *file;
+    const cairn_named_tensor *given;
+    uint32_t given_count;
     crn_arena scratch;
     crn_names names;                 /* of the network's parameters and state */
     const cairn_named_tensor **from; /* per tensor of the network */
@@ -100,9 +101,8 @@ static cairn_status list_weights(loading *l) {
 }
 
 static cairn_status match_names(loading *l) {
-    uint32_t count;
-    const cairn_named_tensor *tensors = cairn_safetensors_tensors(l->file, &count);
-    for (uint32_t i = 0; i < count; i++) {
+    const cairn_named_tensor *tensors = l->given;
+    for (uint32_t i = 0; i < l->given_count; i++) {
         cairn_id t;
         CRN_TRY(find_weight(l, tensors[i].name, &t));
         if (t == CAIRN_NONE)
@@ -271,9 +271,9 @@ static cairn_status copy_weights(loading *l, cairn_exec *exec) {
 }
 
 cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
-                                  const cairn_safetensors *file, const char *path,
-                                  cairn_text *notices, cairn_error *err) {
-    loading l = {.graph = graph, .file = file, .err = err};
+                                  const cairn_named_tensor *tensors, uint32_t count,
+                                  const char *path, cairn_text *notices, cairn_error *err) {
+    loading l = {.graph = graph, .given = tensors, .given_count = count, .err = err};
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_error_clear(err);
     if (err != NULL && path != NULL)
@@ -298,7 +298,9 @@ cairn_status cairn_weights_load(cairn_exec *exec, const cairn_graph *graph, cons
     if (notices != NULL)
         crn_text_init(notices, &allocator);
     CRN_TRY(cairn_safetensors_load(&allocator, path, &file, err));
-    cairn_status status = cairn_weights_assign(exec, graph, file, path, notices, err);
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(file, &count);
+    cairn_status status = cairn_weights_assign(exec, graph, tensors, count, path, notices, err);
     cairn_safetensors_destroy(file);
     return status;
 }

@@ -412,6 +412,31 @@ static void test_evaluation(void) {
     close_subject(&s);
 }
 
+/* ---- Times of a step ---- */
+
+static void test_times(void) {
+    subject s = open_subject(computing, "none", 32, false);
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_error err = {0};
+    uint32_t count, steps;
+    int64_t sum = 0;
+    CHECK(cairn_exec_times(s.exec, &count) == NULL && count == 0);
+    cairn_exec_destroy(s.exec);
+    options.timed = true;
+    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
+             &err);
+    cairn_exec_result result = train_step(s.exec, 0);
+    const int64_t *times = cairn_exec_times(s.exec, &count);
+    cairn_plan_steps(s.solution->plan, &steps);
+    CHECK_U64(count, steps);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(times[i] >= 0);
+        sum += times[i];
+    }
+    CHECK(sum > 0 && sum <= result.time_ns);
+    close_subject(&s);
+}
+
 int main(int argc, char **argv) {
     if (argc > 2) {
         computing = argv[1];
@@ -428,5 +453,6 @@ int main(int argc, char **argv) {
     test_data();
     test_learning();
     test_evaluation();
+    test_times();
     return check_result();
 }

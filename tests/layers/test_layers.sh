@@ -51,6 +51,14 @@ echo '#include "base/crn_base.h"' >>"$copy/include/cairn/base.h"
 refuses 'include/cairn/base.h'
 
 fresh
+echo '#include "cairn/solve.h"' >>"$copy/include/cairn/cost.h"
+refuses '"cairn/solve.h" stands below it in cairn.h'
+
+fresh
+echo '#include "cairn/base.h"' >"$copy/include/cairn/stray.h"
+refuses 'include/cairn/stray.h: is not in cairn.h'
+
+fresh
 cp "$copy/src/graph/graph.c" "$copy/cli/graph.c"
 refuses 'has the same name'
 

@@ -1,6 +1,5 @@
 """One rank of test_processes.py: processes_worker.py KIND RANK WORLD STORE. Prints what it found as JSON."""
 
-import copy
 import json
 import sys
 
@@ -9,7 +8,7 @@ import torch.distributed as dist
 
 import cairn
 from cairn import _library
-from networks import GPT, Basic, ResNet
+from small_models import GPT
 
 
 def batch(rank, words=512):

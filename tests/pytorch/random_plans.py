@@ -37,7 +37,7 @@ def random_runs(joint, rng, drop):
 
 def plan_text(joint, step, runs):
     """The runs as a plan's text: what is read no more is freed at once, nothing is in place."""
-    last, instance, births = {}, {}, []
+    last, instance = {}, {}
     for place, op in enumerate(runs):
         for s in op.reads:
             if s in instance:

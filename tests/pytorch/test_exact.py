@@ -9,7 +9,7 @@ import torch
 import cairn
 from cairn import _backend
 from common import allocator_peak, compiled, reference, same, with_cairn
-from networks import NETWORKS, make
+from small_models import NETWORKS, make
 
 
 class Exact(unittest.TestCase):

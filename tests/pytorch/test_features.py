@@ -12,7 +12,7 @@ from torch import nn
 import cairn
 from cairn import _backend, _library, _plan
 from common import compiled, reference, same, with_cairn
-from networks import GPT, Basic, ResNet, make
+from small_models import GPT, Basic, make
 from random_plans import plan_text, random_runs
 
 

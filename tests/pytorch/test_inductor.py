@@ -7,7 +7,7 @@ import torch
 
 import cairn
 from common import allocator_peak, compiled
-from networks import GPT
+from small_models import GPT
 
 
 def step(model, call, inputs):

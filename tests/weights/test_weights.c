@@ -58,6 +58,39 @@ static void move_first(evaluation *e, cairn_id t) {
     free(data);
 }
 
+/* ---- From memory ---- */
+
+/* Tensors that another program has in its memory, without a file. */
+static void test_from_memory(void) {
+    evaluation a = open_toy(1), b = open_toy(2);
+    cairn_error err = {0};
+    cairn_named_tensor tensors[64];
+    char from[65], to[65];
+    uint32_t count = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(a.graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(a.graph, t);
+        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+            continue;
+        tensors[count] = (cairn_named_tensor){
+            .name = tensor->name, .element = CAIRN_ELEMENT_F32, .rank = tensor->rank};
+        for (uint32_t i = 0; i < tensor->rank; i++)
+            tensors[count].shape[i] = tensor->shape[i];
+        tensors[count++].data = read_weight(&a, t);
+    }
+    hash(&a, from);
+    CHECK_OK(cairn_weights_assign(b.exec, b.graph, tensors, count, NULL, NULL, &err), &err);
+    hash(&b, to);
+    CHECK_STRING(to, from);
+    CHECK(cairn_weights_assign(b.exec, b.graph, tensors, count - 1, "memory", NULL, &err) ==
+          CAIRN_EINVAL);
+    CHECK(strstr(err.message, "lacks 1 of the") != NULL);
+    CHECK_STRING(err.file, "memory");
+    for (uint32_t i = 0; i < count; i++)
+        free((void *)tensors[i].data);
+    evaluation_close(&b);
+    evaluation_close(&a);
+}
+
 /* ---- Round trip ---- */
 
 static void test_round_trip(void) {
@@ -482,6 +515,7 @@ int main(int argc, char **argv) {
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     close(fd);
+    test_from_memory();
     test_round_trip();
     test_refusals();
     test_ignored();

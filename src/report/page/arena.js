@@ -111,7 +111,7 @@ export function arenaView(graph, layering, shown) {
       const fades = state.matches !== null && !isMatch(facts, life);
       (fades ? faded : painter).add(keyOf(facts, life), x, top, width, height);
       if (width > 4 && height > 3) edges.rect(x + 0.5, top + 0.5, width - 1, height - 1);
-      if (width > 44 && height > 12 && !fades) labels.push([life, x, top, width, height]);
+      if (width > 44 && height > 13 && !fades) labels.push([life, x, top, width, height]);
     });
     context.globalAlpha = 0.18;
     faded.fill(context);

@@ -1,9 +1,8 @@
 // chain.js: the network as a chain of layers in the order in which they run, each with what became of
 // its results: a bar of bytes by fate, and under it a cell that names the fate without the bar.
 
-import { bytesText } from "./format.js";
 import { FATES, KEPT, layerFates, OFFLOADED, PASSING, RECOMPUTED } from "./facts.js";
-import { colour, state } from "./view.js";
+import { colour, fitText, shortBytes, state } from "./view.js";
 
 const CHAIN_TOP = 8, CELL = 18, NAMES = 18;
 
@@ -41,10 +40,10 @@ export function chainView(graph, layering, shown) {
     const share = list.length;
     context.textAlign = "right";
     context.fillStyle = colour("soft");
-    context.fillText(bytesText(most), panel.left - 6, CHAIN_TOP + 5);
+    context.fillText(shortBytes(most), panel.left - 6, CHAIN_TOP + 5);
     list.forEach(({ name }, k) => {
       const y = bottom + 3 + k * (CELL + 2) + CELL / 2;
-      context.fillText(name || "fate", panel.left - 6, y, panel.left - 10);
+      context.fillText(fitText(context, name || "fate", panel.left - 8), panel.left - 6, y);
     });
     layers.forEach((_, i) => {
       list.forEach(({ facts }, k) => {

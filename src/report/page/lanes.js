@@ -3,7 +3,7 @@
 
 import { BACKWARD, FETCH, OFFLOAD, RUN, WAIT } from "./decode.js";
 import { stepAt } from "./facts.js";
-import { clip, colour, drawTimeAxis, state } from "./view.js";
+import { clip, colour, drawTimeAxis, fitText, state } from "./view.js";
 
 const LANE_TOP = 4, LANE_GAP = 4, LANE_AXIS = 22, COMPUTE = 26, COPY = 16;
 
@@ -107,7 +107,8 @@ export function lanesView(graph, shown) {
       context.fillStyle = colour("soft");
       context.textAlign = "right";
       const label = panel.left < 70 ? row.label.replace("compute", "ops") : row.label;
-      context.fillText(label, panel.left - 6, row.y + row.height / 2, panel.left - 10);
+      const fitting = fitText(context, label, panel.left - 8);
+      context.fillText(fitting, panel.left - 6, row.y + row.height / 2);
       clip(panel, context, () => drawRow(panel, context, row));
     }
   }

@@ -16,7 +16,7 @@ import {
   zoom,
 } from "./view.js";
 import { arenaView } from "./arena.js";
-import { memoryView } from "./memory.js";
+import { memoryView, stretchOf } from "./memory.js";
 import { lanesView } from "./lanes.js";
 import { chainView } from "./chain.js";
 import { drawSweep } from "./sweep.js";
@@ -125,8 +125,22 @@ function paint() {
     else panel.renderMark();
   }
   if (level === "mark") return;
+  clearTimeout(printing);
+  printing = setTimeout(drawPaper, 400);
   frames.count++;
   frames.spent += performance.now() - start;
+}
+
+// In the colours of a light page, once nothing changes any more.
+let printing = 0;
+
+function drawPaper() {
+  const root = document.documentElement;
+  root.classList.add("paper");
+  readColours();
+  for (const panel of Object.values(views)) panel.renderPaper();
+  root.classList.remove("paper");
+  readColours();
 }
 
 state.listeners.push((what) => {
@@ -149,7 +163,9 @@ function showPlan(entry, other, range) {
   const facts = factsOf(shown);
   state.whole = Math.max(1e-9, facts.plan.time, against < 0 ? 0 : factsOf(against).plan.time);
   const plain = none();
-  if (plain !== null) state.whole = Math.max(state.whole, plain.plan.time);
+  if (plain !== null) {
+    state.whole = Math.max(state.whole, plain.plan.time * stretchOf(facts.plan));
+  }
   [state.from, state.to] = range || [0, state.whole];
   find("plan").value = String(shown);
   find("against").value = String(against);
@@ -181,7 +197,10 @@ function renderKey() {
     const [first, last] = [names[0] || "", names[names.length - 1] || ""];
     kinds.push(element("span", {}, first, element("span", { class: "ramp", style: ramp }), last));
   }
-  if (none() !== null && none() !== facts) kinds.push(keyPart("none", "plain training"));
+  if (none() !== null && none() !== facts) {
+    const how = facts.plan.measured ? ", predicted and stretched" : "";
+    kinds.push(keyPart("none", "plain training" + how));
+  }
   if (against >= 0) kinds.push(keyPart("text", labelOf(against)));
   ops.push(keyPart("forward", "forward"), keyPart("backward", "backward"));
   if (facts.reruns > 0) ops.push(keyPart("recomputed", "recomputed"));
@@ -503,15 +522,9 @@ function listen() {
   const repaint = () => {
     readColours();
     renderKey();
-    for (const panel of Object.values(views)) panel.render();
+    changed("all");
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  const print = (on) => {
-    document.documentElement.classList.toggle("print", on);
-    repaint();
-  };
-  addEventListener("beforeprint", () => print(true));
-  addEventListener("afterprint", () => print(false));
 }
 
 function onKey(event) {

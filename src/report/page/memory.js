@@ -14,15 +14,15 @@ import {
 
 const CURVE_TOP = 8, CURVE_AXIS = 22;
 
-// What is shown of the steps: [left, right, step]. Steps that share a pixel become one, for which
+// What is shown of the steps: [left, right, step]; `stretch` lengthens their times. Steps that share a pixel become one, for which
 // the one with most memory stands, so that no peak is lost.
-export function segmentsOf(panel, facts) {
+function segmentsOf(panel, facts, stretch = 1) {
   const { steps } = facts.plan;
   const found = [];
-  const first = Math.max(0, stepAt(steps, state.from) - 1);
-  for (let s = first; s < steps.count && steps.reach[s] <= state.to; s++) {
+  const first = Math.max(0, stepAt(steps, state.from / stretch) - 1);
+  for (let s = first; s < steps.count && steps.reach[s] * stretch <= state.to; s++) {
     if (steps.leave[s] <= steps.reach[s]) continue;
-    const left = panel.x(steps.reach[s]), right = panel.x(steps.leave[s]);
+    const left = panel.x(steps.reach[s] * stretch), right = panel.x(steps.leave[s] * stretch);
     const last = found[found.length - 1];
     if (last !== undefined && right - last[0] < 1) {
       if (facts.total[s] > facts.total[last[2]]) last[2] = s;
@@ -32,6 +32,11 @@ export function segmentsOf(panel, facts) {
     }
   }
   return found;
+}
+
+// Beside measured times predicted ones are stretched as much as those of the plan itself were wrong.
+export function stretchOf(plan) {
+  return plan.measured && plan.predicted > 0 ? plan.time / plan.predicted : 1;
 }
 
 // `shown()` gives the facts, those of plain training and of a plan to compare with or null.
@@ -84,7 +89,7 @@ export function memoryView(shown) {
     drawTimeAxis(panel, context, bottom, CURVE_TOP);
     clip(panel, context, () => {
       if (none !== null && none !== facts) {
-        const segments = segmentsOf(panel, none);
+        const segments = segmentsOf(panel, none, stretchOf(facts.plan));
         context.fillStyle = colour("none");
         context.globalAlpha = 0.25;
         context.fill(outline(segments, none, y, true));

@@ -174,9 +174,7 @@ export function renderHead(page, entry, facts, none) {
   }
   if (entry.bound > 0) {
     const gap = plan.predicted - entry.bound;
-    const text = gap <= 0
-      ? "no plan is faster"
-      : `no plan takes less than ${timeText(entry.bound)}`;
+    const text = `the bound of ${entry.algorithm} is ${timeText(entry.bound)}`;
     tiles.push(tile("From the bound", changeText(gap, entry.bound) || "0%", note(text)));
   }
   if (data.stationary > 0) {
@@ -205,7 +203,7 @@ function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable
       ? element("td", { class: "shape" }, tensor < 0 ? "" : shapeText(graph, tensor))
       : null,
     element("td", { class: "number" }, bytesText(lives.bytes[life])),
-    element("td", { class: "number" }, share.toFixed(1) + "%"),
+    element("td", { class: "number percent" }, share.toFixed(1) + "%"),
     wideTable ? element("td", { class: "share" }, bar) : null,
   );
   if (fates) {
@@ -233,8 +231,8 @@ function holderTable(what, holders) {
       element("th", {}, "tensor"),
       wideTable ? element("th", { class: "shape" }, "shape") : null,
       element("th", { class: "number" }, "size"),
-      element("th", { class: "number" }, "share"),
-      wideTable ? element("th", {}) : null,
+      element("th", { class: "number percent" }, "share"),
+      wideTable ? element("th", { class: "share" }) : null,
       fates ? element("th", {}, "what Cairn did") : null,
     ),
   );
@@ -381,7 +379,7 @@ export function renderDifference(page, one, two, choose) {
   });
   differing.sort((x, y) => graph.bytes[y] - graph.bytes[x] || x - y);
   const list = element("table", {});
-  for (const tensor of differing.slice(0, 12)) {
+  for (const tensor of differing.slice(0, 8)) {
     const row = element(
       "tr",
       { tabindex: 0, onclick: () => choose(tensor) },

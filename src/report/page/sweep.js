@@ -136,8 +136,9 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
     mark.append(svg("path", { d: shape(kind, 8, 7, 5), fill }));
     legend.append(element("div", {}, mark, " " + names.join(" = ")));
   });
-  if (boundCorners(entries, none).length > 0) {
-    legend.append(element("div", {}, "shaded: no plan can be there"));
+  const bounded = entries.find((entry) => entry.bound > 0 && entry.budget > 0);
+  if (bounded !== undefined) {
+    legend.append(element("div", {}, `shaded: below the bound of ${bounded.name}`));
   }
   plot.replaceChildren(picture);
 }

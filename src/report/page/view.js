@@ -1,8 +1,6 @@
 // view.js: what all views share: the stretch of time that is shown, what is marked, the canvases
 // and how a pointer moves over them.
 
-import { timeText } from "./format.js";
-
 const LEFT = 74, RIGHT = 14, NARROW_LEFT = 58;
 
 // The state of the page. `listeners` are called with what changed: "all", "range" (the stretch of
@@ -101,8 +99,9 @@ export function depthColour(share) {
 
 // ---- Canvases ----
 
-// A view: two canvases over each other, below the drawing, above it what is marked. `draw(panel,
-// context)` and `mark(panel, context)` paint them; `pick(panel, x, y)` says what is there.
+// A view: two canvases over each other, below the drawing, above it what is marked, and a third that
+// is only printed. `draw(panel, context)` and `mark(panel, context)` paint them; `pick(panel, x, y)`
+// says what is there.
 export class Panel {
   constructor(holder, { height, draw, mark, pick, time = true }) {
     this.holder = holder;
@@ -115,7 +114,9 @@ export class Panel {
     this.base = document.createElement("canvas");
     this.over = document.createElement("canvas");
     this.over.className = "over";
-    holder.append(this.base, this.over);
+    this.paper = document.createElement("canvas");
+    this.paper.className = "paper";
+    holder.append(this.base, this.over, this.paper);
     this.width = this.height = 0;
   }
 
@@ -164,6 +165,13 @@ export class Panel {
     if (this.height === 0) return;
     this.draw(this, this.context(this.base));
     this.renderMark();
+  }
+
+  // What a browser prints of a canvas is what was drawn a frame ago, and so it is drawn beforehand.
+  renderPaper() {
+    this.paper.width = this.base.width;
+    this.paper.height = this.base.height;
+    if (this.height > 0) this.draw(this, this.context(this.paper));
   }
 
   renderMark() {
@@ -241,7 +249,7 @@ export function drawBytesAxis(panel, context, top, bottom, most) {
   }
 }
 
-function shortBytes(bytes) {
+export function shortBytes(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
   while (bytes >= 1024 && unit + 1 < units.length) {
@@ -273,6 +281,15 @@ export function drawLevel(panel, context, y, label, key, dash, right) {
   context.textAlign = "left";
   context.fillText(label, x, above);
   context.restore();
+}
+
+// A name cut so that it fits, at its front: names differ at their ends.
+export function fitText(context, text, width) {
+  let shown = text;
+  for (let cut = 1; context.measureText(shown).width > width && cut < text.length; cut++) {
+    shown = "\u2026" + text.slice(cut);
+  }
+  return shown;
 }
 
 // ---- Pointers and keys ----
@@ -333,8 +350,4 @@ export function followPointers(panel, { onHover, onChoose }) {
 function spreadOf(points) {
   const [a, b] = [...points.values()];
   return b === undefined ? 0 : Math.abs(a[0] - b[0]);
-}
-
-export function describeRange() {
-  return timeText(state.from) + " to " + timeText(state.to);
 }

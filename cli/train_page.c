@@ -1,0 +1,42 @@
+/* train_page.c: `cairn train --html`: the page of the plan that was carried out, with the times
+ * that the last step took. */
+#include "training.h"
+
+#include <stdlib.h>
+
+/* From how long the compute lane spent on every step to when it began and ended. Copies have lanes
+ * of their own, which are not timed: they begin as measured and last as predicted. */
+static void place_steps(const cairn_solution *solution, const int64_t *times, uint32_t count,
+                        cairn_sim_step *out) {
+    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_sim_step *predicted = cairn_sim_steps(solution->sim, &count);
+    int64_t now = 0, free_at[2] = {0, 0}; /* of the lanes out and in */
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = (cairn_sim_step){.start_ns = now, .end_ns = now + times[i]};
+        now = out[i].end_ns;
+        if (steps[i].kind != CAIRN_OFFLOAD && steps[i].kind != CAIRN_FETCH)
+            continue;
+        int64_t *lane = &free_at[steps[i].kind == CAIRN_FETCH];
+        if (out[i].start_ns < *lane)
+            out[i].start_ns = *lane;
+        out[i].end_ns = out[i].start_ns + predicted[i].end_ns - predicted[i].start_ns;
+        *lane = out[i].end_ns;
+    }
+}
+
+int cli_train_write_page(const cli_training *t) {
+    uint32_t count;
+    const int64_t *times = cairn_exec_times(cairn_train_exec(t->train), &count);
+    if (cli_value(t->args, "html") == NULL && cli_value(t->args, "against") == NULL)
+        return CLI_DONE;
+    cairn_sim_step *measured = calloc((size_t)count + 1, sizeof *measured);
+    if (measured == NULL)
+        return cli_fail(CAIRN_ENOMEM, NULL);
+    bool ran = cairn_train_steps(t->train) > t->first_step; /* a finished run may be resumed */
+    place_steps(t->solution, times, count, measured);
+    cairn_exec_figures figures = cairn_exec_get_figures(cairn_train_exec(t->train));
+    int code = cli_write_page(t->args, &t->model, t->solution, figures.stationary_bytes,
+                              t->limit.plan_bytes, ran ? measured : NULL);
+    free(measured);
+    return code;
+}

@@ -1,0 +1,147 @@
+/* test_options.c: every struct of options is read in the same way: a size of 0 is refused by all,
+ * and the sentence names the struct. */
+#include "cairn.h"
+#include "check.h"
+
+static cairn_error err;
+
+static void expect(cairn_status status, const char *type) {
+    char words[96];
+    snprintf(words, sizeof words, "the struct_size of a %s is 0", type);
+    CHECK(status == CAIRN_EINVAL);
+    if (strstr(err.message, words) == NULL)
+        fprintf(stderr, "%s: \"%s\"\n", type, err.message);
+    CHECK(strstr(err.message, words) != NULL);
+    err = (cairn_error){0};
+}
+
+static cairn_status open_nothing(void *context, uint32_t batch, cairn_graph **graph,
+                                 cairn_costs **costs, cairn_error *failure) {
+    (void)context, (void)batch, (void)graph, (void)costs, (void)failure;
+    return CAIRN_EINVAL;
+}
+
+static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
+                          const cairn_costs *costs, const cairn_solution *none) {
+    cairn_graph *other;
+    cairn_sim *sim;
+    cairn_solution *solution;
+    cairn_budget budget;
+    cairn_measured measured;
+    cairn_fit_result fit;
+    cairn_arrays_step *step;
+    cairn_builder *builder;
+    expect(cairn_zoo_build(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
+           "cairn_zoo_options");
+    expect(cairn_model_open(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
+           "cairn_zoo_options");
+    expect(cairn_graph_differentiate(forward, &(cairn_differentiate_options){0}, &other, &err),
+           "cairn_differentiate_options");
+    expect(cairn_simulate(graph, costs, none->plan, &(cairn_sim_options){0}, &sim, &err),
+           "cairn_sim_options");
+    expect(cairn_solve(graph, costs, NULL, &(cairn_solve_options){0}, &solution, &err),
+           "cairn_solve_options");
+    expect(cairn_budget_resolve(graph, costs, &(cairn_budget_options){0}, &budget, &err),
+           "cairn_budget_options");
+    expect(cairn_costs_measured((cairn_costs *)costs, graph, "", 0, "t",
+                                &(cairn_measured_options){0}, &measured, &err),
+           "cairn_measured_options");
+    expect(cairn_fit(&(cairn_fit_options){0}, &fit, &err), "cairn_fit_options");
+    cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
+    options.open = open_nothing;
+    options.solve = &(cairn_solve_options){0};
+    expect(cairn_fit(&options, &fit, &err), "cairn_solve_options");
+    expect(cairn_arrays_step_create(NULL, &(cairn_arrays){0}, &step, &err), "cairn_arrays");
+
+    cairn_page *page;
+    CHECK(cairn_page_create(graph, costs, &(cairn_page_options){0}, &page) == CAIRN_EINVAL);
+    CHECK_OK(cairn_page_create(graph, costs, NULL, &page), &err);
+    CHECK(cairn_page_add(page, none, &(cairn_page_entry){0}) == CAIRN_EINVAL);
+    cairn_page_destroy(page);
+
+    /* An op whose kind has attributes. */
+    CHECK_OK(cairn_builder_create(NULL, "g", &builder), &err);
+    cairn_op pool = {.name = "pool", .kind = CAIRN_OP_AVG_POOL, .of = CAIRN_NONE};
+    cairn_builder_op(builder, &pool);
+    expect(cairn_builder_finish(builder, &other, &err), "cairn_attributes");
+    cairn_builder_destroy(builder);
+}
+
+static void test_running(const cairn_graph *graph) {
+    cairn_device *device, *refused;
+    cairn_costs *costs;
+    cairn_costs_origin origin;
+    cairn_solution *none;
+    cairn_exec *exec;
+    cairn_train *train;
+    cairn_data *data;
+    cairn_loader *loader;
+    expect(cairn_device_open("ref", &(cairn_device_options){0}, &refused, &err),
+           "cairn_device_options");
+    CHECK_OK(cairn_device_open("ref", NULL, &device, &err), &err);
+    CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
+    expect(cairn_profile(graph, device, &(cairn_profile_options){0}, costs, &origin, &err),
+           "cairn_profile_options");
+    expect(cairn_exec_create(graph, device, costs, none, &(cairn_exec_options){0}, &exec, &err),
+           "cairn_exec_options");
+    expect(cairn_train_create(graph, device, costs, none, &(cairn_train_options){0}, &train, &err),
+           "cairn_train_options");
+    CHECK_OK(cairn_exec_create(graph, device, costs, none, NULL, &exec, &err), &err);
+    expect(cairn_weights_save(exec, graph, "nowhere", &(cairn_weights_save_options){0}, &err),
+           "cairn_weights_save_options");
+    expect(cairn_data_open("synthetic", &(cairn_data_options){0}, &data, &err),
+           "cairn_data_options");
+    CHECK_OK(cairn_data_open("synthetic", NULL, &data, &err), &err);
+    expect(cairn_loader_create(data, &(cairn_loader_options){0}, &loader, &err),
+           "cairn_loader_options");
+    cairn_data_destroy(data);
+    cairn_exec_destroy(exec);
+    cairn_solution_destroy(none);
+    cairn_costs_destroy(costs);
+    cairn_device_close(device);
+}
+
+static void test_papers(void) {
+    static const uint64_t costs[] = {1, 1, 1};
+    static const cairn_dag_edge edges[] = {{0, 1}, {1, 2}};
+    cairn_dag dag = {.vertex_count = 3,
+                     .edge_count = 2,
+                     .source = 0,
+                     .target = 2,
+                     .costs = costs,
+                     .edges = edges};
+    cairn_acg_result result;
+    expect(cairn_acg_solve(NULL, &dag, "feng", &(cairn_acg_options){0}, &result, &err),
+           "cairn_acg_options");
+    const cairn_chain_solution *chain;
+    cairn_chain_problem chain_problem = {0};
+    expect(
+        cairn_chain_solve(NULL, &chain_problem, "precise", &(cairn_chain_options){0}, &chain, &err),
+        "cairn_chain_options");
+    cairn_offload_solution *offload;
+    cairn_offload_problem offload_problem = {0};
+    expect(cairn_offload_solve(NULL, &offload_problem, "offload-best", &(cairn_offload_options){0},
+                               &offload, &err),
+           "cairn_offload_options");
+}
+
+int main(void) {
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_graph *forward, *graph;
+    cairn_costs *costs;
+    cairn_solution *none;
+    size.batch = 1;
+    CHECK_OK(cairn_zoo_build(NULL, "convnet", &size, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
+    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
+    test_planning(forward, graph, costs, none);
+    test_running(graph);
+    test_papers();
+    cairn_solution_destroy(none);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+    cairn_graph_destroy(forward);
+    return check_result();
+}
