@@ -220,12 +220,8 @@ static const cli_option options[] = {
     CLI_MEASURED_OPTION,
     {"backend", 0, "NAME", "the backend (default: the best of this build)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
-<<<<<<< HEAD
-    {"link-bandwidth", 0, "SIZE", "imitate a link to the host with this many bytes per second"},
-=======
     {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
-    {"link-bandwidth", 0, "SIZE", "imitate a link to the host of so many bytes a second"},
->>>>>>> main
+    {"link-bandwidth", 0, "SIZE", "imitate a link to the host with this many bytes per second"},
     {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},
     {"check", 0, NULL, "overwrite freed memory with NaNs and make its pages inaccessible"},
     {NULL, 0, NULL, NULL},
