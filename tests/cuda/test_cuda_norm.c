@@ -351,9 +351,9 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
 }
 
 int main(void) {
-    static const uint32_t shapes[][2] = {{1, 1},     {2, 3},    {5, 4},    {3, 36},
-                                         {31, 8},    {50, 64},  {197, 33}, {700, 12},
-                                         {300, 130}, {1100, 5}, {5000, 4}};
+    static const uint32_t shapes[][2] = {{1, 1},    {2, 3},     {5, 4},     {3, 36},    {31, 8},
+                                         {50, 64},  {197, 33},  {700, 12},  {300, 130}, {1100, 5},
+                                         {5000, 4}, {4200, 37}, {4097, 132}};
     kernel_rig *r = calloc(1, sizeof *r);
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t form = 0; form < 8; form++) {
