@@ -68,7 +68,7 @@ static const cli_option options[] = {
      "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
     {"quick", 0, NULL, "fewer points, where a bench takes minutes"},
     {"run", 0, NULL, "table2: really train every network for a step, at a small size"},
-    {"only", 0, "NAME", "table2 --run, layout, step, resident: this network alone"},
+    {"only", 0, "NAME", "table2 --run, layout, step, resident, auto: this network alone"},
     {"backend", 0, "NAME", "table2 --run, step, resident: what runs it (default: the best)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
     {"batch", 'b', "N", "step, resident: images a step (default 16; resident 2)"},

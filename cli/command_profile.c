@@ -193,6 +193,7 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     {"backend", 0, "NAME", "what runs it (default: the best there is)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
+    {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
     {"repeat", 0, "N", "steps that are measured, after two to warm up (default 10)"},
     {"seconds", 0, "N", "enough after so many, once three steps are measured (default: no limit)"},
     {"every-implementation", 0, NULL, "measure all of each op, not only the one that is used"},

@@ -33,6 +33,8 @@ typedef struct cli_model {
     const char *backend;       /* the device's; NULL: none */
     uint32_t threads;          /* of the backend; 0: one per processor */
     bool one_memory;   /* the device's memory is the host's: offloading a tensor frees nothing */
+    bool no_offload;   /* nothing is to be copied to the host: --no-offload */
+    uint32_t effort;   /* of a search: --effort */
     bool measured;     /* the times of all ops are of a table: --costs */
     int64_t update_ns; /* what the table says that updating the parameters takes */
     double smoothing;  /* of labels: --label-smoothing */
