@@ -56,6 +56,8 @@ static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_err
     solve.budget_bytes = f->budget - f->stationary;
     solve.machine = &f->model->machine;
     solve.seed = f->seed;
+    solve.no_offload = f->model->one_memory || f->model->no_offload;
+    solve.effort = f->model->effort;
     options.algorithm = a->algorithm;
     options.solve = &solve;
     options.open = open_batch;
@@ -73,7 +75,7 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
         bool none = strcmp(solver->name, "none") == 0;
         if (solver->goal != CAIRN_TRAIN ||
             (only != NULL && !none && strcmp(only, solver->name) != 0) ||
-            (only == NULL && solver->offloads && f->model->one_memory))
+            (only == NULL && solver->offloads && (f->model->one_memory || f->model->no_offload)))
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name, .is = CAIRN_FIT_RESULT_INIT};
@@ -105,18 +107,23 @@ static void print_table(const fitting *f) {
     printf("%s in %s on %s, of which %s are parameters, gradients and optimiser state\n",
            f->model->header.model, cli_bytes(f->budget), f->model->machine.name,
            cli_bytes(f->stationary));
-    printf("%-16s %8s %10s %12s %12s   %s\n", "algorithm", "batch", "images/s", "step", "memory",
-           "one more is stopped by");
+    printf("%-16s %8s %10s %12s %12s   %-27s %s\n", "algorithm", "batch", "images/s", "step",
+           "memory", "time", "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
         const answer *a = &f->answers[i];
         if (a->is.batch == 0)
             printf("%-16s %8s   not one image; the smallest budget for it is %s, set by %s\n",
                    a->algorithm, "-", cli_bytes(next_bytes(f, a)), a->is.stopped_by);
         else
-            printf("%-16s %8u %10.1f %12s %12s   %s\n", a->algorithm, a->is.batch, speed(a),
+            printf("%-16s %8u %10.1f %12s %12s   %-27s %s\n", a->algorithm, a->is.batch, speed(a),
                    cli_time(a->is.time_ns), cli_bytes(a->is.arena_bytes + f->stationary),
-                   a->is.stopped_by);
+                   cli_gap(a->is.time_ns, a->is.lower_bound_ns), a->is.stopped_by);
     }
+}
+
+static double gap_of(const answer *a) {
+    double bound = (double)a->is.lower_bound_ns;
+    return bound > 0 ? ((double)a->is.time_ns - bound) / bound : 0;
 }
 
 static void print_json(const fitting *f) {
@@ -127,15 +134,16 @@ static void print_json(const fitting *f) {
                cairn_graph_name(f->model->graph), f->model->machine.name,
                (unsigned long long)f->budget, a->algorithm, a->is.batch);
         if (a->is.batch > 0)
-            printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"memory_bytes\": %llu, ",
-                   speed(a), (long long)a->is.time_ns,
+            printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"bound_ns\": %lld, "
+                   "\"gap\": %.6f, \"memory_bytes\": %llu, ",
+                   speed(a), (long long)a->is.time_ns, (long long)a->is.lower_bound_ns, gap_of(a),
                    (unsigned long long)(a->is.arena_bytes + f->stationary));
         printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n",
                (unsigned long long)next_bytes(f, a), a->is.stopped_by);
     }
 }
 
-/* What nobody can do: exit 3, with the least that would. */
+/* No algorithm fits: exit 3, with the least budget that would do. */
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
             "cairn: not one image of %s fits a budget of %s; the smallest that would do is %llu "
@@ -221,6 +229,7 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
     {"seed", 0, "N", "of algorithms that draw (default 1)"},
+    CLI_SEARCH_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 
@@ -232,7 +241,7 @@ const cli_command cli_command_fit = {
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
         "MODEL is a network of 'cairn zoo'. For none and for every algorithm that applies: the\n"
-        "largest batch whose plan fits, the images a second that are predicted for it, and the op\n"
+        "largest batch whose plan fits, the predicted images per second, and the op\n"
         "that stops a larger one. Costs of a file count for the batches that it has measured.",
     .options = options,
     .list_title = "Algorithms",

@@ -37,13 +37,14 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     CLI_PLANNING_OPTIONS,
+    CLI_SEARCH_OPTIONS,
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
     {"cost-model", 0, "MODEL", "precise, or averages: uniform-time, uniform-memory, uniform"},
     {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
     {"seed", 0, "N", "of algorithms that draw random numbers"},
     {"output", 'o', "FILE",
-     "write the plan: as text, or as JSON where FILE ends in .json; - prints it"},
+     "write the plan: as text, or as JSON if FILE ends in .json; - prints it"},
     CLI_REPORT_OPTIONS,
     {"picture", 0, "FILE", "draw the network, checkpoints in green, Chen's in red: .svg or .dot"},
     {NULL, 0, NULL, NULL},
@@ -57,7 +58,8 @@ const cli_command cli_command_plan = {
     .summary = "plan a training step inside a memory budget",
     .details =
         "MODEL is a network of 'cairn zoo' or a graph file. Prints the predicted peak, the time\n"
-        "and its overhead over plain training, and what holds the memory at the peak.",
+        "and its overhead over plain training, how much faster any plan could be, and what\n"
+        "holds the memory at the peak.",
     .options = options,
     .list_title = "Algorithms",
     .list = cli_list_algorithms,

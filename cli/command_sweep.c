@@ -1,6 +1,6 @@
 /* command_sweep.c: `cairn sweep MODEL`: memory against time for every algorithm, as table, CSV and
  * picture. Algorithms that look at a budget get a row of them; the others give one point each. */
-#include "model.h"
+#include "planning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct point {
     uint64_t budget; /* 0: none was given */
     uint64_t peak, arena;
     int64_t time;
-    int64_t bound; /* below which no plan within the budget gets; 0: not known */
+    int64_t bound; /* no plan takes less in the budget, or in the same arena */
 } point;
 
 typedef struct curve {
@@ -54,20 +54,15 @@ static cairn_status add_to_page(const sweep *s, const cairn_solution *solution, 
 
 /* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
 static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
-    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_solution *solution;
-    options.budget_bytes = budget;
-    options.machine = &s->model->machine;
-    options.seed = 1;
-    cairn_status status =
-        cairn_solve(s->model->graph, s->model->costs, c->solver->name, &options, &solution, err);
+    cairn_status status = cli_solve(s->model, c->solver->name, budget, 1, &solution, err);
     if (status == CAIRN_OK)
         cli_model_sign(s->model, solution->plan);
     if (status == CAIRN_OK && c->count < MOST_POINTS) {
         const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         c->points[c->count++] =
             (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
-                    result->time_ns, solution->lower_bound_ns};
+                    result->time_ns, .bound = solution->lower_bound_ns};
         status = add_to_page(s, solution, budget);
     }
     if (status == CAIRN_INFEASIBLE) {
@@ -93,6 +88,19 @@ static cairn_status sweep_budgets(const sweep *s, curve *c, uint32_t step, cairn
     return CAIRN_OK;
 }
 
+/* A plan for less memory is a plan for more. Budgets fall. */
+static void keep_faster(curve *c) {
+    for (uint32_t i = c->count; i-- > 1;) {
+        point *more = &c->points[i - 1];
+        const point *less = &c->points[i];
+        if (more->time <= less->time)
+            continue;
+        more->peak = less->peak;
+        more->arena = less->arena;
+        more->time = less->time;
+    }
+}
+
 static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < MOST_CURVES; i++) {
@@ -105,6 +113,7 @@ static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
             solver->budgeted ? sweep_budgets(s, c, step, err) : try_budget(s, c, 0, err);
         if (status != CAIRN_OK && status != CAIRN_EINVAL && status != CAIRN_INFEASIBLE)
             return status;
+        keep_faster(c);
         s->count += c->count > 0;
         if (strcmp(solver->name, "none") == 0 && c->count > 0) {
             s->none_arena = c->points[0].arena;
@@ -121,8 +130,8 @@ static double percent_of(double part, double whole) {
 static void print_table(const sweep *s) {
     printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
            cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
-    printf("%-16s %8s %12s %8s %12s %9s\n", "algorithm", "budget", "memory", "of none", "time",
-           "overhead");
+    printf("%-16s %8s %12s %8s %12s %9s   %s\n", "algorithm", "budget", "memory", "of none", "time",
+           "overhead", "that is");
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++) {
@@ -130,11 +139,12 @@ static void print_table(const sweep *s) {
             if (c->points[i].budget > 0)
                 snprintf(budget, sizeof budget, "%.0f%%",
                          percent_of((double)c->points[i].budget, (double)s->none_arena));
-            printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%%\n", c->solver->name, budget,
+            printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%%   %s\n", c->solver->name, budget,
                    cli_bytes(c->points[i].arena),
                    percent_of((double)c->points[i].arena, (double)s->none_arena),
                    cli_time(c->points[i].time),
-                   percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time));
+                   percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time),
+                   cli_gap(c->points[i].time, c->points[i].bound));
         }
         if (c->floor > 0)
             printf("%-16s cannot do with less than %s (%.1f%%), set by op %s\n", c->solver->name,
@@ -143,15 +153,21 @@ static void print_table(const sweep *s) {
     }
 }
 
+static double gap_of(const point *p) {
+    return p->bound > 0 ? (double)(p->time - p->bound) / (double)p->bound : 0;
+}
+
 static void print_json(const sweep *s) {
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++)
             printf("{\"model\": \"%s\", \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
-                   "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, \"time_ns\": %lld}\n",
+                   "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, \"time_ns\": %lld, "
+                   "\"bound_ns\": %lld, \"gap\": %.6f}\n",
                    cairn_graph_name(s->model->graph), c->solver->name,
                    (unsigned long long)c->points[i].budget, (unsigned long long)c->points[i].peak,
-                   (unsigned long long)c->points[i].arena, (long long)c->points[i].time);
+                   (unsigned long long)c->points[i].arena, (long long)c->points[i].time,
+                   (long long)c->points[i].bound, gap_of(&c->points[i]));
     }
 }
 
@@ -161,13 +177,13 @@ static int write_csv(const sweep *s, const char *path) {
         fprintf(stderr, "cairn: cannot write %s\n", path);
         return CLI_SYSTEM;
     }
-    fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,time_ns\n");
+    fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,time_ns,bound_ns\n");
     for (uint32_t k = 0; k < s->count; k++)
         for (uint32_t i = 0; i < s->curves[k].count; i++) {
             const point *p = &s->curves[k].points[i];
-            fprintf(file, "%s,%llu,%llu,%llu,%lld\n", s->curves[k].solver->name,
+            fprintf(file, "%s,%llu,%llu,%llu,%lld,%lld\n", s->curves[k].solver->name,
                     (unsigned long long)p->budget, (unsigned long long)p->peak,
-                    (unsigned long long)p->arena, (long long)p->time);
+                    (unsigned long long)p->arena, (long long)p->time, (long long)p->bound);
         }
     bool failed = ferror(file) != 0;
     if (fclose(file) != 0 || failed) {
@@ -178,31 +194,36 @@ static int write_csv(const sweep *s, const char *path) {
     return CLI_DONE;
 }
 
-/* Where no plan can be, as the first algorithm with a bound says; returns how many curves that is.
- */
-static uint32_t gather_bound(const sweep *s, double *x, double *y, cairn_curve *out) {
-    static char name[64];
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < s->count && count == 0; k++) {
-        snprintf(name, sizeof name, "below the bound of %.40s", s->curves[k].solver->name);
-        for (uint32_t i = s->curves[k].count; i-- > 0;) { /* budgets fall */
-            const point *p = &s->curves[k].points[i];
-            double least = percent_of((double)(p->bound - s->none_time), (double)s->none_time);
-            if (p->bound == 0 || p->budget == 0 || least > MOST_OVERHEAD)
-                continue;
-            x[count] = percent_of((double)p->budget, (double)s->none_arena);
-            y[count++] = least > 0 ? least : 0;
-        }
+/* Where no plan gets: per percent of memory the least overhead of any, by rising memory. */
+static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *count,
+                                cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.machine = &s->model->machine;
+    options.no_offload = s->model->one_memory || s->model->no_offload;
+    *count = 0;
+    for (uint32_t percent = 1; percent <= 100; percent++) {
+        int64_t bound;
+        options.budget_bytes = s->none_arena / 100 * percent;
+        cairn_status status =
+            cairn_time_bound(s->model->graph, s->model->costs, &options, &bound, err);
+        if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
+            return status;
+        double overhead = MOST_OVERHEAD;
+        if (status == CAIRN_OK)
+            overhead = percent_of((double)(bound - s->none_time), (double)s->none_time);
+        x[*count] = percent;
+        y[(*count)++] = overhead < MOST_OVERHEAD ? overhead : MOST_OVERHEAD;
     }
-    *out = (cairn_curve){.name = name, .x = x, .y = y, .count = count};
-    out->shaded = true;
-    return count > 0;
+    return CAIRN_OK;
 }
 
 static int write_svg(const sweep *s, const char *path) {
-    static double x[MOST_CURVES + 1][MOST_POINTS], y[MOST_CURVES + 1][MOST_POINTS];
+    static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
+    static double region_x[100], region_y[100];
     static char notes[MOST_CURVES][200];
     cairn_curve curves[MOST_CURVES + 1];
+    cairn_error err = {0};
+    uint32_t region;
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
         const curve *c = &s->curves[k];
@@ -225,14 +246,18 @@ static int write_svg(const sweep *s, const char *path) {
             curves[k].note = notes[k];
         }
     }
-    uint32_t shown = s->count + gather_bound(s, x[s->count], y[s->count], &curves[s->count]);
+    cairn_status status = find_region(s, region_x, region_y, &region, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    curves[s->count] = (cairn_curve){
+        .name = "no plan gets here", .x = region_x, .y = region_y, .count = region, .shaded = true};
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;
-    cairn_status status = cairn_plot_svg(NULL, title, "memory, % of plain training",
-                                         left_out ? "overhead in time, % (above 100 left out)"
-                                                  : "overhead in time, %",
-                                         curves, shown, &text);
+    status = cairn_plot_svg(NULL, title, "memory, % of plain training",
+                            left_out ? "overhead in time, % (above 100 left out)"
+                                     : "overhead in time, %",
+                            curves, s->count + 1, &text);
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 
@@ -291,7 +316,8 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
-    {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
+    CLI_SEARCH_OPTIONS,
+    {"step", 0, "N", "distance between budgets, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},
     {"html", 0, "FILE", "write a page for the browser, where a click on a point shows its plan"},
@@ -305,7 +331,8 @@ const cli_command cli_command_sweep = {
     .most = 1,
     .summary = "memory against time, for every algorithm",
     .details =
-        "Shows what half of the memory costs, what a third costs, and which op sets the floor.",
+        "Shows what half of the memory costs, what a third costs, which op sets the floor, and\n"
+        "how much faster any plan could be.",
     .options = options,
     .run = run,
 };

@@ -158,6 +158,11 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
     options.threads = threads;
     if (cli_size_value(args, "link-bandwidth", &bandwidth))
         options.link_bytes_per_second = bandwidth.bytes;
+    const char *math = cli_value(args, "math");
+    if (math != NULL && !cairn_math_find(math, &options.math)) {
+        snprintf(err->message, sizeof err->message, "--math must be tf32 or fp32, not %.32s", math);
+        return CAIRN_EINVAL;
+    }
     return cairn_device_open(backend, &options, &model->device, err);
 }
 
@@ -266,6 +271,8 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
     uint32_t matched;
     *out = (cli_model){.header = like->header,
                        .smoothing = like->smoothing,
+                       .no_offload = like->no_offload,
+                       .effort = like->effort,
                        .device = like->device,
                        .borrowed = true};
     out->header.batch = batch;
@@ -292,10 +299,13 @@ cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps
 
 static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_error err = {0};
-    uint64_t threads;
+    uint64_t threads, effort;
     if (!cli_real(args, "label-smoothing", 0, 1, 0, &out->smoothing) ||
-        !cli_number(args, "threads", 0, 256, 0, &threads))
+        !cli_number(args, "threads", 0, 256, 0, &threads) ||
+        !cli_number(args, "effort", 1, 1000, 1, &effort))
         return CLI_USAGE;
+    out->effort = (uint32_t)effort;
+    out->no_offload = cli_flag(args, "no-offload");
     if (out->smoothing > 0 && !in_zoo(name)) {
         fprintf(stderr,
                 "cairn: the graph of %s says itself how labels are smoothed; leave out "

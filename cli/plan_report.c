@@ -1,5 +1,6 @@
 /* plan_report.c: a plan's figures for people and for programs. */
 #include "plan_report.h"
+#include "planning.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,10 @@ static void print_time(const cairn_report *r, const cli_model *model) {
     if (r->none_time_ns > 0)
         printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
     printf("\n");
+    int64_t bound = r->solution->lower_bound_ns;
+    if (bound > 0)
+        printf("    %-26s %12s   %s\n", "no plan takes less than", cli_time(bound),
+               cli_gap(s->time_ns, bound));
     if (s->reruns > 0)
         printf("    %-26s %12s   %u ops\n", "computed again", cli_time(s->rerun_ns), s->reruns);
     if (s->offloads > 0) {

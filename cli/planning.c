@@ -17,7 +17,8 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
-    options.no_offload = model->one_memory;
+    options.no_offload = model->one_memory || model->no_offload;
+    options.effort = model->effort;
     return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
 }
 
@@ -45,7 +46,7 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* That nothing fits, in the terms of the option that was given. */
+/* Report that nothing fits, in the terms of the given option. */
 static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
@@ -74,24 +75,16 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
-/* Which algorithm was taken, and by how much it is ahead. */
-static void print_choice(const cairn_solution *solution) {
-    const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
-    double behind = 0;
-    if (solution->second != NULL)
-        behind = 100.0 * (double)solution->second_time_ns /
-                     (double)cairn_sim_result(solution->sim)->time_ns -
-                 100.0;
-    if (solution->fitting == 1) {
-        printf("%s gives the only plan that fits\n", algorithm);
-        return;
-    }
-    printf("%s gives the fastest of %u plans that fit", algorithm, solution->fitting);
-    if (behind >= 0.05)
-        printf("; %s would take %.1f%% longer", solution->second, behind);
-    else if (solution->second != NULL)
-        printf("; %s is as fast", solution->second);
-    printf("\n");
+const char *cli_gap(int64_t time_ns, int64_t bound_ns) {
+    static char buffer[64];
+    double gap = bound_ns > 0 ? 100.0 * (double)(time_ns - bound_ns) / (double)bound_ns : 0;
+    if (bound_ns <= 0)
+        return "not known";
+    if (time_ns <= bound_ns)
+        return "optimal";
+    snprintf(buffer, sizeof buffer, "at most %.*f%% from optimal", gap < 0.1 ? 2 : 1,
+             gap < 0.01 ? 0.01 : gap);
+    return buffer;
 }
 
 int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
@@ -103,9 +96,5 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    if (algorithm == NULL && limit->plan_bytes > 0 && !cli_flag(args, "json"))
-        print_choice(*out);
-    return CLI_DONE;
+    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }

@@ -7,10 +7,17 @@
 
 /* Rows for the option tables of commands that make a plan. */
 #define CLI_PLANNING_OPTIONS                                                                       \
-    {"algorithm", 'a', "NAME", "see below; without it the fastest plan that fits is taken"},       \
+    {"algorithm", 'a', "NAME", "see below; with a budget auto, without one none"},                 \
         {"budget", 0, "SIZE", "limit for everything: 8GiB, 500MB, or 40% of what none needs"}, {   \
         "activation-budget", 0, "SIZE",                                                            \
             "limit without parameters, their gradients, optimiser state"                           \
+    }
+
+/* And of those that search. */
+#define CLI_SEARCH_OPTIONS                                                                         \
+    {"no-offload", 0, NULL, "auto: copy nothing to the host, and compare with plans that do not"}, \
+    {                                                                                              \
+        "effort", 0, "N", "auto: search N times as long (default 1)"                               \
     }
 
 /* For the lists under the help of such commands. */
@@ -21,13 +28,17 @@ bool cli_list_algorithms(uint32_t index, cli_named *out);
 int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots,
                     cairn_budget *out);
 
-/* A plan by the algorithm that was asked for, or, with a limit and none named, the fastest that
- * fits. It is the caller's. Returns an exit code, after saying what is wrong. */
+/* A plan by the algorithm that was asked for, or, with a limit and none named, by `auto`. It is the
+ * caller's. Returns an exit code, after saying what is wrong. */
 int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
                   uint64_t seed, cairn_solution **out);
 
-/* By one algorithm (NULL: the best of all) within `arena` bytes (0: no limit). */
+/* By one algorithm (NULL: `auto`, or `none` without a limit) within `arena` bytes (0: no limit). */
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
                                   uint64_t seed, cairn_solution **out, cairn_error *err);
+
+/* "at most 0.2% from optimal", for a time and what no plan takes less than (0: not known). Points
+ * to a buffer of its own. */
+const char *cli_gap(int64_t time_ns, int64_t bound_ns);
 
 #endif

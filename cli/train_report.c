@@ -1,5 +1,5 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
- * and a picture. What is said of memory was measured. */
+ * and a picture. All figures of memory are measured. */
 #include "training.h"
 
 #include <math.h>
@@ -30,6 +30,17 @@ static bool has_backend(const char *name) {
     return false;
 }
 
+/* What a GPU's driver and libraries have taken for themselves. */
+static void print_outside(const cairn_device *device) {
+    const char *stage;
+    uint64_t bytes;
+    for (uint32_t i = 0; (stage = cairn_device_outside(device, i, &bytes)) != NULL; i++)
+        printf("%s%s %s", i == 0 ? "  device memory outside the arena, after each stage: " : ", ",
+               stage, cli_bytes(bytes));
+    if (cairn_device_outside(device, 0, &bytes) != NULL)
+        printf("\n");
+}
+
 void cli_train_print_head(const cli_training *t) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
@@ -37,7 +48,9 @@ void cli_train_print_head(const cli_training *t) {
     if (h->batch > 0)
         printf(", batch %u", h->batch);
     printf(", algorithm %s, backend %s%s\n", h->algorithm, t->model.backend,
-           has_backend("cpu") ? "" : ", which is slow: this build has no oneDNN");
+           strcmp(t->model.backend, "ref") != 0 || has_backend("cpu")
+               ? ""
+               : ", which is slow: this build has no oneDNN");
     printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
            (unsigned long long)f.predicted_peak_bytes);
     printf("  arena           %12s", cli_bytes(f.arena_bytes));
@@ -203,6 +216,7 @@ int cli_train_print_summary(cli_training *t) {
     if (t->data != NULL)
         print_results(t);
     cli_watch_print_text(&t->watch);
+    print_outside(t->model.device);
     printf("  parameters sha256 %s\n", hash);
     return CLI_DONE;
 }

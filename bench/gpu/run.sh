@@ -2,12 +2,12 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels, ops,
-# networks, sanitizer, train, steps, budgets; all of them without one. Every stage has a limit
+# networks, sanitizer, train, steps, planned, offload, peers; all of them without one. Every stage has a limit
 # of time and says how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps budgets}
+stages=${*:-kernels ops networks sanitizer train steps planned offload peers}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -41,6 +41,23 @@ run() {
     say "  (status $status, $(($(date +%s) - began)) s)"
 }
 
+# planned NAME BATCH BUDGET ...: measure the ops, then run the plan that keeps everything and those of
+# the budgets, without parameters.
+planned() {
+    name=$1
+    batch=$2
+    shift 2
+    costs=$out/$name.costs.json
+    run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --every-implementation \
+        -o "$costs"
+    run 60 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 --costs "$costs" \
+        --algorithm none
+    for budget in "$@"; do
+        run 120 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 \
+            --costs "$costs" --algorithm auto --activation-budget "$budget"
+    done
+}
+
 say "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee -a "$log"
 sha256sum "$build/cairn" | tee -a "$log"
@@ -65,9 +82,21 @@ for stage in $stages; do
         run 120 "$build/cairn" train inception_v3 --backend cuda --algorithm none --batch 32 --steps 20
         run 120 "$build/cairn" train nasnet --backend cuda --algorithm none --batch 64 --steps 20
         ;;
-    budgets)
-        run 120 "$build/cairn" train resnet50 --backend cuda --budget 3GiB --batch 64 --steps 20
-        run 120 "$build/cairn" train resnet50 --backend cuda --activation-budget 1500MiB --batch 64 --steps 20
+    planned)
+        planned resnet50 64 1500MiB 2600MiB 50%
+        planned resnet152 16 450MiB
+        planned densenet201 16 450MiB
+        planned vgg16 64 2500MiB
+        planned inception_v3 32 800MiB
+        planned nasnet 64 600MiB
+        ;;
+    offload)
+        run 120 "$build/cairn" train resnet50 --backend cuda --batch 64 --steps 20 \
+            --costs "$out/resnet50.costs.json" --algorithm offload-best --activation-budget 50%
+        ;;
+    peers)
+        run 200 python3 "$(dirname "$0")/torch_peers.py" resnet50:64 resnet152:16 densenet201:16 \
+            vgg16:64 inception_v3:32
         ;;
     *) say "there is no stage $stage" ;;
     esac

@@ -41,6 +41,8 @@ typedef enum cairn_math {
     CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
     CAIRN_MATH_FP32 = 1
 } cairn_math;
+/* By name, "tf32" or "fp32"; false: it is neither. */
+CAIRN_API bool cairn_math_find(const char *name, cairn_math *out);
 
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {
@@ -79,6 +81,12 @@ typedef struct cairn_device_facts {
 
 /* Fill as many fields as `facts->struct_size` says that the caller knows. */
 CAIRN_API void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts);
+
+/* Memory of the device that is in use beside the regions of executors: the driver's, the
+ * libraries', recorded steps. As it was after stage `index` of opening and using the device;
+ * returns the name of the stage, NULL past the end and where it is not known. */
+CAIRN_API const char *cairn_device_outside(const cairn_device *device, uint32_t index,
+                                           uint64_t *bytes);
 
 /* Memory of the host from which the device copies fastest (pinned, where that means something), for
  * those who make its inputs. Zeroed. CAIRN_ESYSTEM: refused. */

@@ -8,9 +8,8 @@
 extern "C" {
 #endif
 
-/* What `precise` believes while it solves; the plan is judged by the real costs all the same.
- * Averages are over the pieces of the chain: the comparison of precise with uniform costs of paper
- * 003. */
+/* The costs with which `precise` solves; the plan is still judged by the real costs. Averages
+ * are over the pieces of the chain, to compare precise with uniform costs as in Butt's thesis. */
 typedef enum cairn_cost_model {
     CAIRN_COSTS_PRECISE = 0,
     CAIRN_COSTS_UNIFORM_TIME = 1,
@@ -29,6 +28,11 @@ typedef struct cairn_solve_options {
                                      offload; an algorithm that is named and does nothing else, does */
     bool live_peak;               /* the budget bounds the live peak, not the arena: for runtimes
                                      whose allocator places storages itself */
+    uint32_t effort;              /* of `auto`: how much work it does, in multiples of the usual; 0:
+                                     the usual */
+    const cairn_plan *start;      /* a plan of the graph that is there already, or NULL: if it fits
+                                     and is faster than what is found, it is the answer. So a plan
+                                     for less memory makes time monotone in the budget. */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
@@ -45,28 +49,29 @@ CAIRN_API const cairn_solver *cairn_solver_list(uint32_t index);
 
 /* ---- Solutions ---- */
 
-/* A plan with what the simulator and the layout say of it, once for all who want to know: reports,
- * the executor, runtimes elsewhere. It keeps no reference to the graph or the costs that it was
- * made with; what takes it together with a graph and costs expects the same ones. Only the library
- * makes one; fields are only ever added at the end. Nobody changes it but for the header of its
- * plan, and so it may be read from several threads. */
+/* A plan with its simulation and its layout: for reports, the executor and other runtimes. It keeps
+ * no reference to the graph or the costs that it was made with; what takes it together with a graph
+ * and costs expects the same ones. Only the library makes one; fields are only ever added at the
+ * end. It does not change, except for the header of its plan, and so may be read from several
+ * threads. */
 typedef struct cairn_solution {
     cairn_plan *plan;
     cairn_sim *sim; /* with the machine that was given */
     cairn_layout *layout;
-    int64_t lower_bound_ns; /* no plan within the budget takes less; 0: the solver knows none */
-    uint32_t fitting;       /* algorithms whose plan fits, where several were tried; else 1 */
-    const char *second; /* the algorithm with the next best plan; NULL: none was tried or fits */
-    int64_t second_time_ns;
-    uint64_t costs_hash; /* cairn_costs_memory_hash() of the costs it was judged with */
-    void *memory;        /* the solution's own */
+    int64_t lower_bound_ns; /* no plan takes less within the budget, or, where none was given,
+                               within this plan's own arena; 0: not known */
+    uint64_t costs_hash;    /* cairn_costs_memory_hash() of the costs it was judged with */
+    void *memory;           /* the solution's own */
 } cairn_solution;
 
 CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
 
-/* Solve with the algorithm called `name`; NULL: with all that train, and the fastest plan that fits
- * is taken, of equals the first in the list (without a budget `none`, than which nothing is
- * faster).
+/* How much longer than lower_bound_ns the plan takes, in millionths of it, rounded up: no plan can
+ * be faster by more. 0 where the bound is not known. */
+CAIRN_API int64_t cairn_solution_gap_ppm(const cairn_solution *solution);
+
+/* Solve with the algorithm called `name`; NULL: with `auto`, or without a budget with `none`, than
+ * which nothing is faster.
  *
  * On CAIRN_OK `*out` is a new solution: its plan is legal and within the budget, as is its arena;
  * release it with cairn_solution_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing
@@ -76,6 +81,25 @@ CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
 CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs,
                                               const char *name, const cairn_solve_options *options,
                                               cairn_solution **out, cairn_error *err);
+
+/* ---- What no plan can do better ---- */
+
+/* A time that every plan takes at least, by a proof that holds for any order of ops, any number of
+ * recomputations, work in place, and, unless options->no_offload or there is no machine, copies
+ * (docs/algorithms.md). `budget_bytes` 0: the time of all ops that are needed. Other options do not
+ * count. CAIRN_INFEASIBLE: no plan fits. About 200 least cuts of a network as large as the graph.
+ */
+CAIRN_API CAIRN_MUST cairn_status cairn_time_bound(const cairn_graph *graph,
+                                                   const cairn_costs *costs,
+                                                   const cairn_solve_options *options, int64_t *out,
+                                                   cairn_error *err);
+
+/* A budget below which no plan fits, with or without copies likewise. One least cut per op, for at
+ * most 2000 ops. */
+CAIRN_API CAIRN_MUST cairn_status cairn_least_memory(const cairn_graph *graph,
+                                                     const cairn_costs *costs,
+                                                     const cairn_solve_options *options,
+                                                     uint64_t *out, cairn_error *err);
 
 /* A plan of another origin (a file, a builder) as a solution: a copy of it, simulated and laid out.
  * `machine` is for copies and may be NULL, as in cairn_sim_options. CAIRN_EINVAL: it is not legal;
@@ -95,7 +119,7 @@ CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_
 
 /* The least time of `precise` as a falling step function of the budget. Budgets include all that a
  * plan controls. With `exact` every value is the optimum of the recurrence; otherwise step
- * functions were thinned: every point is still a plan that can be had, and `bounds` says below what
+ * functions were thinned: every point is still a plan that exists, and `bounds` says below what
  * time no plan of the recurrence gets with the point's budget. */
 typedef struct cairn_budget_point {
     uint64_t budget_bytes;

@@ -73,7 +73,7 @@ def _settle(backend, copy_gm, example_inputs, inputs):
         if limit is not None and size is None:
             size = _sizes.parse(limit, plan.none_peak)
         if size is None or peak <= size:
-            plan.measured = peak
+            plan.measured, plan.limit = peak, size
             backend.plans.append(plan)
             return compiled
         target = plan.peak - (peak - size)

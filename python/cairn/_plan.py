@@ -136,6 +136,8 @@ class Planner:
         if budget is None:
             return self.none()
         size = self.budget_bytes(budget)
+        if self._tightest is not None and size < self._tightest.peak:
+            raise self._refusal(size)
         try:
             solution = self._solve(size)
         except lib.Failure as failure:
@@ -154,7 +156,8 @@ class Planner:
 
     def smallest(self):
         """The smallest budget for which there is a plan, and the op that sets it. The search for a plan is not
-        exhaustive: what counts is a plan that was found, so it is asked for ever less until it finds none."""
+        exhaustive: what counts is a plan that was found, so it is asked for ever less until it finds none, or often
+        enough. From then on less than that is refused."""
         if self._tightest is None:
             size, self._tightest_op = 1, None
             for _ in range(MOST_ASKED):

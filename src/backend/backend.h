@@ -187,6 +187,8 @@ typedef struct crn_backend {
     void (*close)(crn_device *device);
     /* All but `struct_size` and `backend`, which are filled in before. */
     void (*describe)(crn_device *device, cairn_device_facts *out);
+    /* As cairn_device_outside(). NULL: it is not known. */
+    const char *(*outside)(crn_device *device, uint32_t index, uint64_t *bytes);
 
     /* ---- Memory ---- */
 
@@ -267,6 +269,9 @@ typedef struct crn_backend {
 
     /* ---- Recording: all NULL, and every step is interpreted ---- */
 
+    /* Timed events work in a recording, whose actions then run one after the other; false: what is
+     * timed is not recorded. */
+    bool times_recordings;
     /* Between the two, what is enqueued on any lane is noted instead of done, events too; a
      * recording has no open ends: the compute lane has followed every copy. */
     CAIRN_MUST cairn_status (*begin_recording)(crn_queue *queue, cairn_error *err);

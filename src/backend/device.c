@@ -124,6 +124,21 @@ void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts
     crn_write_output(facts, &device->facts, sizeof *facts);
 }
 
+const char *cairn_device_outside(const cairn_device *device, uint32_t index, uint64_t *bytes) {
+    return device->backend->outside == NULL ? NULL
+                                            : device->backend->outside(device->state, index, bytes);
+}
+
+bool cairn_math_find(const char *name, cairn_math *out) {
+    static const char *const names[] = {[CAIRN_MATH_TF32] = "tf32", [CAIRN_MATH_FP32] = "fp32"};
+    for (size_t i = 0; i < CRN_LENGTH(names); i++)
+        if (strcmp(names[i], name) == 0) {
+            *out = (cairn_math)i;
+            return true;
+        }
+    return false;
+}
+
 cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
                                        cairn_error *err) {
     crn_error_clear(err);

@@ -175,11 +175,12 @@ static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
                     "stationary memory of another executor");
 }
 
-/* A device that can record does so now; check mode and the clock of a profile want to be in between
- * the actions. */
+/* A device that can record does so now; check mode wants to be in between the actions, and so does
+ * the clock of a profile unless a recording has one. */
 static cairn_status record(cairn_exec *exec, cairn_error *err) {
     const crn_backend *backend = exec->backend;
-    if (backend->begin_recording == NULL || exec->options.check || exec->timed)
+    if (backend->begin_recording == NULL || exec->options.check ||
+        (exec->timed && !backend->times_recordings))
         return CAIRN_OK;
     CRN_TRY(backend->begin_recording(exec->queue, err));
     enqueue_all(exec);

@@ -61,11 +61,27 @@ static cairn_status make_groups(crn_profiler *p, profile_round *r) {
 
 /* ---- Steps ---- */
 
+/* Where a step with a clock in it takes longer than without, times are less by that share. */
+static int64_t share_of(const crn_profiler *p, int64_t time) {
+    if (p->whole_ns == 0 || p->timed_ns <= p->whole_ns || time <= 0)
+        return time;
+    return (int64_t)crn_mul_div_up((uint64_t)time, (uint64_t)p->whole_ns, (uint64_t)p->timed_ns);
+}
+
+static int64_t time_of_all(const cairn_exec *exec) {
+    int64_t all = 0;
+    for (uint32_t i = 0; i < exec->program.count; i++)
+        all = crn_add_time(all, exec->times[i]);
+    return all;
+}
+
 /* Times of actions become one sample for each group: the mean over its runs in this step. */
-static void count_step(profile_round *r, const cairn_exec *exec, uint32_t *runs) {
+static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec, uint32_t *runs) {
     int64_t *samples = r->samples + (size_t)r->counted * r->group_count;
     uint32_t group = CRN_NO_NAME;
     memset(runs, 0, r->group_count * sizeof *runs);
+    if (p->timed_ns == 0)
+        p->timed_ns = time_of_all(exec);
     for (uint32_t i = 0; i < exec->program.count; i++) {
         const crn_action *action = &exec->program.actions[i];
         if (action->kind == CAIRN_RUN) {
@@ -77,7 +93,7 @@ static void count_step(profile_round *r, const cairn_exec *exec, uint32_t *runs)
             samples[group] += exec->times[i];
     }
     for (group = 0; group < r->group_count; group++)
-        samples[group] /= CRN_MAX(runs[group], 1);
+        samples[group] = share_of(p, samples[group]) / CRN_MAX(runs[group], 1);
     r->counted++;
 }
 
@@ -93,7 +109,7 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
         int64_t after = crn_exec_clock();
         if (i >= WARMUPS) {
             r->updates[r->counted] = after - before;
-            count_step(r, exec, runs);
+            count_step(p, r, exec, runs);
         }
         if (p->options.progress != NULL)
             p->options.progress(p->options.context, ++p->steps_done, p->steps_total);
@@ -162,6 +178,29 @@ static cairn_status measure_with(crn_profiler *p, profile_round *r, cairn_exec *
     return gather(p, r);
 }
 
+/* How long a recorded step takes without a clock in it: the median. */
+static cairn_status measure_whole(crn_profiler *p, const cairn_solution *solution) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_exec_result result;
+    cairn_exec *exec;
+    int64_t times[REPETITIONS];
+    options.learning_rate = 0;
+    CRN_TRY(
+        crn_exec_create(p->graph, p->device, p->costs, solution, &options, false, &exec, p->err));
+    cairn_status status = CAIRN_OK;
+    for (uint32_t i = 0; i < WARMUPS + REPETITIONS && status == CAIRN_OK; i++) {
+        status = cairn_exec_fill(exec, i, p->err);
+        if (status == CAIRN_OK)
+            status = cairn_exec_run(exec, i, &result, p->err);
+        if (i >= WARMUPS)
+            times[i - WARMUPS] = result.time_ns;
+    }
+    if (status == CAIRN_OK)
+        p->whole_ns = crn_profile_spread(times, REPETITIONS).time_ns;
+    cairn_exec_destroy(exec);
+    return status;
+}
+
 static cairn_status measure_round(crn_profiler *p, const cairn_solution *solution, uint32_t k) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
@@ -196,6 +235,8 @@ static cairn_status measure(crn_profiler *p) {
     CRN_TRY(crn_profile_plan(p, &solution));
     p->steps_total = rounds * (WARMUPS + p->options.repetitions);
     cairn_status status = CAIRN_OK;
+    if (p->device->backend->times_recordings)
+        status = measure_whole(p, solution);
     for (uint32_t k = 0; k < rounds && status == CAIRN_OK; k++)
         status = measure_round(p, solution, k);
     cairn_solution_destroy(solution);

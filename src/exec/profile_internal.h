@@ -12,6 +12,8 @@ typedef struct crn_profiler {
     cairn_costs_origin *origin;
     cairn_error *err;
     crn_arena memory;
+    int64_t whole_ns; /* of a step without a clock in it; 0: that makes no difference */
+    int64_t timed_ns; /* of the first step with one, by the same implementations */
     uint32_t steps_done, steps_total; /* for who watches */
 } crn_profiler;
 

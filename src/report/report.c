@@ -110,6 +110,11 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     NUMBER("none_time_ns", r->none_time_ns);
     crn_text_printf(out, ", \"overhead\": ");
     write_ppm(out, cairn_report_overhead_ppm(r));
+    if (r->solution->lower_bound_ns > 0) {
+        NUMBER("bound_ns", r->solution->lower_bound_ns);
+        crn_text_printf(out, ", \"gap\": ");
+        write_ppm(out, cairn_solution_gap_ppm(r->solution));
+    }
     NUMBER("compute_ns", s->compute_ns);
     NUMBER("idle_ns", s->idle_ns);
     NUMBER("copy_out_ns", s->copy_out_ns);

@@ -33,6 +33,7 @@ static cairn_status try_batch(const search *s, uint32_t batch, cairn_fit_result 
         out->batch = batch;
         out->time_ns = cairn_sim_result(solution->sim)->time_ns;
         out->arena_bytes = cairn_layout_arena_bytes(solution->layout);
+        out->lower_bound_ns = solution->lower_bound_ns;
     } else if (status == CAIRN_INFEASIBLE) {
         out->next_bytes = err->smallest_budget;
         crn_copy_string(out->stopped_by, sizeof out->stopped_by, err->name);

@@ -25,6 +25,14 @@ int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_ba
     return crn_add_time(time * micro_batches, update_ns);
 }
 
+int64_t cairn_solution_gap_ppm(const cairn_solution *solution) {
+    int64_t time = cairn_sim_result(solution->sim)->time_ns, bound = solution->lower_bound_ns;
+    if (bound <= 0 || time <= bound)
+        return 0;
+    uint64_t gap = crn_mul_div_up((uint64_t)(time - bound), 1000000, (uint64_t)bound);
+    return (int64_t)CRN_MIN(gap, (uint64_t)INT64_MAX);
+}
+
 static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
                           const cairn_machine *machine, cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
@@ -46,8 +54,8 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
         cairn_plan_destroy(plan);
         return crn_fail_memory(err);
     }
-    *memory = (solution_memory){.solution = {.plan = plan, .fitting = 1, .memory = memory},
-                                .allocator = allocator};
+    *memory =
+        (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
     memory->solution.costs_hash = cairn_costs_memory_hash(costs);
     cairn_status status = judge(graph, costs, machine, &memory->solution, err);
     if (status == CAIRN_OK)
@@ -55,6 +63,17 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
     else
         cairn_solution_destroy(&memory->solution);
     return status;
+}
+
+cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *costs,
+                                  const cairn_solve_options *given, cairn_solution *solution,
+                                  cairn_error *err) {
+    cairn_solve_options options = *given;
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
+        return CAIRN_OK;
+    if (options.budget_bytes == 0)
+        options.budget_bytes = CRN_MAX(cairn_layout_arena_bytes(solution->layout), 1);
+    return cairn_time_bound(graph, costs, &options, &solution->lower_bound_ns, err);
 }
 
 cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *costs,
@@ -65,5 +84,13 @@ cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *
     crn_error_clear(err);
     if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
-    return crn_solution_take(graph, costs, copy, machine, out, err);
+    CRN_TRY(crn_solution_take(graph, costs, copy, machine, out, err));
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.machine = machine;
+    cairn_status status = crn_solution_certify(graph, costs, &options, *out, err);
+    if (status != CAIRN_OK) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }

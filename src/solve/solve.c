@@ -120,10 +120,11 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
         if (needed <= budget)
             return CAIRN_OK;
         uint64_t less = crn_less_after(round, needed - budget);
-        if (cairn_sim_result((*out)->sim)->peak_bytes > problem->budget || less >= problem->budget)
+        uint64_t peak = cairn_sim_result((*out)->sim)->peak_bytes;
+        if (peak > problem->budget || less >= peak)
             break; /* less will not help: this algorithm does not look at budgets, or is at its end
                     */
-        problem->budget -= less;
+        problem->budget = peak - less; /* less than the plan takes, or it would stay the same */
     }
     return refuse(problem, *out, solvers[which].name, budget);
 }
@@ -154,6 +155,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .cost_model = options->cost_model,
                            .no_offload = options->no_offload,
                            .live_peak = options->live_peak,
+                           .effort = CRN_MAX(options->effort, 1),
                            .scratch = &scratch,
                            .kept = &kept,
                            .err = err};
@@ -161,6 +163,8 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     crn_error_clear(err);
     cairn_status status = solve_within(&problem, which, out);
     crn_arena_release(&scratch);
+    if (status == CAIRN_OK && (*out)->lower_bound_ns == 0)
+        status = crn_solution_certify(graph, costs, options, *out, err);
     if (status == CAIRN_OK) {
         sign(*out, solvers[which].name);
         return CAIRN_OK;
@@ -168,6 +172,31 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     cairn_solution_destroy(*out);
     *out = NULL;
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+/* Where a plan that is there already fits, what was found is to be faster. */
+static cairn_status compare_with_start(const cairn_graph *graph, const cairn_costs *costs,
+                                       const cairn_solve_options *options, cairn_status status,
+                                       cairn_solution **out, cairn_error *err) {
+    cairn_solution *start;
+    cairn_error own;
+    cairn_status legal =
+        cairn_solution_create(graph, costs, options->start, options->machine, &start, &own);
+    if (legal != CAIRN_OK)
+        return legal == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    uint64_t needed = options->live_peak ? cairn_sim_result(start->sim)->peak_bytes
+                                         : cairn_layout_arena_bytes(start->layout);
+    bool fits = options->budget_bytes == 0 || needed <= options->budget_bytes;
+    bool faster = fits && (*out == NULL || cairn_sim_result(start->sim)->time_ns <
+                                               cairn_sim_result((*out)->sim)->time_ns);
+    cairn_solution *other = faster ? *out : start;
+    if (faster) {
+        *out = start;
+        crn_error_clear(err);
+        status = crn_solution_certify(graph, costs, options, start, err);
+    }
+    cairn_solution_destroy(other);
+    return status;
 }
 
 static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *err) {
@@ -179,70 +208,6 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no algorithm \"%s\"", name);
 }
 
-/* ---- The best of all ---- */
-
-static int64_t time_of(const cairn_solution *solution) {
-    return cairn_sim_result(solution->sim)->time_ns;
-}
-
-/* A plan that fits, of the algorithm `name`, joins the comparison: the faster one becomes `*best`,
- * the other is destroyed. */
-static void compare(cairn_solution **best, const char **best_name, cairn_solution *fresh,
-                    const char *name) {
-    cairn_solution *old = *best;
-    bool faster = old == NULL || time_of(fresh) < time_of(old);
-    cairn_solution *first = faster ? fresh : old, *other = faster ? old : fresh;
-    if (other != NULL) {
-        int64_t time = time_of(other);
-        if (faster || first->second == NULL || time < first->second_time_ns) {
-            first->second = faster ? *best_name : name;
-            first->second_time_ns = time;
-        }
-        first->fitting = old->fitting + 1;
-        first->lower_bound_ns = CRN_MAX(first->lower_bound_ns, other->lower_bound_ns);
-        cairn_solution_destroy(other);
-    }
-    if (faster)
-        *best_name = name;
-    *best = first;
-}
-
-/* Algorithms that do not apply are passed over. */
-static cairn_status solve_best(const cairn_graph *graph, const cairn_costs *costs,
-                               const cairn_solve_options *options, cairn_solution **out,
-                               cairn_error *err) {
-    cairn_error own, smallest = {.status = CAIRN_INFEASIBLE};
-    cairn_status status = CAIRN_OK;
-    const char *best_name = NULL;
-    err = err != NULL ? err : &own;
-    for (uint32_t i = 0; i < CRN_LENGTH(solvers); i++) {
-        cairn_solution *fresh = NULL;
-        if (solvers[i].goal != CAIRN_TRAIN || (solvers[i].offloads && options->no_offload))
-            continue;
-        status = solve_by(graph, costs, i, options, &fresh, err);
-        if (status == CAIRN_OK)
-            compare(out, &best_name, fresh, solvers[i].name);
-        else if (status == CAIRN_INFEASIBLE &&
-                 (smallest.smallest_budget == 0 || err->smallest_budget < smallest.smallest_budget))
-            smallest = *err;
-        else if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM)
-            break;
-    }
-    if (status == CAIRN_ENOMEM || status == CAIRN_ESYSTEM) {
-        cairn_solution_destroy(*out);
-        *out = NULL;
-        return status;
-    }
-    if (*out != NULL) {
-        crn_error_clear(err);
-        return CAIRN_OK;
-    }
-    if (smallest.smallest_budget == 0)
-        return status; /* nothing applies: what the last one said */
-    *err = smallest;
-    return CAIRN_INFEASIBLE;
-}
-
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                          const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -250,8 +215,15 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
-    if (name == NULL && options.budget_bytes > 0)
-        return solve_best(graph, costs, &options, out, err);
-    CRN_TRY(find_solver(name != NULL ? name : "none", &which, err));
-    return solve_by(graph, costs, which, &options, out, err);
+    if (name == NULL)
+        name = options.budget_bytes > 0 ? "auto" : "none";
+    CRN_TRY(find_solver(name, &which, err));
+    cairn_status status = solve_by(graph, costs, which, &options, out, err);
+    if (options.start != NULL && (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
+        status = compare_with_start(graph, costs, &options, status, out, err);
+    if (status != CAIRN_OK) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }

@@ -20,6 +20,7 @@ typedef struct crn_problem {
     cairn_cost_model cost_model;
     bool no_offload; /* of an algorithm that may offload or not */
     bool live_peak;  /* the budget bounds the live peak, not the arena */
+    uint32_t effort; /* of one that searches: at least 1 */
     crn_arena *scratch;
     void **kept; /* the algorithm's own from one round to the next, in scratch; at first NULL */
     cairn_error *err;

@@ -42,7 +42,11 @@ static uint64_t draw(uint64_t below) {
 
 /* ---- What nodes do ---- */
 
-typedef enum deed { KERNEL, COPY, FILL } deed;
+struct CUevent_st {
+    struct timespec at;
+};
+
+typedef enum deed { KERNEL, COPY, FILL, EVENT } deed;
 
 struct CUgraphNode_st {
     deed deed;
@@ -52,6 +56,7 @@ struct CUgraphNode_st {
     const void *from;
     size_t bytes;
     unsigned char byte;
+    CUevent event;
     CUgraphNode *after;
     size_t after_count;
     size_t index, waiting; /* of a launch: how many it still waits for */
@@ -71,10 +76,6 @@ struct CUstream_st {
     CUgraph capturing;
     CUgraphNode *last; /* what the next node follows */
     size_t last_count;
-};
-
-struct CUevent_st {
-    struct timespec at;
 };
 
 static void *copy_of(const void *from, size_t bytes) {
@@ -99,6 +100,8 @@ static int perform(const struct CUgraphNode_st *node) {
     if (node->deed == COPY) {
         counts.copies++;
         memmove(node->to, node->from, node->bytes);
+    } else if (node->deed == EVENT) {
+        timespec_get(&node->event->at, TIME_UTC);
     } else {
         memset(node->to, node->byte, node->bytes);
     }
@@ -275,6 +278,11 @@ static int fake_event_record(CUevent event, CUstream stream) {
     (void)stream;
     timespec_get(&event->at, TIME_UTC);
     return 0;
+}
+
+static int fake_event_node(CUevent event, CUstream stream, unsigned flags) {
+    struct CUgraphNode_st node = {.deed = EVENT, .event = event};
+    return flags == CRN_CUDA_EVENT_EXTERNAL ? put(stream, &node, 0) : CRN_CUDA_INVALID_VALUE;
 }
 
 static int fake_elapsed(float *milliseconds, CUevent begin, CUevent end) {
@@ -470,6 +478,7 @@ const crn_cuda_api *fake_driver(void) {
         .cuEventCreate = fake_event,
         .cuEventDestroy = fake_event_end,
         .cuEventRecord = fake_event_record,
+        .cuEventRecordWithFlags = fake_event_node,
         .cuEventElapsedTime = fake_elapsed,
         .cuLibraryLoadData = fake_load,
         .cuLibraryUnload = fake_unload,

@@ -50,6 +50,7 @@ static cairn_graph *build(const network *n) {
 typedef struct outcome {
     float losses[STEPS];
     uint64_t correct;
+    int64_t time_ns; /* of the last step */
     char hashes[STEPS][65];
     cairn_exec_figures figures;
 } outcome;
@@ -83,6 +84,7 @@ static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_c
         cairn_exec_update(exec);
         o.losses[step] = result.loss;
         o.correct += result.correct;
+        o.time_ns = result.time_ns;
         CHECK_U64(result.measured_peak_bytes, o.figures.predicted_peak_bytes);
         CHECK_OK(cairn_exec_sha256(exec,
                                    CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE | CAIRN_EXEC_GRADIENTS,
@@ -237,6 +239,54 @@ static void check_network(const network *n) {
     CHECK_U64(fake_driver_counts().graphs, 0);
 }
 
+/* A profile times recorded steps: every implementation has a time, and they add up to a step. */
+static void check_profile(void) {
+    cairn_error err = {0};
+    cairn_graph *graph = build(&networks[4]);
+    cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
+    cairn_costs *costs;
+    cairn_costs_origin origin;
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    options.repetitions = 3;
+    options.every_implementation = true;
+    CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
+    CHECK_OK(cairn_profile(graph, device, &options, costs, &origin, &err), &err);
+    bool timed = true;
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        uint32_t count;
+        const cairn_implementation *list = cairn_costs_op(costs, o, &count);
+        for (uint32_t k = 0; k < count; k++)
+            timed = timed && list[k].time_ns > 0 && list[k].low_ns <= list[k].high_ns;
+    }
+    CHECK(timed);
+    cairn_solution *none = solve(graph, costs, "none", 0, NULL);
+    outcome o = run(device, graph, costs, none, false);
+    printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[4].name,
+           (double)cairn_sim_result(none->sim)->time_ns / 1e6, (double)o.time_ns / 1e6);
+    cairn_solution_destroy(none);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+    cairn_device_close(device);
+}
+
+/* What a device says of itself. */
+static void check_facts(void) {
+    cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_math math = CAIRN_MATH_TF32;
+    uint64_t bytes;
+    uint32_t stages = 0;
+    cairn_device_describe(device, &facts);
+    CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
+    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
+    while (cairn_device_outside(device, stages, &bytes) != NULL)
+        stages++;
+    CHECK_U64(stages, 5);
+    CHECK(cairn_math_find("fp32", &math) && math == CAIRN_MATH_FP32);
+    CHECK(!cairn_math_find("fp16", &math));
+    cairn_device_close(device);
+}
+
 /* A kernel that fails: the run says so in a sentence, and everything can be destroyed. */
 static void check_failure(void) {
     cairn_error err = {0};
@@ -276,6 +326,8 @@ int main(int argc, char **argv) {
         if (wanted)
             check_network(&networks[i]);
     }
+    check_facts();
+    check_profile();
     if (subject != &crn_backend_cuda)
         check_failure();
     return check_result();

@@ -249,9 +249,6 @@ static void test_solvers(const char *network) {
             f.budget = budgets[b];
             fail_each(&f, solver->name, try_solve);
         }
-    f.solver = NULL; /* the best of all */
-    f.budget = budgets[1];
-    fail_each(&f, "all", try_solve);
     tear_down(&f);
 }
 

@@ -65,7 +65,7 @@ static void check_simulated(fixture *f, bool exact) {
     cairn_plan *plan;
     cairn_sim *sim;
     crn_matrix_prune_all(f->matrix);
-    CHECK_OK(crn_auto_emit(f->matrix, &f->arena, &schedule), &err);
+    CHECK_OK(crn_auto_emit(f->matrix, NULL, &f->arena, &schedule), &err);
     CHECK_OK(crn_lower(f->graph, f->costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(f->graph, f->costs, plan, NULL, &sim, &err), &err);
     const cairn_sim_summary *s = cairn_sim_result(sim);

@@ -25,8 +25,7 @@ class Inductor(unittest.TestCase):
         inputs = torch.randint(0, 512, (4, 64)), torch.randint(0, 512, (4, 64))
         eager = copy.deepcopy(model)
         expected, gradients = step(eager, eager, inputs)
-        limit = 1_200_000  # a third of what Inductor takes by itself
-        backend = cairn.backend(limit, mode="inductor")
+        backend = cairn.backend("60%", mode="inductor")
         mine = copy.deepcopy(model)
         call = compiled(mine, backend)
         found, mine_gradients = step(mine, call, inputs)
@@ -35,11 +34,11 @@ class Inductor(unittest.TestCase):
         torch.testing.assert_close(found, expected)
         for a, b in zip(mine_gradients, gradients):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-        self.assertLessEqual(plan.measured, limit)
+        self.assertLessEqual(plan.measured, plan.limit)
 
         def again():
             call(*inputs).backward()
-        self.assertLessEqual(allocator_peak(again), limit)
+        self.assertLessEqual(allocator_peak(again), plan.limit)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small
     uint64_t offset;
     crn_site site = crn_site_of(work->call);
     crn_device *device = work->device;
-    void *space = crn_cuda_scratch(work, work->recipe->plan.workspace);
+    void *space = crn_cuda_library_scratch(work, work->recipe->plan.workspace);
     if (work->preparing || !crn_cuda_conv_shape(&site, device->exact, &shape, &offset))
         return;
     if (shape.pass == CRN_DNN_GX && (shape.x[0] < large->height || shape.x[1] < large->width))
@@ -220,14 +220,19 @@ static void transform(crn_work *work, bool relu) {
     crn_cuda_view_done(work, 0, &out);
 }
 
-/* The gradients of weight and bias; the bias belongs to the layer's output. */
-static void differentiate(crn_work *work) {
+/* The gradients of weight and bias; the bias belongs to the layer's output. With `relu`, whose
+ * backward makes gy, the sums of the bias make it on the way. */
+static void differentiate(crn_work *work, const crn_call *relu) {
     const struct roles *r = roles_of(work->call->op->kind);
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 1);
+    if (relu != NULL)
+        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
+                             relu);
     if (crn_cuda_wants(work, 0))
         run_pass(work, r->large == 0 ? &x : &gy, r->large == 0 ? &gy : &x, crn_cuda_out(work, 0));
-    if (crn_cuda_wants(work, 1))
-        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1));
+    if (relu == NULL && crn_cuda_wants(work, 1))
+        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
+                             NULL);
 }
 
 void crn_cuda_conv(crn_work *work) {
@@ -251,9 +256,13 @@ void crn_cuda_conv_transpose_bwd_data(crn_work *work) {
 }
 
 void crn_cuda_conv_bwd_weight(crn_work *work) {
-    differentiate(work);
+    differentiate(work, NULL);
+}
+
+void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu) {
+    differentiate(work, relu);
 }
 
 void crn_cuda_conv_transpose_bwd_weight(crn_work *work) {
-    differentiate(work);
+    differentiate(work, NULL);
 }

@@ -41,6 +41,7 @@ enum {
     CRN_CUDA_MINOR = 76,
     CRN_CUDA_STREAM_NON_BLOCKING = 1,
     CRN_CUDA_EVENT_UNTIMED = 2,
+    CRN_CUDA_EVENT_EXTERNAL = 1, /* to a graph */
     CRN_CUDA_HOST_PORTABLE = 1,
     CRN_CUDA_CAPTURE_RELAXED = 2
 };
@@ -71,6 +72,7 @@ enum {
     DRIVER(cuEventCreate, (CUevent *event, unsigned flags))                                        \
     DRIVER(cuEventDestroy, (CUevent event))                                                        \
     DRIVER(cuEventRecord, (CUevent event, CUstream stream))                                        \
+    DRIVER(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags))               \
     DRIVER(cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                  \
     DRIVER(cuLibraryLoadData, (CUlibrary *library, const void *code, void *jit_options,            \
                                void **jit_values, unsigned jit_count, void *options,               \
@@ -168,7 +170,11 @@ enum { /* values */
        CRN_DNN_HEURISTIC_A = 3,
        CRN_DNN_NOTE_TENSOR_CORE = 0,
        CRN_DNN_NOTE_DOWN_CONVERT = 1,
-       CRN_DNN_NOTE_NONDETERMINISTIC = 4
+       CRN_DNN_NOTE_REDUCED_SUMS = 2,
+       CRN_DNN_NOTE_FFT = 3,
+       CRN_DNN_NOTE_NONDETERMINISTIC = 4,
+       CRN_DNN_NOTE_WINOGRAD = 5, /* and its tiles */
+       CRN_DNN_NOTE_WINOGRAD_LAST = 8
 };
 
 /* clang-format off */

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* ---- Failures ---- */
 
@@ -269,4 +270,15 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out) {
     m->link_latency_ns = 10000;
     m->full_duplex = true;
     m->memory_bytes = total;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    m->host_memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes) {
+    static const char *const names[CRN_STAGES] = {"context", "libraries", "kernels", "plans",
+                                                  "graphs"};
+    if (index >= CRN_STAGES)
+        return NULL;
+    *bytes = device->outside[index];
+    return names[index];
 }

@@ -2,6 +2,7 @@
  *
  *     batch_norm [, add] [, relu]             one pass over the image less for each
  *     [accumulate,] relu_bwd, batch_norm_bwd  likewise
+ *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
  *     add, relu        conv2d with bias, relu
  *
  * Actions are neighbours where nothing but discarded memory stands between them. What the middle
@@ -21,11 +22,16 @@ typedef struct list {
 
 /* ---- Who follows whom ---- */
 
+/* What stands between neighbours without keeping them apart. */
+static bool is_nothing(const crn_cuda_action *a) {
+    return a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_EVENT || a->kind == CRN_DO_NOTHING;
+}
+
 /* The next action, if it is a call of this kind. */
 static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
     for (uint32_t i = from + 1; i < l->count; i++) {
         const crn_cuda_action *a = &l->actions[i];
-        if (a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_NOTHING)
+        if (is_nothing(a))
             continue;
         return a->kind == CRN_DO_CALL && a->call.op->kind == kind && a->fused[0] == NULL &&
                        a->fused[1] == NULL
@@ -53,7 +59,7 @@ static bool is_dead_after(const list *l, uint32_t from, const void *at, uint64_t
         const crn_cuda_action *a = &l->actions[i];
         if (a->kind == CRN_DO_DISCARD && covers(a->to, a->bytes, at, bytes))
             return true;
-        if (a->kind != CRN_DO_DISCARD && a->kind != CRN_DO_NOTHING)
+        if (!is_nothing(a))
             return false; /* a plan frees what is dead at once */
     }
     return false;
@@ -194,7 +200,8 @@ static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
         !are_alike(norm, gy, relu, relu->op->inputs[1]))
         return;
     l->actions[n].fused[1] = relu;
-    l->actions[n].scratch = !is_workspace_apart(norm, relu);
+    if (!is_workspace_apart(norm, relu))
+        l->actions[n].scratch_bytes = norm->workspace_bytes;
     drop(l, i);
     if (sum == NOBODY)
         return;
@@ -208,8 +215,30 @@ static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
         !may_lie_on(relu, masked, gx, add, add->inputs[1], add->op->inputs[1]))
         return;
     l->actions[n].fused[0] = add;
-    l->actions[n].scratch = l->actions[n].scratch || !is_workspace_apart(norm, add);
+    if (!is_workspace_apart(norm, add))
+        l->actions[n].scratch_bytes = norm->workspace_bytes;
     drop(l, sum);
+}
+
+/* relu_bwd `i` before the gradients of a convolution's weight and bias. */
+static void fuse_bias_bwd(list *l, uint32_t i) {
+    const crn_call *relu = call_at(l, i);
+    uint32_t n = next_call(l, i, CAIRN_OP_CONV2D_BWD_WEIGHT);
+    if (n == NOBODY)
+        return;
+    const crn_call *conv = call_at(l, n);
+    const cairn_op *op = conv->op;
+    if (op->output_count < 2 || conv->outputs[1] == NULL || conv->inputs[1] != relu->outputs[0] ||
+        !is_ready(conv, op->inputs[1]) ||
+        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[0]) ||
+        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[1]))
+        return;
+    crn_site site = crn_site_of(conv);
+    crn_view gy = crn_cuda_view(&site, op->inputs[1]);
+    l->actions[n].fused[1] = relu;
+    if (!is_workspace_apart(conv, relu))
+        l->actions[n].scratch_bytes = crn_cuda_column_sums_bytes(gy.rows, gy.channels, gy.pitch);
+    drop(l, i);
 }
 
 void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
@@ -217,7 +246,7 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
     uint32_t before = NOBODY; /* the accumulate right before action i */
     for (uint32_t i = 0; i < count; i++) {
         crn_cuda_action *a = &actions[i];
-        if (a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_NOTHING)
+        if (is_nothing(a))
             continue;
         bool is_call = a->kind == CRN_DO_CALL;
         cairn_op_kind kind = is_call ? a->call.op->kind : CAIRN_OP_OPAQUE;
@@ -225,8 +254,11 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
             fuse_norm(&l, i);
         else if (kind == CAIRN_OP_ADD || (kind == CAIRN_OP_CONV2D && a->call.op->param_count > 1))
             fuse_relu(&l, i);
-        else if (kind == CAIRN_OP_RELU_BWD)
+        else if (kind == CAIRN_OP_RELU_BWD) {
             fuse_norm_bwd(&l, before, i);
+            if (a->kind == CRN_DO_CALL)
+                fuse_bias_bwd(&l, i);
+        }
         before = kind == CAIRN_OP_ACCUMULATE ? i : NOBODY;
     }
 }

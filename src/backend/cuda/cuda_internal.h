@@ -67,6 +67,7 @@ CAIRN_MUST cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_devi
                                          crn_device **out, cairn_error *err);
 void crn_cuda_close(crn_device *device);
 void crn_cuda_describe(crn_device *device, cairn_device_facts *out);
+const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes);
 CAIRN_MUST cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                          void **out, cairn_error *err);
 void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes);
@@ -98,6 +99,7 @@ typedef struct crn_work {
     crn_cuda_recipe *recipe;
     bool preparing;
     uint64_t used; /* of the workspace */
+    void *side;    /* for the sums of a fused op whose workspace lies on what it reads, or NULL */
     uint32_t *tickets;
 } crn_work;
 
@@ -174,6 +176,7 @@ static inline uint64_t crn_cuda_elements(const crn_work *work, cairn_id tensor) 
 /* ---- Doing ---- */
 
 void *crn_cuda_scratch(crn_work *work, uint64_t bytes); /* 64-byte aligned; NULL when preparing */
+void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes); /* aligned as libraries want it */
 uint32_t *crn_cuda_tickets(const crn_work *work);
 void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args);
 void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4 */
@@ -182,9 +185,12 @@ void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add);
 
-/* sums[c] = sum of the rows of gy; fused with the ReLU behind it where y is given. */
+/* sums[c] = sum of the rows of gy. With `relu`, of what that makes of its inputs, which it makes
+ * too.
+ */
 void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums);
+                          uint32_t pitch, float *sums, const crn_call *relu);
+uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
@@ -193,6 +199,7 @@ void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
 void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);
 void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
+void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 
 /* ---- The queue ---- */
@@ -212,6 +219,7 @@ struct crn_queue {
     uint64_t staging_bytes;
     CUevent *events;
     uint32_t event_count;
+    bool timed;            /* the events are */
     uint64_t predictions;  /* counted since begin() */
     crn_recording *noting; /* NULL: what is enqueued is done */
 };
@@ -226,6 +234,7 @@ typedef enum crn_action_kind {
     CRN_DO_COUNT,
     CRN_DO_ACCUMULATE,
     CRN_DO_UPDATE,
+    CRN_DO_EVENT,   /* in a recording: the time is noted */
     CRN_DO_DISCARD, /* in a recording: the bytes are dead */
     CRN_DO_NOTHING  /* in a recording: it was joined to another */
 } crn_action_kind;
@@ -233,13 +242,16 @@ typedef enum crn_action_kind {
 typedef struct crn_cuda_action {
     uint8_t kind, lane;
     uint8_t byte;    /* fill */
-    bool scratch;    /* the plan's workspace lies on what its neighbours read */
     uint32_t ticket; /* block of tickets */
+    crn_event event; /* CRN_DO_EVENT */
     crn_call call;
     const crn_update *update;
     void *to;
     const void *from;
     uint64_t bytes;
+    uint64_t
+        scratch_bytes; /* needed beside the arena: the workspace lies on what neighbours read */
+    void *side;        /* that, where it does not take the place of the workspace */
     const crn_call *fused[2]; /* neighbours that the call's op does as well, see *_with() */
 } crn_cuda_action;
 
@@ -289,10 +301,10 @@ int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
 /* All of a backend but its name, its summary and how it is opened. */
 #define CRN_CUDA_FUNCTIONS                                                                         \
-    .close = crn_cuda_close, .describe = crn_cuda_describe, .reserve = crn_cuda_reserve,           \
-    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
-    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
-    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
+    .close = crn_cuda_close, .describe = crn_cuda_describe, .outside = crn_cuda_outside,           \
+    .reserve = crn_cuda_reserve, .release = crn_cuda_release, .store = crn_cuda_store,             \
+    .choices = crn_cuda_choices, .drop = crn_cuda_drop, .queue = crn_cuda_queue,                   \
+    .finish_queue = crn_cuda_finish_queue, .values = crn_cuda_values, .events = crn_cuda_events,   \
     .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
     .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
     .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
@@ -300,6 +312,6 @@ int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
     .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
     .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
     .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
-    .replay = crn_cuda_replay, .forget = crn_cuda_forget
+    .replay = crn_cuda_replay, .forget = crn_cuda_forget, .times_recordings = true
 
 #endif

@@ -66,6 +66,7 @@ cairn_status crn_cuda_events(crn_queue *queue, uint32_t count, bool timed, cairn
     crn_device *device = queue->device;
     if (queue->event_count > 0)
         drop_events(queue);
+    queue->timed = timed;
     if (count == 0)
         return CAIRN_OK;
     queue->events = crn_resize(&device->allocator, NULL, 0, count * sizeof *queue->events);
@@ -93,6 +94,7 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
     crn_work work = {.device = device,
                      .call = &action->call,
                      .recipe = recipe.ours,
+                     .side = action->side,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     if (first == NULL && second == NULL)
@@ -103,6 +105,8 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_norm_bwd_with(&work, first, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D)
         crn_cuda_conv_with(&work, second);
+    else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)
+        crn_cuda_conv_bwd_weight_with(&work, second);
     else
         crn_cuda_pointwise_with(&work, second);
 }
@@ -144,6 +148,12 @@ void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action) {
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
         crn_cuda_do_update(queue, action);
+        break;
+    case CRN_DO_EVENT:
+        (void)crn_cuda_ok(device,
+                          api->cuEventRecordWithFlags(queue->events[action->event], stream,
+                                                      CRN_CUDA_EVENT_EXTERNAL),
+                          "recording an event");
         break;
     case CRN_DO_DISCARD:
     case CRN_DO_NOTHING:
@@ -291,13 +301,15 @@ void crn_cuda_copy(crn_queue *queue, crn_lane lane, void *to, const void *from, 
             .kind = CRN_DO_COPY, .lane = (uint8_t)lane, .to = to, .from = from, .bytes = bytes});
 }
 
-/* In a recording addresses decide what follows what. */
+/* In a recording addresses decide what follows what; only the time is noted. */
 void crn_cuda_record(crn_queue *queue, crn_lane lane, crn_event event) {
     crn_device *device = queue->device;
     if (queue->noting == NULL)
         (void)crn_cuda_ok(device,
                           device->api->cuEventRecord(queue->events[event], device->streams[lane]),
                           "recording an event");
+    else if (queue->timed && lane == CRN_COMPUTE)
+        request(queue, (crn_cuda_action){.kind = CRN_DO_EVENT, .event = event});
 }
 
 void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event) {

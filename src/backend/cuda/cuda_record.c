@@ -5,7 +5,8 @@
  * step
  *
  * Edges come from addresses alone: two actions that touch nothing in common, one of them writing,
- * may run at the same time. Copies of a lane follow each other. */
+ * may run at the same time. Copies of a lane follow each other. Where times are noted, everything
+ * follows what is before it. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/hazards.h"
 
@@ -81,6 +82,7 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
                 touch_call(t, a->fused[i]);
         touch(t, queue->device->tickets + (size_t)a->ticket * CRN_TICKETS,
               CRN_TICKETS * sizeof *queue->device->tickets, true);
+        touch(t, a->side, a->scratch_bytes, true);
         touch(t, a->to, a->bytes, true);
         break;
     case CRN_DO_FILL:
@@ -109,16 +111,21 @@ static cairn_status give_scratch(crn_queue *queue, crn_recording *r, cairn_error
     uint64_t most = 0;
     uint32_t next = 0;
     for (uint32_t i = 0; i < r->actions.length; i++)
-        if (r->actions.data[i].scratch)
-            most = CRN_MAX(most, crn_align(r->actions.data[i].call.workspace_bytes));
+        most = CRN_MAX(most, crn_align(r->actions.data[i].scratch_bytes));
     if (most == 0)
         return CAIRN_OK;
     CRN_TRY(crn_cuda_reserve(queue->device, CRN_DEVICE, most * SCRATCH_BLOCKS, &r->scratch, err));
     r->scratch_bytes = most * SCRATCH_BLOCKS;
-    for (uint32_t i = 0; i < r->actions.length; i++)
-        if (r->actions.data[i].scratch)
-            r->actions.data[i].call.workspace =
-                (char *)r->scratch + most * (next++ % SCRATCH_BLOCKS);
+    for (uint32_t i = 0; i < r->actions.length; i++) {
+        crn_cuda_action *a = &r->actions.data[i];
+        if (a->scratch_bytes == 0)
+            continue;
+        void *block = (char *)r->scratch + most * (next++ % SCRATCH_BLOCKS);
+        if (a->call.op->kind == CAIRN_OP_BATCH_NORM_BWD)
+            a->call.workspace = block;
+        else
+            a->side = block;
+    }
     return CAIRN_OK;
 }
 
@@ -192,7 +199,7 @@ static cairn_status build(builder *b) {
         if (action->kind == CRN_DO_DISCARD || action->kind == CRN_DO_NOTHING)
             continue;
         touch_action(b->queue, action, &t);
-        bool barrier = is_barrier(action) || t.too_many;
+        bool barrier = is_barrier(action) || t.too_many || b->queue->timed;
         if (action->kind == CRN_DO_COPY) {
             also = b->last_copy[action->lane];
             b->last_copy[action->lane] = b->count;

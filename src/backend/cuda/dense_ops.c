@@ -52,7 +52,7 @@ void crn_cuda_linear_bwd_weight(crn_work *work) {
                           crn_cuda_in(work, 1), false);
     if (crn_cuda_wants(work, 1))
         crn_cuda_column_sums(work, crn_cuda_in(work, 1), gy->shape[0], gy->shape[1], gy->shape[1],
-                             crn_cuda_out(work, 1));
+                             crn_cuda_out(work, 1), NULL);
 }
 
 /* ---- Cells, forward ---- */
@@ -196,7 +196,7 @@ static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
     for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index + 2); g++) {
         uint64_t used = work->used;
         crn_cuda_column_sums(work, offset(before, g * rows), c->batch, c->hidden, c->hidden,
-                             bias != NULL ? bias + g * c->hidden : NULL);
+                             bias != NULL ? bias + g * c->hidden : NULL, NULL);
         if (g + 1 < c->gates)
             work->used = used;
     }

@@ -128,6 +128,20 @@ static descriptor make_graph(work *w, const crn_dnn_shape *s) {
 
 /* ---- Configurations ---- */
 
+static bool is_good(int note, bool exact) {
+    switch (note) {
+    case CRN_DNN_NOTE_NONDETERMINISTIC:
+    case CRN_DNN_NOTE_REDUCED_SUMS:
+        return false;
+    case CRN_DNN_NOTE_DOWN_CONVERT:
+    case CRN_DNN_NOTE_TENSOR_CORE:
+    case CRN_DNN_NOTE_FFT:
+        return !exact;
+    default:
+        return !exact || note < CRN_DNN_NOTE_WINOGRAD || note > CRN_DNN_NOTE_WINOGRAD_LAST;
+    }
+}
+
 /* Whether a configuration repeats its bits and keeps to the arithmetic asked for; its engine. */
 static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor config,
                       int64_t *engine) {
@@ -144,10 +158,7 @@ static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor con
                                                      MOST_NOTES, &count, notes) != 0)
         count = 0;
     for (int64_t i = 0; i < count; i++)
-        if (notes[i] == CRN_DNN_NOTE_NONDETERMINISTIC ||
-            (s->exact &&
-             (notes[i] == CRN_DNN_NOTE_DOWN_CONVERT || notes[i] == CRN_DNN_NOTE_TENSOR_CORE)))
-            wanted = false;
+        wanted = wanted && is_good(notes[i], s->exact);
     drop_all(&w);
     return wanted;
 }

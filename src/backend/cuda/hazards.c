@@ -80,12 +80,11 @@ static cairn_status follow(crn_hazards *h, uint32_t action) {
 static cairn_status read_range(crn_hazards *h, uintptr_t begin, uintptr_t end) {
     uint32_t i = first_after(h, begin);
     for (uintptr_t at = begin; at < end; i++) {
+        bool last = i == h->segments.length;
+        uintptr_t next = last ? end : CRN_MIN(end, h->segments.data[i].begin);
+        if (next > at) /* not touched before */
+            CRN_TRY(insert(h, i, (segment){at, next, NOBODY, NOBODY}));
         segment *s = &h->segments.data[i];
-        if (i == h->segments.length || s->begin > at) { /* not touched before */
-            uintptr_t stop = i == h->segments.length ? end : CRN_MIN(end, s->begin);
-            CRN_TRY(insert(h, i, (segment){at, stop, NOBODY, NOBODY}));
-            s = &h->segments.data[i];
-        }
         CRN_TRY(follow(h, s->writer));
         CRN_PUSH(h->arena, h->readers, ((reader){h->count, s->readers}));
         s->readers = h->readers.length - 1;

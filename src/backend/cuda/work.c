@@ -18,6 +18,16 @@ void *crn_cuda_scratch(crn_work *work, uint64_t bytes) {
     return work->preparing || bytes == 0 ? NULL : (char *)work->call->workspace + first;
 }
 
+/* cuBLASLt wants it so, also under cuDNN. */
+#define LIBRARY_ALIGNMENT 256u
+
+void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes) {
+    if (bytes == 0)
+        return NULL;
+    uintptr_t at = (uintptr_t)crn_cuda_scratch(work, bytes + LIBRARY_ALIGNMENT);
+    return (void *)((at + LIBRARY_ALIGNMENT - 1) & ~(uintptr_t)(LIBRARY_ALIGNMENT - 1));
+}
+
 /* One block serves all launches of an op: they run one after the other. */
 uint32_t *crn_cuda_tickets(const crn_work *work) {
     return work->tickets;
@@ -115,7 +125,7 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
             multiply_ourselves(work, shape, mx, mw, my, add);
         return;
     }
-    void *space = crn_cuda_scratch(work, plan->workspace);
+    void *space = crn_cuda_library_scratch(work, plan->workspace);
     if (work->preparing)
         return;
     (void)crn_cuda_blas_ok(device,
@@ -124,14 +134,27 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
                            "a matrix product");
 }
 
+uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch) {
+    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels}, .gy_pitch = pitch};
+    return crn_column_sums_workspace(&args);
+}
+
 void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums) {
+                          uint32_t pitch, float *sums, const crn_call *relu) {
     crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
                                  .gy_pitch = pitch,
+                                 .y_pitch = pitch,
+                                 .masked_pitch = pitch,
                                  .gy = gy,
                                  .sums = sums,
                                  .tickets = crn_cuda_tickets(work)};
-    args.part = crn_cuda_scratch(work, crn_column_sums_workspace(&args));
+    if (relu != NULL) {
+        args.y = relu->inputs[0];
+        args.gy = relu->inputs[1];
+        args.masked = relu->outputs[0];
+    }
+    uint64_t bytes = crn_cuda_column_sums_bytes(rows, channels, pitch);
+    args.part = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);
     if (!work->preparing)
         crn_cuda_launch(work, crn_column_sums_launch(&args), &args);
 }

@@ -2,25 +2,28 @@
  *
  *     bound ----> price and keep-set ----> starts ----> repair, thin ----> ruin and recreate
  *       |                                    ^                                   |
- *       |             other algorithms ------+                                   v
+ *       |             other algorithms ------+                        with copies, or without
+ *       |                                                                        v
  *       +------------------------------------------------------------>  plan, and how far it can
  *                                                                       be from the best
  *
  * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
  * starts are made in the first round; later ones go on from the best set. */
-#include "solve/solver.h"
-
-#include "solve/auto/auto_starts.h"
+#include "solve/auto/auto_joint.h"
+#include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
-#define WORK 8000000u       /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u      /* so many per op */
-#define CUTS 200u           /* for the bound */
-#define FEW_CUTS 80u        /* where the graph is large */
-#define LARGE 4000u         /* ops */
-#define CLOSE 200           /* a start within 1/200 of the bound is good enough to begin with */
-#define ENOUGH 2000         /* improving ends within 1/2000 of it */
-#define DESCEND_TRIES 2000u /* towards a budget that no start meets */
+#define WORK 8000000u           /* units of work for improving, at effort 1, and at most */
+#define OP_WORK 24000u          /* so many per op */
+#define COPY_WORK 24u           /* the part of it for each time of improving with copies */
+#define SMALL 1000u             /* ops up to which `precise` is cheap enough to be asked always */
+#define CLOSE 200               /* a start within 1/200 of the bound is good enough to begin with */
+#define ENOUGH 2000             /* improving ends within 1/2000 of it */
+#define NEARLY 20000            /* with copies it ends within 1/20000 */
+#define DESCEND_TRIES 2000u     /* towards a budget that no start meets */
+#define SMALLEST_WORK 12000000u /* in the search for the smallest budget */
+#define HALVINGS 9u             /* in the search for the smallest budget */
+#define LEAST_MOMENTS 400u      /* looked at for what no plan can do without */
 
 /* Kept from round to round. */
 typedef struct rounds {
@@ -29,17 +32,19 @@ typedef struct rounds {
     crn_search *search;
     crn_bound *bound;
     crn_bound_result found;
-    crn_saved best; /* of the present round */
+    int64_t joint_extra_ns; /* of plans with copies, or as without them */
+    crn_saved best;         /* of the present round; if nothing fits, the smallest */
     bool fits;
+    bool searched; /* bounds and starts are made */
+    uint32_t round;
+    bool smallest_known; /* `smallest` has been looked for */
+    crn_saved smallest;
 } rounds;
 
-/* No plan takes less; INT64_MAX: none fits. */
-static int64_t bound_ns(const rounds *r) {
-    return crn_add_time(r->bound->base_ns, r->found.extra_ns);
-}
-
+/* No plan without copies takes less; INT64_MAX: none fits. */
 static int64_t bound_time(const rounds *r) {
-    return bound_ns(r) == INT64_MAX ? INT64_MAX : bound_ns(r) >> r->flat->time_shift;
+    int64_t ns = crn_add_time(r->bound->base_ns, r->found.extra_ns);
+    return ns == INT64_MAX ? INT64_MAX : ns >> r->flat->time_shift;
 }
 
 /* Whether the best set is within 1/`part` of the bound. */
@@ -49,6 +54,11 @@ static bool is_close(const rounds *r, int64_t part) {
 }
 
 /* ---- Starts ---- */
+
+/* While the smallest budget is looked for, whatever fits is enough. */
+static bool is_enough(const rounds *r) {
+    return crn_search_late(r->search) || (r->fits && r->search->deadline < UINT64_MAX);
+}
 
 static void finish_start(rounds *r, int64_t limit) {
     crn_thin_all(r->search, limit);
@@ -69,7 +79,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
     if (r->found.op == CRN_NO_OP)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
-    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000); k++) {
+    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000) && !is_enough(r); k++) {
         int64_t price = r->found.price / 64 * parts[k / 2] + 1;
         CRN_TRY(crn_start_from_cut(s, r->bound, price, problem->scratch));
         s->rate = 0;
@@ -82,7 +92,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
 
 static void start_from_nothing(rounds *r, int64_t limit) {
     crn_search *s = r->search;
-    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE); k++) {
+    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE) && !is_enough(r); k++) {
         crn_matrix_clear(r->matrix);
         s->rate = 0;
         s->merge = k % 2;
@@ -95,8 +105,30 @@ static void start_from_nothing(rounds *r, int64_t limit) {
     s->closure_limit = CRN_MOST_CLOSURE;
 }
 
-/* Where no start fits: from the one that comes closest, down. */
-static void start_from_above(rounds *r, int64_t limit) {
+/* What `precise` decides is a start, where it applies: on long chains often the best one. */
+static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
+    crn_problem own = *problem;
+    crn_schedule schedule = {0};
+    cairn_error err;
+    void *kept = NULL;
+    own.kept = &kept;
+    own.err = &err;
+    own.budget = (uint64_t)limit;
+    own.cost_model = CAIRN_COSTS_PRECISE;
+    cairn_status status = crn_solve_precise(&own, &schedule);
+    if (status != CAIRN_OK)
+        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+    bool same_order = crn_start_from_schedule(r->search, &schedule);
+    r->search->rate = 0;
+    if (same_order && crn_repair(r->search, limit, 4 * r->flat->op_count, most_time(r)))
+        finish_start(r, limit);
+    return CAIRN_OK;
+}
+
+/* ---- The smallest budget ---- */
+
+/* From a repair that got stuck, down. */
+static bool start_from_above(rounds *r, int64_t limit) {
     crn_search *s = r->search;
     crn_matrix_clear(r->matrix);
     s->rate = 0;
@@ -104,10 +136,53 @@ static void start_from_above(rounds *r, int64_t limit) {
     crn_repair(s, limit, 2 * r->flat->op_count, INT64_MAX);
     crn_matrix_prune_all(r->matrix);
     uint32_t tries = r->flat->op_count > 1000 ? DESCEND_TRIES / 10 : DESCEND_TRIES;
-    if (crn_descend(s, limit, tries))
-        finish_start(r, limit);
+    if (!crn_descend(s, limit, tries))
+        return false;
+    finish_start(r, limit);
+    return r->fits;
+}
+
+static cairn_status reach(const crn_problem *problem, rounds *r, int64_t limit) {
+    r->fits = false;
+    CRN_TRY(start_from_cuts(problem, r, limit));
+    start_from_nothing(r, limit);
     if (!r->fits)
-        crn_matrix_save(r->matrix, &r->best);
+        start_from_above(r, limit);
+    return CAIRN_OK;
+}
+
+static void note_smallest(rounds *r) {
+    crn_matrix_prune_all(r->matrix);
+    if (r->smallest.way == NULL || crn_matrix_peak(r->matrix) < r->smallest.peak)
+        crn_matrix_save(r->matrix, &r->smallest);
+}
+
+/* The same for every budget, so that what fits into one fits into every larger one. */
+static cairn_status find_smallest(const crn_problem *problem, rounds *r) {
+    uint64_t least;
+    crn_matrix_clear(r->matrix);
+    note_smallest(r);
+    r->smallest_known = true;
+    r->search->rng.state = SEED;
+    CRN_TRY(crn_bound_least_memory(r->bound, LEAST_MOMENTS, &least));
+    int64_t low = (int64_t)CRN_MIN(least, (uint64_t)INT64_MAX / 4) - 1, high = r->smallest.peak;
+    r->search->deadline = crn_search_work(r->search) + SMALLEST_WORK * problem->effort;
+    for (uint32_t k = 0; k < HALVINGS && high - low > high / 512 && !crn_search_late(r->search);
+         k++) {
+        int64_t middle = low + (high - low) / 2;
+        CRN_TRY(reach(problem, r, middle));
+        if (r->fits) {
+            crn_matrix_load(r->matrix, &r->best);
+            note_smallest(r);
+            high = r->smallest.peak;
+        } else {
+            note_smallest(r);
+            low = middle;
+        }
+    }
+    r->search->deadline = UINT64_MAX;
+    r->fits = false;
+    return CAIRN_OK;
 }
 
 /* ---- Rounds ---- */
@@ -124,29 +199,107 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     return CAIRN_OK;
 }
 
-static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t limit) {
-    uint32_t slot = crn_matrix_peak_slot(r->matrix);
-    uint32_t centre = CRN_MIN(slot > 0 ? slot - 1 : 0, r->flat->op_count - 1);
-    uint32_t cuts = r->flat->op_count > LARGE ? FEW_CUTS : CUTS;
-    CRN_TRY(crn_bound_search(r->bound, (uint64_t)limit, centre, cuts, &r->found));
-    CRN_TRY(start_from_cuts(problem, r, limit));
-    start_from_nothing(r, limit);
-    if (!r->fits)
-        start_from_above(r, limit);
+/* For the whole budget, of which rounds may have taken some off. */
+static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copies) {
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    crn_certificate found = {0};
+    CRN_TRY(crn_certify(r->bound, crn_certify_centre(r->matrix), copies ? problem->machine : NULL,
+                        budget, problem->scratch, &found));
+    r->found = found.alone;
+    r->joint_extra_ns = found.extra_ns;
     return CAIRN_OK;
 }
 
 /* The best set of the round before, brought down to less memory. */
-static void next_round(rounds *r, int64_t limit) {
-    crn_matrix_load(r->matrix, &r->best);
+static cairn_status next_round(const crn_problem *problem, rounds *r, int64_t limit) {
+    bool fitted = r->fits;
     r->fits = false;
     r->search->rate = 0;
-    if (crn_repair(r->search, limit, 4 * r->flat->op_count, INT64_MAX))
+    crn_matrix_load(r->matrix, &r->best);
+    if (fitted && crn_repair(r->search, limit, 4 * r->flat->op_count, INT64_MAX))
         finish_start(r, limit);
-    if (!r->fits)
-        start_from_nothing(r, limit);
+    return r->fits ? CAIRN_OK : reach(problem, r, limit);
+}
+
+static void improve(rounds *r, int64_t limit, uint64_t work) {
+    crn_matrix_load(r->matrix, &r->best);
+    crn_improve(r->search, limit, work, bound_time(r) + r->flat->base_time / ENOUGH);
+    crn_matrix_prune_all(r->matrix);
+    crn_matrix_save(r->matrix, &r->best);
+}
+
+/* With copies too, if they can gain anything. */
+static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
+                               crn_joint *joint) {
+    *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
+    joint->found = r->found;
+    joint->work = work / COPY_WORK;
+    joint->best_time = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
+    if (enough == INT64_MAX) /* for what needs least */
+        return crn_joint_try_offload(joint, limit);
+    if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
+        return CAIRN_OK;
+    CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
+    CRN_TRY(crn_bound_enter(r->bound, r->found.op));
+    if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
+        return CAIRN_OK;
+    return crn_joint_try_offload(joint, limit);
+}
+
+/* Without copies. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    CRN_TRY(start_from_cuts(problem, r, limit));
+    start_from_nothing(r, limit);
+    bool asked = r->flat->op_count <= SMALL && !is_close(r, ENOUGH);
+    if (asked)
+        CRN_TRY(start_from_precise(problem, r, limit));
     if (!r->fits)
         start_from_above(r, limit);
+    if (r->fits)
+        improve(r, limit, work);
+    if (asked || is_close(r, CLOSE))
+        return CAIRN_OK;
+    int64_t before = r->fits ? r->best.time : INT64_MAX;
+    CRN_TRY(start_from_precise(problem, r, limit));
+    if (r->fits && r->best.time < before)
+        improve(r, limit, work / 2);
+    return CAIRN_OK;
+}
+
+/* What is to be done when a plan is asked for. */
+static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
+                               crn_schedule *schedule) {
+    bool copies = problem->machine != NULL && !problem->no_offload;
+    uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
+    crn_joint joint = {.best_time = INT64_MAX};
+    if (r->round++ == CRN_MOST_ROUNDS - 1)
+        r->fits = copies = false; /* no more time to try: what needs least */
+    else if (!r->searched) {
+        r->searched = true;
+        CRN_TRY(find_bounds(problem, r, copies));
+        CRN_TRY(search(problem, r, limit, work));
+    } else {
+        work /= 4;
+        CRN_TRY(next_round(problem, r, limit));
+        if (r->fits)
+            improve(r, limit, work);
+    }
+    if (copies)
+        CRN_TRY(try_copies(problem, r, limit, work, &joint));
+    if (!r->fits && joint.best_time == INT64_MAX && !r->smallest_known)
+        CRN_TRY(find_smallest(problem, r));
+    bool below = joint.smallest_peak > 0 && joint.smallest_peak < (uint64_t)r->smallest.peak;
+    if (joint.best.decisions.length > 0)
+        *schedule = joint.best;
+    else if (!r->fits && below)
+        *schedule = joint.smallest;
+    else {
+        crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
+        CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
+    }
+    schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
+    return CAIRN_OK;
 }
 
 cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) {
@@ -156,23 +309,10 @@ cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) 
         CRN_TRY(begin(problem, &r));
     *problem->kept = r;
     int64_t limit = (int64_t)CRN_MIN(problem->budget, (uint64_t)INT64_MAX / 4);
-    schedule->lower_bound_ns = r->bound->base_ns;
-    if (crn_matrix_peak(r->matrix) <= limit && first)
-        return crn_auto_emit(r->matrix, problem->scratch, schedule);
-    if (first)
-        CRN_TRY(first_round(problem, r, limit));
-    else
-        next_round(r, limit);
-    crn_matrix_load(r->matrix, &r->best);
-    if (r->fits) {
-        int64_t enough = bound_time(r) + r->flat->base_time / ENOUGH;
-        uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count);
-        crn_improve(r->search, limit, first ? work : work / 4, enough);
-        crn_matrix_prune_all(r->matrix);
-        crn_matrix_save(r->matrix, &r->best);
-    }
-    if (r->matrix->failed)
-        return CAIRN_ENOMEM;
-    schedule->lower_bound_ns = bound_ns(r);
-    return crn_auto_emit(r->matrix, problem->scratch, schedule);
+    if (first && crn_matrix_peak(r->matrix) <= limit) {
+        schedule->lower_bound_ns = r->bound->base_ns;
+        CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
+    } else
+        CRN_TRY(take_round(problem, r, limit, schedule));
+    return r->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
 }

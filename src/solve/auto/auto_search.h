@@ -32,7 +32,8 @@ typedef struct crn_search {
     const crn_flat *flat;
     crn_matrix *matrix;
     crn_rng rng;
-    uint64_t work; /* done so far: nodes of closures, candidates, flips */
+    uint64_t work;     /* done so far: nodes of closures, candidates, flips */
+    uint64_t deadline; /* of work, after which no new try is begun */
 
     uint32_t unit;       /* bytes of a unit of memory: a shift */
     uint64_t all_units;  /* of all values */
@@ -107,7 +108,10 @@ void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough);
 /* Bring a set that is over `limit` down, in `tries` tries; whether it got there. */
 bool crn_descend(crn_search *s, int64_t limit, uint32_t tries);
 
-/* Work so far, flips counted. */
+/* Work so far, flips counted; whether the deadline has passed. */
 uint64_t crn_search_work(const crn_search *s);
+static inline bool crn_search_late(const crn_search *s) {
+    return crn_search_work(s) >= s->deadline;
+}
 
 #endif

@@ -42,22 +42,19 @@ cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int64_t price, 
     return CAIRN_OK;
 }
 
-cairn_status crn_start_from_schedule(crn_search *s, const crn_schedule *schedule, crn_arena *arena,
-                                     bool *out) {
+bool crn_start_from_schedule(crn_search *s, const crn_schedule *schedule) {
     const crn_flat *f = s->flat;
     uint32_t next = 0;
-    (void)arena;
     crn_matrix_clear(s->matrix);
-    *out = true;
-    for (uint32_t d = 0; d < schedule->decisions.length && *out; d++) {
+    for (uint32_t d = 0; d < schedule->decisions.length; d++) {
         uint32_t o = schedule->decisions.data[d].id;
         if (schedule->decisions.data[d].kind != CRN_RUN || o > next)
-            *out = false;
-        else if (o == next)
+            return false;
+        if (o == next)
             next++;
         else if (!f->fixed[o] && next < f->last_slot && !crn_matrix_has(s->matrix, next + 1, o))
             crn_matrix_flip(s->matrix, next + 1, o);
     }
     crn_matrix_prune_all(s->matrix);
-    return CAIRN_OK;
+    return true;
 }

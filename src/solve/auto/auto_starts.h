@@ -3,7 +3,7 @@
 #define CRN_AUTO_STARTS_H
 
 #include "plan/lower.h"
-#include "solve/auto/auto_search.h"
+#include "solve/auto/auto_copies.h"
 #include "solve/auto/time_bound.h"
 
 /* The bound's moment is entered. What is not kept there at `price` is made again before its first
@@ -12,13 +12,12 @@ CAIRN_MUST cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int6
                                            crn_arena *arena);
 
 /* The re-runs of another algorithm's schedule; false if it runs ops in another order. */
-CAIRN_MUST cairn_status crn_start_from_schedule(crn_search *s, const crn_schedule *schedule,
-                                                crn_arena *arena, bool *out);
+bool crn_start_from_schedule(crn_search *s, const crn_schedule *schedule);
 
 /* ---- auto_emit.c ---- */
 
-/* The set as decisions, in `arena`. */
-CAIRN_MUST cairn_status crn_auto_emit(const crn_matrix *m, crn_arena *arena,
-                                      crn_schedule *schedule);
+/* The set as decisions, in `arena`; with the chosen copies, unless `copies` is NULL. */
+CAIRN_MUST cairn_status crn_auto_emit(const crn_matrix *m, const crn_copies *copies,
+                                      crn_arena *arena, crn_schedule *schedule);
 
 #endif

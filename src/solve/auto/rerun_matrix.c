@@ -440,6 +440,8 @@ void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
 }
 
 void crn_matrix_load(crn_matrix *m, const crn_saved *saved) {
+    if (m->failed) /* then nothing may have been saved */
+        return;
     crn_matrix_clear(m);
     bool journaling = m->journaling;
     m->journaling = false;

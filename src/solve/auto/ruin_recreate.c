@@ -177,7 +177,7 @@ bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
     int64_t peak = crn_matrix_peak(m);
     m->journaling = true;
     m->journal.length = 0;
-    for (uint32_t k = 0; k < tries && peak > limit && !m->failed; k++) {
+    for (uint32_t k = 0; k < tries && peak > limit && !m->failed && !crn_search_late(s); k++) {
         uint32_t much = draw(s, 5);
         ruin_some(s, much);
         if (much == 4 && m->all.length > 0)
@@ -226,6 +226,7 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     s->unit = choose_unit(flat);
     s->closure_limit = CRN_MOST_CLOSURE;
     s->most_closures = UINT32_MAX;
+    s->deadline = UINT64_MAX;
     CRN_TAKE(arena, s->pinned, flat->value_count);
     CRN_TAKE(arena, s->loads, matrix->slot_count + 1);
     CRN_TAKE(arena, s->stamps, flat->value_count);

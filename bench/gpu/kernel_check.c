@@ -1,0 +1,575 @@
+/* kernel_check.c: every kernel of the backend cuda on a GPU and on the processor, from the same
+ * bytes to the same bytes.
+ *
+ *   kernel_check KERNELS.cubin
+ *
+ * All operands lie in one block, of which host and device have a copy each; addresses in the
+ * arguments that point into the host's become the device's. After each kernel the two blocks must
+ * be equal, a NaN to a NaN. Each case runs twice on the GPU. */
+#include "backend/cuda/kernels/processor_grid.h"
+#include "gpu_driver.h"
+
+#include <math.h>
+
+#define BLOCK ((size_t)96 << 20)
+
+static char *block, *back;      /* the host's, and what came back from the device */
+static CUdeviceptr device;      /* its copy */
+static size_t used;             /* of the block */
+static char *table, *table_end; /* where addresses lie in the block */
+static uint32_t runs[CRN_KERNELS], failures;
+static uint64_t random_state = 1;
+
+/* ---- Operands ---- */
+
+static uint32_t draw(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+
+static float unit(void) {
+    return (float)(draw() % (1u << 24)) / 8388608.0f - 1;
+}
+
+static void *take(size_t bytes) {
+    void *at = block + used;
+    used += (bytes + 255) / 256 * 256;
+    if (used > BLOCK) {
+        fprintf(stderr, "a case is larger than the block\n");
+        exit(1);
+    }
+    memset(at, 0xff, bytes);
+    return at;
+}
+
+static void begin(void) {
+    used = 0;
+    table = table_end = NULL;
+}
+
+static float *floats(size_t count, float offset, float scale) {
+    float *at = take(count * sizeof *at);
+    for (size_t i = 0; i < count; i++)
+        at[i] = offset + scale * unit();
+    return at;
+}
+
+/* Random elements of a type. */
+static void *elements(uint32_t element, size_t count) {
+    if (element == CRN_ELEMENT_F32)
+        return floats(count, 0.1f, 1);
+    uint16_t *at = take(count * sizeof *at);
+    for (size_t i = 0; i < count; i++) {
+        float value = 0.1f + unit();
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        at[i] = (uint16_t)(bits >> 16);
+    }
+    return at;
+}
+
+static uint32_t *tickets(void) {
+    uint32_t *at = take(4096 * sizeof *at);
+    memset(at, 0, 4096 * sizeof *at);
+    return at;
+}
+
+/* ---- Both ---- */
+
+static void translate(void *at, size_t bytes) {
+    for (size_t i = 0; i + 8 <= bytes; i += 8) {
+        uint64_t word;
+        memcpy(&word, (char *)at + i, 8);
+        if (word < (uintptr_t)block || word >= (uintptr_t)block + BLOCK)
+            continue;
+        word = device + (word - (uintptr_t)block);
+        memcpy((char *)at + i, &word, 8);
+    }
+}
+
+static bool is_nan(uint32_t bits) {
+    return (bits & 0x7fffffff) > 0x7f800000;
+}
+
+static void compare(crn_kernel_id kernel, const char *what) {
+    for (size_t i = 0; i < used; i += 4) {
+        uint32_t host, other;
+        if (block + i >= table && block + i < table_end)
+            continue;
+        memcpy(&host, block + i, 4);
+        memcpy(&other, back + i, 4);
+        if (host == other || (is_nan(host) && is_nan(other)))
+            continue;
+        printf("DIFFERS: %s, %s: byte %zu: processor %08x, GPU %08x\n",
+               crn_kernel_list[kernel].name, what, i, host, other);
+        failures++;
+        return;
+    }
+}
+
+/* The block as it is, to the device, with addresses translated where the table of chunks is. */
+static void upload(void) {
+    memcpy(back, block, used);
+    if (table != NULL)
+        translate(back + (table - block), (size_t)(table_end - table));
+    GPU(cuMemcpyHtoD, device, back, used);
+}
+
+static void both(crn_launch launch, const void *args, const char *what) {
+    uint64_t given[512];
+    size_t bytes = crn_kernel_list[launch.kernel].args_bytes;
+    char *before = malloc(used);
+    memcpy(before, block, used);
+    memcpy(given, args, bytes);
+    translate(given, bytes);
+    crn_kernel_run(&launch, args, CRN_GRID_FORWARDS);
+    char *after = malloc(used);
+    memcpy(after, block, used);
+    for (int repetition = 0; repetition < 2; repetition++) {
+        memcpy(block, before, used);
+        upload();
+        gpu_start(&launch, given);
+        GPU(cuStreamSynchronize, gpu.stream);
+        GPU(cuMemcpyDtoH, back, device, used);
+        memcpy(block, after, used);
+        compare(launch.kernel, what);
+    }
+    runs[launch.kernel]++;
+    free(before);
+    free(after);
+}
+
+/* ---- Cases ---- */
+
+typedef struct form {
+    uint32_t element, extra; /* extra: what a pitch has beyond the channels; odd: narrow */
+} form;
+
+static uint32_t pitch_of(form f, uint32_t channels) {
+    return f.extra == 1 ? channels + 1 : (channels + 7) / 8 * 8 + f.extra;
+}
+
+static void check_norm(form f, uint32_t rows, uint32_t channels) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels);
+    size_t all = (size_t)rows * pitch;
+    crn_norm_args args = {.cut = {.rows = rows, .channels = channels},
+                          .element = f.element,
+                          .flags = CRN_NORM_MOVE,
+                          .x_pitch = pitch,
+                          .y_pitch = pitch,
+                          .added_pitch = pitch,
+                          .epsilon = 1e-5f,
+                          .momentum = 0.1f,
+                          .keep = 0.9f,
+                          .x = elements(f.element, all),
+                          .added = elements(f.element, all),
+                          .y = elements(f.element, all),
+                          .gamma = floats(channels, 1, 0.5f),
+                          .beta = floats(channels, 0, 0.5f),
+                          .running_mean = floats(channels, 0, 1),
+                          .running_var = floats(channels, 2, 1),
+                          .stats = floats(2 * channels, 0, 0),
+                          .tickets = tickets()};
+    args.part = take(crn_norm_workspace(&args));
+    both(crn_norm_statistics_launch(&args), &args, "statistics");
+    for (args.flags = 0; args.flags < 8; args.flags++)
+        both(crn_norm_apply_launch(&args), &args, "apply");
+    both(crn_norm_running_launch(&args), &args, "running");
+}
+
+static void check_norm_bwd(form f, uint32_t rows, uint32_t channels) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels);
+    size_t all = (size_t)rows * pitch;
+    crn_norm_bwd_args args = {.cut = {.rows = rows, .channels = channels},
+                              .element = f.element,
+                              .x_pitch = pitch,
+                              .gy_pitch = pitch,
+                              .gy2_pitch = pitch,
+                              .y_pitch = pitch,
+                              .masked_pitch = pitch,
+                              .gx_pitch = pitch,
+                              .other_pitch = pitch,
+                              .x = elements(f.element, all),
+                              .gy = elements(f.element, all),
+                              .y = elements(f.element, all),
+                              .gx = elements(f.element, all),
+                              .gamma = floats(channels, 1, 0.5f),
+                              .beta = floats(channels, 0, 0.5f),
+                              .stats = floats(2 * channels, 1, 0.5f),
+                              .ggamma = floats(channels, 0, 0),
+                              .gbeta = floats(channels, 0, 0),
+                              .sums = floats(2 * channels, 0, 0),
+                              .tickets = tickets()};
+    args.part = take(crn_norm_bwd_workspace(&args));
+    void *gy2 = elements(f.element, all), *masked = elements(f.element, all);
+    void *other = elements(f.element, all);
+    for (uint32_t i = 0; i < 24; i++) {
+        args.mask = i % 3;
+        args.gy2 = i / 3 % 2 ? gy2 : NULL;
+        args.masked = i / 3 % 2 || i / 6 % 2 ? masked : NULL;
+        args.other = i / 12 ? other : NULL;
+        both(crn_norm_reduce_launch(&args), &args, "reduce");
+        both(crn_norm_spread_launch(&args), &args, "spread");
+    }
+}
+
+static void check_columns(form f, uint32_t rows, uint32_t channels) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels);
+    size_t all = (size_t)rows * pitch;
+    crn_bias_args bias = {.cut = {.rows = rows, .channels = channels},
+                          .element = f.element,
+                          .x_pitch = pitch,
+                          .y_pitch = pitch,
+                          .x = elements(f.element, all),
+                          .bias = floats(channels, 0, 1),
+                          .y = elements(f.element, all)};
+    crn_column_sums_args sums = {.cut = bias.cut,
+                                 .element = f.element,
+                                 .gy_pitch = pitch,
+                                 .y_pitch = pitch,
+                                 .masked_pitch = pitch,
+                                 .gy = bias.x,
+                                 .masked = bias.y,
+                                 .sums = floats(channels, 0, 0),
+                                 .tickets = tickets()};
+    sums.part = take(crn_column_sums_workspace(&sums));
+    void *y = elements(f.element, all);
+    for (uint32_t i = 0; i < 2; i++) {
+        bias.relu = i;
+        sums.y = i ? y : NULL;
+        both(crn_bias_launch(&bias), &bias, "bias");
+        both(crn_column_sums_launch(&sums), &sums, "column sums");
+    }
+}
+
+static void check_pointwise(form f, uint32_t rows, uint32_t channels) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels);
+    size_t all = (size_t)rows * pitch;
+    crn_pointwise_args args = {.element = f.element,
+                               .rows = rows,
+                               .channels = channels,
+                               .a_pitch = pitch,
+                               .b_pitch = pitch,
+                               .c_pitch = pitch,
+                               .to_pitch = pitch,
+                               .a = elements(f.element, all),
+                               .b = elements(f.element, all),
+                               .c = elements(f.element, all),
+                               .to = elements(f.element, all)};
+    for (args.op = CRN_COPY; args.op <= CRN_RELU_BWD_ADD; args.op++)
+        both(crn_pointwise_launch(&args), &args, "pointwise");
+    crn_step_values *values = take(sizeof *values);
+    memset(values, 0, sizeof *values);
+    values->seed = 7, values->step = 3;
+    crn_dropout_args dropout = {.element = f.element,
+                                .op = 11,
+                                .batch = 1,
+                                .channels = channels,
+                                .plane = rows,
+                                .x_pitch = pitch,
+                                .y_pitch = pitch,
+                                .scale = 1.25f,
+                                .threshold = 858993459,
+                                .x = args.a,
+                                .y = args.to,
+                                .values = values};
+    both(crn_dropout_launch(&dropout), &dropout, "dropout");
+    crn_concat_args concat = {
+        .element = f.element, .rows = rows, .count = 3, .to_pitch = 3 * pitch};
+    concat.to = elements(f.element, 3 * all);
+    for (uint32_t i = 0; i < 3; i++)
+        concat.sources[i] = (crn_concat_source){i == 0   ? args.a
+                                                : i == 1 ? args.b
+                                                         : args.c,
+                                                channels, pitch, i * channels};
+    both(crn_concat_launch(&concat), &concat, "concat");
+    crn_place_args place = {.element = f.element,
+                            .all = all,
+                            .first = 5,
+                            .count = all / 2,
+                            .from = args.a,
+                            .to = args.to};
+    both(crn_place_launch(&place), &place, "place");
+}
+
+static void check_pool(form f, uint32_t channels, int32_t kernel, int32_t stride, int32_t pad,
+                       uint32_t adaptive) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels), large = 13;
+    uint32_t small = adaptive ? 4 : (uint32_t)(((int32_t)large + 2 * pad - kernel) / stride + 1);
+    crn_pool_args args = {.element = f.element,
+                          .place_bytes = 1,
+                          .channels = channels,
+                          .from_pitch = pitch,
+                          .to_pitch = pitch,
+                          .places_pitch = pitch,
+                          .batch = 2,
+                          .height = large,
+                          .width = large,
+                          .small_height = small,
+                          .small_width = small,
+                          .kernel = {kernel, kernel},
+                          .stride = {stride, stride},
+                          .pad = {pad, pad},
+                          .adaptive = adaptive};
+    void *x = elements(f.element, (size_t)2 * large * large * pitch);
+    void *y = elements(f.element, (size_t)2 * small * small * pitch);
+    void *places = take((size_t)2 * small * small * pitch * 4);
+    args.from = x, args.to = y;
+    both(crn_avg_pool_launch(&args), &args, "average");
+    args.from = y, args.to = x;
+    both(crn_avg_pool_bwd_launch(&args), &args, "average, backward");
+    args.places = places;
+    for (uint32_t bytes = 1; !adaptive && bytes <= 4; bytes += 3) {
+        args.place_bytes = bytes;
+        args.from = x, args.to = y;
+        both(crn_max_pool_launch(&args), &args, "maximum");
+        args.from = y, args.to = x;
+        both(crn_max_pool_bwd_launch(&args), &args, "maximum, backward");
+    }
+}
+
+static void check_depthwise(form f, uint32_t channels, int32_t kernel, int32_t stride,
+                            int32_t dilation) {
+    begin();
+    uint32_t pitch = pitch_of(f, channels), large = 17;
+    int32_t pad = dilation * (kernel - 1) / 2;
+    uint32_t small = (large - 1) / (uint32_t)stride + 1;
+    crn_depthwise_args args = {.element = f.element,
+                               .channels = channels,
+                               .batch = 3,
+                               .height = large,
+                               .width = large,
+                               .small_height = small,
+                               .small_width = small,
+                               .large_pitch = pitch,
+                               .small_pitch = pitch,
+                               .kernel = {kernel, kernel},
+                               .stride = {stride, stride},
+                               .pad = {pad, pad},
+                               .dilation = {dilation, dilation},
+                               .large = elements(f.element, (size_t)3 * large * large * pitch),
+                               .small = elements(f.element, (size_t)3 * small * small * pitch),
+                               .weight = floats((size_t)channels * kernel * kernel, 0, 1),
+                               .bias = floats(channels, 0, 1),
+                               .weight_to = floats((size_t)channels * kernel * kernel, 0, 1),
+                               .tickets = tickets()};
+    args.part = take(crn_depthwise_weight_workspace(&args));
+    both(crn_depthwise_launch(&args), &args, "depthwise");
+    both(crn_depthwise_data_launch(&args), &args, "depthwise, data");
+    both(crn_depthwise_weight_launch(&args), &args, "depthwise, weights");
+}
+
+static void check_conv(uint32_t element, uint32_t groups) {
+    begin();
+    crn_conv_args args = {.element = element,
+                          .groups = groups,
+                          .batch = 2,
+                          .channels = 6,
+                          .height = 9,
+                          .width = 8,
+                          .filters = 4,
+                          .small_height = 5,
+                          .small_width = 4,
+                          .large_pitch = 8,
+                          .small_pitch = 5,
+                          .kernel = {3, 3},
+                          .stride = {2, 2},
+                          .pad = {1, 1},
+                          .dilation = {1, 1},
+                          .weight_o = 6 / groups * 9,
+                          .weight_c = 9,
+                          .weight_tap = 1,
+                          .large = elements(element, 2 * 9 * 8 * 8),
+                          .small = elements(element, 2 * 5 * 4 * 5),
+                          .weight = floats(4 * 6 * 9, 0, 1),
+                          .bias = floats(6, 0, 1),
+                          .weight_to = floats(4 * 6 * 9, 0, 1)};
+    both(crn_conv_gather_launch(&args), &args, "gather");
+    both(crn_conv_scatter_launch(&args), &args, "scatter");
+    both(crn_conv_weigh_launch(&args), &args, "weigh");
+}
+
+static void check_plain(uint32_t element) {
+    begin();
+    enum { M = 37, N = 50, K = 29, BATCH = 3 };
+    crn_matmul_args product = {
+        .m = M,
+        .n = N,
+        .k = K,
+        .batch = BATCH,
+        .add = element,
+        .a = {elements(element, BATCH * M * K), K, 1, M * K, element},
+        .b = {elements(element, BATCH * N * K), 1, K, N * K, element},
+        .c = {elements(CRN_ELEMENT_F32, BATCH * M * N), N, 1, M * N, CRN_ELEMENT_F32},
+        .bias = floats(N, 0, 1)};
+    both(crn_matmul_launch(&product), &product, "matmul");
+    crn_layout_args layout = {.element = element,
+                              .batch = 3,
+                              .channels = 35,
+                              .plane = 70,
+                              .pitch = 40,
+                              .plain = floats(3 * 35 * 70, 0, 1),
+                              .image = elements(element, 3 * 40 * 70)};
+    both(crn_to_plain_launch(&layout), &layout, "to plain");
+    both(crn_to_image_launch(&layout), &layout, "to image");
+    crn_convert_args convert = {.from_element = CRN_ELEMENT_F32,
+                                .to_element = element,
+                                .count = 5000,
+                                .from = floats(5000, 0, 100),
+                                .to = take(20000)};
+    both(crn_convert_launch(&convert), &convert, "convert");
+    crn_fill_args fill = {.element = element,
+                          .pattern = 0x7fc01234,
+                          .count = 3000,
+                          .at = take(12000),
+                          .found = take(4)};
+    both(crn_fill_launch(&fill), &fill, "fill");
+    both(crn_count_changed_launch(&fill), &fill, "count changed");
+    fill.count = element == CRN_ELEMENT_BF16 ? 6000 : 3000;
+    both(crn_count_nan_launch(&fill), &fill, "count NaNs");
+}
+
+static void check_loss(uint32_t element, uint32_t classes, uint32_t pixels) {
+    begin();
+    size_t all = (size_t)5 * classes * pixels;
+    int32_t *labels = take(5 * pixels * sizeof *labels);
+    for (uint32_t i = 0; i < 5 * pixels; i++)
+        labels[i] = (int32_t)(draw() % classes);
+    crn_loss_args args = {.element = element,
+                          .batch = 5,
+                          .classes = classes,
+                          .pixels = pixels,
+                          .smoothing = 0.1f,
+                          .logits = elements(element, all),
+                          .probabilities = elements(element, all),
+                          .labels = labels,
+                          .loss = take(4),
+                          .gradient = elements(element, all),
+                          .correct = take(8),
+                          .tickets = tickets()};
+    args.part = take(crn_loss_workspace(&args));
+    *args.correct = 0;
+    both(crn_cross_entropy_launch(&args), &args, "cross-entropy");
+    both(crn_cross_entropy_bwd_launch(&args), &args, "cross-entropy, backward");
+    both(crn_count_correct_launch(&args), &args, "correct");
+}
+
+static void check_cells(uint32_t element) {
+    begin();
+    enum { BATCH = 7, HIDDEN = 33, ALL = BATCH * HIDDEN };
+    crn_cell_args args = {.element = element,
+                          .batch = BATCH,
+                          .hidden = HIDDEN,
+                          .z = floats(4 * ALL, 0, 4),
+                          .z2 = floats(4 * ALL, 0, 4),
+                          .b_ih = floats(4 * HIDDEN, 0, 1),
+                          .b_hh = floats(4 * HIDDEN, 0, 1),
+                          .c = elements(element, ALL),
+                          .new_h = elements(element, ALL),
+                          .new_c = elements(element, ALL),
+                          .values = elements(element, 4 * ALL),
+                          .gh = elements(element, ALL),
+                          .gc = elements(element, ALL),
+                          .before = elements(element, 4 * ALL),
+                          .old_gc = elements(element, ALL)};
+    both(crn_rnn_cell_launch(&args), &args, "rnn");
+    both(crn_rnn_cell_bwd_launch(&args), &args, "rnn, backward");
+    both(crn_lstm_cell_launch(&args), &args, "lstm");
+    both(crn_lstm_cell_bwd_launch(&args), &args, "lstm, backward");
+}
+
+static void check_update(uint32_t variant) {
+    begin();
+    enum { COUNT = 10000 };
+    crn_step_values *values = take(sizeof *values);
+    memset(values, 0, sizeof *values);
+    values->rate = 0.1f, values->keep = 0.999f, values->step_size = 0.3f;
+    values->root_correction = 0.2f;
+    values->gathered = variant & 1 ? 3 : 0;
+    values->first = variant & 2;
+    float *of[5];
+    for (int i = 0; i < 5; i++)
+        of[i] = floats(COUNT, 1, 0.9f);
+    crn_update_args args = {.count = (COUNT + CRN_CHUNK - 1) / CRN_CHUNK,
+                            .nesterov = variant & 2,
+                            .decoupled = variant & 2,
+                            .momentum = 0.9f,
+                            .decay = variant & 4 ? 0.01f : 0,
+                            .beta1_rest = 0.1f,
+                            .beta2 = 0.999f,
+                            .beta2_rest = 0.001f,
+                            .epsilon = 1e-8f,
+                            .values = values};
+    crn_chunk_addresses *chunks = take(args.count * sizeof *chunks);
+    table = (char *)chunks, table_end = (char *)(chunks + args.count);
+    for (uint32_t i = 0, first = 0; i < args.count; i++, first += CRN_CHUNK) {
+        uint32_t count = COUNT - first < CRN_CHUNK ? COUNT - first : CRN_CHUNK;
+        chunks[i] = (crn_chunk_addresses){
+            of[0] + first, of[1] + first, {of[2] + first, of[3] + first}, of[4] + first, count};
+    }
+    args.chunks = chunks;
+    both(crn_gather_gradients_launch(&args), &args, "gather");
+    both(crn_sgd_launch(&args), &args, "sgd");
+    both(crn_adam_launch(&args), &args, "adam");
+}
+
+static void check_form(form f) {
+    static const uint32_t shapes[][2] = {{1, 3},      {33, 16},   {700, 36},
+                                         {3000, 132}, {5000, 40}, {20000, 8}};
+    for (int i = 0; i < 6; i++) {
+        check_norm(f, shapes[i][0], shapes[i][1]);
+        check_norm_bwd(f, shapes[i][0], shapes[i][1]);
+        check_columns(f, shapes[i][0], shapes[i][1]);
+        check_pointwise(f, shapes[i][0], shapes[i][1]);
+    }
+    for (uint32_t channels = 5; channels < 90; channels += 27) {
+        check_pool(f, channels, 3, 2, 1, 0);
+        check_pool(f, channels, 2, 2, 0, 0);
+        check_pool(f, channels, 3, 1, 1, 0);
+        check_pool(f, channels, 1, 1, 0, 1);
+        for (int32_t kernel = 1; kernel <= 7; kernel += 2) {
+            check_depthwise(f, channels, kernel, 1, 1);
+            check_depthwise(f, channels, kernel, 2, 1);
+            check_depthwise(f, channels, kernel, 1, 2);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: kernel_check KERNELS.cubin\n");
+        return 2;
+    }
+    gpu_open(argv[1]);
+    block = aligned_alloc(256, BLOCK);
+    back = malloc(BLOCK);
+    GPU(cuMemAlloc, &device, BLOCK);
+    for (uint32_t i = 0; i < 6; i++)
+        check_form((form){i % 2, (uint32_t[]){0, 1, 8}[i / 2]});
+    for (uint32_t element = 0; element < 2; element++) {
+        check_conv(element, 1);
+        check_conv(element, 2);
+        check_plain(element);
+        check_loss(element, 10, 1);
+        check_loss(element, 1000, 1);
+        check_loss(element, 3, 400);
+        check_cells(element);
+    }
+    for (uint32_t variant = 0; variant < 8; variant++)
+        check_update(variant);
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < CRN_KERNELS; i++) {
+        all += runs[i];
+        if (runs[i] > 0)
+            continue;
+        printf("NOT RUN: %s\n", crn_kernel_list[i].name);
+        failures++;
+    }
+    printf("%u kernels, %u cases, %u failures\n", (uint32_t)CRN_KERNELS, all, failures);
+    return failures > 0;
+}

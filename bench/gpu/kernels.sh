@@ -1,0 +1,21 @@
+#!/bin/sh
+# kernels.sh [FOLDER]: on a machine with an NVIDIA GPU and nvcc: builds the kernels of the backend
+# cuda for it, checks each against the processor bit for bit, and times them. What is built stays in
+# FOLDER.
+set -eu
+cd "$(dirname "$0")/../.."
+folder=${1:-$(mktemp -d)}
+mkdir -p "$folder"
+kernels=src/backend/cuda/kernels
+include=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/include
+[ -e "$include/cuda.h" ] || include=/usr/local/cuda/include
+nvcc -x cu -std=c++17 -O3 -fmad=false -Isrc -arch=sm_90 -cubin -o "$folder/kernels.cubin" \
+    $kernels/all_kernels.c
+for program in kernel_check kernel_times; do
+    ${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -ffp-contract=off -Isrc -I"$include" -o "$folder/$program" \
+        bench/gpu/$program.c $kernels/all_kernels.c $kernels/processor_grid.c \
+        $kernels/kernel_launch.c -ldl -lm
+done
+[ "${BUILD_ONLY:-}" = "" ] || exit 0
+"$folder/kernel_check" "$folder/kernels.cubin"
+"$folder/kernel_times" "$folder/kernels.cubin"

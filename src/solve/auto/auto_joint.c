@@ -1,0 +1,227 @@
+/* auto_joint.c: copies and re-runs together.
+ *
+ * With copies, what is away at the moment is at most what the link can carry out before it and in
+ * after it. So the bound for a budget becomes that for the budget with as much added, which depends
+ * on the time of the step itself: the least time that agrees with itself is the bound.
+ *
+ * The search tries several shares of what the link can carry: the keep-set of the cut for that much
+ * memory more, of which as much is copied; and, from the best set without copies, it fills the link
+ * and then takes out re-runs that are not needed any more. Every plan is judged by the simulator.
+ */
+#include "solve/auto/auto_joint.h"
+
+#define CUTS 8u
+#define FILLS 8u
+
+/* ---- The bound ---- */
+
+uint64_t crn_joint_away(const crn_bound *b, const cairn_machine *machine, int64_t time_ns) {
+    int64_t left = CRN_MIN(time_ns - b->after_ns, time_ns - b->before_ns);
+    if (!machine->full_duplex)
+        left = CRN_MIN(left, time_ns / 2);
+    if (left <= 0)
+        return 0;
+    uint64_t bytes = crn_mul_div_up((uint64_t)left, machine->link_bytes_per_second, 1000000000);
+    return CRN_MIN(bytes, (uint64_t)1 << 60);
+}
+
+/* The least extra time at the entered moment that agrees with itself, if above `floor_ns`. */
+static int64_t bound_at_moment(crn_bound *b, const cairn_machine *machine, uint64_t budget,
+                               int64_t floor_ns) {
+    int64_t low = floor_ns, price = 0;
+    uint64_t away = crn_joint_away(b, machine, crn_add_time(b->base_ns, low));
+    if (crn_bound_at(b, budget + away, CUTS, &price) <= low)
+        return floor_ns;
+    int64_t step = CRN_MAX(b->base_ns / 64, 1), high = low + step;
+    for (;; step = CRN_MIN(step * 2, INT64_MAX / 8), high = crn_add_time(high, step)) {
+        away = crn_joint_away(b, machine, crn_add_time(b->base_ns, high));
+        if (high == INT64_MAX || crn_bound_at(b, budget + away, CUTS, &price) <= high)
+            break;
+        low = high;
+    }
+    while (high - low > b->base_ns / 16384 + 1) { /* every time below `low` is refuted */
+        int64_t middle = low + (high - low) / 2;
+        away = crn_joint_away(b, machine, crn_add_time(b->base_ns, middle));
+        if (crn_bound_at(b, budget + away, CUTS, &price) <= middle)
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+static cairn_status try_moment(crn_bound *b, const cairn_machine *machine, uint64_t budget,
+                               int64_t op, int64_t *extra_ns, int64_t *best) {
+    if (op < 0 || op >= (int64_t)b->flat->op_count || !b->flat->needed[op])
+        return CAIRN_OK;
+    CRN_TRY(crn_bound_enter(b, (uint32_t)op));
+    int64_t found = bound_at_moment(b, machine, budget, *extra_ns);
+    if (found > *extra_ns) {
+        *extra_ns = found;
+        *best = op;
+    }
+    return CAIRN_OK;
+}
+
+cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *machine, uint64_t budget,
+                             uint32_t centre, int64_t *extra_ns) {
+    int64_t step = raw->flat->op_count / 24 + 1, best = centre;
+    *extra_ns = 0;
+    CRN_TRY(try_moment(raw, machine, budget, centre, extra_ns, &best));
+    for (int64_t k = -8; k <= 8; k++)
+        CRN_TRY(try_moment(raw, machine, budget, (int64_t)centre + k * step, extra_ns, &best));
+    while (step > 1) {
+        step = (step + 1) / 2;
+        int64_t at = best;
+        CRN_TRY(try_moment(raw, machine, budget, at - step, extra_ns, &best));
+        CRN_TRY(try_moment(raw, machine, budget, at + step, extra_ns, &best));
+    }
+    return CAIRN_OK;
+}
+
+/* ---- The search ---- */
+
+/* Lower and simulate; the fastest plan within the limit is kept. */
+static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t limit) {
+    const crn_problem *p = j->problem;
+    cairn_plan *plan;
+    cairn_sim *sim = NULL;
+    cairn_error err;
+    CRN_TRY(crn_lower(p->graph, p->costs, schedule, CAIRN_TRAIN, (uint64_t)limit, &plan, p->err));
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.machine = p->machine;
+    cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err);
+    if (status == CAIRN_OK) {
+        const cairn_sim_summary *s = cairn_sim_result(sim);
+        if (s->peak_bytes <= (uint64_t)limit && s->time_ns < j->best_time) {
+            j->best_time = s->time_ns;
+            j->best = *schedule;
+        }
+        if (j->smallest_peak == 0 || s->peak_bytes < j->smallest_peak) {
+            j->smallest_peak = s->peak_bytes;
+            j->smallest = *schedule;
+        }
+    }
+    cairn_sim_destroy(sim);
+    cairn_plan_destroy(plan);
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this one */
+}
+
+static cairn_status judge(crn_joint *j, const crn_copies *copies, int64_t limit) {
+    crn_matrix *m = j->search->matrix;
+    crn_schedule schedule = {0};
+    if (m->failed)
+        return CAIRN_ENOMEM;
+    if (m->time << j->search->flat->time_shift >= j->best_time)
+        return CAIRN_OK; /* copies cannot make it faster */
+    CRN_TRY(crn_auto_emit(m, copies, j->problem->scratch, &schedule));
+    return compare(j, &schedule, limit);
+}
+
+int64_t crn_joint_copies_only(const crn_bound *b, const cairn_machine *machine, uint64_t budget) {
+    uint64_t away = b->all + b->fixed > budget ? b->all + b->fixed - budget : 0;
+    uint64_t rate = machine->link_bytes_per_second;
+    int64_t copying = (int64_t)CRN_MIN(away / CRN_MAX(rate / 1000000, 1), UINT32_MAX) * 1000;
+    int64_t time = crn_add_time(CRN_MAX(b->before_ns, b->after_ns), copying);
+    if (!machine->full_duplex)
+        time = CRN_MAX(time, 2 * copying);
+    return CRN_MAX(time, b->base_ns);
+}
+
+cairn_status crn_joint_try_offload(crn_joint *j, int64_t limit) {
+    crn_problem own = *j->problem;
+    crn_schedule schedule = {0};
+    cairn_error err;
+    void *kept = NULL;
+    own.kept = &kept;
+    own.err = &err;
+    own.budget = (uint64_t)limit;
+    cairn_status status = crn_solve_offload_best(&own, &schedule);
+    if (status != CAIRN_OK)
+        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+    return compare(j, &schedule, limit);
+}
+
+/* Repair, thin and improve around the copies that are placed; then time them again, twice. */
+static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
+    crn_search *s = j->search;
+    for (int pass = 0; pass < 3; pass++) {
+        if (!crn_copies_repair(copies, limit))
+            return CAIRN_OK;
+        crn_thin_all(s, limit);
+        CRN_TRY(judge(j, copies, limit));
+        if (pass == 2)
+            break;
+        crn_improve(s, limit, j->work, 0);
+        CRN_TRY(judge(j, copies, limit));
+        crn_copies_settle(copies);
+    }
+    return CAIRN_OK;
+}
+
+static void forget_copies(crn_joint *j, crn_copies *copies) {
+    copies->count = 0;
+    memset(j->search->pinned, 0, j->search->flat->value_count * sizeof *j->search->pinned);
+}
+
+/* The keep-set for `away` bytes more, of which as much is copied. */
+static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int64_t limit,
+                              uint64_t away) {
+    crn_arena *arena = j->problem->scratch;
+    for (int round = 0; round < 3; round++) {
+        int64_t price = 0;
+        forget_copies(j, copies);
+        if (crn_bound_at(j->bound, (uint64_t)limit + away, 16, &price) == INT64_MAX)
+            return CAIRN_OK;
+        CRN_TRY(crn_start_from_cut(j->search, j->bound, price + 1, arena));
+        crn_bound_keep(j->bound, price + 1, keep);
+        uint64_t moved = crn_copies_choose(copies, keep, away);
+        if (moved >= away / 100 * 95)
+            break;
+        away = moved;
+    }
+    crn_copies_place(copies);
+    return work_out(j, copies, limit);
+}
+
+/* From the best set without copies: copy whatever the lanes carry, and take out re-runs. */
+static cairn_status fill_link(crn_joint *j, crn_copies *copies, bool *all, int64_t limit,
+                              const crn_saved *start) {
+    crn_search *s = j->search;
+    forget_copies(j, copies);
+    crn_matrix_load(s->matrix, start);
+    memset(all, true, s->flat->value_count * sizeof *all);
+    for (uint32_t k = 0; k < FILLS && !s->matrix->failed; k++) {
+        crn_copies_remove(copies);
+        crn_copies_choose(copies, all, UINT64_MAX);
+        crn_copies_place(copies);
+        if (!crn_copies_repair(copies, limit))
+            return CAIRN_OK;
+        crn_thin_all(s, limit);
+        CRN_TRY(judge(j, copies, limit));
+        if (k % 2 == 0)
+            crn_improve(s, limit, j->work, 0);
+        CRN_TRY(judge(j, copies, limit));
+    }
+    return CAIRN_OK;
+}
+
+cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
+                              const crn_saved *start) {
+    static const uint64_t shares[] = {100, 90, 80, 70, 50, 30};
+    crn_arena *arena = j->problem->scratch;
+    const cairn_machine *machine = j->problem->machine;
+    crn_copies *copies;
+    bool *keep;
+    CRN_TAKE(arena, keep, j->search->flat->value_count);
+    CRN_TRY(crn_bound_enter(j->bound, j->found.op));
+    CRN_TRY(crn_copies_create(j->search, machine, j->found.op + 1, arena, &copies));
+    uint64_t away = crn_joint_away(j->bound, machine, crn_add_time(j->bound->base_ns, extra_ns));
+    away = CRN_MIN(away, j->bound->all);
+    for (uint32_t k = 0; k < CRN_LENGTH(shares); k++)
+        CRN_TRY(try_share(j, copies, keep, limit, away / 100 * shares[k]));
+    if (start != NULL)
+        CRN_TRY(fill_link(j, copies, keep, limit, start));
+    forget_copies(j, copies);
+    return CAIRN_OK;
+}

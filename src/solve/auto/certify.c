@@ -1,0 +1,110 @@
+/* certify.c: what no plan can do better: the least time within a budget, and the least memory. */
+#include "cairn/solve.h"
+#include "solve/auto/auto_joint.h"
+#include "solve/auto/certify.h"
+
+#define CUTS 200u
+#define FEW_CUTS 80u
+#define LARGE 4000u /* ops */
+#define MOMENTS 2000u
+
+uint32_t crn_certify_centre(crn_matrix *m) {
+    crn_matrix_clear(m);
+    uint32_t slot = crn_matrix_peak_slot(m);
+    return CRN_MIN(slot > 0 ? slot - 1 : 0, m->flat->op_count - 1);
+}
+
+cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine *machine,
+                         uint64_t budget, crn_arena *arena, crn_certificate *out) {
+    const crn_flat *f = bound->flat;
+    crn_bound *raw;
+    budget = CRN_MIN(budget, (uint64_t)INT64_MAX / 4);
+    CRN_TRY(crn_bound_search(bound, budget, centre, f->op_count > LARGE ? FEW_CUTS : CUTS,
+                             &out->alone));
+    out->extra_ns = out->alone.extra_ns;
+    if (machine == NULL || out->extra_ns == 0)
+        return CAIRN_OK;
+    CRN_TRY(crn_bound_create(f, true, arena, &raw));
+    return crn_joint_bound(raw, machine, budget,
+                           out->alone.op == CRN_NO_OP ? centre : out->alone.op, &out->extra_ns);
+}
+
+/* Copies count where there is a machine to make them. */
+static const cairn_machine *copier(const cairn_solve_options *options) {
+    return options->no_offload ? NULL : options->machine;
+}
+
+static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs,
+                              const cairn_solve_options *options, crn_arena *arena, int64_t *out) {
+    crn_flat *flat;
+    crn_matrix *matrix;
+    crn_bound *bound;
+    crn_certificate found = {0};
+    CRN_TRY(crn_flat_create(graph, costs, arena, &flat));
+    CRN_TRY(crn_matrix_create(flat, arena, &matrix));
+    CRN_TRY(crn_bound_create(flat, false, arena, &bound));
+    if (options->budget_bytes > 0)
+        CRN_TRY(crn_certify(bound, crn_certify_centre(matrix), copier(options),
+                            options->budget_bytes, arena, &found));
+    *out = crn_add_time(bound->base_ns, found.extra_ns);
+    return CAIRN_OK;
+}
+
+cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs,
+                              const cairn_solve_options *given, int64_t *out, cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    crn_arena arena;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    *out = 0;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    crn_arena_init(&arena, &allocator);
+    cairn_status status = find_time(graph, costs, &options, &arena, out);
+    crn_arena_release(&arena);
+    if (status != CAIRN_OK)
+        return crn_fail_memory(err);
+    if (*out == INT64_MAX)
+        return crn_fail(err, CAIRN_INFEASIBLE, "no plan of \"%s\" fits into %llu bytes",
+                        cairn_graph_name(graph), (unsigned long long)options.budget_bytes);
+    return CAIRN_OK;
+}
+
+/* With copies only what an op itself takes must be there at once. */
+static uint64_t working_set(const crn_flat *f, uint32_t op) {
+    uint64_t bytes = f->least_workspace[op], inplace = 0;
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++)
+        bytes += f->bytes[f->inputs[k]];
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
+        bytes += f->bytes[f->outputs[k]];
+        inplace = CRN_MAX(inplace, f->bytes[f->outputs[k]]);
+    }
+    return cairn_graph_op(f->graph, op)->inplace_count > 0 ? bytes - inplace : bytes;
+}
+
+static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *costs, bool copies,
+                                crn_arena *arena, uint64_t *out) {
+    crn_flat *flat;
+    crn_bound *bound;
+    CRN_TRY(crn_flat_create(graph, costs, arena, &flat));
+    CRN_TRY(crn_bound_create(flat, false, arena, &bound));
+    if (!copies)
+        return crn_bound_least_memory(bound, MOMENTS, out);
+    for (uint32_t o = 0; o < flat->op_count; o++)
+        if (flat->needed[o])
+            *out = CRN_MAX(*out, working_set(flat, o));
+    return CAIRN_OK;
+}
+
+cairn_status cairn_least_memory(const cairn_graph *graph, const cairn_costs *costs,
+                                const cairn_solve_options *given, uint64_t *out, cairn_error *err) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    crn_arena arena;
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    *out = 0;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    crn_arena_init(&arena, &allocator);
+    cairn_status status = find_memory(graph, costs, copier(&options) != NULL, &arena, out);
+    crn_arena_release(&arena);
+    return status == CAIRN_OK ? CAIRN_OK : crn_fail_memory(err);
+}

@@ -1,0 +1,92 @@
+/* test_dnn_plans.c: cuDNN's lists of convolutions, without a GPU: from the description of one
+ * (tests/data/h200_properties.json, as cuDNN itself wrote it there). 77 where cuDNN cannot be
+ * opened.
+ */
+#include "backend/cuda/cuda_loader.h"
+#include "backend/cuda/dnn_plans.h"
+#include "check.h"
+
+#define MOST 40u
+
+static char *read_text(const char *path) {
+    static char text[4096];
+    FILE *file = fopen(path, "r");
+    size_t length = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+    CHECK(length > 0);
+    if (file != NULL)
+        fclose(file);
+    text[length] = '\0';
+    return text;
+}
+
+static uint32_t propose(const crn_dnn *dnn, const crn_dnn_shape *shape, crn_dnn_plan *out) {
+    cairn_error err = {0};
+    uint32_t count;
+    CHECK_OK(crn_dnn_propose(dnn, shape, out, MOST, &count, &err), &err);
+    return count;
+}
+
+/* Every pass has plans, the same ones again; in full precision fewer. */
+static void check_shape(const crn_dnn *dnn, crn_dnn_shape shape) {
+    crn_dnn_plan first[MOST], second[MOST];
+    for (shape.pass = CRN_DNN_Y; shape.pass <= CRN_DNN_GW; shape.pass++) {
+        shape.exact = 0;
+        uint32_t count = propose(dnn, &shape, first), again = propose(dnn, &shape, second);
+        CHECK(count > 0);
+        CHECK_U64(count, again);
+        for (uint32_t i = 0; i < count; i++)
+            CHECK(i >= again ||
+                  (first[i].engine == second[i].engine && first[i].rank == second[i].rank &&
+                   first[i].workspace == second[i].workspace));
+        for (uint32_t i = 0; i < count; i++)
+            crn_dnn_drop(dnn, first[i].plan);
+        for (uint32_t i = 0; i < again; i++)
+            crn_dnn_drop(dnn, second[i].plan);
+        shape.exact = 1;
+        uint32_t exact = propose(dnn, &shape, first);
+        CHECK(exact < count);
+        for (uint32_t i = 0; i < exact; i++)
+            crn_dnn_drop(dnn, first[i].plan);
+    }
+}
+
+int main(void) {
+    crn_cuda_api api;
+    cairn_error err = {0};
+    if (crn_cuda_load_cudnn(&api, &err) != CAIRN_OK) {
+        printf("%s\n", err.message);
+        return 77;
+    }
+    crn_dnn dnn = {.api = &api};
+    CHECK(crn_dnn_describe(&dnn, "{", &err) == CAIRN_ESYSTEM);
+    CHECK_OK(crn_dnn_describe(&dnn, read_text(CAIRN_TEST_DATA "/h200_properties.json"), &err),
+             &err);
+    /* the first convolution of a ResNet, its input filled up to four channels */
+    check_shape(&dnn, (crn_dnn_shape){.batch = 64,
+                                      .channels = 4,
+                                      .filters = 64,
+                                      .groups = 1,
+                                      .x = {224, 224},
+                                      .y = {112, 112},
+                                      .x_strides = {224 * 224 * 4, 224 * 4, 4},
+                                      .kernel = {7, 7},
+                                      .stride = {2, 2},
+                                      .dilation = {1, 1},
+                                      .before = {3, 3},
+                                      .after = {3, 3},
+                                      .alignment = 16});
+    /* cropped by a row and a column: negative padding */
+    check_shape(&dnn, (crn_dnn_shape){.batch = 8,
+                                      .channels = 64,
+                                      .filters = 128,
+                                      .groups = 1,
+                                      .x = {55, 55},
+                                      .y = {28, 28},
+                                      .x_strides = {56 * 56 * 64, 56 * 64, 64},
+                                      .kernel = {1, 1},
+                                      .stride = {2, 2},
+                                      .dilation = {1, 1},
+                                      .alignment = 16});
+    crn_dnn_drop(&dnn, dnn.device);
+    return check_result();
+}

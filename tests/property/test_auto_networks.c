@@ -1,0 +1,141 @@
+/* test_auto_networks.c: `auto` and its bound on the networks: the bound is below the time of every
+ * plan of every algorithm; `auto` is never worse than an algorithm without copies; time falls with
+ * the budget; the same input gives the same plan. */
+#include "check.h"
+#include "cairn.h"
+#include "solve/auto/auto_search.h"
+
+typedef struct network {
+    cairn_graph *graph;
+    cairn_costs *costs;
+    cairn_machine machine;
+    uint64_t none;
+} network;
+
+static network open_network(const char *name, uint32_t batch, uint32_t steps) {
+    cairn_error err = {0};
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_graph *forward;
+    cairn_solution *none;
+    network net;
+    options.batch = batch;
+    options.steps = steps;
+    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    cairn_graph_destroy(forward);
+    CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
+    CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
+    net.none = cairn_layout_arena_bytes(none->layout);
+    cairn_solution_destroy(none);
+    return net;
+}
+
+static void close_network(network *net) {
+    cairn_costs_destroy(net->costs);
+    cairn_graph_destroy(net->graph);
+}
+
+static int64_t time_of(const cairn_solution *s) {
+    return cairn_sim_result(s->sim)->time_ns;
+}
+
+/* Every algorithm at a budget against the bound and against `auto`. */
+static void check_all(const network *net, uint32_t percent, bool no_offload) {
+    cairn_error err = {0};
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *best, *other;
+    const cairn_solver *solver;
+    int64_t bound;
+    options.budget_bytes = net->none / 100 * percent;
+    options.machine = &net->machine;
+    options.no_offload = no_offload;
+    if (cairn_time_bound(net->graph, net->costs, &options, &bound, &err) == CAIRN_INFEASIBLE)
+        bound = INT64_MAX; /* then nothing must fit */
+    cairn_status status = cairn_solve(net->graph, net->costs, "auto", &options, &best, &err);
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
+        if (solver->goal != CAIRN_TRAIN || (solver->offloads && no_offload) ||
+            cairn_solve(net->graph, net->costs, solver->name, &options, &other, &err) != CAIRN_OK)
+            continue;
+        CHECK(bound <= time_of(other));
+        CHECK(status == CAIRN_OK);
+        if (status == CAIRN_OK) /* close to the bound the search ends */
+            CHECK(time_of(best) <= time_of(other) + time_of(other) / 1000);
+        cairn_solution_destroy(other);
+    }
+    if (status == CAIRN_OK) {
+        uint64_t least;
+        CHECK_OK(cairn_least_memory(net->graph, net->costs, &options, &least, &err), &err);
+        CHECK(least <= cairn_layout_arena_bytes(best->layout));
+        CHECK(best->lower_bound_ns == bound);
+        cairn_solution_destroy(best);
+    }
+}
+
+/* Falling budgets: whatever fits into less memory fits into more, and is no slower there by more
+ * than where the search ends. The bound rises. */
+static void check_monotone(const network *net, uint32_t budgets) {
+    cairn_error err = {0};
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    int64_t least = INT64_MAX, highest_bound = INT64_MAX;
+    bool fitted = false;
+    cairn_solution *solution, *before = NULL;
+    options.no_offload = true;
+    for (uint32_t k = 1; k <= budgets; k++) {
+        options.budget_bytes = net->none / budgets * k;
+        options.start = before == NULL ? NULL : before->plan;
+        cairn_status status =
+            cairn_solve(net->graph, net->costs, "auto", &options, &solution, &err);
+        CHECK(status == CAIRN_OK || (status == CAIRN_INFEASIBLE && !fitted));
+        if (status != CAIRN_OK)
+            continue;
+        fitted = true;
+        CHECK(time_of(solution) <= least);
+        CHECK(solution->lower_bound_ns <= time_of(solution));
+        CHECK(solution->lower_bound_ns <= highest_bound);
+        least = time_of(solution);
+        highest_bound = solution->lower_bound_ns;
+        cairn_solution_destroy(before);
+        before = solution;
+    }
+    CHECK(fitted);
+    cairn_solution_destroy(before);
+}
+
+/* Twice the same, to the byte. */
+static void check_same(const network *net) {
+    cairn_error err = {0};
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_text first, again;
+    cairn_solution *solution;
+    options.budget_bytes = net->none / 10 * 7;
+    options.machine = &net->machine;
+    for (uint32_t k = 0; k < 2; k++) {
+        CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &solution, &err), &err);
+        CHECK_OK(cairn_plan_to_text(solution->plan, net->graph, k == 0 ? &first : &again), &err);
+        cairn_solution_destroy(solution);
+    }
+    CHECK_STRING(again.data, first.data);
+    cairn_text_release(&first);
+    cairn_text_release(&again);
+}
+
+int main(void) {
+    static const struct {
+        const char *name;
+        uint32_t batch, steps;
+    } networks[] = {{"alexnet", 8, 0},      {"vgg16", 4, 0}, {"resnet50", 4, 0},
+                    {"densenet121", 2, 0},  {"unet", 1, 0},  {"lstm", 8, 20},
+                    {"inception_v3", 2, 0}, {"rnn", 8, 30}};
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        network net = open_network(networks[i].name, networks[i].batch, networks[i].steps);
+        check_all(&net, 70, true);
+        check_all(&net, 45, i % 2 == 0);
+        check_same(&net);
+        close_network(&net);
+    }
+    network net = open_network("resnet18", 4, 0);
+    check_monotone(&net, 200);
+    close_network(&net);
+    return check_result();
+}
