@@ -1,6 +1,6 @@
-/* allocation_hook.h: how much memory libraries have from malloc and its like. All that the process
- * allocates is counted but what Cairn does with the allocator that is given here: the rest is what
- * the C library and libraries for kernels allocate for themselves. */
+/* allocation_hook.h: how much memory libraries take from malloc and similar functions. All
+ * allocations of the process are counted, except those that Cairn makes with the allocator declared
+ * here. What is counted is what the C library and kernel libraries allocate. */
 #ifndef CLI_ALLOCATION_HOOK_H
 #define CLI_ALLOCATION_HOOK_H
 

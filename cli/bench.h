@@ -12,8 +12,8 @@
 /* The table with networks that are really trained: bench_run.c. */
 int cli_bench_table2_run(const cli_args *args);
 
-/* Begin a JSON line: {"bench": NAME, "commit": ..., "machine": ..., and no end; the bench goes on
- * with ", ...}" itself. */
+/* Begin a JSON line: {"bench": NAME, "commit": ..., "machine": ..., without its end; the bench
+ * itself prints ", ...}". */
 void cli_bench_line(const char *name);
 
 /* The backend of --backend, or the best there is. */

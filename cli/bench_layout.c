@@ -1,6 +1,6 @@
 /* bench_layout.c: the arena beside the live peak, for every network of the zoo under every
  * algorithm; those that look at a budget under 90, 70, 50 and 30% of what none needs and under the
- * smallest that they say they can do with. Costs are those of the V100 description. */
+ * smallest budget that they report as possible. Costs are those of the V100 description. */
 #include "bench.h"
 #include "model.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One network and what `none` made of it. */
+/* One network and the results of `none`. */
 typedef struct trial {
     const cli_args *args;
     const char *backend;
@@ -27,7 +27,7 @@ static cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     bool recurrent = entry->defaults.steps > 0;
     uint32_t side = 32;
     if (strcmp(entry->name, "alexnet") == 0)
-        side = 63; /* the least that its pooling leaves something of */
+        side = 63; /* the least size that its pooling does not reduce to nothing */
     if (strcmp(entry->name, "inception_v3") == 0)
         side = 75;
     options.batch = 2;

@@ -1,9 +1,9 @@
 /* bench_step.c: `cairn bench step`: how long training steps take on a backend, with all the memory
  * and with half of it, against what was predicted from profiled costs. Steps of the two plans are
- * taken in turns, so that whatever else the machine does meets both.
+ * taken in turns, so that other load on the machine affects both.
  *
- * With --serve it does one step of --only NAME for each line that it reads, and says how long it
- * took: for who compares with another program, step by step (bench/pytorch). */
+ * With --serve it does one step of --only NAME for each line that it reads, and prints its time.
+ * bench/pytorch compares Cairn with another program in this way. */
 #include "bench.h"
 #include "planning.h"
 #include "quantiles.h"
@@ -79,7 +79,7 @@ static cairn_status profile(step_bench *b, cairn_error *err) {
 static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.budget_bytes = c->budget;
-    options.learning_rate = 0.001f; /* some networks go to infinity by the default one */
+    options.learning_rate = 0.001f; /* some networks diverge with the default rate */
     c->predicted_ns = cli_predicted_ns(&b->model, c->solution, 1);
     c->times = calloc(b->repetitions, sizeof *c->times);
     c->ratios = calloc(b->repetitions, sizeof *c->ratios);
@@ -90,7 +90,7 @@ static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
 }
 
 /* The plan that keeps everything, and the fastest without copies in half of its memory, or in the
- * least that will do. */
+ * least that is possible. */
 static cairn_status make_plans(step_bench *b, cairn_error *err) {
     contender *none = &b->contenders[0], *half = &b->contenders[1];
     cairn_status status = cli_solve(&b->model, "none", 0, 0, &none->solution, err);

@@ -1,4 +1,4 @@
-/* cli.c: arguments in, sentences out; the same for every subcommand. */
+/* cli.c: parsing of arguments and printing of messages, the same for every subcommand. */
 #include "cli_internal.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 
 const cli_option cli_common_options[] = {
-    {"json", 0, NULL, "print JSON, one object a line, for programs"},
+    {"json", 0, NULL, "print JSON for programs, one object per line"},
     {"help", 'h', NULL, "print this and exit"},
     {NULL, 0, NULL, NULL},
 };

@@ -75,12 +75,12 @@ typedef struct cli_size {
 } cli_size;
 bool cli_size_value(const cli_args *args, const char *option, cli_size *out);
 
-/* What was given, a word a line, but for the options in the list, which ends with NULL: for a file
- * from which cli_recall() makes arguments again. To be released with free(); NULL: a word has a
- * line break, or memory is out. */
+/* The arguments, one per line, except the options in the list, which ends with NULL: for a file
+ * from which cli_recall() restores them. Release with free(). NULL: an argument has a line break,
+ * or memory is out. */
 char *cli_remember(const cli_args *args, const char *const *without);
 
-/* Arguments as they were remembered, with those given now in their place where both are. `lines` is
+/* The remembered arguments; those given now override them. `lines` is
  * cut into words and must outlive the result, which is to be released with free(). NULL after
  * saying what is wrong. */
 cli_args *cli_recall(const cli_args *given, char *lines);
@@ -91,12 +91,12 @@ cli_args *cli_recall(const cli_args *given, char *lines);
 int cli_fail(cairn_status status, const cairn_error *err);
 int cli_usage_error(const cli_args *args, const char *format, ...);
 
-/* Bytes for people: "1.5 GiB"; into a ring of static buffers, so several may be used in one call of
- * printf. Likewise times: "12.3 ms". */
+/* Bytes in readable form: "1.5 GiB". The result is in a ring of static buffers, so that several can
+ * be used in one call of printf. Times likewise: "12.3 ms". */
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t nanoseconds);
 
-/* Nanoseconds of a clock that only goes forward. */
+/* Nanoseconds of a monotonic clock. */
 int64_t cli_clock(void);
 
 /* Write a text to `path`, or to standard output where it is NULL or "-"; releases the text. Returns

@@ -143,7 +143,7 @@ static void print_json(const fitting *f) {
     }
 }
 
-/* What nobody can do: exit 3, with the least that would. */
+/* No algorithm fits: exit 3, with the least budget that would do. */
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
             "cairn: not one image of %s fits a budget of %s; the smallest that would do is %llu "
@@ -241,7 +241,7 @@ const cli_command cli_command_fit = {
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
         "MODEL is a network of 'cairn zoo'. For none and for every algorithm that applies: the\n"
-        "largest batch whose plan fits, the images a second that are predicted for it, and the op\n"
+        "largest batch whose plan fits, the predicted images per second, and the op\n"
         "that stops a larger one. Costs of a file count for the batches that it has measured.",
     .options = options,
     .list_title = "Algorithms",

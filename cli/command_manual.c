@@ -1,6 +1,6 @@
 /* command_manual.c: `cairn manual man|bash|zsh`: the man page and the shell completions, written
- * from the same tables that parsing and --help use, so that they cannot say anything else. The
- * build calls it; help does not list it. */
+ * from the same tables that parsing and --help use, so that they always agree. The build calls
+ * it; help does not list it. */
 #include "cli_internal.h"
 
 #include <stdio.h>

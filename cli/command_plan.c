@@ -44,7 +44,7 @@ static const cli_option options[] = {
     {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
     {"seed", 0, "N", "of algorithms that draw random numbers"},
     {"output", 'o', "FILE",
-     "write the plan: as text, or as JSON where FILE ends in .json; - prints it"},
+     "write the plan: as text, or as JSON if FILE ends in .json; - prints it"},
     CLI_REPORT_OPTIONS,
     {"picture", 0, "FILE", "draw the network, checkpoints in green, Chen's in red: .svg or .dot"},
     {NULL, 0, NULL, NULL},

@@ -191,12 +191,13 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
-    {"backend", 0, "NAME", "what runs it (default: the best there is)"},
+    {"backend", 0, "NAME", "the backend (default: the best of this build)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
     {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
     {"repeat", 0, "N", "steps that are measured, after two to warm up (default 10)"},
-    {"seconds", 0, "N", "enough after so many, once three steps are measured (default: no limit)"},
-    {"every-implementation", 0, NULL, "measure all of each op, not only the one that is used"},
+    {"seconds", 0, "N", "stop after N seconds, but not before three steps (default: no limit)"},
+    {"every-implementation", 0, NULL,
+     "measure all implementations of each op, not only the one in use"},
     {"output", 'o', "FILE", "write the table that --costs of other commands reads; - prints it"},
     {"top", 0, "N", "how many ops to list, most expensive first (default 12)"},
     {NULL, 0, NULL, NULL},

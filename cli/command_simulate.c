@@ -60,7 +60,7 @@ static int simulate(const cli_args *args) {
     return code;
 }
 
-/* Legal or not, and within which budget: an answer either way, and an exit code that says it. */
+/* Whether the plan is legal and within the budget; the exit code says it too. */
 static int judge(const cli_args *args, const cli_model *model, const cairn_plan *plan) {
     cairn_error err = {0};
     cairn_sim *sim = NULL;

@@ -27,14 +27,14 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"algorithm", 'a', "NAME", "the algorithm; the problem's best when absent"},
-    {"seed", 0, "N", "of algorithms that draw random numbers; 1 when absent"},
+    {"algorithm", 'a', "NAME", "the algorithm (default: the best of the problem)"},
+    {"seed", 0, "N", "of algorithms that draw random numbers (default 1)"},
     {"tree", 0, NULL, "acg: print the division tree"},
     {"svg", 0, "FILE", "acg: draw the division tree"},
-    {"budget", 'b', "N", "chain: memory, in place of the budget in the file"},
+    {"budget", 'b', "N", "chain: memory; overrides the budget in the file"},
     {"curve", 0, NULL, "chain: also print the cost for every budget"},
     {"schedule", 0, NULL, "chain: also print the steps"},
-    {"release", 0, "HOW", "offload: memory of a moved tensor counts whole (default) or fractional"},
+    {"release", 0, "HOW", "offload: release of an offloaded tensor: whole (default) or fractional"},
     {"slots", 0, "N|exact", "offload-dynprog: memory is counted in N slots, or exactly"},
     {NULL, 0, NULL, NULL},
 };
@@ -53,7 +53,7 @@ const cli_command cli_command_solve = {
         "           feng, pieces, feng-linear, chen and random\n"
         "  chain    least time on a chain under a memory budget (Butt); algorithms precise,\n"
         "           exact, beam, revolve, gruslys, chen, recompute-all and none\n"
-        "  offload  which activations of a chain to move to the host (Beaumont et al.);\n"
+        "  offload  which activations of a chain to offload (Beaumont et al.);\n"
         "           algorithms offload-best, offload-dynprog, offload-greedy, vdnn, tflms and\n"
         "           autoswap",
     .options = options,

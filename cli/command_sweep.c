@@ -317,7 +317,7 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
     CLI_SEARCH_OPTIONS,
-    {"step", 0, "N", "distance of the budgets tried, in percent of what none needs (default 10)"},
+    {"step", 0, "N", "distance between budgets, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},
     {"html", 0, "FILE", "write a page for the browser, where a click on a point shows its plan"},

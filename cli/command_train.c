@@ -1,4 +1,4 @@
-/* command_train.c: `cairn train MODEL`: plan, then really train. */
+/* command_train.c: `cairn train MODEL`: plan, then train. */
 #include "training.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@ static void note_signal(int number) {
     interrupted = number;
 }
 
-/* The first ends the run after its step; the second is not caught any more. */
+/* The first signal ends the run after its step; the second one ends the program. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_handler = note_signal};
     action.sa_flags = (int)SA_RESETHAND;
@@ -184,11 +184,12 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"data", 'd', "SOURCE", "what to learn; without it numbers are drawn (see below)"},
-    {"epochs", 'e', "N", "how often over the data (default 1)"},
-    {"steps", 'n', "N", "or how many steps in all (without --data, default 10)"},
-    {"samples", 0, "N", "of the synthetic task, both splits together (default 10000)"},
-    {"validation", 0, "SHARE", "held out where the data has no split of its own (default 0.1)"},
+    {"data", 'd', "SOURCE", "training data; without it random numbers (see above)"},
+    {"epochs", 'e', "N", "passes over the data (default 1)"},
+    {"steps", 'n', "N", "instead: the number of steps (without --data, default 10)"},
+    {"samples", 0, "N", "samples of the synthetic task, both splits together (default 10000)"},
+    {"validation", 0, "SHARE",
+     "share held out where the data has no validation split (default 0.1)"},
     {"augment", 0, "LIST", "flip, crop or crop:PIXELS (default 4), separated by commas"},
     {"optimizer", 0, "NAME", "sgd (default), adam or adamw"},
     {"lr", 0, "RATE", "learning rate (default 0.01, of adam and adamw 0.001)"},
@@ -202,28 +203,27 @@ static const cli_option options[] = {
     {"warmup", 0, "N", "steps over which the learning rate rises to its full value"},
     {"decay-every", 0, "N", "of --schedule step: steps (default a third of all)"},
     {"decay-factor", 0, "F", "of --schedule step (default 0.1)"},
-    {"lr-least", 0, "RATE", "of --schedule cosine: where it ends (default 0)"},
-    {"label-smoothing", 0, "S", "share of the target that all classes have in common"},
+    {"lr-least", 0, "RATE", "of --schedule cosine: the last learning rate (default 0)"},
+    {"label-smoothing", 0, "S", "share of the target that is spread over all classes"},
     {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
-    {"weights", 'w', "FILE", "start from these (safetensors)"},
+    {"weights", 'w', "FILE", "start from these weights (safetensors)"},
     {"save", 0, "FILE", "write the weights at the end (safetensors)"},
-    {"out", 'o', "FOLDER", "keep snapshots, a log and a picture there"},
-    {"snapshot-every", 0, "N", "steps; one is taken after each epoch anyway"},
-    {"resume", 0, "FOLDER",
-     "continue the run there; options given again take the place of its own"},
-    {"log", 0, "FILE", "a line of JSON a step (default FOLDER/log.jsonl)"},
+    {"out", 'o', "FOLDER", "write snapshots, a log and a picture there"},
+    {"snapshot-every", 0, "N", "also every N steps; one is always written after each epoch"},
+    {"resume", 0, "FOLDER", "continue the run there; options given now override its own"},
+    {"log", 0, "FILE", "one line of JSON per step (default FOLDER/log.jsonl)"},
     CLI_PAGE_OPTIONS,
     CLI_PLANNING_OPTIONS,
     CLI_SEARCH_OPTIONS,
-    {"plan", 'p', "FILE", "carry out this plan instead of making one"},
+    {"plan", 'p', "FILE", "use this plan instead of making one"},
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,
-    {"backend", 0, "NAME", "what runs it (default: the best there is)"},
+    {"backend", 0, "NAME", "the backend (default: the best of this build)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
     {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
-    {"link-bandwidth", 0, "SIZE", "imitate a link to the host of so many bytes a second"},
+    {"link-bandwidth", 0, "SIZE", "imitate a link to the host with this many bytes per second"},
     {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},
-    {"check", 0, NULL, "turn memory that was given back into NaNs and close its pages"},
+    {"check", 0, NULL, "overwrite freed memory with NaNs and make its pages inaccessible"},
     {NULL, 0, NULL, NULL},
 };
 

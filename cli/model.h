@@ -6,21 +6,23 @@
 
 /* Rows for the option tables of commands that take a model. */
 #define CLI_MODEL_OPTIONS                                                                          \
-    {"batch", 'b', "N", "images or sequences a step (default 32)"},                                \
+    {"batch", 'b', "N", "images or sequences per step (default 32)"},                              \
         {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},                     \
         {"classes", 0, "N", "number of classes"}, {                                                \
         "seq", 0, "N", "steps of a recurrent network"                                              \
     }
 
 #define CLI_COST_OPTIONS                                                                           \
-    {"machine", 'm', "NAME|FILE", "what runs it: v100 (default), h200, cpu, or a description"},    \
+    {"machine", 'm', "NAME|FILE", "the device: v100 (default), h200, cpu, or a description"},      \
         CLI_MEASURED_OPTION,                                                                       \
-        {"backend", 0, "NAME", "as this backend stores and runs it, on the machine cpu"}, {        \
+        {"backend", 0, "NAME",                                                                     \
+         "plan for this backend's memory and implementations, on the machine cpu"},                \
+    {                                                                                              \
         "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
 
 #define CLI_MEASURED_OPTION                                                                        \
-    { "costs", 0, "FILE", "measured costs, of 'cairn profile', put over the analytic ones" }
+    { "costs", 0, "FILE", "measured costs of 'cairn profile'; they replace the analytic ones" }
 
 typedef struct cli_model {
     cairn_graph *graph; /* of the whole training step */
@@ -43,14 +45,14 @@ typedef struct cli_model {
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
 int cli_model_open(const cli_args *args, const char *name, cli_model *out);
 
-/* The same for a network of the zoo that is to be built for images of a size and so many classes,
- * where the options do not say otherwise. */
+/* The same for a network of the zoo that is built for this image size and number of classes, unless
+ * the options override them. */
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, cli_model *out);
 
 /* A network of the zoo with another batch than the options say; costs of a file count for the ops
- * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. To be closed
- * whatever is returned. */
+ * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. The caller closes
+ * the model in any case. */
 CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
                                              uint32_t batch, cli_model *out, cairn_error *err);
 
@@ -65,7 +67,7 @@ int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli
 CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size,
                                           cli_model *out, cairn_error *err);
 
-/* The same for a recurrent network of so many steps. */
+/* The same for a recurrent network with that number of steps. */
 CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps,
                                            cli_model *out, cairn_error *err);
 

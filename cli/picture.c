@@ -57,7 +57,7 @@ static int run_dot(const cairn_text *text, const char *path) {
     return CLI_DONE;
 }
 
-/* Make an empty file, so that it is this command which says that none can be made there. */
+/* Create an empty file first, so that this command reports it if that is not possible. */
 static int make_file(const char *path, const char *wanted) {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd >= 0 && close(fd) == 0)
@@ -70,7 +70,7 @@ int cli_draw(cairn_text *dot, const char *path) {
     size_t length = strlen(path);
     if (length < 4 || strcmp(path + length - 4, ".svg") != 0)
         return cli_emit(dot, path);
-    /* Drawn beside the target and renamed, so that no half picture is left. */
+    /* Drawn into a temporary file and renamed, so that no incomplete picture is left. */
     char temporary[4096];
     int size = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
     int code = size > 0 && (size_t)size < sizeof temporary ? make_file(temporary, path)

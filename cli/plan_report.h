@@ -7,7 +7,7 @@
 #define CLI_REPORT_OPTIONS                                                                         \
     CLI_PAGE_OPTIONS, {"svg", 0, "FILE", "draw memory over time"},                                 \
         {"trace", 0, "FILE", "write a trace for Perfetto or Chrome"}, {                            \
-        "top", 0, "N", "how many holders of the peak to list (default 8)"                          \
+        "top", 0, "N", "how many tensors at the peak to list (default 8)"                          \
     }
 
 /* Print (text, or JSON with --json), draw what was asked for. `budget` of the arena, 0

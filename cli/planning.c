@@ -46,7 +46,7 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* That nothing fits, in the terms of the option that was given. */
+/* Report that nothing fits, in the terms of the given option. */
 static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);

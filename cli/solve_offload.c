@@ -83,7 +83,7 @@ static void print_header(const char *algorithm, cairn_offload_release release) {
            "makespan", "lower bound", "above", "offloaded");
 }
 
-/* How far above what no schedule with that release can go below. */
+/* The distance to the lower bound for all schedules with that release. */
 static void print_row(const char *id, uint32_t index, const cairn_offload_problem *problem,
                       uint64_t bound, const cairn_offload_bounds *bounds,
                       const cairn_offload_solution *solution) {
@@ -140,7 +140,7 @@ static bool solve_case(const settings *s, const cairn_offload_cases *cases, uint
     return false;
 }
 
-/* Every case was asked and none fits: say so, with the memory that would do for the first. */
+/* No case fits: say so, with the memory that the first one would need. */
 static int say_nothing_fits(const cairn_offload_cases *cases) {
     cairn_offload_solution *solution;
     cairn_error err = {0};

@@ -1,5 +1,5 @@
 /* step_watch.h: what is shown of training steps beside losses and peaks: their time against what
- * was predicted, and the memory that libraries allocate for themselves meanwhile. */
+ * was predicted, and the memory that libraries allocate during a step. */
 #ifndef CLI_STEP_WATCH_H
 #define CLI_STEP_WATCH_H
 

@@ -1,11 +1,11 @@
-/* train_folder.c: what a run leaves on disk, and how it is found again.
+/* train_folder.c: the files of a run, and reading them back.
  *
  *     FOLDER/options            the arguments of the run, a word a line
  *     FOLDER/log.jsonl          a line a step and evaluation
  *     FOLDER/snapshot-*         see cairn/train.h
  *     FOLDER/training.svg       at the end
  *
- * While it runs it holds a lock on the folder, which goes with it however it ends. */
+ * A run holds a lock on its folder. The system removes the lock when the process ends. */
 #define _DEFAULT_SOURCE /* flock */
 #include "training.h"
 

@@ -45,7 +45,7 @@ static bool read_adam(cli_training *t) {
            cli_real(t->args, "epsilon", 1e-30, 1, 1e-8, &t->exec.epsilon);
 }
 
-/* What is left out is as in PyTorch, but for the learning rate and momentum of sgd. */
+/* Defaults are those of PyTorch, except the learning rate and the momentum of sgd. */
 static bool read_optimizer(cli_training *t) {
     uint32_t choice;
     uint64_t micro_batches;

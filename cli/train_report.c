@@ -1,5 +1,5 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
- * and a picture. What is said of memory was measured. */
+ * and a picture. All figures of memory are measured. */
 #include "training.h"
 
 #include <math.h>

@@ -55,16 +55,16 @@ void cli_train_take_down(cli_training *t);
 
 /* ---- train_folder.c: exit codes, likewise ---- */
 
-/* The arguments of the run in a folder, with those given now over them; `*lines` and the result are
+/* The arguments of the run in a folder, overridden by those given now; `*lines` and the result are
  * to be released with free(). */
 int cli_train_recall(const cli_args *given, const char *folder, char **lines, cli_args **out);
 
-/* Make the folder ours: make it if need be and lock it. With `resume` it has a run already, else it
- * must not. */
+/* Create the folder if necessary and lock it. With `resume` it must hold a run, otherwise it must
+ * not. */
 int cli_train_open_folder(cli_training *t, bool resume);
 int cli_train_write_options(const cli_training *t);
 
-/* Whether --save can be written at the end: said before the work rather than after it. */
+/* Whether --save can be written: checked before the work starts. */
 int cli_train_check_save(const cli_training *t);
 
 /* Start the log with what is known already. */

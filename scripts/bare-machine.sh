@@ -2,8 +2,9 @@
 # bare-machine.sh [SUITE [COMMAND...]]: do what a newcomer does, on a machine where nothing is
 # installed but git and make.
 #
-#   SUITE    a Debian release: bookworm (Debian 12, the default) or trixie (Debian 13)
-#   COMMAND  what is run in the clone as root; default: the two commands of the README
+#   SUITE       a Debian release: bookworm (Debian 12, the default) or trixie (Debian 13)
+#   COMMAND     what is run in the clone as root; default: the two commands of the README
+#   --possible  only say whether a bare machine can be made here
 #
 # A bare Debian is made in a temporary folder with debootstrap, from the mirror that the apt set-up of
 # this machine names. The commit that is checked out here is cloned into it. Then:
@@ -12,6 +13,8 @@
 #   2. each COMMAND runs as root
 #   3. `make` runs as an ordinary user without sudo
 #   4. `make package` leaves a package; it is installed in a second bare Debian, and plans ResNet-50
+#
+# The summary of the last tests that a COMMAND ran is repeated at the end.
 #
 # Exit status: 0 passed, 1 something failed, 77 a bare machine cannot be made here (one line says
 # why). All mounts are in a namespace of their own, which ends with its processes. The folder is
@@ -40,6 +43,7 @@ outside() {
     unshare --mount --pid --fork true 2>/dev/null || cannot "mounts are not permitted"
     mirror=$(find_mirror)
     [ -n "$mirror" ] || cannot "apt names no mirror"
+    [ "${1:-}" != --possible ] || exit 0
 
     source=$(cd "$(dirname "$0")/.." && pwd)
     folder=$(mktemp -d)
@@ -91,8 +95,9 @@ enter() {
         ${http_proxy:+http_proxy=$http_proxy} ${https_proxy:+https_proxy=$https_proxy} $3"
 }
 
-clone() { # clone ROOT HOME: the commit, without the history
-    git -c safe.directory='*' clone -q --depth 1 "file://$SOURCE" "$1$2/cairn"
+clone() { # clone ROOT HOME: the commit, whoever owns the repository here
+    git -c safe.directory='*' -C "$SOURCE" bundle create -q "$INSIDE/commit" HEAD
+    git -c advice.detachedHead=false clone -q "$INSIDE/commit" "$1$2/cairn"
 }
 
 # run WORDS COMMAND...: quiet unless it fails.
@@ -129,6 +134,13 @@ install_package() {
         enter "$second" root "test -s /usr/share/bash-completion/completions/cairn"
 }
 
+# show COMMAND: run it as root, with its output; a copy is kept for the summary.
+show() {
+    echo "==> $suite, as root: $1"
+    { enter "$root" root "$1" 2>&1 || touch "$INSIDE/failed"; } | tee "$INSIDE/last"
+    [ ! -e "$INSIDE/failed" ]
+}
+
 inside() {
     suite=${1:-bookworm}
     [ $# -eq 0 ] || shift
@@ -146,14 +158,14 @@ inside() {
     clone "$root" /root
     run "make names what is missing" refuses
     for command; do
-        echo "==> $suite, as root: $command"
-        enter "$root" root "$command"
+        show "$command"
     done
     chroot "$root" useradd --create-home newcomer
     clone "$root" /home/newcomer
     chroot "$root" chown -R newcomer: /home/newcomer
     run "make, as an ordinary user" enter "$root" newcomer make
     run "make package, installed in a second bare machine" install_package
+    sed -n '/tests passed/,/Total Test time/p' "$INSIDE/last" | tail -n 12
 }
 
 if [ -n "${INSIDE:-}" ]; then

@@ -1,17 +1,17 @@
 #!/bin/sh
-# demo.sh CAIRN: measure a network, train it twice, with all the memory it wants and with half of it,
-# and say in words what is shown.
+# demo.sh CAIRN: measure a network, train it twice, with all the memory it needs and with half of it,
+# and explain the results.
 set -eu
 cairn=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# figure FILE NAME: of the last step; of the last line for the hash.
+# figure FILE NAME: its last value in the JSON lines of FILE.
 figure() {
     sed -n "s/.*\"$2\": \"\{0,1\}\([0-9a-z.]*\).*/\1/p" "$1" | tail -n 1
 }
 
-# show FILE: what one training took.
+# show FILE: the figures of one training.
 show() {
     awk -v predicted="$(figure "$1" predicted_peak_bytes)" \
         -v measured="$(figure "$1" measured_peak_bytes)" \
@@ -23,7 +23,7 @@ show() {
     echo "    parameters      $(figure "$1" parameters_sha256)"
 }
 
-# The best backend there is, by what a first small measurement says of itself.
+# The best backend of this build: the one that a small measurement names.
 "$cairn" profile lstm --batch 1 --input 4x4 --seq 1 --repeat 1 --json >"$folder/backend"
 backend=$(figure "$folder/backend" backend)
 images="two small images, by plain C code"
@@ -36,12 +36,12 @@ model="resnet18 $size --classes 10 --seed 1"
 
 # shellcheck disable=SC2086
 "$cairn" profile resnet18 $size --classes 10 --repeat 5 --json -o "$folder/costs" >"$folder/profile"
-echo "Every op of ResNet-18 was measured in a few training steps: $(figure "$folder/profile" ops) ops of"
-echo "$(figure "$folder/profile" signatures) sorts. Plans will be made with these costs."
+echo "Every op of ResNet-18 was measured in a few training steps: $(figure "$folder/profile" ops) ops, of which"
+echo "$(figure "$folder/profile" signatures) are different. Plans are made with these costs."
 echo
-echo "It is now trained for three steps on $images, first with all the memory"
+echo "The network is now trained for three steps on $images, first with"
 cat <<'WORDS'
-it wants: every tensor that the backward pass reads is kept until it has been read.
+all the memory it needs: every tensor that the backward pass reads is kept until then.
 
 WORDS
 # shellcheck disable=SC2086
@@ -50,8 +50,8 @@ show "$folder/free"
 
 cat <<'WORDS'
 
-Now the same with half of that memory: some tensors are thrown away and computed again when the
-backward pass asks for them. The plan says which.
+Now the same with half of that memory: some tensors are freed, and recomputed when the backward pass
+needs them. The plan says which.
 
 WORDS
 # shellcheck disable=SC2086

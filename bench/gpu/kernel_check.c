@@ -519,8 +519,9 @@ static void check_update(uint32_t variant) {
 }
 
 static void check_form(form f) {
-    static const uint32_t shapes[][2] = {{1, 3}, {33, 16}, {700, 36}, {3000, 132}, {20000, 8}};
-    for (int i = 0; i < 5; i++) {
+    static const uint32_t shapes[][2] = {{1, 3},      {33, 16},   {700, 36},
+                                         {3000, 132}, {5000, 40}, {20000, 8}};
+    for (int i = 0; i < 6; i++) {
         check_norm(f, shapes[i][0], shapes[i][1]);
         check_norm_bwd(f, shapes[i][0], shapes[i][1]);
         check_columns(f, shapes[i][0], shapes[i][1]);

@@ -2,7 +2,7 @@
  * Checkpoint Search for Arbitrary Computation Graphs").
  *
  * Keep a set S of vertices, the checkpoints; source and target always belong to it. What lies
- * between them is computed again, one part at a time, during the backward pass. The memory needed
+ * between them is recomputed, one part at a time, during the backward pass. The memory needed
  * is what is kept plus the largest part:
  *
  *     value(S) = sum of the costs of S + largest cost of a part (0 if there is none)
@@ -75,7 +75,7 @@ typedef struct cairn_acg_result {
  * the algorithm does not apply to it (`chen` and `feng-linear` solve chains only).
  *
  * The same input gives the same result on every machine. Scratch memory comes from `allocator` and
- * is given back before the return. Safe to call concurrently on one DAG.
+ * is freed before the return. Safe to call concurrently on one DAG.
  *
  * Time, with n vertices, m edges: `feng` O(n + m) for the division tree and O(n) for every max term
  * tried, typically a few dozen; memory O(n + m). */
@@ -106,7 +106,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_acg_value(const cairn_allocator *allocat
 /* ---- The division tree ---- */
 
 /* The unique tree of independent segments: the root is the whole graph, the children of a segment
- * are its division. As indented text, one segment a line; or as an SVG picture. `names` as above.
+ * are its division. As indented text, one segment per line; or as an SVG picture. `names` as above.
  * `*out` is the caller's, to be released with cairn_text_release(). O(n + m). */
 CAIRN_API CAIRN_MUST cairn_status cairn_acg_tree_text(const cairn_allocator *allocator,
                                                       const cairn_dag *dag, const uint32_t *names,
@@ -123,7 +123,7 @@ typedef struct cairn_acg_cases cairn_acg_cases;
  *
  *     {"n": 4, "costs": [3, 1, 4, 1], "edges": [[0,1], [1,2], [2,3]], "source": 0, "target": 3}
  *
- * ("n" may be left out), or has vertices with ids of their own, which need not be contiguous:
+ * ("n" may be left out), or has vertices with ids, which need not be contiguous:
  *
  *     {"vertices": [{"id": 7, "cost": 3}, ...], "edges": [{"src": 7, "dst": 9}, ...],
  *      "source": 7, "target": 9}

@@ -2,8 +2,8 @@
  *
  * Arrays in, a graph of opaque ops with its costs out; and in one call a solution of it, whose
  * steps speak of tensors and ops by their place in the arrays. docs/graph-format.md says how such a
- * step is written: a tensor is a storage, results stay, a boundary stands between forward and
- * backward. Then several such steps under one budget. */
+ * step is written: a tensor is a storage, results stay, an opaque op marks the boundary between
+ * forward and backward. Then several such steps under one budget. */
 #ifndef CAIRN_ARRAYS_H
 #define CAIRN_ARRAYS_H
 

@@ -26,8 +26,8 @@ extern "C" {
 CAIRN_API const char *cairn_version(void);
 
 /* Every status a function can return: name, value, what it means. The values are frozen; new ones
- * are only ever added. Negative values are errors. CAIRN_INFEASIBLE is a result: the question was
- * well put and the answer is that no plan fits. */
+ * are only ever added. Negative values are errors. CAIRN_INFEASIBLE is a result: the input was
+ * valid, and no plan fits. */
 #define CAIRN_STATUS_LIST(X)                                                                       \
     X(OK, 0, "success")                                                                            \
     X(INFEASIBLE, 1, "no plan fits the budget")                                                    \
@@ -49,7 +49,7 @@ typedef enum cairn_status {
 CAIRN_API const char *cairn_status_name(cairn_status status);
 CAIRN_API const char *cairn_status_message(cairn_status status);
 
-/* What went wrong, in words. Owned by the caller, who may pass NULL where it is not wanted. Filled
+/* What went wrong, in words. Owned by the caller; NULL may be passed instead. Filled
  * only when a function does not return CAIRN_OK. Strings are always terminated; empty or zero means
  * that the field does not apply. */
 typedef struct cairn_error {
@@ -79,7 +79,7 @@ typedef struct cairn_allocator {
 
 /* Structs of options begin with their size as the caller compiled it, and fields are only ever
  * added at the end. Each is started from a macro that ends in _INIT; functions take NULL for all
- * defaults. A size of 0, which nobody has set, is refused with CAIRN_EINVAL; the fields that a
+ * defaults. A size of 0 was never set and is refused with CAIRN_EINVAL; the fields that a
  * shorter struct of an older caller lacks have their defaults; a longer one of a newer caller is
  * refused if it asks for what this library does not know. */
 #ifdef __cplusplus
@@ -105,9 +105,10 @@ typedef struct cairn_text {
 
 CAIRN_API void cairn_text_release(cairn_text *text);
 
-/* Write to `path` whole or not at all: a temporary file beside it, PATH.tmp.PID, is written,
+/* Write to `path` completely or not at all: a temporary file beside it, PATH.tmp.PID, is written,
  * flushed and renamed, and the folder is flushed. CAIRN_EIO names the path and the system's reason,
- * and leaves what was there. Anything but a regular file (a pipe, a device) is written to directly.
+ * and leaves an existing file unchanged. Anything but a regular file (a pipe, a device) is written
+ * to directly.
  */
 CAIRN_API CAIRN_MUST cairn_status cairn_text_save(const cairn_text *text, const char *path,
                                                   cairn_error *err);

@@ -8,9 +8,9 @@
  *     B_0 <------ B_1 <------ B_2 <-- .. <----- B_N <-- b_{N+1}
  *
  * F_l reads f_{l-1} and makes f_l; B_l reads f_l and b_{l+1} and makes b_l, after which b_{l+1} and
- * f_l (l > 0) are gone. Each B runs once, from B_N down to B_0; an F may run again after its result
- * was dropped. Memory during a step is everything resident, the step's result included, and must
- * not pass the budget, which counts f_0 too. The question is the cheapest order.
+ * f_l (l > 0) are freed. Each B runs once, from B_N down to B_0; an F may be recomputed after its
+ * result was dropped. Memory during a step is everything resident, the step's result included, and
+ * must not pass the budget, which counts f_0 too. The question is the cheapest order.
  *
  * Sizes and costs are whole numbers in units of the caller's choice. */
 #ifndef CAIRN_CHAIN_H
@@ -25,8 +25,9 @@ extern "C" {
 /* The longest chain that any algorithm takes; some take less and say so. */
 #define CAIRN_CHAIN_MOST_LAYERS 4096u
 
-/* Plain data; whoever made it says who owns the arrays. Sizes sum to less than 2^58, and so do all
- * costs together times N + 1; costs are not negative. cairn_chain_check() verifies that. */
+/* Plain data; the function that makes it says who owns the arrays. Sizes sum to less than 2^58, and
+ * so do all costs together times N + 1; costs are not negative. cairn_chain_check() verifies that.
+ */
 typedef struct cairn_chain_problem {
     uint32_t layers;                /* N */
     const int64_t *forward_costs;   /* alpha_f[0 .. N], entry 0 unused */
@@ -62,8 +63,8 @@ CAIRN_API const cairn_chain_problem *cairn_chain_cases_at(const cairn_chain_case
 
 typedef enum cairn_chain_step_kind {
     CAIRN_CHAIN_FORWARD = 0,  /* F_l */
-    CAIRN_CHAIN_BACKWARD = 1, /* B_l; f_l goes with it, no drop is written */
-    CAIRN_CHAIN_DROP = 2      /* f_l is given up before its backward */
+    CAIRN_CHAIN_BACKWARD = 1, /* B_l; it frees f_l, no drop is written */
+    CAIRN_CHAIN_DROP = 2      /* f_l is freed before its backward */
 } cairn_chain_step_kind;
 
 typedef struct cairn_chain_step {

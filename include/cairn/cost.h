@@ -1,6 +1,6 @@
 /* cost.h: what a graph's ops and tensors cost: machines, analytic costs, tables of measured ones.
  *
- * Costs are an object of their own beside the graph: bytes per tensor as they are stored, and per
+ * Costs are a separate object beside the graph: bytes per tensor as they are stored, and per
  * op one or more implementations with a time and a workspace, best first. */
 #ifndef CAIRN_COST_H
 #define CAIRN_COST_H
@@ -60,8 +60,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_analytic(const cairn_graph *graph,
                                                        const cairn_machine *machine,
                                                        cairn_costs **out, cairn_error *err);
 
-/* For an engineer with figures of her own: every tensor as the graph has it, every op with one
- * implementation "given" that takes no time; then set what is known. */
+/* For figures of another origin: tensors have the sizes of the graph, and every op has one
+ * implementation "given" that takes no time. Set the known figures afterwards. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out,
                                                      cairn_error *err);
 CAIRN_API void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes);
@@ -92,8 +92,8 @@ CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *fl
 CAIRN_API CAIRN_MUST cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op,
                                                      cairn_text *out);
 
-/* Put the table's figures over the costs of the ops it knows: its implementations take the place of
- * theirs. `matched` (may be NULL) counts the ops. */
+/* Replace the costs of the ops that the table knows: its implementations take the place of theirs.
+ * `matched` (may be NULL) counts the ops. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_json(cairn_costs *costs,
                                                          const cairn_graph *graph, const char *text,
                                                          size_t length, const char *file,

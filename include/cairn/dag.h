@@ -15,8 +15,8 @@ typedef struct cairn_dag_edge {
     uint32_t from, to;
 } cairn_dag_edge;
 
-/* Plain data; whoever made it says who owns the arrays. Vertex numbers need not be topological;
- * no edge occurs twice. */
+/* Plain data; the function that makes it says who owns the arrays. Vertex numbers need not be
+ * topological; no edge occurs twice. */
 typedef struct cairn_dag {
     uint32_t vertex_count, edge_count;
     uint32_t source, target;

@@ -3,7 +3,7 @@
  *     source --cairn_data_open--> data --cairn_loader_create--> loader --next, next, next ...-->
  *
  * Data is a fixed list of samples, each a tensor with a label, in two splits. A loader walks over
- * one split in batches, epoch after epoch, and makes them ready on a thread of its own. Every batch
+ * one split in batches, epoch after epoch, and prepares them on a separate thread. Every batch
  * is a function of the data, the loader's options and the batch's number, counted from the very
  * beginning: where training stands in its data is one number. The formats of files are in
  * docs/data-format.md. */
@@ -39,7 +39,7 @@ typedef struct cairn_data_options {
     uint32_t input[3]; /* of the synthetic task: channels, height, width; 0: 3, 32, 32 */
     uint32_t classes;  /* of the synthetic task; 0: 10 */
     uint32_t count;    /* of the synthetic task, samples in both splits; 0: 10000 */
-    double validation; /* share held out where the source has no validation split of its own, from
+    double validation; /* share held out where the source has no validation split, from
                           0 to below 1; of more than one sample at least one stays on each side */
 } cairn_data_options;
 #define CAIRN_DATA_OPTIONS_INIT                                                                    \
@@ -87,13 +87,13 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_statistics(cairn_data *data, const 
 typedef struct cairn_loader_options {
     uint32_t struct_size;
     cairn_split split;
-    uint32_t batch;       /* samples */
-    uint64_t seed;        /* of order, flips and crops */
-    bool shuffle;         /* a new order each epoch; else that of the source */
-    bool flip;            /* mirror every other image left to right, by chance */
-    bool normalise;       /* subtract the mean, divide by the deviation: cairn_data_statistics() */
-    uint32_t crop;        /* images: surround with so many black pixels and cut the size out again
-                             anywhere; 0: as they are */
+    uint32_t batch; /* samples */
+    uint64_t seed;  /* of order, flips and crops */
+    bool shuffle;   /* a new order each epoch; else that of the source */
+    bool flip;      /* mirror every other image left to right, by chance */
+    bool normalise; /* subtract the mean, divide by the deviation: cairn_data_statistics() */
+    uint32_t crop;  /* images: pad with this many black pixels and cut the original size out again
+                       anywhere; 0: as they are */
     uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
     cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;
                              NULL: in memory of the data's allocator */
@@ -104,7 +104,7 @@ typedef struct cairn_loader_options {
 typedef struct cairn_loader cairn_loader;
 
 /* Walk over a split, from batch 0 on; `options` may be NULL. The loader borrows `data`, which must
- * outlive it; data may have several loaders, each used by a thread of its own. All memory is taken
+ * outlive it; data may have several loaders, each used by another thread. All memory is taken
  * here.
  *
  * CAIRN_EINVAL: the split is smaller than a batch of training, or empty, or the samples are no

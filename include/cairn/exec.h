@@ -34,8 +34,8 @@ typedef struct cairn_exec_options {
     uint64_t budget_bytes;         /* of the arena; 0: none */
     uint64_t seed;                 /* of parameters, data and dropout */
     float learning_rate, momentum; /* of stochastic gradient descent */
-    bool check; /* fill memory with NaNs when it is given back, and where the device can, make whole
-                   pages of it inaccessible: who reads what was freed does not go unnoticed */
+    bool check; /* fill freed memory with NaNs and, where the device can, make whole pages of it
+                   inaccessible, so that reading freed memory is detected */
     cairn_optimizer optimizer;
     bool nesterov;                /* of sgd */
     double weight_decay;          /* of all optimisers */
@@ -150,7 +150,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_join(cairn_exec *exec, cairn_error 
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data,
                                                   cairn_error *err);
 
-/* What the optimiser keeps, for those who write it to a file and read it back: the name of slot
+/* What the optimiser keeps, for writing it to a file and reading it back: the name of slot
  * `slot` ("momentum_buffer" of sgd, "exp_avg" and "exp_avg_sq" of adam), or NULL past the end; and
  * its elements, as many as the parameter has. CAIRN_EINVAL: the tensor is no parameter or there is
  * no such slot. A sum of gradients is not among them; it is empty after an update. */

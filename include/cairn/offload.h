@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* One case. Plain data; whoever made it owns the arrays. The comment gives the paper's symbol,
+/* One case. Plain data; its maker owns the arrays. The comment gives the paper's symbol,
  * which is also the field's name in a file. */
 typedef struct cairn_offload_problem {
     uint32_t layers;                /* L + 1, at least 1 */

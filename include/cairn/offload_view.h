@@ -1,5 +1,5 @@
-/* offload_view.h: a network as the chain of the offloading problem (offload.h), for who wants to
- * compare algorithms on it or to know its bounds.
+/* offload_view.h: a network as the chain of the offloading problem (offload.h), for programs that
+ * want to compare algorithms on it or to know its bounds.
  *
  * Two ways of cutting it into layers:
  *

@@ -1,16 +1,17 @@
 /* plan.h: one step list for every algorithm.
  *
- * A plan says in which order ops run, when a tensor's memory is given back, and what is copied to
- * the host and back. Every solver ends in one; the simulator, the layout and the executor know
- * nothing else. Memory is counted in list order and so never depends on timing.
+ * A plan says in which order ops run, when a tensor is freed, and what is copied to the host and
+ * back. Every solver ends in one; the simulator, the layout and the executor know nothing else.
+ * Memory is counted in list order and so never depends on timing.
  *
- *     run OP [inplace] [impl K]   first time, or again: then `once` effects do not happen, random
- *                                 numbers repeat, and an output still resident is rewritten with
- *                                 equal bits
- *     free TENSOR                 its value is gone from the device
+ *     run OP [inplace] [impl K]   the first run, or a recomputation: then `once` effects do not
+ *                                 happen, random numbers repeat, and an output that is still
+ *                                 resident is overwritten with equal bits
+ *     free TENSOR                 its value is dropped from the device
  *     offload TENSOR              start copying it to the host; it may be read, not written or
- * freed fetch TENSOR                start copying it back; not usable until waited for wait TENSOR
- * until the copy in flight has ended
+ *                                 freed
+ *     fetch TENSOR                start copying it back; not usable until waited for
+ *     wait TENSOR                 until the copy in flight has ended
  */
 #ifndef CAIRN_PLAN_H
 #define CAIRN_PLAN_H
@@ -80,7 +81,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_finish(cairn_plan_builder *
                                                             const cairn_plan_header *header,
                                                             cairn_plan **out, cairn_error *err);
 
-/* The same steps under another header; for who knows more about the model. */
+/* Replace the header, for callers that know more about the model. */
 CAIRN_API void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header);
 
 /* ---- Files: docs/plan-format.md ---- */

@@ -24,20 +24,21 @@ typedef struct cairn_profile_options {
     bool every_implementation; /* else the first of each op, which is what solvers use; others may
                                   be slower by orders of magnitude */
     uint64_t memory_bytes;     /* what may be used; 0: what the machine has free */
-    /* Called after every step with how many are done, of how many; NULL: nobody asks. */
+    /* Called after every step with how many are done, of how many; may be NULL. */
     void (*progress)(void *context, uint32_t done, uint32_t total);
     void *context;
 } cairn_profile_options;
 #define CAIRN_PROFILE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_profile_options)
 
-/* Put measured times over those in `costs`, which cairn_bind() made for the same device: per op the
- * median over steps, with quartiles. An implementation that was not measured counts as no faster
- * than the first. The plan that is run keeps everything; where the memory for that is not there,
- * one that recomputes. `origin` (may be NULL) gets backend and threads, and the speed of copies and
- * updates; its source is left empty.
+/* Replace the times in `costs` by measured ones, which cairn_bind() made for the same device: per
+ * op the median over steps, with quartiles. An implementation that was not measured counts as no
+ * faster than the first. The plan that is run keeps everything; where the memory for that is not
+ * there, one that recomputes. `origin` (may be NULL) gets backend and threads, and the speed of
+ * copies and updates; its source is left empty.
  *
  * CAIRN_INFEASIBLE: no plan without copies fits the memory. CAIRN_EINVAL: the graph has no training
- * step, or the costs are not of this backend. After a failure the costs may be half changed. */
+ * step, or the costs are not of this backend. After a failure some of the costs may have changed.
+ */
 CAIRN_API CAIRN_MUST cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
                                                 const cairn_profile_options *options,
                                                 cairn_costs *costs, cairn_costs_origin *origin,

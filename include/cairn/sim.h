@@ -55,8 +55,9 @@ CAIRN_API const char *cairn_rule_name(cairn_rule rule); /* "READ_AFTER_FREE" */
 
 typedef struct cairn_sim_options {
     uint32_t struct_size;
-    uint64_t budget_bytes;        /* 0: none */
-    const cairn_machine *machine; /* for copies; NULL: they take no time and the host is endless */
+    uint64_t budget_bytes; /* 0: none */
+    const cairn_machine
+        *machine; /* for copies; NULL: they take no time and host memory is unlimited */
 } cairn_sim_options;
 #define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 
@@ -89,7 +90,7 @@ typedef struct cairn_holder {
     uint64_t bytes;
 } cairn_holder;
 
-/* One storage from when it is taken to when it is given back, for the layout: live during steps
+/* One storage from its allocation to its release, for the layout: live during steps
  * first .. last. In-place results continue the storage of their operand. */
 typedef struct cairn_lifetime {
     uint64_t bytes;
@@ -118,7 +119,7 @@ CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32
  * not wanted, a workspace of no bytes, or there is no such operand. O(1). */
 CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
-/* Who held memory at the peak, largest first. */
+/* What was in memory at the peak, largest first. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for

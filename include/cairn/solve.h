@@ -8,9 +8,8 @@
 extern "C" {
 #endif
 
-/* What `precise` believes while it solves; the plan is judged by the real costs all the same.
- * Averages are over the pieces of the chain: the comparison of precise with uniform costs of paper
- * 003. */
+/* The costs with which `precise` solves; the plan is still judged by the real costs. Averages
+ * are over the pieces of the chain, to compare precise with uniform costs as in Butt's thesis. */
 typedef enum cairn_cost_model {
     CAIRN_COSTS_PRECISE = 0,
     CAIRN_COSTS_UNIFORM_TIME = 1,
@@ -50,11 +49,11 @@ CAIRN_API const cairn_solver *cairn_solver_list(uint32_t index);
 
 /* ---- Solutions ---- */
 
-/* A plan with what the simulator and the layout say of it, once for all who want to know: reports,
- * the executor, runtimes elsewhere. It keeps no reference to the graph or the costs that it was
- * made with; what takes it together with a graph and costs expects the same ones. Only the library
- * makes one; fields are only ever added at the end. Nobody changes it but for the header of its
- * plan, and so it may be read from several threads. */
+/* A plan with its simulation and its layout: for reports, the executor and other runtimes. It keeps
+ * no reference to the graph or the costs that it was made with; what takes it together with a graph
+ * and costs expects the same ones. Only the library makes one; fields are only ever added at the
+ * end. It does not change, except for the header of its plan, and so may be read from several
+ * threads. */
 typedef struct cairn_solution {
     cairn_plan *plan;
     cairn_sim *sim; /* with the machine that was given */
@@ -120,7 +119,7 @@ CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_
 
 /* The least time of `precise` as a falling step function of the budget. Budgets include all that a
  * plan controls. With `exact` every value is the optimum of the recurrence; otherwise step
- * functions were thinned: every point is still a plan that can be had, and `bounds` says below what
+ * functions were thinned: every point is still a plan that exists, and `bounds` says below what
  * time no plan of the recurrence gets with the point's budget. */
 typedef struct cairn_budget_point {
     uint64_t budget_bytes;

@@ -66,7 +66,7 @@ typedef struct cairn_train_options {
 
 typedef struct cairn_train cairn_train;
 
-/* Make ready to train by `solution`; see cairn_exec_create() for what is checked and reserved.
+/* Prepare training by `solution`; see cairn_exec_create() for what is checked and reserved.
  * Where the data has validation samples, an executor for evaluation is made as well, which shares
  * the memory of the first. The session borrows `graph`, `device` and the data.
  *
@@ -102,14 +102,14 @@ typedef struct cairn_train_result {
 } cairn_train_result;
 
 /* One step: for each micro-batch the next samples, forward and backward; then an update. CAIRN_EIO,
- * CAIRN_EINVAL: the data could not be read; CAIRN_ESYSTEM: the device failed; the session is then
- * good for nothing but being destroyed. */
+ * CAIRN_EINVAL: the data could not be read; CAIRN_ESYSTEM: the device failed; only
+ * cairn_train_destroy() may be called then. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
                                                    cairn_error *err);
 
 /* What validation gave. */
 typedef struct cairn_train_score {
-    uint64_t step; /* after so many */
+    uint64_t step; /* the number of steps before it */
     double loss;   /* mean, without label smoothing */
     uint64_t correct, predictions;
 } cairn_train_score;
@@ -137,9 +137,9 @@ typedef struct cairn_train_history {
 } cairn_train_history;
 CAIRN_API cairn_train_history cairn_train_get_history(const cairn_train *train);
 
-/* A step and an evaluation as lines of a log: JSON, one object a line, of numbers that are the same
- * in every run; docs/training.md. Append to `text`, which the caller has zeroed before the first
- * use. */
+/* A step and an evaluation as lines of a log: JSON, one object a line, with numbers that are the
+ * same in every run; docs/training.md. Append to `text`, which the caller has zeroed before the
+ * first use. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step,
                                                        cairn_text *text);
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
@@ -151,14 +151,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cair
 /* ---- Snapshots ---- */
 
 /* Write FOLDER/snapshot-NNNNNNNN.safetensors, numbered by the step: weights by their names, what
- * the optimiser keeps, the history, and in the metadata what the run is made of. Whole or not at
- * all; then older ones are deleted, but for the newest three and the one with the best evaluation.
- * CAIRN_EIO: the system refuses; earlier snapshots are as they were. */
+ * the optimiser keeps, the history, and in the metadata what the run is made of. It is written
+ * completely or not at all. Then older ones are deleted, except the newest three and the one with
+ * the best evaluation. CAIRN_EIO: it cannot be written; earlier snapshots are unchanged. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_snapshot(cairn_train *train, const char *folder,
                                                        cairn_error *err);
 
 /* Continue from the newest snapshot of the folder that is whole: what follows has the bits of a run
- * that was never interrupted. For each that is damaged and passed over, and each temporary file
+ * that was never interrupted. For each that is damaged and skipped, and each temporary file
  * that was left behind and is deleted, a line goes into `notices`, which may be NULL; it is
  * initialised here and the caller's to release.
  *

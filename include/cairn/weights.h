@@ -66,8 +66,8 @@ typedef struct cairn_pair {
 /* ---- A safetensors file ---- */
 
 /* Read and validated as a whole when it is made, so that nothing can fail or change afterwards:
- * not a mapping, for a file cut short under a mapping ends the program. It takes the memory that
- * the file's tensors have. */
+ * it is not a mapping, because a program ends when a mapped file becomes shorter. It takes the
+ * memory that the file's tensors have. */
 typedef struct cairn_safetensors cairn_safetensors;
 
 /* Read a file. CAIRN_EUNKNOWN: there is none; CAIRN_EIO: it cannot be read; CAIRN_ESYNTAX or
@@ -77,7 +77,7 @@ typedef struct cairn_safetensors cairn_safetensors;
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_load(const cairn_allocator *allocator,
                                                          const char *path, cairn_safetensors **out,
                                                          cairn_error *err);
-/* The same from memory, which may go afterwards; `file` is named in errors. */
+/* The same from memory, which may be freed afterwards; `file` is named in errors. */
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_from_bytes(const cairn_allocator *allocator,
                                                                const void *bytes, size_t length,
                                                                const char *file,
@@ -96,10 +96,10 @@ CAIRN_API const cairn_pair *cairn_safetensors_metadata(const cairn_safetensors *
                                                        uint32_t *count);
 CAIRN_API const char *cairn_safetensors_value(const cairn_safetensors *file, const char *key);
 
-/* Write tensors and metadata to `path`, whole or not at all, as cairn_text_save() does. The bytes
- * depend on names, shapes, data and metadata alone, not on the order in which they are given.
+/* Write tensors and metadata to `path`, completely or not at all, as cairn_text_save() does. The
+ * bytes depend on names, shapes, data and metadata alone, not on the order in which they are given.
  * CAIRN_EINVAL: a name or key twice, not UTF-8, or "__metadata__"; a rank above
- * CAIRN_NAMED_TENSOR_RANK. CAIRN_EIO: the system refuses; what was there is left as it was.
+ * CAIRN_NAMED_TENSOR_RANK. CAIRN_EIO: it cannot be written; an existing file is unchanged.
  *
  * Either array may be NULL where its count is 0. */
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_save(
@@ -115,7 +115,7 @@ typedef struct cairn_weights_save_options {
     const cairn_pair *metadata;      /* words for the file; "format" and "network" are added */
     uint32_t metadata_count;         /* unless they are among them */
     const cairn_named_tensor *extra; /* more tensors, an optimiser's say; names with "cairn." in */
-    uint32_t extra_count;            /* front are passed over when weights are loaded */
+    uint32_t extra_count;            /* front are ignored when weights are loaded */
 } cairn_weights_save_options;
 #define CAIRN_WEIGHTS_SAVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_weights_save_options)
 
@@ -129,9 +129,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_weights_save(cairn_exec *exec, const cai
 
 /* Set every parameter and state tensor of the executor from a file. F64, F16 and BF16 become F32.
  *
- * Passed over: num_batches_tracked, what begins with "cairn.", and auxiliary heads (AuxLogits.*,
+ * Ignored: num_batches_tracked, what begins with "cairn.", and auxiliary heads (AuxLogits.*,
  * aux*). Understood: names with "module." or "_orig_mod." in front, and those of old DenseNet files
- * (norm.1 for norm1). What a person should know of this is put into `notices`, a line each, which
+ * (norm.1 for norm1). A line for each of these that matters to a user is put into `notices`, which
  * may be NULL; it is initialised here and the caller's to release.
  *
  * CAIRN_EINVAL: the file lacks a tensor, has one of another shape or kind of elements, or has

@@ -1,4 +1,4 @@
-/* crn_base.h: the ground under every folder: failing with a sentence, arenas, growing arrays,
+/* crn_base.h: what every folder uses: errors, arenas, growing arrays,
  * checked arithmetic, texts.
  *
  * Memory is held in arenas. An object that a caller gets (a graph, a plan) owns one; an algorithm
@@ -45,14 +45,14 @@ cairn_status crn_fail_memory(cairn_error *err);
 /* Copy a string into a fixed field, cut to fit. */
 void crn_copy_string(char *to, size_t size, const char *from);
 
-/* Start an error afresh: all fields empty. */
+/* Clear an error: all fields become empty. */
 void crn_error_clear(cairn_error *err);
 
 /* ---- Options ---- */
 
 /* Complete `local`, which holds the defaults, from `given` (which may be NULL): as much of it as
  * the caller compiled. CAIRN_EINVAL: its struct_size was never set, or it is of a later version and
- * asks for something that this one does not know. */
+ * sets a field that this one does not know. */
 CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *given,
                                          const char *type, cairn_error *err);
 
@@ -161,8 +161,8 @@ static inline uint64_t crn_align(uint64_t bytes) {
 
 void crn_text_init(cairn_text *text, const cairn_allocator *allocator);
 
-/* Append. When memory is out the text becomes failed: further appends do nothing and
- * crn_text_finish() says so; so that code that writes need not check each line. */
+/* Append. When memory is out the text becomes failed: further appends do nothing, and
+ * crn_text_finish() reports it. So code that writes need not check each call. */
 void crn_text_put(cairn_text *text, const char *bytes, size_t length);
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

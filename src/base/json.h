@@ -1,8 +1,8 @@
-/* json.h: reading JSON with errors that say where.
+/* json.h: reading JSON, with errors that name the position.
  *
  * A cursor is a value together with how it was reached, so that a wrong value can be named by its
  * path ("ops[17].inputs[0]") without the code that reads keeping track of it. Cursors live on the
- * stack; the document owns the values. Parsing is Jansson's (its allocations are its own). */
+ * stack; the document owns the values. Jansson parses; it allocates with malloc. */
 #ifndef CRN_JSON_H
 #define CRN_JSON_H
 

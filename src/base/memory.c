@@ -33,7 +33,7 @@ struct crn_arena_block {
     max_align_t data[]; /* so that data is aligned for any type */
 };
 
-#ifndef CRN_LARGEST_BLOCK /* tests/oom makes every taking a block of its own */
+#ifndef CRN_LARGEST_BLOCK /* tests/oom gives every allocation a separate block */
 #define CRN_FIRST_BLOCK 4096u
 #define CRN_LARGEST_BLOCK (1u << 20)
 #endif

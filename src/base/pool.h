@@ -13,12 +13,12 @@ typedef struct crn_pool crn_pool;
 CAIRN_MUST cairn_status crn_pool_create(const cairn_allocator *allocator, uint32_t threads,
                                         crn_pool **out, cairn_error *err);
 
-/* Runs a loop as crn_pool_for() does, on threads that somebody else keeps. */
+/* Runs a loop as crn_pool_for() does, on threads of another owner. */
 typedef void crn_pool_team(uint32_t threads, uint32_t count,
                            void (*body)(void *context, uint32_t index), void *context);
 
-/* A pool that has no threads of its own but uses those of a team, so that a library's threads and
- * ours need not fight for the processors. `team` NULL: as crn_pool_create(). */
+/* A pool without threads: it uses those of a team, so that the threads of a library and ours do not
+ * compete for the processors. `team` NULL: as crn_pool_create(). */
 CAIRN_MUST cairn_status crn_pool_create_on(const cairn_allocator *allocator, uint32_t threads,
                                            crn_pool_team *team, crn_pool **out, cairn_error *err);
 void crn_pool_destroy(crn_pool *pool);

@@ -22,7 +22,7 @@ static inline uint64_t crn_rng_below(crn_rng *rng, uint64_t bound) {
     return crn_rng_next(rng) % bound;
 }
 
-/* A number that depends on what it is for alone: nest it, crn_mix(crn_mix(seed, step), element). */
+/* A number that depends only on its arguments: nest it, crn_mix(crn_mix(seed, step), element). */
 static inline uint64_t crn_mix(uint64_t a, uint64_t b) {
     uint64_t z = a + 0x9e3779b97f4a7c15u * (b + 1);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -17,8 +17,8 @@ static cairn_status open_directly(crn_save *save, cairn_error *err) {
     return save->fd < 0 ? crn_fail_file(err, "open", save->path) : CAIRN_OK;
 }
 
-/* A file of that name is what a killed process of the same number left. It is removed and not
- * written to, for it might be a link to something else. */
+/* A file of that name was left by a killed process with the same number. It is removed and not
+ * overwritten, because it could be a link to another file. */
 static cairn_status open_temporary(crn_save *save, cairn_error *err) {
     int length =
         snprintf(save->temporary, sizeof save->temporary, "%s.tmp.%ld", save->path, (long)getpid());
@@ -66,7 +66,7 @@ static void note(crn_save *save, bool good) {
 }
 
 /* A rename lasts when the folder is flushed. Not every file system can do that, nor may every user
- * open every folder: then the system's own time must do. */
+ * open every folder: then the system flushes it later. */
 static void flush_folder(crn_save *save) {
     char folder[sizeof save->temporary];
     crn_copy_string(folder, sizeof folder, save->path);

@@ -3,7 +3,7 @@
  *     begin: make FILE.tmp.PID     put, put, ...     end: flush it, rename it to FILE, flush the
  *                                                    folder
  *
- * Until the rename FILE is what it was; a failure removes the temporary file. Only a process that
+ * Until the rename FILE is unchanged; a failure removes the temporary file. Only a process that
  * is killed leaves one behind. Anything but a regular file (a pipe, a device) is written to
  * directly. */
 #ifndef CRN_SAVE_FILE_H
@@ -27,10 +27,10 @@ CAIRN_MUST cairn_status crn_save_begin(crn_save *save, const char *path, cairn_e
 /* After a failure, which the end reports, this does nothing. */
 void crn_save_put(crn_save *save, const void *bytes, size_t length);
 
-/* Give up in place of the end: the file is what it was before. */
+/* Cancel, instead of the end: the file is unchanged. */
 void crn_save_cancel(crn_save *save);
 
-/* The file is there, and there after a power cut, if CAIRN_OK. */
+/* CAIRN_OK: the file exists, and still exists after a power failure. */
 CAIRN_MUST cairn_status crn_save_end(crn_save *save, cairn_error *err);
 
 #endif

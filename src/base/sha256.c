@@ -1,5 +1,5 @@
 /* sha256.c: SHA-256 as FIPS 180-4 writes it: a message is padded to blocks of 64 bytes (a one,
- * zeros, its length in bits), and each block stirs eight words of state in 64 rounds. */
+ * zeros, its length in bits), and each block changes eight words of state in 64 rounds. */
 #include "base/sha256.h"
 
 #include <stdio.h>

@@ -128,7 +128,7 @@ cairn_status cairn_text_save(const cairn_text *text, const char *path, cairn_err
     return crn_save_end(&save, err);
 }
 
-/* Read until the end, growing: the size a file claims (a pipe, /proc) need not be true. */
+/* Read until the end, growing: the size that a file reports (a pipe, /proc) may be wrong. */
 static cairn_status read_all(int fd, const char *path, cairn_text *out, cairn_error *err) {
     char buffer[65536];
     for (;;) {

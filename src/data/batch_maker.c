@@ -96,8 +96,8 @@ uint32_t crn_batch_count(const crn_batch_maker *m, uint64_t number) {
 
 /* ---- One sample ---- */
 
-/* How an image is changed: read from row y + down and column x + right, where black surrounds it,
- * then mirrored. */
+/* How an image is changed: read from row y + down and column x + right, with black pixels around
+ * it, then mirrored. */
 typedef struct change {
     int64_t down, right;
     bool flip;

@@ -1,4 +1,5 @@
-/* batch_maker.h: makes any batch of a split from its number. Loaders decide which and when. */
+/* batch_maker.h: makes any batch of a split from its number. Loaders decide which batch is made,
+ * and when. */
 #ifndef CRN_BATCH_MAKER_H
 #define CRN_BATCH_MAKER_H
 

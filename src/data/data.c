@@ -1,9 +1,9 @@
-/* data.c: opening a source by name, its split, and getting at samples.
+/* data.c: opening a source by name, its split, and access to samples.
  *
  * Where a source has no validation split, samples are held out by selection sampling (Fan, Muller
  * and Rezucha, 1962; Knuth's algorithm S): of n samples that are left, of which h are still to be
- * held out, the next is with a chance of h / n. One pass, every choice equally likely, and both
- * splits keep the order of the files, so that reading a split is reading forwards. */
+ * held out, the next one is held out with probability h / n. One pass, every subset equally likely,
+ * and both splits keep the order of the files, so that reading a split is reading forwards. */
 #include "data/data_internal.h"
 
 #include <stdio.h>
@@ -128,7 +128,7 @@ static cairn_status hold_out(cairn_data *data) {
     data->info.validation = held;
     data->info.held_out = true;
     if (data->draw != NULL)
-        return CAIRN_OK; /* drawn one by one: the last are as good as any */
+        return CAIRN_OK; /* samples are independent: hold out the last ones */
     CRN_TAKE(&data->arena, data->order, count);
     crn_rng rng = {crn_mix(data->options.seed, CRN_STREAM_SPLIT)};
     uint32_t *train = data->order, *validation = data->order + data->info.train;

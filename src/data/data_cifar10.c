@@ -27,7 +27,7 @@ static cairn_status open_file(cairn_data *data, const char *path, cairn_split sp
 }
 
 static cairn_status read_labels(cairn_data *data, const crn_data_file *file, cairn_error *err) {
-    uint8_t records[21 * RECORD]; /* a page is not skipped: read it all */
+    uint8_t records[21 * RECORD]; /* reading all is as fast as skipping */
     for (uint32_t i = 0; i < file->count; i += 21) {
         uint32_t now = CRN_MIN(21, file->count - i);
         CRN_TRY(crn_data_file_read(file, (uint64_t)i * RECORD, records, now * RECORD, err));

@@ -1,4 +1,4 @@
-/* data_file.c: files that are read in places, and sentences about those that cannot be. */
+/* data_file.c: files that are read at positions, and errors about those that cannot be read. */
 #include "data/data_internal.h"
 
 #include <errno.h>

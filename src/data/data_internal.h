@@ -1,12 +1,12 @@
-/* data_internal.h: what the files of data/ share: data, and how its samples are got at.
+/* data_internal.h: what the files of data/ share: data, and access to its samples.
  *
  *     samples of the files, one file after another:  0 1 2 3 | 4 5 6 | 7 8 9     (numbers)
  *     in the order of the splits, where some are held out:  0 2 3 4 5 7 8 9 | 1 6
  *                                                           training        validation
  *
  * A source's reader opens its files and fills in all but the split. Samples are read when they are
- * asked for and not kept: what the operating system caches is its own affair, and a file that is
- * cut while it is in use gives an error and no signal, as a mapping would. */
+ * asked for and not kept: the operating system caches them. A file that is truncated while it is
+ * in use gives an error; with a mapping it would give a signal. */
 #ifndef CRN_DATA_INTERNAL_H
 #define CRN_DATA_INTERNAL_H
 
@@ -16,7 +16,7 @@
 
 #include <pthread.h>
 
-/* What a random number is for, so that no two uses of a seed see the same ones. */
+/* The purpose of a random number, so that two uses of one seed draw different numbers. */
 enum { CRN_STREAM_SPLIT = 1, CRN_STREAM_SAMPLES, CRN_STREAM_ORDER, CRN_STREAM_AUGMENT };
 
 #define CRN_MOST_SAMPLES ((uint64_t)INT32_MAX)
@@ -60,8 +60,8 @@ struct cairn_data {
 CAIRN_MUST cairn_status crn_data_set_shape(cairn_data *data, uint32_t rank, const uint32_t *shape,
                                            cairn_dtype dtype, uint32_t classes, cairn_error *err);
 
-/* After samples were found in `file`, at `offset` and from there every `stride` bytes: count them
- * in, for a split; training comes first. */
+/* After samples were found in `file`, at `offset` and from there every `stride` bytes: add them to
+ * a split; training comes first. */
 CAIRN_MUST cairn_status crn_data_add_samples(cairn_data *data, crn_data_file *file,
                                              cairn_split split, uint64_t offset, uint64_t stride,
                                              uint64_t count, cairn_error *err);

@@ -1,4 +1,4 @@
-/* data_mnist.c: MNIST and its relatives, in IDX files (LeCun, 1998): big-endian, a magic number
+/* data_mnist.c: MNIST and similar data, in IDX files (LeCun, 1998): big-endian, a magic number
  * that says type and rank, the sizes, the elements.
  *
  *     images  [0 0 8 3][count][rows][columns][count x rows x columns bytes]

@@ -1,8 +1,8 @@
 /* data_statistics.c: mean and deviation of every channel over the training split, in one pass.
  *
  * Bytes are added up as whole numbers, so that nothing is rounded before the end. Reals are added
- * up in the order of the split, less the first value of their channel: the sum of squares would
- * lose what matters where the mean is large. */
+ * up in the order of the split, after subtracting the first value of their channel, because a sum
+ * of squares loses precision where the mean is large. */
 #include "data/data_internal.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* data_synthetic.c: a task that can be learnt: which of several small figures stands in the
- * picture?
+/* data_synthetic.c: a task that can be learnt: which of several small figures is in the picture?
  *
  *     # # . . . . # #      A figure is 6 x 8 cells, mirrored left to right, so that flipping a
  *     . . . # # . . .      picture does not change its class. It stands anywhere, light on dark as
@@ -49,7 +48,7 @@ static uint32_t golay_word(uint32_t message) {
 }
 
 /* The cells of the left half that have ink, one bit each. The same word is added to all figures, so
- * that none is empty, and neighbours in the word are put apart, so that figures differ all over. */
+ * that none is empty, and neighbours in the word are spread, so that figures differ everywhere. */
 static uint32_t figure_of(uint32_t class) {
     uint32_t word = golay_word(class) ^ 0x5a3c96u, cells = 0;
     for (uint32_t i = 0; i < CELLS; i++)
@@ -85,7 +84,7 @@ static bool has_ink(const picture *p, uint32_t y, uint32_t x) {
     return p->figure >> (row * HALF + CRN_MIN(column, COLUMNS - 1 - column)) & 1;
 }
 
-/* One channel: two colours of its own, and noise. */
+/* One channel: its two colours, and noise. */
 static void draw_plane(const picture *p, crn_rng *rng, uint8_t *to) {
     uint32_t contrast =
         LEAST_CONTRAST + (uint32_t)crn_rng_below(rng, MOST_CONTRAST - LEAST_CONTRAST);

@@ -5,8 +5,9 @@
  *
  * One slot more than batches made ahead: the caller keeps what it was given until it asks again.
  * `given` and `made` count from `base`, the number last sought; the thread makes batches while
- * made - given is less than it may be ahead, and waits otherwise. All under one lock but the making
- * itself. A batch that failed stays in its slot, with its error, and is not passed over. */
+ * made - given is less than it may be ahead, and waits otherwise. All of this is under one lock,
+ * except making the batch. A batch that failed stays in its slot with its error, and is not
+ * skipped. */
 #include "data/batch_maker.h"
 
 typedef struct slot {
@@ -184,7 +185,7 @@ uint64_t cairn_loader_bytes(const cairn_loader *l) {
 
 void cairn_loader_seek(cairn_loader *l, uint64_t number) {
     pthread_mutex_lock(&l->lock);
-    l->seeking = true; /* the thread ends what it is at and starts nothing */
+    l->seeking = true; /* the thread finishes its batch and starts no other */
     while (l->making)
         pthread_cond_wait(&l->changed, &l->lock);
     l->seeking = false;

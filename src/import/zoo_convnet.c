@@ -1,4 +1,4 @@
-/* zoo_convnet.c: a small network of our own, for small images and for trying things out: three
+/* zoo_convnet.c: a small network for small images and experiments: three
  * stages of two convolutions, each halved by a pooling, and the mean over what is left. */
 #include "import/zoo_internal.h"
 

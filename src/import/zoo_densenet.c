@@ -2,7 +2,7 @@
  * convolutional networks" (2016), with bottlenecks and compression, as torchvision has it.
  *
  * A layer reads all that its block has made so far. The concatenation grows by one layer at a time
- * (cat_i = concat(cat_{i-1}, new_i)), so each is a tensor that a plan can keep or make again. */
+ * (cat_i = concat(cat_{i-1}, new_i)), so each is a tensor that a plan can keep or recompute. */
 #include "import/zoo_internal.h"
 
 #define BLOCKS 4

@@ -24,8 +24,8 @@ typedef struct crn_zoo {
 #include "import/networks.def"
 #undef X
 
-/* Go into a module: names from here on begin with its name and a dot. Returns what
- * crn_zoo_leave() wants to come out again. */
+/* Enter a module: names from here on begin with its name and a dot. Returns the argument
+ * for crn_zoo_leave(), which leaves it. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif

@@ -9,7 +9,7 @@
  * a chain; an LSTM's state holds h and c together. */
 #include "import/zoo_internal.h"
 
-#define MOST_STEPS 1000000 /* a graph of more is a slip of the keyboard */
+#define MOST_STEPS 1000000 /* a longer one is probably a typing error */
 
 typedef cairn_id (*cell_builder)(cairn_builder *builder, const char *name, cairn_id x,
                                  cairn_id state, const cairn_id params[4]);

@@ -12,7 +12,7 @@ CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
                                           uint64_t enough, bool brief, cairn_layout **out,
                                           cairn_error *err);
 
-/* What an arena is to be at most: a hundredth over the live peak. */
+/* The largest size an arena should have: a hundredth over the live peak. */
 uint64_t crn_layout_promise(uint64_t peak);
 
 #endif

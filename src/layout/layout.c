@@ -8,11 +8,12 @@
  * The order of placing decides. Lifetimes of a training step nest, like brackets, so the longest
  * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
  * comes a search: fix the size of the arena a hundredth above the live peak, which is what is
- * promised, and let what does not fit go before one that it is live with, again and again, until
- * all fit or the work is used up; then the same with less, or with more. The work depends on the
- * number of lifetimes only, so the result is the same everywhere. O(n^2) to place all, with a small
- * constant: the test of two lifetimes is two comparisons; for the longest first there is a quicker
- * way (long_first.h), and where there are very many it is the only order tried. */
+ * promised, and move a lifetime that does not fit before one that is live with it, again and again,
+ * until all fit or the limit of work is reached; then the same with a smaller or larger size. The
+ * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
+ * place all, with a small constant: the test of two lifetimes is two comparisons; for the longest
+ * first there is a quicker way (long_first.h), and where there are very many it is the only order
+ * tried. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
@@ -24,11 +25,11 @@
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define BRIEF_WORK 10000000u   /* the same where it is to be short */
 #define WORK 20000000u         /* for another size */
-#define WHOLE_ROUNDS 1000u     /* and for any: no more than to place all so often */
-#define FEW 2000u              /* up to so many lifetimes every order is tried for an exact fit */
-#define MANY 5000u             /* more lifetimes than that are placed without a search */
-#define SPARSE 64u             /* lifetimes for one that is live at a time, for the quick way */
-#define LOTS 20000u            /* and more than that in one order only */
+#define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
+#define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
+#define MANY 5000u  /* more lifetimes than that are placed without a search */
+#define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
+#define LOTS 20000u /* and more than that in one order only */
 
 struct cairn_layout {
     crn_arena arena;
@@ -242,9 +243,9 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
     return p->count;
 }
 
-/* Aim at an arena of `target` bytes: what does not fit goes before one of its rivals, whatever that
- * does to others, and placing goes on from there. A round is short: it begins at the rival and ends
- * at the first that does not fit. */
+/* Aim at an arena of `target` bytes: a lifetime that does not fit is moved before one of its
+ * rivals, whatever the effect on others, and placing continues from there. A round is short: it
+ * begins at the rival and ends at the first that does not fit. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
@@ -271,7 +272,8 @@ static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
     aim(p, p->peak + (part == 0 ? 0 : p->peak / part), CRN_MIN(work, all), rng);
 }
 
-/* If the promise can be kept, for less, starting with the least; otherwise for more and more. */
+/* If the promised size can be reached, search for less, starting with the least; otherwise for more
+ * and more. */
 static void search(placing *p) {
     static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
     crn_rng rng = {0};

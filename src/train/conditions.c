@@ -22,7 +22,7 @@ add(cairn_train *train, const char *name, const char *format, ...) {
     va_end(arguments);
 }
 
-/* A real number in as few digits as give it back. */
+/* A real number in the fewest digits that read back as the same number. */
 static void add_real(cairn_train *train, const char *name, double value) {
     char shorter[40];
     snprintf(shorter, sizeof shorter, "%.15g", value);

@@ -1,4 +1,4 @@
-/* history.c: what every step and every evaluation gave, and the log that says so.
+/* history.c: the results of every step and every evaluation, and the log of them.
  *
  * The log is made from the history alone, so a run that is continued can write it anew up to the
  * step it continues from, and ends with the same bytes as one that was never interrupted. */
@@ -77,7 +77,7 @@ static void put_share(cairn_text *text, const char *name, uint64_t part, uint64_
         crn_text_printf(text, ", \"%s\": %.6f", name, (double)part / (double)whole);
 }
 
-/* A float in as many digits as tell it from its neighbours. */
+/* A float with enough digits to distinguish it from its neighbours. */
 static void put_float(cairn_text *text, const char *name, float value) {
     if (isfinite(value))
         crn_text_printf(text, ", \"%s\": %.9g", name, (double)value);

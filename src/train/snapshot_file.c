@@ -298,7 +298,7 @@ cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error
     crn_arena scratch;
     cairn_status status = cairn_safetensors_load(&train->memory.allocator, path, &file, err);
     if (status == CAIRN_EINVAL)
-        status = CAIRN_ESYNTAX; /* it is no such file: damaged, whatever is wrong with it */
+        status = CAIRN_ESYNTAX; /* it is damaged, or it is not a snapshot */
     if (status != CAIRN_OK)
         return status;
     crn_arena_init(&scratch, &train->memory.allocator);

@@ -1,7 +1,7 @@
 /* snapshot_folder.c: the snapshots of a folder: which there are, which to keep, which to continue
  * from.
  *
- * A snapshot comes into being by a rename, so one that is there is whole; a program that was killed
+ * A snapshot is created by a rename, so one that exists is complete; a program that was killed
  * leaves at most a temporary file, which the next run deletes. */
 #include "train/train_internal.h"
 
@@ -79,8 +79,8 @@ static cairn_status list_steps(const char *folder, crn_arena *scratch, steps_arr
 
 /* ---- Keeping ---- */
 
-/* Delete all but the newest and the best. That one cannot be deleted is no reason to stop training;
- * it is tried again after the next. */
+/* Delete all but the newest and the best. A file that cannot be deleted does not stop training;
+ * deletion is tried again after the next snapshot. */
 static cairn_status prune(const cairn_train *train, const char *folder, crn_arena *scratch,
                           cairn_error *err) {
     steps_array steps = {0};
@@ -126,7 +126,7 @@ static cairn_status sweep_out(const char *folder, cairn_text *notices, cairn_err
     return status;
 }
 
-/* The newest that is whole; the first error where none is. */
+/* The newest undamaged one; if there is none, the first error. */
 static cairn_status resume_newest(cairn_train *train, const char *folder, const steps_array *steps,
                                   cairn_text *notices, cairn_error *err) {
     cairn_error first = {0};

@@ -4,7 +4,8 @@
  *     step           1   |   2   |   3
  *
  * Micro-batch m sees batch m of the loader, and dropout draws from m + 1, as does the drawn data:
- * step 1 of a session without data is the first of `cairn train` since it exists. */
+ * so that step 1 of a session without data draws what `cairn train` has always drawn in its first
+ * step. */
 #include "train/train_internal.h"
 
 #include <math.h>

@@ -44,7 +44,7 @@ void crn_train_go_to(cairn_train *train, uint64_t steps);
 
 /* ---- history.c ---- */
 
-/* Make room for so many steps, and for one evaluation more. */
+/* Make room for this number of steps, and for one more evaluation. */
 CAIRN_MUST cairn_status crn_history_reserve(cairn_train *train, uint64_t steps,
                                             uint32_t score_count);
 void crn_history_add_step(crn_history *history, float loss, uint64_t correct);
@@ -61,7 +61,7 @@ CAIRN_MUST cairn_status crn_conditions_init(cairn_train *train, const cairn_exec
 CAIRN_MUST cairn_status crn_snapshot_write(cairn_train *train, const char *path, cairn_error *err);
 
 /* Take everything from a file. CAIRN_ESYNTAX: it is damaged or no snapshot; CAIRN_EINVAL: it is of
- * another run. Either way the session is as it was. */
+ * another run. In both cases the session is unchanged. */
 CAIRN_MUST cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error *err);
 
 #endif

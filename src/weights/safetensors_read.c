@@ -3,10 +3,10 @@
  *     | 8 bytes: length of the header | header, JSON | tensors, end to end |
  *
  * The header gives for each name the kind of elements, the shape and [begin, end) among the bytes
- * after it; "__metadata__" is a table of strings. Nothing in it is believed: a size follows from
+ * after it; "__metadata__" is a table of strings. The header is not trusted: a size follows from
  * the shape, the tensors must fill the rest of the file exactly, and only then is memory taken for
- * them, which is thus never more than the file has (but for alignment: each tensor is moved to
- * where its elements are aligned). */
+ * them, which is thus never more than the file has (except for alignment: each tensor is moved
+ * to an aligned address). */
 #include "base/json.h"
 #include "base/save_file.h"
 #include "weights/weights_internal.h"
@@ -37,7 +37,7 @@ typedef struct source {
     uint64_t size, at; /* at: what was got already */
 } source;
 
-/* To be failed with: the error, placed in the file. */
+/* The error to fail with; it names the file. */
 static cairn_error *in_file(const source *from, cairn_error *err) {
     crn_error_clear(err);
     if (err != NULL && from->file != NULL)
@@ -45,7 +45,7 @@ static cairn_error *in_file(const source *from, cairn_error *err) {
     return err;
 }
 
-/* The next bytes, of which the caller knows that they are there. */
+/* The next bytes; the caller knows that they exist. */
 static cairn_status get(source *from, void *to, uint64_t length, cairn_error *err) {
     uint8_t *next = to;
     if (from->fd < 0) {
@@ -363,7 +363,7 @@ cairn_status cairn_safetensors_load(const cairn_allocator *allocator, const char
     struct stat info;
     *out = NULL;
     crn_error_clear(err);
-    /* A pipe that nobody writes to must not be waited for. */
+    /* Do not wait for a pipe that has no writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no file %s", path);

@@ -3,7 +3,7 @@
  * Tensors stand in the order of the format's own library: the kind of elements, last in the list
  * first, then the name. As larger elements come first and the header is filled up with spaces to a
  * multiple of 8 bytes, every tensor is aligned for its elements in the file. Metadata is sorted by
- * key. So the bytes depend on the content alone. */
+ * key. So the bytes depend only on the content. */
 #include "base/json.h"
 #include "base/save_file.h"
 #include "weights/weights_internal.h"

@@ -17,8 +17,8 @@ cairn_element crn_element_find(const char *name);
 /* The bytes of a tensor's elements; false if they overflow. */
 bool crn_named_tensor_bytes(const cairn_named_tensor *tensor, uint64_t *bytes);
 
-/* Files are little-endian: turn elements of that many bytes around, from file to machine or back;
- * nothing on a machine that is little-endian too. */
+/* Files are little-endian: swap the bytes of elements of that size, from file to machine or back;
+ * nothing is done on a little-endian machine. */
 bool crn_is_little_endian(void);
 void crn_reverse_elements(uint8_t *data, uint64_t bytes, uint32_t element);
 
@@ -29,8 +29,8 @@ void crn_convert(const cairn_named_tensor *tensor, float *to);
 
 /* ---- safetensors_write.c ---- */
 
-/* A tensor to be written: from memory, or read from an executor when its turn comes, so that what
- * lies on a device is never there twice. */
+/* A tensor to be written: from memory, or read from an executor when it is written, so that no
+ * second copy of all tensors exists. */
 typedef struct crn_saved_tensor {
     cairn_named_tensor as; /* its data is NULL where it is read */
     cairn_id from;         /* of the executor's graph; CAIRN_NONE: from memory */

@@ -1,7 +1,7 @@
 /* weights_load.c: a safetensors file becomes the parameters and state of an executor.
  *
  * First every name of the file is matched with a tensor of the network, then kinds of elements and
- * shapes are compared, and only when all is well is anything written. */
+ * shapes are compared, and only if all match is anything written. */
 #include "base/names.h"
 #include "weights/weights_internal.h"
 
@@ -46,8 +46,8 @@ static const char *without_prefix(const char *name) {
     }
 }
 
-/* Early files of DenseNet say denselayer1.norm.1.weight where it is denselayer1.norm1.weight now.
- * Returns the dot that is too many, or NULL. */
+/* Early files of DenseNet have denselayer1.norm.1.weight; the name is denselayer1.norm1.weight now.
+ * Returns the additional dot, or NULL. */
 static const char *extra_dot(const char *name) {
     const char *layer = strstr(name, "denselayer");
     for (const char *at = layer; at != NULL && *at != '\0'; at++)
@@ -121,7 +121,7 @@ static cairn_status match_names(loading *l) {
 }
 
 /* Names that are not the network's are an error, not a notice: the file is of another network, and
- * what is trained from the part of it that fits would be wrong silently. */
+ * training from the part that fits would be wrong without any notice. */
 static cairn_status check_names(const loading *l) {
     const char *network = cairn_graph_name(l->graph);
     const sightings *missing = &l->missing, *foreign = &l->foreign;
@@ -157,7 +157,7 @@ static cairn_status check_element(loading *l, const cairn_named_tensor *wanted,
     return CAIRN_OK;
 }
 
-/* "[64, 3, 7, 7]". A hostile shape is cut, not written past the end. */
+/* "[64, 3, 7, 7]". A malicious shape is truncated and does not overflow the buffer. */
 static const char *shape_text(const cairn_named_tensor *tensor, char *buffer, size_t size) {
     size_t used = (size_t)snprintf(buffer, size, "[");
     for (uint32_t i = 0; i < tensor->rank && used < size; i++)
@@ -234,7 +234,7 @@ static cairn_status put_notices(const loading *l, cairn_text *notices) {
 
 /* ---- Loading ---- */
 
-/* Whether the file's elements become others on the way. */
+/* Whether the elements of the file are converted. */
 static bool needs_room(const loading *l, cairn_id t) {
     return l->from[t] != NULL &&
            l->from[t]->element != crn_weight_described(cairn_graph_tensor(l->graph, t)).element;

@@ -351,15 +351,15 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
 }
 
 int main(void) {
-    static const uint32_t shapes[][2] = {{1, 1},     {2, 3},    {5, 4},    {3, 36},
-                                         {31, 8},    {50, 64},  {197, 33}, {700, 12},
-                                         {300, 130}, {1100, 5}, {5000, 4}};
+    static const uint32_t shapes[][2] = {{1, 1},    {2, 3},     {5, 4},     {3, 36},    {31, 8},
+                                         {50, 64},  {197, 33},  {700, 12},  {300, 130}, {1100, 5},
+                                         {5000, 4}, {4200, 37}, {4097, 132}};
     kernel_rig *r = calloc(1, sizeof *r);
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t form = 0; form < 8; form++) {
             rows = shapes[i][0], channels = shapes[i][1];
             r->element = form % 2, r->extra = form / 2;
-            test_shape(r, i + form, i < 5 ? 1 : 3);
+            test_shape(r, i + form, i < 5 ? 1 : i < 10 ? 3 : 8);
         }
     for (uint32_t kernel = CRN_K_norm_statistics; kernel < CRN_K_norm_running; kernel++)
         CHECK(r->runs[kernel] > 0);

@@ -13,6 +13,8 @@
 #define COLUMN_BLOCKS 264u  /* of them at most, where one row of tiles has fewer */
 #define FEW_BLOCKS 132u
 #define LANES 32u /* packs of channels that such a block has at most */
+#define FEW_ROWS 4096u
+#define FEW_LANES 4u /* of a block that has all rows */
 #define DEPTHWISE_LANES 16u
 #define POINTWISE_PACKS 4u /* of a thread */
 #define MOST_BLOCKS 2112u  /* where threads go on until all is done */
@@ -109,13 +111,34 @@ static void cut_rows(crn_cut *cut, uint32_t pack, uint32_t threads, uint32_t lan
     cut->strips = divide_up(cut->rows, cut->strip);
 }
 
+/* Blocks that sum: where there are few rows, one strip of narrow tiles, so that no block waits for
+ * what others have summed. That takes less time than reading a small matrix by more blocks would
+ * save. */
+static void cut_sums(crn_cut *cut, uint32_t pack) {
+    if (cut->rows > FEW_ROWS) {
+        cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
+        return;
+    }
+    cut->packs = divide_up(cut->channels, pack);
+    cut->lanes = smaller(cut->packs, cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES);
+    cut->tiles = divide_up(cut->packs, cut->lanes);
+    cut->groups = COLUMN_THREADS / cut->lanes;
+    cut->strip = cut->rows;
+    cut->strips = 1;
+}
+
+static crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack, crn_cut *cut) {
+    cut_sums(cut, pack);
+    crn_launch launch =
+        launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
+    launch.tickets = cut->strips > 1 ? cut->tiles : 0;
+    return launch;
+}
+
 static crn_launch column_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack,
                                 crn_cut *cut) {
     cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
-    crn_launch launch =
-        launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
-    launch.tickets = cut->tiles;
-    return launch;
+    return launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
 }
 
 /* Of `arrays` sums per channel, whatever the form. */
@@ -123,7 +146,7 @@ static uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t arrays)
     uint64_t most = 0;
     for (uint32_t narrow = 0; narrow < 2; narrow++) {
         uint32_t pack = narrow ? 1 : wide_pack(element);
-        cut_rows(&cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
+        cut_sums(&cut, pack);
         uint64_t floats = (uint64_t)cut.tiles * cut.strips * arrays * cut.lanes * pack;
         most = floats > most ? floats : most;
     }
@@ -142,14 +165,11 @@ static uint32_t norm_pack(const crn_norm_args *a) {
 crn_launch crn_norm_statistics_launch(crn_norm_args *given) {
     const operand x = {given->x, given->x_pitch};
     uint32_t pack = pack_of(given->element, given->cut.channels, &x, 1);
-    return column_launch(CRN_K_norm_statistics, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_norm_statistics, given->element, pack, &given->cut);
 }
 
 crn_launch crn_norm_apply_launch(crn_norm_args *given) {
-    crn_launch launch =
-        column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->cut);
-    launch.tickets = 0;
-    return launch;
+    return column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->cut);
 }
 
 crn_launch crn_norm_running_launch(crn_norm_args *given) {
@@ -171,14 +191,11 @@ static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
 
 crn_launch crn_norm_reduce_launch(crn_norm_bwd_args *given) {
     assert(given->gy2 == NULL || given->masked != NULL);
-    return column_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), &given->cut);
 }
 
 crn_launch crn_norm_spread_launch(crn_norm_bwd_args *given) {
-    crn_launch launch =
-        column_launch(CRN_K_norm_spread, given->element, norm_bwd_pack(given), &given->cut);
-    launch.tickets = 0;
-    return launch;
+    return column_launch(CRN_K_norm_spread, given->element, norm_bwd_pack(given), &given->cut);
 }
 
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
@@ -190,9 +207,7 @@ uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
 crn_launch crn_bias_launch(crn_bias_args *given) {
     const operand operands[] = {{given->x, given->x_pitch}, {given->y, given->y_pitch}};
     uint32_t pack = pack_of(given->element, given->cut.channels, operands, 2);
-    crn_launch launch = column_launch(CRN_K_bias, given->element, pack, &given->cut);
-    launch.tickets = 0;
-    return launch;
+    return column_launch(CRN_K_bias, given->element, pack, &given->cut);
 }
 
 crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
@@ -200,7 +215,7 @@ crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
                                 {given->y, given->y_pitch},
                                 {given->y != NULL ? given->masked : NULL, given->masked_pitch}};
     uint32_t pack = pack_of(given->element, given->cut.channels, operands, 3);
-    return column_launch(CRN_K_column_sums, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_column_sums, given->element, pack, &given->cut);
 }
 
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given) {

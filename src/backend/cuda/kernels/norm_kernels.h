@@ -16,6 +16,7 @@
 #define moments FORM(norm_moments)
 #define apply_rows FORM(norm_apply_rows)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
+#define strips_at_once (PACK == 8 ? 2 : 4)
 #define apply_rows_at_once (PACK == 8 ? 3 : 4)
 
 /* In shared memory, one per thread. */
@@ -102,15 +103,20 @@ CRN_DEVICE void merge_strips(const crn_cut *cut, crn_grid g, const float *part, 
             s->mean[t * PACK + k] = s->squares[t * PACK + k] = 0;
         }
         for (uint32_t strip = group; group < cut->groups && strip < cut->strips;
-             strip += cut->groups) {
-            uint32_t end = crn_min_u32((strip + 1) * cut->strip, cut->rows);
-            const float *from = part + (size_t)strip * 2 * wide + lane * PACK;
-            pack mean, squares;
-            EACH(k) {
-                mean.at[k] = crn_read_shared_part(from + k);
-                squares.at[k] = crn_read_shared_part(from + wide + k);
+             strip += strips_at_once * cut->groups) {
+            pack mean[strips_at_once], squares[strips_at_once];
+            CRN_UNROLL for (uint32_t u = 0; u < strips_at_once; u++) {
+                uint32_t i = strip + u * cut->groups;
+                const float *from = part + (size_t)(i < cut->strips ? i : strip) * 2 * wide;
+                mean[u] = get_part(from + lane * PACK);
+                squares[u] = get_part(from + wide + lane * PACK);
             }
-            merge(s, t, (float)(end - strip * cut->strip), mean, squares);
+            CRN_UNROLL for (uint32_t u = 0; u < strips_at_once; u++) {
+                uint32_t i = strip + u * cut->groups;
+                uint32_t end = crn_min_u32((i + 1) * cut->strip, cut->rows);
+                if (i < cut->strips)
+                    merge(s, t, (float)(end - i * cut->strip), mean[u], squares[u]);
+            }
         }
     }
     merge_groups(cut, g, s);
@@ -240,4 +246,5 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
 #undef moments
 #undef apply_rows
 #undef statistics_rows
+#undef strips_at_once
 #undef apply_rows_at_once

@@ -44,10 +44,16 @@ CRN_DEVICE float crn_relu(float x) {
 /* ---- bf16: the upper half of a float, rounded to nearest even ---- */
 
 CRN_DEVICE uint16_t crn_to_bf16(float value) {
+#ifdef __CUDACC__
+    uint16_t half; /* a NaN becomes 7fff */
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
     uint32_t bits = crn_to_bits(value);
     if (crn_is_nan(value))
         return 0x7fff;
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+#endif
 }
 
 CRN_DEVICE float crn_from_bf16(uint16_t half) {

@@ -16,6 +16,7 @@
 #define put FORM(put)
 #define put_one FORM(put_one)
 #define get_floats FORM(get_floats)
+#define get_part FORM(get_part)
 #define no_pack FORM(no_pack)
 
 #define EACH(k) CRN_UNROLL for (uint32_t k = 0; k < PACK; k++)
@@ -105,9 +106,41 @@ CRN_DEVICE void put(void *to, size_t index, pack value) {
 /* Of an array of floats per channel: from channel `first` on, and 0 from channel `end` on. */
 CRN_DEVICE pack get_floats(const float *from, uint32_t first, uint32_t end) {
     pack value;
+#if defined(__CUDACC__) && PACK >= 4
+    if (first + PACK <= end && (uintptr_t)(from + first) % 16 == 0) {
+        CRN_UNROLL for (uint32_t k = 0; k < PACK; k += 4) {
+            float4 four = *(const float4 *)(from + first + k);
+            value.at[k] = four.x;
+            value.at[k + 1] = four.y;
+            value.at[k + 2] = four.z;
+            value.at[k + 3] = four.w;
+        }
+        return value;
+    }
+#endif
     EACH(k) {
         value.at[k] = first + k < end ? from[first + k] : 0;
     }
+    return value;
+}
+
+/* Of what another block of this launch has written: past the first cache. `from` is a multiple of
+ * 16 bytes where packs are. */
+CRN_DEVICE pack get_part(const float *from) {
+    pack value;
+#if defined(__CUDACC__) && PACK >= 4
+    CRN_UNROLL for (uint32_t k = 0; k < PACK; k += 4) {
+        float4 four = __ldcg((const float4 *)(from + k));
+        value.at[k] = four.x;
+        value.at[k + 1] = four.y;
+        value.at[k + 2] = four.z;
+        value.at[k + 3] = four.w;
+    }
+#else
+    EACH(k) {
+        value.at[k] = crn_read_shared_part(from + k);
+    }
+#endif
     return value;
 }
 

@@ -12,6 +12,7 @@
 #undef put
 #undef put_one
 #undef get_floats
+#undef get_part
 #undef no_pack
 #undef EACH
 #undef add_groups

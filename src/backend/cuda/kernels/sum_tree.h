@@ -40,9 +40,17 @@ CRN_DEVICE void add_strips(const crn_cut *cut, crn_grid g, const float *part, fl
             const float *from = part + a * wide + lane * PACK;
             pack sum = no_pack();
             for (uint32_t strip = group; group < cut->groups && strip < cut->strips;
-                 strip += cut->groups) {
-                EACH(k) {
-                    sum.at[k] += crn_read_shared_part(from + (size_t)strip * arrays * wide + k);
+                 strip += 4 * cut->groups) {
+                pack some[4];
+                CRN_UNROLL for (uint32_t u = 0; u < 4; u++) {
+                    uint32_t i = strip + u * cut->groups;
+                    i = i < cut->strips ? i : strip;
+                    some[u] = get_part(from + (size_t)i * arrays * wide);
+                }
+                CRN_UNROLL for (uint32_t u = 0; u < 4; u++) {
+                    EACH(k) {
+                        sum.at[k] += strip + u * cut->groups < cut->strips ? some[u].at[k] : 0;
+                    }
                 }
             }
             EACH(k) {
