@@ -1,7 +1,7 @@
 /* cuda_fuse.c: neighbouring actions of a recorded step that one kernel does better.
  *
  *     batch_norm [, add] [, relu]             one pass over the image less for each
- *     [accumulate,] relu_bwd, batch_norm_bwd  likewise
+ *     [accumulate,] [relu_bwd,] batch_norm_bwd [, accumulate]    likewise
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
  *     add, relu        conv2d with bias, relu
  *
@@ -34,7 +34,7 @@ static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
         if (is_nothing(a))
             continue;
         return a->kind == CRN_DO_CALL && a->call.op->kind == kind && a->fused[0] == NULL &&
-                       a->fused[1] == NULL
+                       a->fused[1] == NULL && a->fused[2] == NULL
                    ? i
                    : NOBODY;
     }
@@ -243,6 +243,39 @@ static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
     drop(l, i);
 }
 
+/* What is written while `call` reads: that may lie on its operands only element by element. */
+static bool is_apart_from(const crn_call *writer, const crn_call *call) {
+    for (uint32_t i = 0; i < call->op->input_count; i++)
+        if (!may_lie_on(writer, writer->outputs[0], writer->op->outputs[0], call, call->inputs[i],
+                        call->op->inputs[i]))
+            return false;
+    return true;
+}
+
+/* The accumulate behind batch_norm_bwd `n`, which adds something else to what that made. */
+static void fuse_sum_behind(list *l, uint32_t n) {
+    crn_cuda_action *action = &l->actions[n];
+    const crn_call *norm = &action->call;
+    uint32_t s = next_call(l, n, CAIRN_OP_ACCUMULATE);
+    if (s == NOBODY || norm->outputs[0] == NULL || !is_ready(norm, norm->op->outputs[0]) ||
+        !is_ready(norm, norm->op->inputs[0]) || !is_ready(norm, norm->op->inputs[2]))
+        return;
+    const crn_call *sum = call_at(l, s);
+    bool first = sum->inputs[0] == norm->outputs[0], second = sum->inputs[1] == norm->outputs[0];
+    if (first == second || !is_spared(l, norm, s, sum->outputs[0]) || !is_apart_from(sum, norm) ||
+        !is_apart_from(sum, sum) || !is_workspace_apart(norm, sum) ||
+        !are_apart(norm->workspace, norm->workspace_bytes, sum->outputs[0],
+                   bytes_of(sum, sum->op->outputs[0])))
+        return;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!are_alike(norm, norm->op->outputs[0], sum, sum->op->inputs[i]) ||
+            (action->fused[i] != NULL && !is_apart_from(sum, action->fused[i])))
+            return;
+    }
+    action->fused[2] = sum;
+    drop(l, s);
+}
+
 /* relu_bwd `i` before the gradients of a convolution's weight and bias. */
 static void fuse_bias_bwd(list *l, uint32_t i) {
     const crn_call *relu = call_at(l, i);
@@ -281,6 +314,8 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
             fuse_norm_bwd(&l, before, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_bias_bwd(&l, i);
+        } else if (kind == CAIRN_OP_BATCH_NORM_BWD) {
+            fuse_sum_behind(&l, i);
         }
         before = kind == CAIRN_OP_ACCUMULATE ? i : NOBODY;
     }

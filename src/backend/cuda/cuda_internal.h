@@ -198,7 +198,8 @@ void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
 
 /* Fused ops (cuda_fuse.c finds them); the calls besides the work's own may be NULL. */
 void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);
-void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu);
+void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu,
+                            const crn_call *sum);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
@@ -253,7 +254,7 @@ typedef struct crn_cuda_action {
     uint64_t
         scratch_bytes; /* needed beside the arena: the workspace lies on what neighbours read */
     void *side;        /* that, where it does not take the place of the workspace */
-    const crn_call *fused[2]; /* neighbours that the call's op does as well, see *_with() */
+    const crn_call *fused[3]; /* neighbours that the call's op does as well, see *_with() */
     /* batch_norm_bwd joined to a relu_bwd: which elements the ReLU let through is worked out from x
      * and this bias of the batch-norm, and what the relu_bwd made is not written; NULL: it is. */
     const float *beta;

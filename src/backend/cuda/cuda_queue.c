@@ -98,12 +98,13 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
                      .beta = action->beta,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
-    if (first == NULL && second == NULL)
+    const crn_call *third = action->fused[2];
+    if (first == NULL && second == NULL && third == NULL)
         crn_cuda_op_of(action->call.op->kind)(&work);
     else if (action->call.op->kind == CAIRN_OP_BATCH_NORM)
         crn_cuda_norm_with(&work, first, second);
     else if (action->call.op->kind == CAIRN_OP_BATCH_NORM_BWD)
-        crn_cuda_norm_bwd_with(&work, first, second);
+        crn_cuda_norm_bwd_with(&work, first, second, third);
     else if (action->call.op->kind == CAIRN_OP_CONV2D)
         crn_cuda_conv_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)

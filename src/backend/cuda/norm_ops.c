@@ -59,8 +59,10 @@ void crn_cuda_batch_norm(crn_work *work) {
 /* ---- Backward ---- */
 
 /* x, stats [2, C], gy -> gx, gradients of gamma and beta [C]. With `relu` gy is what that made of
- * its inputs y and gradient; with `accumulate` that gradient is the sum of two. */
-void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu) {
+ * its inputs y and gradient; with `accumulate` that gradient is the sum of two. `sum` adds
+ * something else to gx. */
+void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu,
+                            const crn_call *sum) {
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 2), gx = x;
     bool wanted = crn_cuda_wants(work, 0);
     if (wanted)
@@ -98,6 +100,11 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
             args.gy2 = accumulate->inputs[1];
         }
     }
+    if (sum != NULL) { /* whichever operand is not gx is added */
+        args.other = sum->inputs[0] == gx.at ? sum->inputs[1] : sum->inputs[0];
+        args.other_pitch = gx.pitch;
+        args.gx = sum->outputs[0];
+    }
     if (!work->preparing) {
         crn_cuda_launch(work, crn_norm_reduce_launch(&args), &args);
         if (wanted)
@@ -108,5 +115,5 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
 }
 
 void crn_cuda_batch_norm_bwd(crn_work *work) {
-    crn_cuda_norm_bwd_with(work, NULL, NULL);
+    crn_cuda_norm_bwd_with(work, NULL, NULL, NULL);
 }
