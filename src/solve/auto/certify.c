@@ -47,7 +47,7 @@ static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs
         CRN_TRY(crn_certify(bound, crn_certify_centre(matrix), copier(options),
                             options->budget_bytes, arena, &found));
     *out = crn_add_time(bound->base_ns, found.extra_ns);
-    return CAIRN_OK;
+    return found.extra_ns == INT64_MAX ? CAIRN_INFEASIBLE : CAIRN_OK;
 }
 
 cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs,
@@ -61,12 +61,10 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
     crn_arena_init(&arena, &allocator);
     cairn_status status = find_time(graph, costs, &options, &arena, out);
     crn_arena_release(&arena);
-    if (status != CAIRN_OK)
-        return crn_fail_memory(err);
-    if (*out == INT64_MAX)
+    if (status == CAIRN_INFEASIBLE)
         return crn_fail(err, CAIRN_INFEASIBLE, "no plan of \"%s\" fits into %llu bytes",
                         cairn_graph_name(graph), (unsigned long long)options.budget_bytes);
-    return CAIRN_OK;
+    return status == CAIRN_OK ? CAIRN_OK : crn_fail_memory(err);
 }
 
 /* With copies only what an op itself takes must be there at once. */
