@@ -84,7 +84,7 @@ static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec
         p->timed_ns = time_of_all(exec);
     for (uint32_t i = 0; i < exec->program.count; i++) {
         const crn_action *action = &exec->program.actions[i];
-        if (action->kind == CAIRN_RUN) {
+        if (action->kind == CAIRN_STEP_RUN) {
             group = r->group_of[action->call.op_id];
             if (group != CRN_NO_NAME)
                 runs[group]++;
