@@ -26,7 +26,7 @@ static cairn_status train(const cli_args *args, const char *network, const char 
                           cairn_exec *exec, uint64_t steps, cairn_error *err) {
     uint64_t early = 0, early_live = 0, library = 0;
     for (uint64_t step = 1; step <= steps; step++) {
-        cairn_exec_result result;
+        cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_status status = cairn_exec_fill(exec, step, err);
         cli_allocations_mark();
         if (status == CAIRN_OK)

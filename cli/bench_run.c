@@ -106,7 +106,7 @@ static cairn_status run_plan(trial *t, const cairn_solution *solution, const cha
                              uint64_t budget_bytes, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     char hash[65];
     options.budget_bytes = budget_bytes;
     options.seed = 1;
@@ -114,7 +114,7 @@ static cairn_status run_plan(trial *t, const cairn_solution *solution, const cha
                                             solution, &options, &exec, err);
     if (status != CAIRN_OK)
         return status;
-    cairn_exec_figures figures = cairn_exec_get_figures(exec);
+    cairn_exec_figures figures = *cairn_exec_get_figures(exec);
     status = run_step(exec, &result, hash, err);
     cairn_exec_destroy(exec);
     if (status != CAIRN_OK)

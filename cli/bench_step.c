@@ -67,7 +67,7 @@ static void close_bench(step_bench *b) {
 
 static cairn_status profile(step_bench *b, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     cairn_status status =
         cairn_profile(b->model.graph, b->model.device, &options, b->model.costs, &origin, err);
     b->model.measured = status == CAIRN_OK;
@@ -98,7 +98,7 @@ static cairn_status make_plans(step_bench *b, cairn_error *err) {
         status = create(b, none, err);
     if (status != CAIRN_OK)
         return status;
-    half->budget = cairn_exec_get_figures(none->exec).arena_bytes / 2;
+    half->budget = cairn_exec_get_figures(none->exec)->arena_bytes / 2;
     status = cli_solve(&b->model, "precise", half->budget, 0, &half->solution, err);
     if (status == CAIRN_INFEASIBLE) {
         half->budget = err->smallest_budget;
@@ -112,7 +112,7 @@ static cairn_status make_plans(step_bench *b, cairn_error *err) {
 /* Run and update; the data are there already. */
 static cairn_status time_step(cairn_exec *exec, uint64_t step, float *loss, int64_t *time,
                               cairn_error *err) {
-    cairn_exec_result result = {0};
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_status status = cairn_exec_fill(exec, step, err);
     int64_t before = cli_clock();
     if (status == CAIRN_OK)
@@ -146,12 +146,12 @@ static cairn_status take_turns(step_bench *b, cairn_error *err) {
 /* ---- Rows ---- */
 
 static void print_row(const step_bench *b, contender *c) {
-    cairn_exec_figures figures = cairn_exec_get_figures(c->exec);
+    cairn_exec_figures figures = *cairn_exec_get_figures(c->exec);
     cli_quantiles q = cli_quantiles_of(c->times, (uint32_t)b->repetitions);
     cli_quantiles ratio = cli_quantiles_of(c->ratios, (uint32_t)b->repetitions);
     double error = (double)c->predicted_ns / (double)q.median - 1.0;
     double share = (double)figures.arena_bytes /
-                   (double)cairn_exec_get_figures(b->contenders[0].exec).arena_bytes;
+                   (double)cairn_exec_get_figures(b->contenders[0].exec)->arena_bytes;
     const char *algorithm = cairn_plan_get_header(c->solution->plan)->algorithm;
     if (!cli_flag(b->args, "json")) {
         printf("%-14s %-9s %5.0f%% %11s %11s %11s %11s %+8.1f%% %+8.1f%%\n", b->model.header.model,
@@ -204,7 +204,7 @@ static cairn_status serve(step_bench *b, const char *network, cairn_error *err) 
         status = create(b, c, err);
     if (status != CAIRN_OK)
         return status;
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(b->model.graph, &summary);
     printf("{\"ready\": \"%s\", \"parameters\": %llu}\n", network,
            (unsigned long long)summary.parameters);

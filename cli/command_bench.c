@@ -44,7 +44,7 @@ const cli_paper_row *cli_paper_table2(uint32_t index) {
 
 const char *cli_bench_backend(const cli_args *args) {
     const char *backend = cli_value(args, "backend");
-    return backend == NULL ? cairn_device_list(0, NULL) : backend;
+    return backend == NULL ? cairn_device_list(0)->name : backend;
 }
 
 static int run(const cli_args *args) {

@@ -78,7 +78,7 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
             (only == NULL && solver->offloads && (f->model->one_memory || f->model->no_offload)))
             continue;
         answer *a = &f->answers[f->count];
-        *a = (answer){.algorithm = solver->name};
+        *a = (answer){.algorithm = solver->name, .is = CAIRN_FIT_RESULT_INIT};
         cairn_status status = find_largest(f, hint, a, err);
         if (status == CAIRN_EINVAL && !none)
             continue;

@@ -168,12 +168,12 @@ static values values_of_arguments(const cli_command *command) {
 /* The words themselves, separated by spaces. */
 static void put_words(const cli_command *command, values kind) {
     const cairn_zoo_entry *entry;
-    cairn_machine machine;
+    const cairn_machine *machine;
     cli_named named;
     for (uint32_t i = 0; kind == VALUES_LIST && command->list(i, &named); i++)
         printf("%s%s", i > 0 ? " " : "", named.name);
-    for (uint32_t i = 0; kind == VALUES_MACHINE && cairn_machine_list(i, &machine); i++)
-        printf("%s%s", i > 0 ? " " : "", machine.name);
+    for (uint32_t i = 0; kind == VALUES_MACHINE && (machine = cairn_machine_list(i)) != NULL; i++)
+        printf("%s%s", i > 0 ? " " : "", machine->name);
     for (uint32_t i = 0; kind == VALUES_MODEL && (entry = cairn_zoo_list(i)) != NULL; i++)
         printf("%s%s", i > 0 ? " " : "", entry->name);
 }

@@ -171,7 +171,7 @@ static int show(const profile *p) {
 }
 
 static int run(const cli_args *args) {
-    profile p = {.args = args};
+    profile p = {.args = args, .origin = CAIRN_COSTS_ORIGIN_INIT};
     cairn_error err = {0};
     if (!read_options(&p))
         return CLI_USAGE;

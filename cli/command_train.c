@@ -65,7 +65,7 @@ static int take_snapshot(cli_training *t) {
 }
 
 static int one_step(cli_training *t) {
-    cairn_train_result r;
+    cairn_train_result r = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
     cli_watch_begin(&t->watch);
     cairn_status status = cairn_train_step(t->train, &r, &err);

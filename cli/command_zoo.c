@@ -11,7 +11,7 @@ static void print_shape(const cairn_tensor *tensor, const char *between) {
 }
 
 static void print_json(const cli_model *model) {
-    cairn_graph_summary s;
+    cairn_graph_summary s = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(model->graph, &s);
     printf("{\"name\": \"%s\", \"parameters\": %llu, \"ops\": %u, \"tensors\": %u, "
            "\"forward_ops\": %u, \"backward_ops\": %u, \"activation_bytes\": %llu, "
@@ -46,7 +46,7 @@ static void print_ops(const cairn_graph *graph) {
 }
 
 static void print_text(const cli_model *model) {
-    cairn_graph_summary s;
+    cairn_graph_summary s = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(model->graph, &s);
     printf("%s: %llu parameters (%s), %u forward and %u backward ops, %s of activations\n",
            cairn_graph_name(model->graph), (unsigned long long)s.parameters,

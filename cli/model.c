@@ -131,7 +131,7 @@ static cairn_status find_machine(const char *name, cairn_machine *out, cairn_err
 static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
                                 uint32_t *matched, cairn_error *err) {
     cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
-    cairn_measured measured;
+    cairn_measured measured = CAIRN_MEASURED_INIT;
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
     if (model->device != NULL)
         cairn_device_describe(model->device, &facts);
@@ -145,7 +145,7 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
     *matched = measured.matched;
     model->measured = measured.complete;
     model->update_ns = measured.update_ns;
-    model->one_memory |= measured.origin.backend[0] != '\0' && !facts.separate_memory;
+    model->one_memory |= measured.backend[0] != '\0' && !facts.separate_memory;
     return CAIRN_OK;
 }
 
@@ -316,7 +316,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     const char *backend = cli_value(args, "backend");
     if (backend == NULL && cli_runs(args))
-        backend = cairn_device_list(0, NULL);
+        backend = cairn_device_list(0)->name;
     if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)

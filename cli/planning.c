@@ -29,7 +29,7 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
     cairn_error err = {0};
     cli_size total, activation;
-    *out = (cairn_budget){0};
+    *out = (cairn_budget)CAIRN_BUDGET_INIT;
     if (!cli_size_value(args, "budget", &total) ||
         !cli_size_value(args, "activation-budget", &activation))
         return CLI_USAGE;

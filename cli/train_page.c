@@ -34,7 +34,7 @@ int cli_train_write_page(const cli_training *t) {
         return cli_fail(CAIRN_ENOMEM, NULL);
     bool ran = cairn_train_steps(t->train) > t->first_step; /* a finished run may be resumed */
     place_steps(t->solution, times, count, measured);
-    cairn_exec_figures figures = cairn_exec_get_figures(cairn_train_exec(t->train));
+    cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
     int code = cli_write_page(t->args, &t->model, t->solution, figures.stationary_bytes,
                               t->limit.plan_bytes, ran ? measured : NULL);
     free(measured);

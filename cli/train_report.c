@@ -23,9 +23,9 @@ static double speed(const cli_training *t) {
 
 /* Whether this build has the backend. */
 static bool has_backend(const char *name) {
-    const char *at;
-    for (uint32_t i = 0; (at = cairn_device_list(i, NULL)) != NULL; i++)
-        if (strcmp(at, name) == 0)
+    const cairn_device_entry *at;
+    for (uint32_t i = 0; (at = cairn_device_list(i)) != NULL; i++)
+        if (strcmp(at->name, name) == 0)
             return true;
     return false;
 }
@@ -42,7 +42,7 @@ static void print_outside(const cairn_device *device) {
 }
 
 void cli_train_print_head(const cli_training *t) {
-    cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
+    cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
     if (h->batch > 0)
@@ -93,7 +93,7 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
     int64_t each = (now - t->start_ns) / (int64_t)(r->step - t->first_step);
     int64_t seconds = each * (int64_t)left / 1000000000;
     uint64_t used = r->measured_peak_bytes +
-                    cairn_exec_get_figures(cairn_train_exec(t->train)).stationary_bytes;
+                    cairn_exec_get_figures(cairn_train_exec(t->train))->stationary_bytes;
     fprintf(stderr,
             "\repoch %llu/%llu  step %llu/%llu  loss %.4f  accuracy %.1f%%  %.0f images/s  ",
             (unsigned long long)r->epoch,
@@ -109,7 +109,7 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
 /* ---- Lines ---- */
 
 static void print_json(const cli_training *t, const cairn_train_result *r) {
-    cairn_exec_figures f = cairn_exec_get_figures(cairn_train_exec(t->train));
+    cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     char loss[32] = "null"; /* JSON has no infinities */
     if (isfinite(r->loss))
         snprintf(loss, sizeof loss, "%.9g", (double)r->loss);
@@ -142,7 +142,8 @@ void cli_train_print_step(cli_training *t, const cairn_train_result *r) {
 
 /* Mean loss and accuracy of the last steps, as many as an epoch has. */
 static void recent(const cli_training *t, double *loss, double *accuracy) {
-    cairn_train_history h = cairn_train_get_history(t->train);
+    cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
+    cairn_train_get_history(t->train, &h);
     uint64_t wanted = cairn_train_epoch_steps(t->train);
     uint64_t count = wanted > 0 && wanted < h.steps ? wanted : h.steps;
     uint64_t correct = 0;
@@ -178,7 +179,8 @@ void cli_train_print_score(cli_training *t, const cairn_train_result *r,
 /* ---- The end ---- */
 
 static void print_results(const cli_training *t) {
-    cairn_train_history h = cairn_train_get_history(t->train);
+    cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
+    cairn_train_get_history(t->train, &h);
     uint64_t done = h.steps - t->first_step;
     double loss, accuracy;
     recent(t, &loss, &accuracy);
@@ -190,7 +192,7 @@ static void print_results(const cli_training *t) {
             printf("  best validation accuracy %.2f%%, after step %llu\n",
                    share(h.scores[i].correct, h.scores[i].predictions),
                    (unsigned long long)h.best_step);
-    cairn_exec_figures figures = cairn_exec_get_figures(cairn_train_exec(t->train));
+    cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
     if (t->measured_peak > 0)
         printf("  measured peak %s, %llu bytes, %s; with the stationary memory %s\n",
                cli_bytes(t->measured_peak), (unsigned long long)t->measured_peak,
@@ -245,7 +247,8 @@ static void gather_points(const cairn_train_history *h, points *out) {
 }
 
 int cli_train_draw(const cli_training *t) {
-    cairn_train_history h = cairn_train_get_history(t->train);
+    cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
+    cairn_train_get_history(t->train, &h);
     points *steps = calloc(1, sizeof *steps);
     double *x = calloc(h.score_count + 1, sizeof *x), *y = calloc(h.score_count + 1, sizeof *y);
     char title[128], path[4200];

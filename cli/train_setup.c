@@ -108,7 +108,7 @@ static int make_plan(cli_training *t) {
 /* ---- How long ---- */
 
 static uint32_t batch_of(const cairn_graph *graph) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     uint32_t batch = 0; /* an input without a shape has none */
     if (summary.input != CAIRN_NONE)

@@ -18,7 +18,7 @@ int main(void) {
     cairn_costs *costs = NULL;                 /* bytes of tensors, times of ops */
     cairn_solution *best = NULL;               /* the plan, its simulation and its layout */
     cairn_train *train = NULL;
-    cairn_train_result result = {0};
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
     int ok = cairn_zoo_build(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
              cairn_graph_differentiate(forward, NULL, &step, &err) == CAIRN_OK &&

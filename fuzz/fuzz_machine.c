@@ -18,7 +18,7 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
     cairn_solution *solution;
     cairn_error err = {0};
     uint32_t matched;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     FUZZ_CHECK(cairn_costs_create(graph, &costs, &err) == CAIRN_OK);
     bool times =
         cairn_costs_merge_times_json(costs, graph, text, size, "t", &matched, &err) == CAIRN_OK;

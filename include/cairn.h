@@ -9,10 +9,11 @@
  * - `const T *` arguments are borrowed for the call. `T **out` is the caller's, and NULL on
  * failure. A returned `const T *` lives as long as the object it came from.
  * - Bytes are uint64_t, times int64_t nanoseconds, ids uint32_t.
- * - Structs of options begin with struct_size and start from a macro that ends in _INIT. Structs
- *   that only the library makes grow at their end; numbers of enums are frozen.
+ * - Structs of options, and structs that a function fills in for the caller, begin with struct_size
+ *   and start from a macro that ends in _INIT. Structs that only the library makes grow at their
+ *   end; numbers of enums are frozen.
  * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index, from 0 until they say
- *   NULL.
+ *   NULL; an entry has a name and a summary.
  * - The library keeps no global state, never prints and never exits.
  *
  * Threads:

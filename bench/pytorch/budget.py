@@ -182,7 +182,7 @@ def whole_step(args):
         step = cairn.record(model, call, inputs)
         replay = lambda: step(*inputs)
         plan = backend.plans[0]
-        figures = dict(predicted=plan.peak + before, repeated_ns=plan.rerun_ns, gap=plan.gap, plan_s=plan.seconds["plan"],
+        figures = dict(predicted=plan.peak + plan.reserve + before, repeated_ns=plan.rerun_ns, gap=plan.gap, plan_s=plan.seconds["plan"],
                        measure_s=plan.seconds["measure"], reserved=torch.cuda.max_memory_reserved())
         peak = torch.cuda.max_memory_allocated()
     else:

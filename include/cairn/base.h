@@ -25,6 +25,9 @@ extern "C" {
 /* "0.1.0". The version of the library that runs, not of the header that was compiled. */
 CAIRN_API const char *cairn_version(void);
 
+/* The numbers of every enum of this interface are frozen: new ones are only ever added, at the end.
+ */
+
 /* Every status a function can return: name, value, what it means. The values are frozen; new ones
  * are only ever added. Negative values are errors. CAIRN_INFEASIBLE is a result: the input was
  * valid, and no plan fits. */
@@ -81,7 +84,12 @@ typedef struct cairn_allocator {
  * added at the end. Each is started from a macro that ends in _INIT; functions take NULL for all
  * defaults. A size of 0 was never set and is refused with CAIRN_EINVAL; the fields that a
  * shorter struct of an older caller lacks have their defaults; a longer one of a newer caller is
- * refused if it asks for what this library does not know. */
+ * refused if it asks for what this library does not know.
+ *
+ * Structs that a function fills in for the caller are versioned alike: they begin with their size
+ * and start from their _INIT macro; a size of 0 is refused; a shorter struct is filled as far as it
+ * goes, and of a longer one what this library does not know is 0. What a function hands out by
+ * `const T *` is the library's and may be longer than the caller knows. */
 #ifdef __cplusplus
 extern "C++" template <typename T> inline T cairn_init_sized() {
     T options = T();

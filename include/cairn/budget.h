@@ -20,13 +20,15 @@ typedef struct cairn_budget_options {
 } cairn_budget_options;
 #define CAIRN_BUDGET_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_budget_options)
 
-/* What a limit comes to. */
+/* What a limit comes to. Start from CAIRN_BUDGET_INIT; fields are only ever added at the end. */
 typedef struct cairn_budget {
+    uint32_t struct_size;
     uint64_t plan_bytes;       /* for cairn_solve_options; at least 1, with which solvers say how
                                   much would do */
     uint64_t given_bytes;      /* the limit in bytes */
     uint64_t stationary_bytes; /* the part of it that is spent already; 0 unless `total` */
 } cairn_budget;
+#define CAIRN_BUDGET_INIT CAIRN_INIT_SIZED(cairn_budget)
 
 CAIRN_API CAIRN_MUST cairn_status cairn_budget_resolve(const cairn_graph *graph,
                                                        const cairn_costs *costs,
@@ -53,7 +55,9 @@ typedef struct cairn_fit_options {
 } cairn_fit_options;
 #define CAIRN_FIT_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_fit_options)
 
+/* Start from CAIRN_FIT_RESULT_INIT; fields are only ever added at the end. */
 typedef struct cairn_fit_result {
+    uint32_t struct_size;
     uint32_t batch; /* 0: not even one fits */
     int64_t time_ns;
     uint64_t arena_bytes;
@@ -61,6 +65,7 @@ typedef struct cairn_fit_result {
     char stopped_by[128]; /* the op that sets it */
     int64_t lower_bound_ns; /* no plan of that batch takes less in the budget */
 } cairn_fit_result;
+#define CAIRN_FIT_RESULT_INIT CAIRN_INIT_SIZED(cairn_fit_result)
 
 /* The largest batch whose plan fits the budget. What fits at a batch need not fit at the one before
  * it, nor the other way round; what is found fits, and the batch after it was tried and does not.

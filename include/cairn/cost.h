@@ -26,8 +26,8 @@ typedef struct cairn_machine {
     uint64_t memory_bytes, host_memory_bytes;
 } cairn_machine;
 
-/* The built-in description `index`, in machines/; false past the end. */
-CAIRN_API bool cairn_machine_list(uint32_t index, cairn_machine *out);
+/* The built-in description `index`, in machines/, or NULL past the end. */
+CAIRN_API const cairn_machine *cairn_machine_list(uint32_t index);
 
 /* A built-in machine by name. CAIRN_EUNKNOWN: there is none. */
 CAIRN_API CAIRN_MUST cairn_status cairn_machine_find(const char *name, cairn_machine *out,
@@ -109,8 +109,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_times_json(cairn_costs *cost
                                                                cairn_error *err);
 
 /* Where a table is from, and what was measured beside the ops. Empty and zero: the table does not
- * say. */
+ * say. Start from CAIRN_COSTS_ORIGIN_INIT; fields are only ever added at the end. */
 typedef struct cairn_costs_origin {
+    uint32_t struct_size;
     char source[160];
     char backend[32];
     uint32_t threads;
@@ -118,13 +119,15 @@ typedef struct cairn_costs_origin {
     int64_t link_latency_ns;
     uint64_t update_bytes_per_second; /* parameters that the optimiser updates */
 } cairn_costs_origin;
+#define CAIRN_COSTS_ORIGIN_INIT CAIRN_INIT_SIZED(cairn_costs_origin)
 
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_origin_from_json(const char *text, size_t length,
                                                                const char *file,
                                                                cairn_costs_origin *out,
                                                                cairn_error *err);
 
-/* How long updating all parameters of the graph takes; 0 where the origin does not say. */
+/* How long updating all parameters of the graph takes; 0 where the origin does not say, or has no
+ * struct_size. */
 CAIRN_API int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
 
 /* Start from CAIRN_MEASURED_OPTIONS_INIT; fields are only ever added at the end. */
@@ -136,13 +139,15 @@ typedef struct cairn_measured_options {
 } cairn_measured_options;
 #define CAIRN_MEASURED_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_measured_options)
 
-/* What a table gave. */
+/* What a table gave. Start from CAIRN_MEASURED_INIT; fields are only ever added at the end. */
 typedef struct cairn_measured {
-    cairn_costs_origin origin;
+    uint32_t struct_size;
+    char backend[32];  /* that it was measured on; empty: it does not say */
     uint32_t matched;  /* ops that it has figures for */
     bool complete;     /* these are all ops: what is simulated with the costs is a prediction */
     int64_t update_ns; /* updating the parameters; 0: the table does not say */
 } cairn_measured;
+#define CAIRN_MEASURED_INIT CAIRN_INIT_SIZED(cairn_measured)
 
 /* Take a table over: into costs that a backend has bound its times, into others all that it says;
  * and into the machine what it says of that. CAIRN_EINVAL: it was measured on another backend, or
@@ -153,7 +158,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_measured(cairn_costs *costs, const
                                                        const cairn_measured_options *options,
                                                        cairn_measured *out, cairn_error *err);
 
-/* The table of all ops of a graph, each signature once. `origin` may be NULL. */
+/* The table of all ops of a graph, each signature once. `origin` may be NULL. CAIRN_EINVAL: it has
+ * no struct_size. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_to_json(const cairn_costs *costs,
                                                       const cairn_graph *graph,
                                                       const cairn_costs_origin *origin,

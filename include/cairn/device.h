@@ -18,9 +18,15 @@ extern "C" {
 
 /* ---- Backends ---- */
 
-/* The name of backend `index`, best first, and in `summary` (may be NULL) what it is; NULL past the
- * end. Those that find no device on this machine are not listed. */
-CAIRN_API const char *cairn_device_list(uint32_t index, const char **summary);
+/* Only the library makes one; fields are only ever added at the end. */
+typedef struct cairn_device_entry {
+    const char *name; /* as cairn_device_open() takes it */
+    const char *summary;
+} cairn_device_entry;
+
+/* Backend `index`, best first, or NULL past the end. Those that find no device on this machine are
+ * not listed. */
+CAIRN_API const cairn_device_entry *cairn_device_list(uint32_t index);
 
 /* How many threads `threads` asks for: 0 is one per processor. */
 CAIRN_API uint32_t cairn_count_threads(uint32_t threads);

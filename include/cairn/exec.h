@@ -72,7 +72,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_create(const cairn_graph *graph, ca
                                                     cairn_exec **out, cairn_error *err);
 CAIRN_API void cairn_exec_destroy(cairn_exec *exec);
 
-/* What is reserved and what was predicted. */
+/* What is reserved and what was predicted. Only the library makes one; fields are only ever added
+ * at the end. */
 typedef struct cairn_exec_figures {
     uint64_t predicted_peak_bytes; /* by the simulator, with the costs bound here */
     uint64_t arena_bytes;          /* of what the plan controls, mapped or shared */
@@ -80,7 +81,7 @@ typedef struct cairn_exec_figures {
     uint64_t host_bytes;           /* copies on the host */
     uint32_t threads;              /* compute units of the device */
 } cairn_exec_figures;
-CAIRN_API cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec);
+CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec);
 
 /* ---- A step: write the inputs, run, update ---- */
 
@@ -103,8 +104,10 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_feed(cairn_exec *exec, cairn_id ten
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_fill(cairn_exec *exec, uint64_t step,
                                                   cairn_error *err);
 
-/* What a run gave and took. */
+/* What a run gave and took. Start from CAIRN_EXEC_RESULT_INIT; fields are only ever added at the
+ * end. */
 typedef struct cairn_exec_result {
+    uint32_t struct_size;
     float loss; /* 0 for plans of evaluation */
     int64_t time_ns;
     int64_t idle_ns;               /* of it, waiting for copies */
@@ -113,6 +116,7 @@ typedef struct cairn_exec_result {
     uint64_t correct, predictions; /* of all that the loss compared with a label, those where the
                                       label was the likeliest class; 0 for plans of evaluation */
 } cairn_exec_result;
+#define CAIRN_EXEC_RESULT_INIT CAIRN_INIT_SIZED(cairn_exec_result)
 
 /* Run the plan once and wait for its end. Dropout draws from the executor's seed and `step`.
  * Afterwards the gradients of the parameters are in the stationary memory. Allocates nothing.

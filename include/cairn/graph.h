@@ -20,8 +20,6 @@ typedef uint32_t cairn_id; /* of a tensor or an op: its place in the graph */
 #define CAIRN_NONE UINT32_MAX
 #define CAIRN_MAX_RANK 5
 
-/* Numbers of enums are frozen: new ones are only ever added, at the end. */
-
 /* What a tensor is for. Parameters and state exist before the step and stay after it. */
 typedef enum cairn_role {
     CAIRN_INPUT = 0,      /* data; resident from the start of the step until its last reader */
@@ -171,8 +169,10 @@ CAIRN_API bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
  * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
 CAIRN_API uint64_t cairn_graph_hash(const cairn_graph *graph);
 
-/* What a person wants to know of a network. */
+/* What a person wants to know of a network. Start from CAIRN_GRAPH_SUMMARY_INIT; fields are only
+ * ever added at the end. */
 typedef struct cairn_graph_summary {
+    uint32_t struct_size;
     uint64_t parameters;       /* elements of all parameters */
     uint64_t parameter_bytes;  /* their bytes */
     uint64_t state_bytes;      /* running statistics */
@@ -181,6 +181,9 @@ typedef struct cairn_graph_summary {
     uint32_t forward_ops, backward_ops;
     cairn_id input, output, loss; /* first input, what the loss reads or the last activation */
 } cairn_graph_summary;
+#define CAIRN_GRAPH_SUMMARY_INIT CAIRN_INIT_SIZED(cairn_graph_summary)
+
+/* Fill as many fields as `out->struct_size` says that the caller knows. */
 CAIRN_API void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out);
 
 /* ---- Building ---- */

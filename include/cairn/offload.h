@@ -94,8 +94,8 @@ CAIRN_API const cairn_offload_algorithm *cairn_offload_algorithms(uint32_t *coun
 
 /* When the memory of a moved activation changes hands. */
 typedef enum cairn_offload_release {
-    CAIRN_OFFLOAD_WHOLE,      /* released when its offload has ended, taken when its fetch begins */
-    CAIRN_OFFLOAD_FRACTIONAL, /* released and taken byte by byte as they are moved */
+    CAIRN_OFFLOAD_WHOLE = 0, /* released when its offload has ended, taken when its fetch begins */
+    CAIRN_OFFLOAD_FRACTIONAL = 1 /* released and taken byte by byte as they are moved */
 } cairn_offload_release;
 
 #define CAIRN_OFFLOAD_SLOTS_EXACT UINT32_MAX

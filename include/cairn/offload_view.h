@@ -22,7 +22,10 @@
 extern "C" {
 #endif
 
-typedef enum cairn_offload_layers { CAIRN_OFFLOAD_PIECES, CAIRN_OFFLOAD_OPS } cairn_offload_layers;
+typedef enum cairn_offload_layers {
+    CAIRN_OFFLOAD_PIECES = 0,
+    CAIRN_OFFLOAD_OPS = 1
+} cairn_offload_layers;
 
 typedef struct cairn_offload_view {
     cairn_offload_problem problem; /* with no memory: set it in a copy */

@@ -14,39 +14,40 @@
 extern "C" {
 #endif
 
-/* The rules, in words that complete "step 12 (run conv1) ...". */
+/* The rules, in words that complete "step 12 (run conv1) ...". The numbers are frozen; new ones are
+ * only ever added, at the end. */
 #define CAIRN_RULE_LIST(X)                                                                         \
-    X(NONE, "is legal")                                                                            \
-    X(INPUT_NEVER_MADE, "reads %s before anything has made it")                                    \
-    X(READ_AFTER_FREE, "reads %s after it was freed")                                              \
-    X(READ_OVERWRITTEN, "reads %s, which was overwritten in place although still needed")          \
-    X(READ_BEFORE_WAIT, "reads %s before its fetch was waited for")                                \
-    X(INPLACE_SHARED, "overwrites %s in place although an alias of it is still needed")            \
-    X(INPLACE_FORBIDDEN, "makes %s in place where the op does not allow it")                       \
-    X(INPLACE_MISSING, "must make %s in place of the sum before it")                               \
-    X(WRITE_IN_FLIGHT, "writes %s while it is being copied")                                       \
-    X(FREE_NEVER_MADE, "frees %s, which is not there yet")                                         \
-    X(FREED_TWICE, "frees %s, which is gone already")                                              \
-    X(FREE_IN_FLIGHT, "frees %s while it is being copied")                                         \
-    X(FREE_STATIONARY, "moves or frees %s, which is stationary")                                   \
-    X(OFFLOAD_ABSENT, "offloads %s, which is not there")                                           \
-    X(OFFLOAD_IN_FLIGHT, "offloads %s while it is being copied")                                   \
-    X(FETCH_WITHOUT_COPY, "fetches %s, which was never offloaded")                                 \
-    X(FETCH_RESIDENT, "fetches %s, which is still there")                                          \
-    X(WAIT_FOR_NOTHING, "waits for %s, which is not being copied")                                 \
-    X(ONCE_TWICE, "repeats the effect of %s, which must happen once")                              \
-    X(NEVER_AGAIN, "runs %s again, which must not be")                                             \
-    X(NO_IMPLEMENTATION, "runs %s by an implementation that it does not have")                     \
-    X(NOT_OF_GOAL, "runs %s, which has no place in a plan for evaluation")                         \
-    X(OVER_BUDGET, "needs more memory than the budget, with %s")                                   \
-    X(HOST_FULL, "offloads %s, for which the host has no memory left")                             \
-    X(NEVER_MADE, "%s, which the step must give, was never made or not kept")                      \
-    X(LEFT_AT_END, "%s is still there and was to be freed")                                        \
-    X(EFFECT_MISSING, "%s, whose effect must happen once, was not run")                            \
-    X(OTHER_IMPLEMENTATION, "runs %s again by another implementation than before")
+    X(NONE, 0, "is legal")                                                                         \
+    X(INPUT_NEVER_MADE, 1, "reads %s before anything has made it")                                 \
+    X(READ_AFTER_FREE, 2, "reads %s after it was freed")                                           \
+    X(READ_OVERWRITTEN, 3, "reads %s, which was overwritten in place although still needed")       \
+    X(READ_BEFORE_WAIT, 4, "reads %s before its fetch was waited for")                             \
+    X(INPLACE_SHARED, 5, "overwrites %s in place although an alias of it is still needed")         \
+    X(INPLACE_FORBIDDEN, 6, "makes %s in place where the op does not allow it")                    \
+    X(INPLACE_MISSING, 7, "must make %s in place of the sum before it")                            \
+    X(WRITE_IN_FLIGHT, 8, "writes %s while it is being copied")                                    \
+    X(FREE_NEVER_MADE, 9, "frees %s, which is not there yet")                                      \
+    X(FREED_TWICE, 10, "frees %s, which is gone already")                                          \
+    X(FREE_IN_FLIGHT, 11, "frees %s while it is being copied")                                     \
+    X(FREE_STATIONARY, 12, "moves or frees %s, which is stationary")                               \
+    X(OFFLOAD_ABSENT, 13, "offloads %s, which is not there")                                       \
+    X(OFFLOAD_IN_FLIGHT, 14, "offloads %s while it is being copied")                               \
+    X(FETCH_WITHOUT_COPY, 15, "fetches %s, which was never offloaded")                             \
+    X(FETCH_RESIDENT, 16, "fetches %s, which is still there")                                      \
+    X(WAIT_FOR_NOTHING, 17, "waits for %s, which is not being copied")                             \
+    X(ONCE_TWICE, 18, "repeats the effect of %s, which must happen once")                          \
+    X(NEVER_AGAIN, 19, "runs %s again, which must not be")                                         \
+    X(NO_IMPLEMENTATION, 20, "runs %s by an implementation that it does not have")                 \
+    X(NOT_OF_GOAL, 21, "runs %s, which has no place in a plan for evaluation")                     \
+    X(OVER_BUDGET, 22, "needs more memory than the budget, with %s")                               \
+    X(HOST_FULL, 23, "offloads %s, for which the host has no memory left")                         \
+    X(NEVER_MADE, 24, "%s, which the step must give, was never made or not kept")                  \
+    X(LEFT_AT_END, 25, "%s is still there and was to be freed")                                    \
+    X(EFFECT_MISSING, 26, "%s, whose effect must happen once, was not run")                        \
+    X(OTHER_IMPLEMENTATION, 27, "runs %s again by another implementation than before")
 
 typedef enum cairn_rule {
-#define X(name, words) CAIRN_RULE_##name,
+#define X(name, number, words) CAIRN_RULE_##name = number,
     CAIRN_RULE_LIST(X)
 #undef X
 } cairn_rule;

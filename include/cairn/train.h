@@ -24,9 +24,9 @@ extern "C" {
 /* ---- Learning rates ---- */
 
 typedef enum cairn_schedule_kind {
-    CAIRN_SCHEDULE_CONSTANT,
-    CAIRN_SCHEDULE_STEP,  /* multiplied by `factor` after each `every` updates */
-    CAIRN_SCHEDULE_COSINE /* half a cosine down to `least` at update `total` */
+    CAIRN_SCHEDULE_CONSTANT = 0,
+    CAIRN_SCHEDULE_STEP = 1,  /* multiplied by `factor` after each `every` updates */
+    CAIRN_SCHEDULE_COSINE = 2 /* half a cosine down to `least` at update `total` */
 } cairn_schedule_kind;
 
 typedef struct cairn_schedule {
@@ -86,8 +86,10 @@ CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
 CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
 CAIRN_API uint64_t cairn_train_epoch_steps(const cairn_train *train);
 
-/* What a step gave and took. */
+/* What a step gave and took. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
+ * end. */
 typedef struct cairn_train_result {
+    uint32_t struct_size;
     uint64_t step;  /* from 1 */
     uint64_t epoch; /* from 1; 0 where there is no data */
     bool epoch_end; /* the last step of its epoch */
@@ -100,6 +102,7 @@ typedef struct cairn_train_result {
     int64_t data_ns;  /* waiting for data */
     uint64_t measured_peak_bytes;
 } cairn_train_result;
+#define CAIRN_TRAIN_RESULT_INIT CAIRN_INIT_SIZED(cairn_train_result)
 
 /* One step: for each micro-batch the next samples, forward and backward; then an update. CAIRN_EIO,
  * CAIRN_EINVAL: the data could not be read; CAIRN_ESYSTEM: the device failed; only
@@ -107,7 +110,7 @@ typedef struct cairn_train_result {
 CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
                                                    cairn_error *err);
 
-/* What validation gave. */
+/* What validation gave. The history is an array of these: it never grows. */
 typedef struct cairn_train_score {
     uint64_t step; /* the number of steps before it */
     double loss;   /* mean, without label smoothing */
@@ -121,13 +124,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_evaluate(cairn_train *train, cairn
 
 /* ---- History ---- */
 
+/* A step; never grows, as a score does not. */
 typedef struct cairn_train_record {
     float loss;
     uint32_t correct; /* of all `predictions` of a step */
 } cairn_train_record;
 
-/* Per step, and per evaluation; valid until the next step or evaluation. */
+/* Per step, and per evaluation; valid until the next step or evaluation. Start
+ * from CAIRN_TRAIN_HISTORY_INIT; fields are only ever added at the end. */
 typedef struct cairn_train_history {
+    uint32_t struct_size;
     uint64_t steps;
     const cairn_train_record *records;
     uint64_t predictions;
@@ -135,7 +141,10 @@ typedef struct cairn_train_history {
     const cairn_train_score *scores;
     uint64_t best_step; /* of the best evaluation: most correct, of equals the first; 0: none */
 } cairn_train_history;
-CAIRN_API cairn_train_history cairn_train_get_history(const cairn_train *train);
+#define CAIRN_TRAIN_HISTORY_INIT CAIRN_INIT_SIZED(cairn_train_history)
+
+/* Fill as many fields as `out->struct_size` says that the caller knows. */
+CAIRN_API void cairn_train_get_history(const cairn_train *train, cairn_train_history *out);
 
 /* A step and an evaluation as lines of a log: JSON, one object a line, with numbers that are the
  * same in every run; docs/training.md. Append to `text`, which the caller has zeroed before the

@@ -15,27 +15,27 @@ extern "C" {
 
 /* ---- Tensors with names ---- */
 
-/* What the elements of a tensor in a file can be, and their bytes. In the order of the format's own
- * library: it is the order in which a file is written, largest alignment first. */
+/* What the elements of a tensor in a file can be: name, frozen number, bytes. In the order of the
+ * format's own library: it is the order in which a file is written, largest alignment first. */
 #define CAIRN_ELEMENT_LIST(X)                                                                      \
-    X(BOOL, 1)                                                                                     \
-    X(U8, 1)                                                                                       \
-    X(I8, 1)                                                                                       \
-    X(F8_E5M2, 1)                                                                                  \
-    X(F8_E4M3, 1)                                                                                  \
-    X(I16, 2)                                                                                      \
-    X(U16, 2)                                                                                      \
-    X(F16, 2)                                                                                      \
-    X(BF16, 2)                                                                                     \
-    X(I32, 4)                                                                                      \
-    X(U32, 4)                                                                                      \
-    X(F32, 4)                                                                                      \
-    X(F64, 8)                                                                                      \
-    X(I64, 8)                                                                                      \
-    X(U64, 8)
+    X(BOOL, 0, 1)                                                                                  \
+    X(U8, 1, 1)                                                                                    \
+    X(I8, 2, 1)                                                                                    \
+    X(F8_E5M2, 3, 1)                                                                               \
+    X(F8_E4M3, 4, 1)                                                                               \
+    X(I16, 5, 2)                                                                                   \
+    X(U16, 6, 2)                                                                                   \
+    X(F16, 7, 2)                                                                                   \
+    X(BF16, 8, 2)                                                                                  \
+    X(I32, 9, 4)                                                                                   \
+    X(U32, 10, 4)                                                                                  \
+    X(F32, 11, 4)                                                                                  \
+    X(F64, 12, 8)                                                                                  \
+    X(I64, 13, 8)                                                                                  \
+    X(U64, 14, 8)
 
 typedef enum cairn_element {
-#define X(name, bytes) CAIRN_ELEMENT_##name,
+#define X(name, number, bytes) CAIRN_ELEMENT_##name = number,
     CAIRN_ELEMENT_LIST(X)
 #undef X
         CAIRN_ELEMENTS /* how many there are */

@@ -92,7 +92,7 @@ class ArraysSolution(C.Structure):
 
 
 class CostsOrigin(C.Structure):
-    _fields_ = [("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
+    _fields_ = [("struct_size", C.c_uint32), ("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
                 ("link_bytes_per_second", C.c_uint64), ("link_latency_ns", C.c_int64),
                 ("update_bytes_per_second", C.c_uint64)]
 
@@ -295,7 +295,7 @@ class Solution:
 
 def origin_of_costs(text):
     """The backend that a table of measured costs names, as the library reads it."""
-    origin, error, data = CostsOrigin(), Error(), text.encode()
+    origin, error, data = CostsOrigin(struct_size=C.sizeof(CostsOrigin)), Error(), text.encode()
     _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
     return origin.backend.decode()
 

@@ -3,6 +3,7 @@
 import time
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _costs
 from . import _library as lib
@@ -18,6 +19,21 @@ def alignment_of(device):
     return 512 if device.type == "cuda" else 64
 
 
+def _library_workspaces(device):
+    """What cuBLAS keeps of the allocator's memory for good, once for the thread that runs forward and once for that of
+    backward. A product makes sure that one is there to be measured."""
+    if device.type != "cuda":
+        return 0
+    with _disable_current_modes(), torch.no_grad():
+        one = torch.ones(16, 16, device=device)
+        torch.mm(one, one)
+        del one
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch._C._cuda_clearCublasWorkspaces()
+    return 2 * (before - torch.cuda.memory_allocated(device))
+
+
 class Plan:
     """How one captured step is run. Figures are those of the simulator; `peak` counts what the step takes beyond
     what is there before it."""
@@ -28,6 +44,7 @@ class Plan:
         self.steps, self.step_bytes = solution.steps, solution.step_bytes
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
+        self.reserve = 0  # what libraries hold beside the plan
         self.none_peak = None  # where the budget was a share: of this
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
@@ -82,6 +99,7 @@ class Planner:
         self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
         self.measured = _costs.measure(joint, self.table, self.alignment)
         self.machine = self._machine()
+        self.reserve = _library_workspaces(joint.device)
         self.seconds["measure"] = time.perf_counter() - start
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
@@ -125,7 +143,7 @@ class Planner:
         size = _sizes.parse(budget, whole)
         if self.options.total:
             size -= self.present_bytes()
-        return size
+        return size - self.reserve
 
     def _solve(self, size):
         return self.step.solve(self.options.algorithm, max(size, 1), self.machine, self.machine is not None)
@@ -146,7 +164,7 @@ class Planner:
                 raise self._refusal(size) from None
             solution = self._tightest
         plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
-        plan.none_peak = self._none_peak
+        plan.none_peak, plan.reserve = self._none_peak, self.reserve
         return plan
 
     @staticmethod
@@ -175,7 +193,7 @@ class Planner:
         return self._tightest.peak, self._tightest_op
 
     def _refusal(self, size):
-        beside = self.present_bytes() if self.options.total else 0
+        beside = self.reserve + (self.present_bytes() if self.options.total else 0)
         smallest, op = self.smallest()
         smallest += beside
         return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "

@@ -19,6 +19,8 @@ def record(model, call, inputs, warmup=3):
     parameters = [p for p in model.parameters() if p.requires_grad]
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     held = list(inputs)
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()  # the plan has room for those of one stream
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -27,8 +29,7 @@ def record(model, call, inputs, warmup=3):
             _forget(parameters)
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    # A library's workspace per stream is not in the plan; one is, that of the stream on which ops were measured.
-    torch._C._cuda_clearCublasWorkspaces()
+    torch._C._cuda_clearCublasWorkspaces()  # those of the graph must lie in its own memory
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=side):

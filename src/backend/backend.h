@@ -172,8 +172,13 @@ typedef struct crn_device_options {
 /* Functions without a word on it cannot fail or keep their failure for the next join. NULL where it
  * says so. Nothing but open, queue, events, reserve, choices, prepare and recording allocates. */
 typedef struct crn_backend {
-    const char *name;
-    const char *summary;
+    union {
+        struct {
+            const char *name;
+            const char *summary;
+        };
+        cairn_device_entry entry; /* the same, as it is listed */
+    };
 
     /* How many devices there are; 0: the backend is of no use here. */
     uint32_t (*devices)(void);

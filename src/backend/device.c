@@ -24,11 +24,9 @@ const crn_backend *crn_backend_list(uint32_t index) {
     return NULL;
 }
 
-const char *cairn_device_list(uint32_t index, const char **summary) {
+const cairn_device_entry *cairn_device_list(uint32_t index) {
     const crn_backend *backend = crn_backend_list(index);
-    if (backend != NULL && summary != NULL)
-        *summary = backend->summary;
-    return backend == NULL ? NULL : backend->name;
+    return backend == NULL ? NULL : &backend->entry;
 }
 
 /* The backend of that name, or CAIRN_EUNKNOWN with the names there are; NULL: the best. */
@@ -123,9 +121,7 @@ void cairn_device_close(cairn_device *device) {
 /* ---- What is asked of it ---- */
 
 void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts) {
-    uint32_t known = facts->struct_size;
-    memcpy(facts, &device->facts, CRN_MIN(known, sizeof *facts));
-    facts->struct_size = known;
+    crn_write_output(facts, &device->facts, sizeof *facts);
 }
 
 const char *cairn_device_outside(const cairn_device *device, uint32_t index, uint64_t *bytes) {

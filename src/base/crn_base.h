@@ -64,6 +64,24 @@ CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *g
         CRN_TRY(crn_read_options(&(local), sizeof(type), crn_given_options, #type, (err)));        \
     } while (0)
 
+/* ---- Outputs ---- */
+
+/* Check the struct that a caller wants filled in, and empty it as far as its size goes.
+ * CAIRN_EINVAL: its struct_size was never set. */
+CAIRN_MUST cairn_status crn_open_output(void *out, const char *type, cairn_error *err);
+
+/* Fill it in: as much of what was `made` as the caller compiled. */
+void crn_write_output(void *out, const void *made, size_t size);
+
+/* The one way to begin to fill in a struct whose first field is struct_size; it ends with
+ * crn_write_output(). */
+#define CRN_OPEN_OUTPUT(type, out, err)                                                            \
+    do {                                                                                           \
+        _Static_assert(offsetof(type, struct_size) == 0, "struct_size comes first");               \
+        type *crn_given_output = (out);                                                            \
+        CRN_TRY(crn_open_output(crn_given_output, #type, (err)));                                  \
+    } while (0)
+
 /* ---- Allocation ---- */
 
 cairn_allocator crn_allocator_or_default(const cairn_allocator *allocator);

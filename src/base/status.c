@@ -85,16 +85,23 @@ cairn_status crn_fail_memory(cairn_error *err) {
     return crn_fail(err, CAIRN_ENOMEM, "out of memory");
 }
 
+/* The size of a struct as its caller compiled it, which stands first in it. */
+static cairn_status read_size(const void *given, const char *type, uint32_t *out,
+                              cairn_error *err) {
+    memcpy(out, given, sizeof *out);
+    if (*out >= sizeof *out)
+        return CAIRN_OK;
+    return crn_fail(err, CAIRN_EINVAL,
+                    "the struct_size of a %s is %u; it must be set, as its _INIT macro does", type,
+                    *out);
+}
+
 cairn_status crn_read_options(void *local, size_t size, const void *given, const char *type,
                               cairn_error *err) {
     uint32_t given_size, own_size = (uint32_t)size;
     if (given == NULL)
         return CAIRN_OK;
-    memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size)
-        return crn_fail(err, CAIRN_EINVAL,
-                        "the struct_size of a %s is %u; it must be set, as its _INIT macro does",
-                        type, given_size);
+    CRN_TRY(read_size(given, type, &given_size, err));
     const unsigned char *bytes = given;
     for (size_t i = size; i < given_size; i++)
         if (bytes[i] != 0)
@@ -104,4 +111,20 @@ cairn_status crn_read_options(void *local, size_t size, const void *given, const
     memcpy(local, given, CRN_MIN(given_size, own_size));
     memcpy(local, &own_size, sizeof own_size);
     return CAIRN_OK;
+}
+
+/* ---- Outputs ---- */
+
+cairn_status crn_open_output(void *out, const char *type, cairn_error *err) {
+    uint32_t size;
+    CRN_TRY(read_size(out, type, &size, err));
+    memset((char *)out + sizeof size, 0, size - sizeof size);
+    return CAIRN_OK;
+}
+
+void crn_write_output(void *out, const void *made, size_t size) {
+    uint32_t known;
+    memcpy(&known, out, sizeof known);
+    memcpy(out, made, CRN_MIN(known, size));
+    memcpy(out, &known, sizeof known);
 }

@@ -149,14 +149,16 @@ static void write_origin(cairn_text *out, const cairn_costs_origin *origin) {
 }
 
 cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *graph,
-                                 const cairn_costs_origin *origin, cairn_text *out) {
+                                 const cairn_costs_origin *given, cairn_text *out) {
     cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     crn_text_init(out, &allocator);
+    CRN_READ_OPTIONS(cairn_costs_origin, origin, given, NULL);
     table_writer w = {.out = out, .costs = costs};
     crn_arena_init(&w.scratch, &allocator);
     crn_text_printf(out, "{\"format\": \"" FORMAT "\", \"version\": %d", VERSION);
-    if (origin != NULL)
-        write_origin(out, origin);
+    if (given != NULL)
+        write_origin(out, &origin);
     crn_text_printf(out, ",\n\"ops\": [");
     cairn_status status = crn_names_init(&w.seen, &w.scratch, cairn_graph_op_count(graph));
     if (status == CAIRN_OK)
@@ -283,7 +285,6 @@ static cairn_status read_origin(const crn_json *root, cairn_costs_origin *out, c
                                        "threads", "machine", "ops",    NULL};
     static const char *const rates[] = {MACHINE_LINK, MACHINE_LATENCY, MACHINE_UPDATE, NULL};
     int64_t threads = 0, link = 0, update = 0;
-    *out = (cairn_costs_origin){0};
     CRN_TRY(crn_json_format(root, FORMAT, VERSION, err));
     CRN_TRY(crn_json_only(root, keys, err));
     CRN_TRY(read_name(root, "source", out->source, sizeof out->source, err));
@@ -306,27 +307,33 @@ static cairn_status read_origin(const crn_json *root, cairn_costs_origin *out, c
 cairn_status cairn_costs_origin_from_json(const char *text, size_t length, const char *file,
                                           cairn_costs_origin *out, cairn_error *err) {
     crn_json_document document;
+    cairn_costs_origin made = CAIRN_COSTS_ORIGIN_INIT;
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_costs_origin, out, err);
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
     crn_json root = crn_json_root(&document);
-    cairn_status status = read_origin(&root, out, err);
+    cairn_status status = read_origin(&root, &made, err);
     crn_json_release(&document);
+    if (status == CAIRN_OK)
+        crn_write_output(out, &made, sizeof made);
     return status;
 }
 
-int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph) {
-    cairn_graph_summary summary;
-    if (origin->update_bytes_per_second == 0)
+int64_t cairn_costs_update_ns(const cairn_costs_origin *given, const cairn_graph *graph) {
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
+    if (crn_read_options(&origin, sizeof origin, given, "cairn_costs_origin", NULL) != CAIRN_OK ||
+        origin.update_bytes_per_second == 0)
         return 0;
     cairn_graph_summarize(graph, &summary);
     uint64_t time =
-        crn_mul_div_up(summary.parameter_bytes, 1000000000u, origin->update_bytes_per_second);
+        crn_mul_div_up(summary.parameter_bytes, 1000000000u, origin.update_bytes_per_second);
     return (int64_t)CRN_MIN(time, (uint64_t)1 << 60);
 }
 
 static cairn_status merge(table_reader *r, const cairn_graph *graph, const crn_json *root) {
     size_t count = 0;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     CRN_TRY(read_origin(root, &origin, r->err));
     crn_json ops = crn_json_member(root, "ops");
     CRN_TRY(crn_json_array(&ops, &count, r->err));

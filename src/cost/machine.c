@@ -65,18 +65,18 @@ cairn_status cairn_machine_from_json(const char *text, size_t length, const char
     return status;
 }
 
-bool cairn_machine_list(uint32_t index, cairn_machine *out) {
-    if (index >= CRN_LENGTH(crn_embedded_machines))
-        return false;
-    const char *text = crn_embedded_machines[index];
-    return cairn_machine_from_json(text, strlen(text), NULL, out, NULL) == CAIRN_OK;
+const cairn_machine *cairn_machine_list(uint32_t index) {
+    return index < CRN_LENGTH(crn_embedded_machines) ? &crn_embedded_machines[index] : NULL;
 }
 
 cairn_status cairn_machine_find(const char *name, cairn_machine *out, cairn_error *err) {
+    const cairn_machine *machine;
     crn_error_clear(err);
-    for (uint32_t i = 0; cairn_machine_list(i, out); i++)
-        if (strcmp(out->name, name) == 0)
+    for (uint32_t i = 0; (machine = cairn_machine_list(i)) != NULL; i++)
+        if (strcmp(machine->name, name) == 0) {
+            *out = *machine;
             return CAIRN_OK;
+        }
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no machine \"%s\"", name);
 }
 

@@ -32,16 +32,20 @@ cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, 
                                   const cairn_measured_options *given, cairn_measured *out,
                                   cairn_error *err) {
     cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
-    *out = (cairn_measured){0};
+    cairn_measured made = {0};
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_measured, out, err);
     CRN_READ_OPTIONS(cairn_measured_options, options, given, err);
-    CRN_TRY(cairn_costs_origin_from_json(text, length, file, &out->origin, err));
-    CRN_TRY(check_origin(&out->origin, file, &options, err));
+    CRN_TRY(cairn_costs_origin_from_json(text, length, file, &origin, err));
+    CRN_TRY(check_origin(&origin, file, &options, err));
     CRN_TRY((options.backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
-        costs, graph, text, length, file, &out->matched, err));
-    out->complete = out->matched == cairn_graph_op_count(graph);
-    out->update_ns = cairn_costs_update_ns(&out->origin, graph);
+        costs, graph, text, length, file, &made.matched, err));
+    crn_copy_string(made.backend, sizeof made.backend, origin.backend);
+    made.complete = made.matched == cairn_graph_op_count(graph);
+    made.update_ns = cairn_costs_update_ns(&origin, graph);
     if (options.machine != NULL)
-        describe_machine(&out->origin, options.machine);
+        describe_machine(&origin, options.machine);
+    crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;
 }

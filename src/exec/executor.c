@@ -313,8 +313,8 @@ void cairn_exec_destroy(cairn_exec *exec) {
     crn_arena_release(&memory);
 }
 
-cairn_exec_figures cairn_exec_get_figures(const cairn_exec *exec) {
-    return exec->figures;
+const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec) {
+    return &exec->figures;
 }
 
 /* ---- Running ---- */
@@ -329,8 +329,8 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
                             cairn_error *err) {
     int64_t start = crn_exec_clock();
     crn_results results;
-    *out = (cairn_exec_result){0};
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_exec_result, out, err);
     exec->backend->begin(exec->queue, &(crn_values){.seed = exec->options.seed, .step = step});
     if (exec->recording != NULL)
         exec->backend->replay(exec->queue, exec->recording);
@@ -341,13 +341,14 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
         crn_check_end(exec);
     CRN_TRY(status);
     read_times(exec);
-    out->loss = results.loss;
-    out->correct = results.correct;
-    out->predictions = results.predictions;
-    out->idle_ns = results.idle_ns;
-    out->runs = exec->program.run_count;
-    out->measured_peak_bytes = exec->occupancy.peak;
-    out->time_ns = crn_exec_clock() - start;
+    cairn_exec_result made = {.loss = results.loss,
+                              .correct = results.correct,
+                              .predictions = results.predictions,
+                              .idle_ns = results.idle_ns,
+                              .runs = exec->program.run_count,
+                              .measured_peak_bytes = exec->occupancy.peak,
+                              .time_ns = crn_exec_clock() - start};
+    crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;
 }
 

@@ -100,7 +100,7 @@ static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec
 static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exec, uint32_t *runs) {
     int64_t start = crn_exec_clock();
     for (uint32_t i = 0; i < WARMUPS + p->options.repetitions; i++) {
-        cairn_exec_result result;
+        cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         CRN_TRY(cairn_exec_fill(exec, i, p->err));
         CRN_TRY(cairn_exec_run(exec, i, &result, p->err));
         int64_t before = crn_exec_clock();
@@ -122,7 +122,7 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
 
 /* How many bytes of parameters are updated a second, from how long it takes. */
 static uint64_t update_rate(const cairn_graph *graph, int64_t time_ns) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     uint64_t time = (uint64_t)CRN_MAX(time_ns, 1);
     return CRN_MIN(crn_mul_div_up(summary.parameter_bytes, 1000000000u, time),
@@ -247,6 +247,7 @@ cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
                            const cairn_profile_options *given, cairn_costs *costs,
                            cairn_costs_origin *origin, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    cairn_costs_origin made = {.threads = device->facts.compute_units};
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_profile_options, options, given, err);
@@ -256,14 +257,15 @@ cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
                       .graph = graph,
                       .options = options,
                       .costs = costs,
-                      .origin = origin,
+                      .origin = origin != NULL ? &made : NULL,
                       .err = err};
-    if (origin != NULL) {
-        *origin = (cairn_costs_origin){.threads = device->facts.compute_units};
-        crn_copy_string(origin->backend, sizeof origin->backend, device->facts.backend);
-    }
+    if (origin != NULL)
+        CRN_OPEN_OUTPUT(cairn_costs_origin, origin, err);
+    crn_copy_string(made.backend, sizeof made.backend, device->facts.backend);
     crn_arena_init(&p.memory, &allocator);
     cairn_status status = measure(&p);
     crn_arena_release(&p.memory);
+    if (status == CAIRN_OK && origin != NULL)
+        crn_write_output(origin, &made, sizeof made);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }

@@ -230,7 +230,7 @@ static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *act
 
 static cairn_status bind_end(binder *b) {
     crn_program *program = &b->exec->program;
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(b->graph, &summary);
     if (b->exec->training && summary.loss != CAIRN_NONE)
         program->loss = program->final_at[summary.loss];

@@ -285,7 +285,7 @@ cairn_status cairn_graph_differentiate(const cairn_graph *forward,
 }
 
 cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph *step;
     crn_error_clear(err);
     cairn_graph_summarize(*graph, &summary);

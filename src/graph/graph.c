@@ -102,8 +102,7 @@ static void summarize_tensor(const cairn_tensor *tensor, cairn_id id, cairn_grap
     }
 }
 
-void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
-    *out = (cairn_graph_summary){.input = CAIRN_NONE, .output = CAIRN_NONE, .loss = CAIRN_NONE};
+static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
     for (cairn_id t = 0; t < graph->tensors.length; t++)
         summarize_tensor(&graph->tensors.data[t], t, out);
     for (cairn_id o = 0; o < graph->ops.length; o++) {
@@ -127,4 +126,10 @@ void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
             !cairn_graph_is_summed(graph, t))
             out->gradient_bytes += tensor->bytes;
     }
+}
+
+void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
+    cairn_graph_summary made = {.input = CAIRN_NONE, .output = CAIRN_NONE, .loss = CAIRN_NONE};
+    summarize(graph, &made);
+    crn_write_output(out, &made, sizeof made);
 }

@@ -8,7 +8,7 @@ static cairn_status lower(crn_lowering *l) {
 
 /* What a whole plan starts and ends with. */
 static cairn_status find_ends(crn_lowering *l, cairn_goal goal) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(l->graph, &summary);
     uint32_t tensors = cairn_graph_tensor_count(l->graph);
     cairn_id *given, *kept;

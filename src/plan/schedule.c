@@ -17,7 +17,7 @@ cairn_status crn_schedule_all(crn_schedule *schedule, crn_arena *arena, const ca
 cairn_status crn_schedule_infer(crn_schedule *schedule, crn_arena *arena,
                                 const cairn_graph *graph) {
     uint32_t ops = cairn_graph_op_count(graph);
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     bool *needed;
     CRN_TAKE(arena, needed, cairn_graph_tensor_count(graph));

@@ -5,7 +5,7 @@
 
 const char *cairn_rule_name(cairn_rule rule) {
     static const char *const names[] = {
-#define X(name, words) #name,
+#define X(name, number, words) [number] = #name,
         CAIRN_RULE_LIST(X)
 #undef X
     };
@@ -14,7 +14,7 @@ const char *cairn_rule_name(cairn_rule rule) {
 
 void crn_sim_describe(const crn_sim_walk *w, cairn_error *err) {
     static const char *const sentences[] = {
-#define X(name, words) words,
+#define X(name, number, words) [number] = words,
         CAIRN_RULE_LIST(X)
 #undef X
     };

@@ -60,7 +60,7 @@ static bool is_kept(const crn_sim_walk *w, cairn_id t) {
 }
 
 static cairn_status end(crn_sim_walk *w) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(w->graph, &summary);
     uint32_t tensors = cairn_graph_tensor_count(w->graph);
     for (cairn_id t = 0; t < tensors; t++)

@@ -21,18 +21,20 @@ cairn_status cairn_budget_resolve(const cairn_graph *graph, const cairn_costs *c
                                   const cairn_budget_options *given, cairn_budget *out,
                                   cairn_error *err) {
     cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
-    *out = (cairn_budget){0};
+    cairn_budget made = {0};
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_budget, out, err);
     CRN_READ_OPTIONS(cairn_budget_options, options, given, err);
-    out->given_bytes = options.amount;
+    made.given_bytes = options.amount;
     if (options.total)
-        out->stationary_bytes = cairn_stationary_bytes(graph, costs, options.optimizer_slots);
+        made.stationary_bytes = cairn_stationary_bytes(graph, costs, options.optimizer_slots);
     if (options.share) {
         uint64_t whole;
         CRN_TRY(find_whole(graph, costs, options.none, &whole, err));
-        out->given_bytes = cairn_share_of(whole + out->stationary_bytes, options.amount);
+        made.given_bytes = cairn_share_of(whole + made.stationary_bytes, options.amount);
     }
-    out->plan_bytes =
-        out->given_bytes > out->stationary_bytes ? out->given_bytes - out->stationary_bytes : 1;
+    made.plan_bytes =
+        made.given_bytes > made.stationary_bytes ? made.given_bytes - made.stationary_bytes : 1;
+    crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;
 }

@@ -75,9 +75,10 @@ cairn_status cairn_fit(const cairn_fit_options *given, cairn_fit_result *out, ca
     cairn_error own;
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     search s = {.options = CAIRN_FIT_OPTIONS_INIT};
-    *out = (cairn_fit_result){0};
+    cairn_fit_result made = {0};
     err = err != NULL ? err : &own; /* what does not fit says there why */
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_fit_result, out, err);
     CRN_READ_OPTIONS(cairn_fit_options, s.options, given, err);
     CRN_READ_OPTIONS(cairn_solve_options, solve, s.options.solve, err);
     if (s.options.open == NULL || solve.budget_bytes == 0)
@@ -85,5 +86,7 @@ cairn_status cairn_fit(const cairn_fit_options *given, cairn_fit_result *out, ca
                         "to find the largest batch takes a budget and a way to open a batch");
     s.budget = solve.budget_bytes;
     s.options.hint = CRN_MAX(s.options.hint, 1);
-    return find_largest(&s, out, err);
+    CRN_TRY(find_largest(&s, &made, err));
+    crn_write_output(out, &made, sizeof made);
+    return CAIRN_OK;
 }

@@ -52,14 +52,15 @@ void crn_history_add_score(crn_history *history, const cairn_train_score *score)
     }
 }
 
-cairn_train_history cairn_train_get_history(const cairn_train *train) {
+void cairn_train_get_history(const cairn_train *train, cairn_train_history *out) {
     const crn_history *h = &train->history;
-    return (cairn_train_history){.steps = h->steps,
-                                 .records = h->records,
-                                 .predictions = train->predictions,
-                                 .score_count = h->score_count,
-                                 .scores = h->scores,
-                                 .best_step = h->best_step};
+    cairn_train_history made = {.steps = h->steps,
+                                .records = h->records,
+                                .predictions = train->predictions,
+                                .score_count = h->score_count,
+                                .scores = h->scores,
+                                .best_step = h->best_step};
+    crn_write_output(out, &made, sizeof made);
 }
 
 /* ---- The log ---- */

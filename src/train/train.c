@@ -78,7 +78,7 @@ static uint64_t count_predictions(const cairn_train *train) {
 
 /* Find the network's ends; with data, see that it fits them. */
 static cairn_status find_ends(cairn_train *train, cairn_error *err) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);
     train->input = only_tensor(train->graph, CAIRN_INPUT);
     train->label = only_tensor(train->graph, CAIRN_LABEL);
@@ -122,7 +122,7 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
     cairn_solution *solution;
     options.share_with = train->exec;
     options.budget_bytes = 0;
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);
     CRN_TAKE(&train->memory, train->logits,
              cairn_graph_tensor(train->graph, summary.output)->bytes / sizeof *train->logits);
@@ -243,7 +243,7 @@ static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_erro
 
 static cairn_status run_micro_batch(cairn_train *train, cairn_train_result *out, double *loss,
                                     cairn_error *err) {
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     CRN_TRY(feed(train, out, err));
     CRN_TRY(cairn_exec_run(train->exec, ++train->position, &result, err));
     int64_t start = clock_ns();
@@ -270,20 +270,22 @@ static void place_in_epoch(const cairn_train *train, cairn_train_result *out) {
 cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out, cairn_error *err) {
     crn_history *history = &train->history;
     double loss = 0;
-    *out = (cairn_train_result){0};
+    cairn_train_result made = {0};
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_train_result, out, err);
     if (crn_history_reserve(train, history->steps + 1, history->score_count + 1) != CAIRN_OK)
         return crn_fail_memory(err);
     for (uint32_t i = 0; i < train->micro_batches; i++)
-        CRN_TRY(run_micro_batch(train, out, &loss, err));
+        CRN_TRY(run_micro_batch(train, &made, &loss, err));
     int64_t start = clock_ns();
-    out->rate = cairn_schedule_rate(&train->options.schedule, history->steps);
-    cairn_exec_update_at(train->exec, out->rate);
-    out->time_ns += clock_ns() - start;
-    out->loss = (float)(loss / train->micro_batches);
-    crn_history_add_step(history, out->loss, out->correct);
-    out->step = history->steps;
-    place_in_epoch(train, out);
+    made.rate = cairn_schedule_rate(&train->options.schedule, history->steps);
+    cairn_exec_update_at(train->exec, made.rate);
+    made.time_ns += clock_ns() - start;
+    made.loss = (float)(loss / train->micro_batches);
+    crn_history_add_step(history, made.loss, made.correct);
+    made.step = history->steps;
+    place_in_epoch(train, &made);
+    crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;
 }
 
@@ -307,8 +309,8 @@ static double sample_loss(const float *x, uint32_t classes, int32_t label, bool 
 static cairn_status score_batch(cairn_train *train, double *loss, cairn_train_score *out,
                                 cairn_error *err) {
     cairn_batch batch;
-    cairn_exec_result result;
-    cairn_graph_summary summary;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);
     CRN_TRY(cairn_loader_next(train->validation, &batch, err));
     CRN_TRY(cairn_exec_feed(train->evaluator, train->input, batch.inputs, err));

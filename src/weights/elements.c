@@ -6,7 +6,7 @@ static const struct {
     const char *name;
     uint32_t bytes;
 } elements[CAIRN_ELEMENTS] = {
-#define X(name, bytes) {#name, bytes},
+#define X(name, number, bytes) [number] = {#name, bytes},
     CAIRN_ELEMENT_LIST(X)
 #undef X
 };

@@ -171,7 +171,7 @@ static const char *shape_text(const cairn_named_tensor *tensor, char *buffer, si
 /* Whether all that differs is the number of classes: the last layer's first dimension. */
 static bool is_class_count(const cairn_graph *graph, cairn_id weight,
                            const cairn_named_tensor *wanted, const cairn_named_tensor *found) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     if (summary.output == CAIRN_NONE || wanted->rank != found->rank)
         return false;

@@ -43,9 +43,9 @@ static inline const crn_choice *rig_choice(const rig *r, cairn_id op) {
 }
 
 static inline bool rig_has(const char *backend) {
-    const char *name;
-    for (uint32_t i = 0; (name = cairn_device_list(i, NULL)) != NULL; i++)
-        if (strcmp(name, backend) == 0)
+    const cairn_device_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_device_list(i)) != NULL; i++)
+        if (strcmp(entry->name, backend) == 0)
             return true;
     return false;
 }

@@ -99,7 +99,7 @@ static void compare(network *net, const char *what, double actual, double expect
 }
 
 static void check_loss(network *net, size_t index) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(net->graph, &summary);
     double expected = number(json_object_get(net->expected, "losses"), index);
     compare(net, "loss", *(float *)net->rig.place[summary.loss], expected, fmax(expected, 1),

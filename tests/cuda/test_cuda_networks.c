@@ -76,9 +76,9 @@ static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_c
     options.check = check;
     options.learning_rate = 0.001f;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
-    o.figures = cairn_exec_get_figures(exec);
+    o.figures = *cairn_exec_get_figures(exec);
     for (uint64_t step = 0; step < STEPS; step++) {
-        cairn_exec_result result;
+        cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         CHECK_OK(cairn_exec_fill(exec, step, &err), &err);
         CHECK_OK(cairn_exec_run(exec, step, &result, &err), &err);
         cairn_exec_update(exec);
@@ -121,7 +121,7 @@ static float *gradients_of(cairn_device *device, const cairn_graph *graph, const
                            const cairn_solution *solution, uint64_t *count, float *loss) {
     cairn_error err = {0};
     cairn_exec *exec;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
     CHECK_OK(cairn_exec_fill(exec, 0, &err), &err);
@@ -294,7 +294,7 @@ static void check_failure(void) {
     cairn_device *device = open_device(&fake_backend_cuda_host, CAIRN_MATH_TF32);
     cairn_costs *costs;
     cairn_exec *exec;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);

@@ -44,7 +44,7 @@ static inline uint64_t fingerprint_hash(cairn_exec *exec) {
 }
 
 static inline cairn_exec_result run_step(cairn_exec *exec, uint64_t data, uint64_t step) {
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_exec_fill(exec, data, &err), &err);
     CHECK_OK(cairn_exec_run(exec, step, &result, &err), &err);
@@ -59,7 +59,7 @@ static inline fingerprint fingerprint_of(cairn_device *device, const cairn_graph
     cairn_error err = {0};
     cairn_exec *exec;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, options, &exec, &err), &err);
-    f.figures = cairn_exec_get_figures(exec);
+    f.figures = *cairn_exec_get_figures(exec);
     for (int step = 0; step < FINGERPRINT_STEPS; step++) {
         f.result = run_step(exec, (uint64_t)step, (uint64_t)step);
         cairn_exec_update(exec);

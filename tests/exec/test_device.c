@@ -104,7 +104,7 @@ static void test_failing_step(void) {
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_exec *exec;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     counting.open = open_counting;
     CHECK_OK(crn_device_open(&counting, NULL, &device, &err), &err);
     CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);

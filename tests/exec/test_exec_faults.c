@@ -229,9 +229,9 @@ static void test_wrong_backends(void) {
     options.index = 1;
     expect(cairn_device_open("ref", &options, &device, &err), CAIRN_EUNKNOWN, &err, "1 device");
     CHECK(device == NULL);
-    CHECK(cairn_device_list(1000, NULL) == NULL);
+    CHECK(cairn_device_list(1000) == NULL);
     CHECK_OK(cairn_device_open(NULL, NULL, &device, &err), &err); /* the best there is */
-    CHECK_STRING(device->facts.backend, cairn_device_list(0, NULL));
+    CHECK_STRING(device->facts.backend, cairn_device_list(0)->name);
 
     /* Costs that know of no workspace, on a backend that wants one. */
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
@@ -307,11 +307,11 @@ static void test_memory_refused(void) {
 }
 
 int main(void) {
-    const char *backend;
+    const cairn_device_entry *backend;
     test_failing_allocations("mixing");
     test_failing_allocations("offset");
-    for (uint32_t i = 0; (backend = cairn_device_list(i, NULL)) != NULL; i++)
-        test_failing_allocations(backend);
+    for (uint32_t i = 0; (backend = cairn_device_list(i)) != NULL; i++)
+        test_failing_allocations(backend->name);
     test_failing_profile();
     test_budget();
     test_wrong_plans();

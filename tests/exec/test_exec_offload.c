@@ -93,16 +93,16 @@ static void check_backend(const char *backend, uint64_t bandwidth, bool check) {
 }
 
 int main(void) {
-    const char *backend;
+    const cairn_device_entry *backend;
     static const char *const shifted[] = {"offset", "offset-early"};
     for (size_t i = 0; i < CRN_LENGTH(shifted); i++) {
         check_backend(shifted[i], 0, false);
         check_backend(shifted[i], 0, true);
     }
-    for (uint32_t i = 0; (backend = cairn_device_list(i, NULL)) != NULL; i++) {
-        check_backend(backend, 0, false);
-        check_backend(backend, 0, true);
-        check_backend(backend, 20000000, false);
+    for (uint32_t i = 0; (backend = cairn_device_list(i)) != NULL; i++) {
+        check_backend(backend->name, 0, false);
+        check_backend(backend->name, 0, true);
+        check_backend(backend->name, 20000000, false);
     }
     return check_result();
 }

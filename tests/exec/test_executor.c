@@ -102,7 +102,7 @@ static void test_resident(void) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), resident[2];
     for (int i = 0; i < 2; i++) {
         subject s = open_subject("mixing", i == 0 ? "none" : "feng", 64, false);
-        cairn_exec_figures f = cairn_exec_get_figures(s.exec);
+        cairn_exec_figures f = *cairn_exec_get_figures(s.exec);
         CHECK_U64(s.exec->arena.bytes, f.arena_bytes);
         CHECK_U64(resident_pages(&s.exec->arena, page), 0);
         cairn_exec_result result = train_step(s.exec, 0);
@@ -125,7 +125,7 @@ static void test_overlap_is_seen(void) {
             ((crn_range *)(uintptr_t)action->takes)[k].offset = 0;
     }
     cairn_exec_result result = train_step(s.exec, 0);
-    CHECK(result.measured_peak_bytes < cairn_exec_get_figures(s.exec).predicted_peak_bytes);
+    CHECK(result.measured_peak_bytes < cairn_exec_get_figures(s.exec)->predicted_peak_bytes);
     close_subject(&s);
 }
 
@@ -398,7 +398,7 @@ static void test_evaluation(void) {
     subject s = open_subject(computing, "infer", 16, true);
     uint64_t before = fingerprint_hash(s.exec);
     cairn_exec_result result = run_step(s.exec, 3, 0);
-    CHECK_U64(result.measured_peak_bytes, cairn_exec_get_figures(s.exec).predicted_peak_bytes);
+    CHECK_U64(result.measured_peak_bytes, cairn_exec_get_figures(s.exec)->predicted_peak_bytes);
     CHECK_U64(fingerprint_hash(s.exec), before);
     float *kept = read_named(&s, "fc2");
     for (int i = 0; i < 20; i++)

@@ -114,14 +114,14 @@ static void check_network(const char *name, const char *backend) {
 int main(int argc, char **argv) {
     static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn", "lstm", "toy"};
     static const char *const by_all[] = {"rnn", "lstm", "toy"};
-    const char *backend;
+    const cairn_device_entry *backend;
     for (int i = 1; i < argc; i++)
-        check_network(argv[i], cairn_device_list(0, NULL));
+        check_network(argv[i], cairn_device_list(0)->name);
     for (size_t i = 0; argc == 1 && i < CRN_LENGTH(by_mixing); i++)
         check_network(by_mixing[i], i % 2 == 0 ? "mixing-late" : "mixing-early");
-    for (uint32_t b = 0; argc == 1 && (backend = cairn_device_list(b, NULL)) != NULL; b++)
+    for (uint32_t b = 0; argc == 1 && (backend = cairn_device_list(b)) != NULL; b++)
         for (size_t i = 0; i < CRN_LENGTH(by_all); i++)
-            check_network(by_all[i], backend);
+            check_network(by_all[i], backend->name);
     if (argc == 1)
         check_network("toy", "offset");
     return check_result();

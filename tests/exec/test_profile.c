@@ -29,7 +29,9 @@ static void count_steps(void *context, uint32_t done, uint32_t total) {
 
 /* The toy network on a backend, measured over three steps. */
 static subject open_subject(const char *backend) {
-    subject s = {.graph = toy_network(NULL, 2, 16), .device = test_device(backend, 2)};
+    subject s = {.graph = toy_network(NULL, 2, 16),
+                 .device = test_device(backend, 2),
+                 .origin = CAIRN_COSTS_ORIGIN_INIT};
     cairn_error err = {0};
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     uint32_t steps = 0;
@@ -84,7 +86,7 @@ static void test_table(const subject *s) {
     cairn_error err = {0};
     cairn_text text, again;
     cairn_costs *bound;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     uint32_t matched;
     CHECK_OK(cairn_costs_to_json(s->costs, s->graph, &s->origin, &text), &err);
     CHECK_OK(cairn_bind(s->graph, s->device, &bound, &err), &err);
@@ -182,9 +184,9 @@ static void test_memory(const subject *s) {
 }
 
 int main(void) {
-    const char *backend;
-    for (uint32_t i = 0; i == 0 || (backend = cairn_device_list(i - 1, NULL)) != NULL; i++) {
-        subject s = open_subject(i == 0 ? "offset" : backend);
+    const cairn_device_entry *backend;
+    for (uint32_t i = 0; i == 0 || (backend = cairn_device_list(i - 1)) != NULL; i++) {
+        subject s = open_subject(i == 0 ? "offset" : backend->name);
         test_times(&s);
         test_predicted_is_sum(&s);
         test_table(&s);

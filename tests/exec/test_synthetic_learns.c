@@ -90,7 +90,7 @@ static cairn_loader *make_loader(const trial *t, cairn_split split) {
 static void train(trial *t) {
     cairn_loader *loader = make_loader(t, CAIRN_DATA_TRAIN);
     for (uint64_t step = 0; step < STEPS; step++) {
-        cairn_exec_result result;
+        cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_error err = {0};
         give_next(t, t->train, loader);
         CHECK_OK(cairn_exec_run(t->train, step, &result, &err), &err);
@@ -126,7 +126,7 @@ static double judge(trial *t) {
     float *logits = malloc(cairn_graph_tensor(t->graph, t->logits)->bytes);
     copy_stationary(t);
     for (uint64_t n = 0; n < cairn_loader_batches(loader); n++) {
-        cairn_exec_result result;
+        cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_error err = {0};
         cairn_batch batch = give_next(t, t->evaluate, loader);
         CHECK_OK(cairn_exec_run(t->evaluate, n, &result, &err), &err);

@@ -44,7 +44,7 @@ static cairn_status run_create(void *context) {
 static cairn_status run_step(void *context) {
     fixture *f = context;
     cairn_train *train;
-    cairn_train_result result;
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
     cairn_train_score score;
     cairn_error err = {0};
     cairn_status status;
@@ -111,7 +111,7 @@ static void set_up(fixture *f) {
     CHECK_OK(cairn_data_open("synthetic", &data, &f->data, &err), &err);
     CHECK_OK(cairn_data_statistics(f->data, &mean, &deviation, &err), &err); /* kept: not again */
     CHECK_OK(create(f, &f->train, &err), &err);
-    cairn_train_result result;
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
     cairn_train_score score;
     for (int i = 0; i < 2; i++)
         CHECK_OK(cairn_train_step(f->train, &result, &err), &err);

@@ -156,7 +156,7 @@ static bool is_result(const world *w, cairn_id t) {
     if (w->goal == CAIRN_TRAIN)
         return tensor->role == CAIRN_LOSS || tensor->result ||
                (tensor->role == CAIRN_GRADIENT && tensor->stationary);
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(w->graph, &summary);
     return t == summary.output;
 }

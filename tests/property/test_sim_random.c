@@ -428,7 +428,7 @@ static void check_seed(uint64_t seed) {
     cairn_costs *costs = random_costs(&s.rng, graph, one_in(&s.rng, 4));
     s.graph = graph;
     s.costs = costs;
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     bool can_infer = cairn_graph_tensor(graph, summary.output)->role != CAIRN_LABEL;
     s.goal = can_infer && one_in(&s.rng, 6) ? CAIRN_INFER : CAIRN_TRAIN;

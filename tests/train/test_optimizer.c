@@ -25,7 +25,7 @@ static subject open_subject(cairn_graph *graph, uint32_t threads,
     CHECK_OK(cairn_bind(graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.solution, &err), &err);
     CHECK_OK(cairn_exec_create(graph, s.device, s.costs, s.solution, options, &s.exec, &err), &err);
-    CHECK_U64(cairn_exec_get_figures(s.exec).stationary_bytes,
+    CHECK_U64(cairn_exec_get_figures(s.exec)->stationary_bytes,
               cairn_stationary_bytes(graph, s.costs, cairn_optimizer_slots(options)));
     return s;
 }
@@ -270,7 +270,7 @@ static void test_correct(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     subject s = open_subject(linear(4, 3), 0, &options);
     cairn_error err = {0};
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
     const float x[] = {1, 1, 1, 1};
     float w[12];

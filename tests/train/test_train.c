@@ -137,7 +137,7 @@ typedef struct outcome {
 static void take_steps(subject *s, uint64_t until) {
     cairn_error err = {0};
     while (cairn_train_steps(s->train) < until) {
-        cairn_train_result result;
+        cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
         cairn_train_score score;
         CHECK_OK(cairn_train_step(s->train, &result, &err), &err);
         if (result.epoch_end)
@@ -247,7 +247,7 @@ static void test_evaluation(void) {
     cairn_exec *own;
     cairn_loader *loader;
     cairn_batch batch;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_loader_options loading = CAIRN_LOADER_OPTIONS_INIT;
     loading.split = CAIRN_DATA_VALIDATION;
     loading.batch = BATCH;
@@ -312,7 +312,8 @@ static void test_kept(void) {
     subject s = open_subject(&with);
     cairn_error err = {0};
     new_folder();
-    cairn_train_result result;
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
+    cairn_train_history history = CAIRN_TRAIN_HISTORY_INIT;
     cairn_train_score score;
     for (int i = 1; i <= 7; i++) {
         CHECK_OK(cairn_train_step(s.train, &result, &err), &err);
@@ -320,7 +321,8 @@ static void test_kept(void) {
             CHECK_OK(cairn_train_evaluate(s.train, &score, &err), &err);
         CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
     }
-    CHECK_U64(cairn_train_get_history(s.train).best_step, 2);
+    cairn_train_get_history(s.train, &history);
+    CHECK_U64(history.best_step, 2);
     CHECK_STRING(list_folder(), "snapshot-00000002.safetensors snapshot-00000005.safetensors "
                                 "snapshot-00000006.safetensors snapshot-00000007.safetensors ");
     /* its weights load as weights do */

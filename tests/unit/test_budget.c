@@ -15,7 +15,7 @@ static cairn_status build(const char *name, uint32_t batch, cairn_graph **out, c
 /* ---- Completing a graph ---- */
 
 static void test_complete(void) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_error err = {0};
     cairn_graph *graph;
     CHECK_OK(build("alexnet", 2, &graph, &err), &err);
@@ -51,7 +51,7 @@ static void test_shares(void) {
 static cairn_budget resolve(const cairn_graph *graph, const cairn_costs *costs, uint64_t amount,
                             bool share, bool total, const cairn_solution *none) {
     cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
-    cairn_budget budget;
+    cairn_budget budget = CAIRN_BUDGET_INIT;
     cairn_error err = {0};
     options.amount = amount;
     options.share = share;
@@ -137,7 +137,7 @@ static uint64_t arena_at(uint32_t batch) {
 static void check_fit(uint64_t budget, uint32_t hint, uint32_t refused_above, uint32_t expected) {
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
-    cairn_fit_result found;
+    cairn_fit_result found = CAIRN_FIT_RESULT_INIT;
     cairn_error err = {0};
     opened o = {.refused_above = refused_above};
     solve.budget_bytes = budget;
@@ -167,7 +167,7 @@ static void test_fit(void) {
     check_fit((uint64_t)1 << 40, 1, 5, 5);
 
     cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
-    cairn_fit_result found;
+    cairn_fit_result found = CAIRN_FIT_RESULT_INIT;
     cairn_error err = {0};
     options.open = open_batch;
     CHECK(cairn_fit(&options, &found, &err) == CAIRN_EINVAL); /* no budget */

@@ -26,8 +26,11 @@ static void test_machines(void) {
     cairn_machine machine;
     cairn_error err = {0};
     uint32_t count = 0;
-    while (cairn_machine_list(count, &machine))
-        count++;
+    for (const cairn_machine *listed; (listed = cairn_machine_list(count)) != NULL; count++) {
+        CHECK(listed->summary[0] != '\0' && listed->flops_per_second > 0);
+        CHECK_OK(cairn_machine_find(listed->name, &machine, &err), &err);
+        CHECK(memcmp(&machine, listed, sizeof machine) == 0);
+    }
     CHECK_U64(count, 3);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_U64(machine.link_bytes_per_second, 12200000000);
@@ -75,7 +78,7 @@ static void test_table(void) {
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);
     CHECK_OK(cairn_costs_create(graph, &other, &err), &err);
 
-    cairn_costs_origin origin = {.source = "a test"};
+    cairn_costs_origin origin = {.struct_size = sizeof origin, .source = "a test"};
     cairn_text text, again;
     CHECK_OK(cairn_costs_to_json(costs, graph, &origin, &text), &err);
     uint32_t matched = 0;
@@ -118,9 +121,10 @@ static void test_measured(void) {
     cairn_machine machine, described;
     cairn_text table;
     cairn_error err = {0};
-    cairn_measured measured;
+    cairn_measured measured = CAIRN_MEASURED_INIT;
     cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
-    cairn_costs_origin origin = {.backend = "ref",
+    cairn_costs_origin origin = {.struct_size = sizeof origin,
+                                 .backend = "ref",
                                  .threads = 3,
                                  .link_bytes_per_second = 5000,
                                  .link_latency_ns = 7,
@@ -135,7 +139,7 @@ static void test_measured(void) {
                                   &err),
              &err);
     uint32_t count;
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     CHECK_U64(measured.matched, cairn_graph_op_count(graph));
     CHECK(measured.complete);
@@ -237,7 +241,7 @@ static void test_chain_view(void) {
         CHECK_STRING(cairn_graph_tensor(graph, view->cuts[i])->name, cuts[i]);
     CHECK_U64(view->piece_count, 4 + 8 + 1);
     CHECK_U64(view->first_op[0], 0);
-    cairn_graph_summary s;
+    cairn_graph_summary s = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &s);
     CHECK_U64(view->first_op[view->piece_count], s.forward_ops);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {

@@ -75,7 +75,7 @@ static void test_differentiate(void) {
     const cairn_tensor *pool = cairn_graph_tensor(g, cairn_graph_find_tensor(g, "pool.grad"));
     CHECK(pool->alias_of == cairn_graph_find_tensor(g, "flat.grad"));
 
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(g, &summary);
     CHECK_U64(summary.parameters, 2 * 8 * 8 * 9 + 16 + 90);
     CHECK_U64(summary.gradient_bytes, 4 * summary.parameters);
@@ -119,7 +119,7 @@ static void test_shared_weights(void) {
     CHECK(cairn_graph_tensor(g, cairn_graph_find_tensor(g, "w_hh.grad.sum3"))->stationary);
     CHECK_STRING(input_name(g, "cell0.bwd_weight", 2), "cell0.pregrad");
     CHECK(op_named(g, "cell0.bwd_data")->outputs[1] == CAIRN_NONE); /* of h0, not wanted */
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(g, &summary);
     CHECK_U64(summary.parameters, 15 + 25 + 10);
     CHECK_U64(summary.gradient_bytes, 4 * 50);

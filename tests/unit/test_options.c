@@ -1,5 +1,6 @@
-/* test_options.c: every struct of options is read in the same way: a size of 0 is refused by all,
- * and the sentence names the struct. */
+/* test_options.c: every struct of options is read in the same way, and every struct that is filled
+ * in for a caller is filled in the same way: a size of 0 is refused by all, and the sentence names
+ * the struct; a caller that knows fewer fields gets those. */
 #include "cairn.h"
 #include "check.h"
 
@@ -26,9 +27,9 @@ static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
     cairn_graph *other;
     cairn_sim *sim;
     cairn_solution *solution;
-    cairn_budget budget;
-    cairn_measured measured;
-    cairn_fit_result fit;
+    cairn_budget budget = CAIRN_BUDGET_INIT;
+    cairn_measured measured = CAIRN_MEASURED_INIT;
+    cairn_fit_result fit = CAIRN_FIT_RESULT_INIT;
     cairn_arrays_step *step;
     cairn_builder *builder;
     expect(cairn_zoo_build(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
@@ -67,10 +68,53 @@ static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
     cairn_builder_destroy(builder);
 }
 
+/* A size of 0 is refused; of a shorter struct nothing is written behind its end. */
+static void test_outputs(const cairn_graph *graph, const cairn_costs *costs) {
+    cairn_budget_options limit = CAIRN_BUDGET_OPTIONS_INIT;
+    limit.amount = 5000;
+    cairn_budget budget = {0};
+    expect(cairn_budget_resolve(graph, costs, &limit, &budget, &err), "cairn_budget");
+    budget = (cairn_budget){.struct_size = offsetof(cairn_budget, given_bytes), .given_bytes = 7};
+    CHECK_OK(cairn_budget_resolve(graph, costs, &limit, &budget, &err), &err);
+    CHECK_U64(budget.plan_bytes, 5000);
+    CHECK_U64(budget.given_bytes, 7);
+    CHECK_U64(budget.struct_size, offsetof(cairn_budget, given_bytes));
+
+    /* A later version knows more fields, which are empty here. */
+    struct {
+        cairn_budget known;
+        uint64_t later;
+    } longer = {.known = {.struct_size = sizeof longer}, .later = 7};
+    CHECK_OK(cairn_budget_resolve(graph, costs, &limit, &longer.known, &err), &err);
+    CHECK_U64(longer.known.given_bytes, 5000);
+    CHECK_U64(longer.later, 0);
+
+    cairn_graph_summary summary = {.struct_size = offsetof(cairn_graph_summary, state_bytes),
+                                   .state_bytes = 7};
+    cairn_graph_summarize(graph, &summary);
+    CHECK(summary.parameter_bytes > 0);
+    CHECK_U64(summary.state_bytes, 7);
+
+    const char *table = "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": []}";
+    cairn_costs_origin origin = {0};
+    cairn_measured measured = {0};
+    expect(cairn_costs_origin_from_json(table, strlen(table), "t", &origin, &err),
+           "cairn_costs_origin");
+    expect(cairn_costs_measured((cairn_costs *)costs, graph, table, strlen(table), "t", NULL,
+                                &measured, &err),
+           "cairn_measured");
+    cairn_text text;
+    CHECK(cairn_costs_to_json(costs, graph, &origin, &text) == CAIRN_EINVAL);
+    cairn_text_release(&text);
+    cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
+    cairn_fit_result fit = {0};
+    expect(cairn_fit(&options, &fit, &err), "cairn_fit_result");
+}
+
 static void test_running(const cairn_graph *graph) {
     cairn_device *device, *refused;
     cairn_costs *costs;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     cairn_solution *none;
     cairn_exec *exec;
     cairn_train *train;
@@ -87,7 +131,13 @@ static void test_running(const cairn_graph *graph) {
            "cairn_exec_options");
     expect(cairn_train_create(graph, device, costs, none, &(cairn_train_options){0}, &train, &err),
            "cairn_train_options");
+    expect(cairn_profile(graph, device, NULL, costs, &(cairn_costs_origin){0}, &err),
+           "cairn_costs_origin");
+    CHECK_OK(cairn_train_create(graph, device, costs, none, NULL, &train, &err), &err);
+    expect(cairn_train_step(train, &(cairn_train_result){0}, &err), "cairn_train_result");
+    cairn_train_destroy(train);
     CHECK_OK(cairn_exec_create(graph, device, costs, none, NULL, &exec, &err), &err);
+    expect(cairn_exec_run(exec, 0, &(cairn_exec_result){0}, &err), "cairn_exec_result");
     expect(cairn_weights_save(exec, graph, "nowhere", &(cairn_weights_save_options){0}, &err),
            "cairn_weights_save_options");
     expect(cairn_data_open("synthetic", &(cairn_data_options){0}, &data, &err),
@@ -137,6 +187,7 @@ int main(void) {
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     test_planning(forward, graph, costs, none);
+    test_outputs(graph, costs);
     test_running(graph);
     test_papers();
     cairn_solution_destroy(none);

@@ -82,7 +82,7 @@ static void test_parameter_counts(void) {
     };
     for (size_t i = 0; i < CRN_LENGTH(known); i++) {
         cairn_graph *graph = build(known[i].name, (cairn_zoo_options){.classes = known[i].classes});
-        cairn_graph_summary summary;
+        cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
         cairn_graph_summarize(graph, &summary);
         if (summary.parameters != known[i].parameters)
             fprintf(stderr, "%s:\n", known[i].name);
@@ -228,7 +228,7 @@ static void test_attributes(void) {
 /* ---- any batch, input and number of classes ---- */
 
 static void check_output(const cairn_graph *graph, const cairn_zoo_options *options) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     const cairn_tensor *output = cairn_graph_tensor(graph, summary.output);
     bool pixels = output->rank == 4;
@@ -295,7 +295,7 @@ static void test_odd_inputs(void) {
 static void test_recurrent(void) {
     cairn_graph *graph =
         build("lstm", (cairn_zoo_options){.batch = 2, .input = {3, 4, 0}, .steps = 7});
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     CHECK_STRING(cairn_graph_tensor(graph, summary.input)->name, "state.0");
     const cairn_tensor *state = cairn_graph_tensor(graph, summary.input);

@@ -20,7 +20,7 @@ typedef struct evaluation {
 /* `solver` "infer", or any other for an executor that trains. */
 static inline evaluation evaluation_open(const char *network, const cairn_zoo_options *options,
                                          uint32_t divisor, const char *solver, uint64_t seed) {
-    evaluation e = {0};
+    evaluation e = {.summary = CAIRN_GRAPH_SUMMARY_INIT};
     cairn_error err = {0};
     cairn_costs *costs;
     cairn_solution *solution;
@@ -49,7 +49,7 @@ static inline void evaluation_close(evaluation *e) {
 
 /* The logits of the images, until the next run. */
 static inline const float *evaluation_run(evaluation *e, const float *images) {
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_error err = {0};
     free(e->logits);
     e->logits = malloc(cairn_graph_tensor(e->graph, e->summary.output)->bytes);

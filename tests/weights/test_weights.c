@@ -28,7 +28,7 @@ static evaluation open_toy(uint64_t seed) {
 }
 
 static void train(evaluation *e, uint64_t steps) {
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     for (uint64_t step = 0; step < steps; step++) {
         cairn_error err = {0};
         CHECK_OK(cairn_exec_fill(e->exec, step, &err), &err);

@@ -24,7 +24,7 @@ static bool is_plain(const cairn_tensor *t, uint32_t block) {
 
 static void mark_plain(const cairn_graph *graph, const cairn_id *group, uint32_t block,
                        bool *plain) {
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         if (t == summary.output || is_plain(cairn_graph_tensor(graph, t), block))

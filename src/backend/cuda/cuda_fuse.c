@@ -187,6 +187,36 @@ static bool is_workspace_apart(const crn_call *norm, const crn_call *other) {
     return true;
 }
 
+/* The bias of the batch-norm whose backward is call `n`, where the ReLU behind it read just what it
+ * made, and where what relu_bwd `i` makes of the gradient need not be written: then it is read
+ * twice, while gx is written. NULL: not so. A step that updates parameters does so at its end. */
+static const float *bias_for_mask(const list *l, uint32_t i, uint32_t n) {
+    const crn_call *relu = call_at(l, i), *norm = call_at(l, n);
+    const cairn_op *forward = cairn_graph_op(relu->graph, relu->op->of);
+    bool direct = cairn_graph_tensor(relu->graph, forward->inputs[0])->producer == norm->op->of;
+    if (!direct || !norm->training || !is_spared(l, relu, n, norm->outputs[0]) ||
+        (norm->outputs[0] != NULL && !may_lie_on(norm, norm->outputs[0], norm->op->outputs[0], relu,
+                                                 relu->inputs[1], relu->op->inputs[1])))
+        return NULL;
+    for (uint32_t k = 0; k < n; k++)
+        if (l->actions[k].kind == CRN_DO_CALL && call_at(l, k)->op_id == norm->op->of)
+            return call_at(l, k)->params[1];
+    return NULL;
+}
+
+/* Whether the backward of `norm` can add up the two gradients that accumulate `sum` adds for
+ * relu_bwd `i`. */
+static bool joins_sum(const list *l, uint32_t sum, uint32_t i, const crn_call *norm) {
+    const crn_call *add = call_at(l, sum), *relu = call_at(l, i);
+    const void *masked = relu->outputs[0];
+    cairn_id gx = relu->op->outputs[0], gy = norm->op->inputs[2];
+    return add->outputs[0] == relu->inputs[1] && is_spared(l, add, i, masked) &&
+           are_alike(norm, gy, add, add->op->inputs[0]) &&
+           are_alike(norm, gy, add, add->op->inputs[1]) &&
+           may_lie_on(relu, masked, gx, add, add->inputs[0], add->op->inputs[0]) &&
+           may_lie_on(relu, masked, gx, add, add->inputs[1], add->op->inputs[1]);
+}
+
 /* relu_bwd `i` before a batch_norm_bwd, and the accumulate before that, `sum`. */
 static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
     const crn_call *relu = call_at(l, i);
@@ -202,22 +232,15 @@ static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
     l->actions[n].fused[1] = relu;
     if (!is_workspace_apart(norm, relu))
         l->actions[n].scratch_bytes = norm->workspace_bytes;
+    if (sum != NOBODY && joins_sum(l, sum, i, norm)) {
+        l->actions[n].fused[0] = call_at(l, sum);
+        if (!is_workspace_apart(norm, call_at(l, sum)))
+            l->actions[n].scratch_bytes = norm->workspace_bytes;
+        drop(l, sum);
+    } else {
+        l->actions[n].beta = bias_for_mask(l, i, n);
+    }
     drop(l, i);
-    if (sum == NOBODY)
-        return;
-    const crn_call *add = call_at(l, sum);
-    const void *masked = relu->outputs[0];
-    cairn_id gx = relu->op->outputs[0];
-    if (add->outputs[0] != relu->inputs[1] || !is_spared(l, add, i, relu->outputs[0]) ||
-        !are_alike(norm, gy, add, add->op->inputs[0]) ||
-        !are_alike(norm, gy, add, add->op->inputs[1]) ||
-        !may_lie_on(relu, masked, gx, add, add->inputs[0], add->op->inputs[0]) ||
-        !may_lie_on(relu, masked, gx, add, add->inputs[1], add->op->inputs[1]))
-        return;
-    l->actions[n].fused[0] = add;
-    if (!is_workspace_apart(norm, add))
-        l->actions[n].scratch_bytes = norm->workspace_bytes;
-    drop(l, sum);
 }
 
 /* relu_bwd `i` before the gradients of a convolution's weight and bias. */

@@ -100,6 +100,7 @@ typedef struct crn_work {
     bool preparing;
     uint64_t used; /* of the workspace */
     void *side;    /* for the sums of a fused op whose workspace lies on what it reads, or NULL */
+    const float *beta; /* see crn_cuda_action */
     uint32_t *tickets;
 } crn_work;
 
@@ -253,6 +254,9 @@ typedef struct crn_cuda_action {
         scratch_bytes; /* needed beside the arena: the workspace lies on what neighbours read */
     void *side;        /* that, where it does not take the place of the workspace */
     const crn_call *fused[2]; /* neighbours that the call's op does as well, see *_with() */
+    /* batch_norm_bwd joined to a relu_bwd: which elements the ReLU let through is worked out from x
+     * and this bias of the batch-norm, and what the relu_bwd made is not written; NULL: it is. */
+    const float *beta;
 } crn_cuda_action;
 
 /* Do it now, or where a stream is captured, add it to the graph: then all is on the compute lane.

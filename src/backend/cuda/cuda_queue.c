@@ -95,6 +95,7 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
                      .call = &action->call,
                      .recipe = recipe.ours,
                      .side = action->side,
+                     .beta = action->beta,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     if (first == NULL && second == NULL)

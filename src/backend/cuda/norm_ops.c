@@ -88,6 +88,11 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
         args.y = relu->inputs[0];
         args.gy = relu->inputs[1];
         args.masked = relu->outputs[0];
+        if (work->beta != NULL) {
+            args.mask = CRN_MASK_X;
+            args.beta = work->beta;
+            args.masked = NULL;
+        }
         if (accumulate != NULL) {
             args.gy = accumulate->inputs[0];
             args.gy2 = accumulate->inputs[1];

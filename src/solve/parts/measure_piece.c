@@ -114,7 +114,7 @@ static cairn_status outgoing_gradients(crn_measuring *m, uint32_t piece, ends *e
 static cairn_status want_output(crn_measuring *m, uint32_t piece, ends *e) {
     if (piece + 1 < m->view->piece_count)
         return give(m, e, m->view->cuts[piece + 1], false, true);
-    cairn_graph_summary summary;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(m->graph, &summary);
     return summary.loss == CAIRN_NONE ? CAIRN_OK : give(m, e, summary.loss, false, true);
 }
