@@ -245,7 +245,7 @@ static void check_profile(void) {
     cairn_graph *graph = build(&networks[4]);
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_costs *costs;
-    cairn_costs_origin origin;
+    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     options.repetitions = 3;
     options.every_implementation = true;
