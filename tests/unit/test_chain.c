@@ -104,7 +104,7 @@ static void test_curves(void) {
     load_examples(&e);
     const cairn_chain_algorithm *a;
     for (uint32_t i = 0; i < 14; i++)
-        for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
+        for (uint32_t n = 0; (a = cairn_chain_algorithm_list(n)) != NULL; n++) {
             cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
             options.curve = true;
             cairn_chain_problem p = *cairn_chain_cases_get(e.cases, i);
