@@ -114,8 +114,8 @@ typedef struct layers {
 
 static cairn_id add_layer(gpt *g, layers *all, layer l) {
     double traffic = (double)l.elements;
-    l.output = gpt_tensor(g, CAIRN_ACTIVATION, l.elements, false);
-    gpt_op(g, CAIRN_FORWARD, l.inputs, l.input_count, l.output, l.products,
+    l.output = gpt_tensor(g, CAIRN_ROLE_ACTIVATION, l.elements, false);
+    gpt_op(g, CAIRN_PHASE_FORWARD, l.inputs, l.input_count, l.output, l.products,
            (1 + l.input_count) * traffic);
     all->list[all->count++] = l;
     return l.output;
@@ -190,14 +190,14 @@ static void differentiate(gpt *g, const layers *all, cairn_id *gradients) {
             if (gradients[x] != CAIRN_NONE)
                 reads[count++] = gradients[x];
             uint64_t elements = cairn_builder_peek(g->builder, x).bytes / 2;
-            gradients[x] = gpt_tensor(g, CAIRN_GRADIENT, elements, false);
-            gpt_op(g, CAIRN_BACKWARD, reads, count, gradients[x], l->products,
+            gradients[x] = gpt_tensor(g, CAIRN_ROLE_GRADIENT, elements, false);
+            gpt_op(g, CAIRN_PHASE_BACKWARD, reads, count, gradients[x], l->products,
                    (1 + count) * (double)elements);
         }
         if (l->weighted) {
             cairn_id reads[] = {gradients[l->output], l->inputs[0]};
-            cairn_id weight = gpt_tensor(g, CAIRN_GRADIENT, (uint64_t)WIDTH * WIDTH, true);
-            gpt_op(g, CAIRN_BACKWARD, reads, 2, weight, l->products, (double)l->elements);
+            cairn_id weight = gpt_tensor(g, CAIRN_ROLE_GRADIENT, (uint64_t)WIDTH * WIDTH, true);
+            gpt_op(g, CAIRN_PHASE_BACKWARD, reads, 2, weight, l->products, (double)l->elements);
         }
     }
 }
@@ -223,18 +223,18 @@ static cairn_status build_gpt(uint32_t batch, uint32_t blocks, cli_model *out, c
     if (status != CAIRN_OK)
         return status;
     uint64_t rows = (uint64_t)batch * TOKENS;
-    cairn_id words = gpt_tensor(&g, CAIRN_INPUT, rows, false);
+    cairn_id words = gpt_tensor(&g, CAIRN_ROLE_INPUT, rows, false);
     cairn_id x =
         add_layer(&g, &all, (layer){.inputs = {words}, .input_count = 1, .elements = rows * WIDTH});
     uint32_t first = all.count;
     for (uint32_t k = 0; k < blocks; k++)
         x = block(&g, &all, x);
     cairn_id logits = product(&g, &all, x, WIDTH, WORDS);
-    cairn_id loss = gpt_tensor(&g, CAIRN_LOSS, 2, false);
-    gpt_op(&g, CAIRN_FORWARD, &logits, 1, loss, 0, (double)(rows * WORDS));
+    cairn_id loss = gpt_tensor(&g, CAIRN_ROLE_LOSS, 2, false);
+    gpt_op(&g, CAIRN_PHASE_FORWARD, &logits, 1, loss, 0, (double)(rows * WORDS));
     cairn_id reads[] = {loss, logits};
-    gradients[logits] = gpt_tensor(&g, CAIRN_GRADIENT, rows * WORDS, false);
-    gpt_op(&g, CAIRN_BACKWARD, reads, 2, gradients[logits], 0, 2 * (double)(rows * WORDS));
+    gradients[logits] = gpt_tensor(&g, CAIRN_ROLE_GRADIENT, rows * WORDS, false);
+    gpt_op(&g, CAIRN_PHASE_BACKWARD, reads, 2, gradients[logits], 0, 2 * (double)(rows * WORDS));
     memmove(all.list, &all.list[first], (all.count - first) * sizeof *all.list);
     all.count -= first; /* the embedding's own gradient is a parameter's */
     differentiate(&g, &all, gradients);

@@ -67,16 +67,16 @@ static int bench_file(const cli_args *args, const char *network, uint64_t repeat
     cairn_acg_cases *cases = NULL;
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
     if (status == CAIRN_OK) {
-        status = cairn_acg_read(NULL, text.data, text.length, path, &cases, &err);
+        status = cairn_acg_cases_read(NULL, text.data, text.length, path, &cases, &err);
         cairn_text_release(&text);
     }
     timing feng, pieces;
     if (status == CAIRN_OK)
-        status = time_search(cairn_acg_case_dag(cases, 0), "feng", repeat, &feng, &err);
+        status = time_search(cairn_acg_cases_get(cases, 0), "feng", repeat, &feng, &err);
     if (status == CAIRN_OK)
-        status = time_search(cairn_acg_case_dag(cases, 0), "pieces", 1, &pieces, &err);
+        status = time_search(cairn_acg_cases_get(cases, 0), "pieces", 1, &pieces, &err);
     if (status == CAIRN_OK) {
-        print_timing(args, network, cairn_acg_case_dag(cases, 0), &feng, &pieces);
+        print_timing(args, network, cairn_acg_cases_get(cases, 0), &feng, &pieces);
         *total += feng.median_ns;
     }
     cairn_acg_cases_destroy(cases);

@@ -164,8 +164,9 @@ static void print_json(const bench *b, const bench_case *c) {
                "\"layers\": %u, \"memory_bytes\": %llu, \"smallest_bytes\": %llu, \"peak_bytes\": "
                "%llu, "
                "\"lower_bound_s\": %.6f, \"fractional_s\": %.6f",
-               c->network, c->size, c->batch, b->layers == CAIRN_OFFLOAD_OPS ? "ops" : "pieces",
-               c->layers, (unsigned long long)p->memory, (unsigned long long)c->least,
+               c->network, c->size, c->batch,
+               b->layers == CAIRN_OFFLOAD_LAYERS_OPS ? "ops" : "pieces", c->layers,
+               (unsigned long long)p->memory, (unsigned long long)c->least,
                (unsigned long long)c->peak, p->bound, p->fractional);
         for (int a = 0; a < ALGORITHMS; a++) {
             if (p->seconds[a] > 0)
@@ -296,7 +297,8 @@ int cli_bench_offload(const cli_args *args) {
     const char *by = cli_value(args, "by");
     if (by != NULL && strcmp(by, "ops") != 0 && strcmp(by, "pieces") != 0)
         return cli_usage_error(args, "--by is pieces or ops, not \"%s\"", by);
-    b.layers = by != NULL && strcmp(by, "pieces") == 0 ? CAIRN_OFFLOAD_PIECES : CAIRN_OFFLOAD_OPS;
+    b.layers = by != NULL && strcmp(by, "pieces") == 0 ? CAIRN_OFFLOAD_LAYERS_PIECES
+                                                       : CAIRN_OFFLOAD_LAYERS_OPS;
     b.cases = calloc(MOST_CASES, sizeof *b.cases);
     if (b.cases == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);

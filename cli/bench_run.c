@@ -170,7 +170,7 @@ static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent
 /* The algorithms that the table has rows for: not the random baseline, nor what a more general one
  * repeats on chains, nor those that are for budgets. */
 static bool has_row(const cairn_solver *solver) {
-    return solver->goal == CAIRN_TRAIN && !solver->budgeted &&
+    return solver->goal == CAIRN_GOAL_TRAIN && !solver->budgeted &&
            strcmp(solver->name, "random") != 0 && strcmp(solver->name, "feng-linear") != 0;
 }
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 static bool is_search(const char *name) {
-    size_t count;
-    const cairn_acg_algorithm *list = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].name, name) == 0)
+    const cairn_acg_algorithm *a;
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++)
+        if (strcmp(a->name, name) == 0)
             return true;
     return false;
 }

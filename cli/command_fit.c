@@ -73,7 +73,7 @@ static cairn_status find_all(fitting *f, cairn_error *err) {
     uint32_t hint = 1;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && f->count < MOST_ANSWERS; i++) {
         bool none = strcmp(solver->name, "none") == 0;
-        if (solver->goal != CAIRN_TRAIN ||
+        if (solver->goal != CAIRN_GOAL_TRAIN ||
             (only != NULL && !none && strcmp(only, solver->name) != 0) ||
             (only == NULL && solver->offloads && (f->model->one_memory || f->model->no_offload)))
             continue;
@@ -187,7 +187,7 @@ static int fit(fitting *f, uint32_t slots) {
 static bool known(const char *algorithm) {
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
-        if (solver->goal == CAIRN_TRAIN && strcmp(solver->name, algorithm) == 0)
+        if (solver->goal == CAIRN_GOAL_TRAIN && strcmp(solver->name, algorithm) == 0)
             return true;
     return false;
 }

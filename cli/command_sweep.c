@@ -104,7 +104,7 @@ static void keep_faster(curve *c) {
 static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < MOST_CURVES; i++) {
-        if (solver->goal != CAIRN_TRAIN)
+        if (solver->goal != CAIRN_GOAL_TRAIN)
             continue;
         curve *c = &s->curves[s->count];
         *c = (curve){.solver = solver};

@@ -32,7 +32,7 @@ static void print_ops(const cairn_graph *graph) {
     printf("\n%-40s %-18s %-20s %10s\n", "forward op", "kind", "output", "size");
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        if (op->phase != CAIRN_FORWARD || op->output_count == 0)
+        if (op->phase != CAIRN_PHASE_FORWARD || op->output_count == 0)
             continue;
         const cairn_tensor *output = cairn_graph_tensor(graph, op->outputs[0]);
         char shape[64] = "";

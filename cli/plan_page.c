@@ -53,7 +53,7 @@ static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_
     cairn_status status = cairn_page_add(page, solution, entry);
     if (status == CAIRN_OK && against != NULL)
         status = add_against(page, model, against, err);
-    if (status == CAIRN_OK && header->goal == CAIRN_TRAIN)
+    if (status == CAIRN_OK && header->goal == CAIRN_GOAL_TRAIN)
         status = cairn_page_add_none(page, err);
     return status;
 }

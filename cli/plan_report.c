@@ -50,8 +50,9 @@ static void print_holders(const cairn_report *r, uint64_t top) {
     uint32_t at = cairn_sim_result(r->solution->sim)->peak_step;
     if (steps == 0 || top == 0)
         return;
-    const char *name = list[at].kind == CAIRN_RUN ? cairn_graph_op(r->graph, list[at].id)->name
-                                                  : cairn_graph_tensor(r->graph, list[at].id)->name;
+    const char *name = list[at].kind == CAIRN_STEP_RUN
+                           ? cairn_graph_op(r->graph, list[at].id)->name
+                           : cairn_graph_tensor(r->graph, list[at].id)->name;
     printf("  at the peak (step %u of %u, %s %s) memory is held by\n", at, steps,
            cairn_step_kind_name((cairn_step_kind)list[at].kind), name);
     for (uint32_t i = 0; i < count && i < top; i++)

@@ -70,8 +70,8 @@ static int draw_trees(const acg_run *run, const cairn_dag *dag, const uint32_t *
 }
 
 static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t index) {
-    const cairn_dag *dag = cairn_acg_case_dag(cases, index);
-    const uint32_t *names = cairn_acg_case_names(cases, index);
+    const cairn_dag *dag = cairn_acg_cases_get(cases, index);
+    const uint32_t *names = cairn_acg_cases_names(cases, index);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     cairn_acg_result result;
     cairn_error err = {0};
@@ -82,7 +82,7 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     int64_t ns = now() - start;
     if (status != CAIRN_OK) {
         snprintf(err.file, sizeof err.file, "%s", cli_positional(run->args, 1));
-        if (cairn_acg_case_count(cases) > 1)
+        if (cairn_acg_cases_count(cases) > 1)
             snprintf(err.path, sizeof err.path, "case %" PRIu32, index);
         return cli_fail(status, &err);
     }
@@ -104,39 +104,40 @@ static int solve_file(const acg_run *run, const char *path) {
     cairn_acg_cases *cases = NULL;
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
     if (status == CAIRN_OK)
-        status = cairn_acg_read(NULL, text.data, text.length, path, &cases, &err);
+        status = cairn_acg_cases_read(NULL, text.data, text.length, path, &cases, &err);
     cairn_text_release(&text);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = CLI_DONE;
-    if (run->svg != NULL && cairn_acg_case_count(cases) > 1)
+    if (run->svg != NULL && cairn_acg_cases_count(cases) > 1)
         code = cli_usage_error(run->args, "--svg draws one case, and %s holds %" PRIu32, path,
-                               cairn_acg_case_count(cases));
-    for (uint32_t i = 0; code == CLI_DONE && i < cairn_acg_case_count(cases); i++)
+                               cairn_acg_cases_count(cases));
+    for (uint32_t i = 0; code == CLI_DONE && i < cairn_acg_cases_count(cases); i++)
         code = solve_case(run, cases, i);
     cairn_acg_cases_destroy(cases);
     return code;
 }
 
 static bool is_known(const char *name) {
-    size_t count;
-    const cairn_acg_algorithm *list = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(list[i].name, name) == 0)
+    const cairn_acg_algorithm *a;
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++)
+        if (strcmp(a->name, name) == 0)
             return true;
     return false;
 }
 
 /* "feng, pieces, ... or random" */
 static const char *known_names(char *buffer, size_t size) {
-    size_t count, used = 0;
-    const cairn_acg_algorithm *list = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count && used < size; i++)
+    size_t used = 0;
+    const cairn_acg_algorithm *a;
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL && used < size; i++) {
+        bool last = cairn_acg_algorithm_list(i + 1) == NULL;
         used += (size_t)snprintf(buffer + used, size - used, "%s%s",
-                                 i == 0          ? ""
-                                 : i + 1 < count ? ", "
-                                                 : " or ",
-                                 list[i].name);
+                                 i == 0 ? ""
+                                 : last ? " or "
+                                        : ", ",
+                                 a->name);
+    }
     return buffer;
 }
 

@@ -115,7 +115,7 @@ static int solve_all(const request *r, const cairn_chain_cases *cases) {
                "min budget", "time");
     for (uint32_t i = 0; i < count; i++) {
         bool fits = false;
-        int code = solve_case(r, cairn_chain_cases_at(cases, i), i, &fits, &min_budget);
+        int code = solve_case(r, cairn_chain_cases_get(cases, i), i, &fits, &min_budget);
         if (code != CLI_DONE)
             return code;
         any = any || fits;
@@ -133,7 +133,8 @@ static int solve_all(const request *r, const cairn_chain_cases *cases) {
 }
 
 static bool known_algorithm(const char *name) {
-    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++)
+    const cairn_chain_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++)
         if (strcmp(a->name, name) == 0)
             return true;
     return false;
@@ -141,7 +142,8 @@ static bool known_algorithm(const char *name) {
 
 static int unknown_algorithm(const cli_args *args, const char *name) {
     char names[256] = "";
-    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+    const cairn_chain_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", a->name);
     }

@@ -15,18 +15,17 @@ static int64_t clock_ns(void) {
 /* ---- Options ---- */
 
 static bool read_algorithm(const cli_args *args, const char **name) {
-    uint32_t count;
-    const cairn_offload_algorithm *all = cairn_offload_algorithms(&count);
+    const cairn_offload_algorithm *a;
     *name = cli_value(args, "algorithm");
     if (*name == NULL)
-        *name = all[0].name;
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(all[i].name, *name) == 0)
+        *name = cairn_offload_algorithm_list(0)->name;
+    for (uint32_t i = 0; (a = cairn_offload_algorithm_list(i)) != NULL; i++)
+        if (strcmp(a->name, *name) == 0)
             return true;
     char list[512] = "";
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; (a = cairn_offload_algorithm_list(i)) != NULL; i++) {
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", all[i].name);
+        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", a->name);
     }
     cli_usage_error(args, "there is no offloading algorithm \"%s\"; there are %s", *name, list);
     return false;
@@ -34,10 +33,10 @@ static bool read_algorithm(const cli_args *args, const char **name) {
 
 static bool read_release(const cli_args *args, cairn_offload_release *out) {
     const char *text = cli_value(args, "release");
-    *out = CAIRN_OFFLOAD_WHOLE;
+    *out = CAIRN_OFFLOAD_RELEASE_WHOLE;
     if (text == NULL || strcmp(text, "whole") == 0)
         return true;
-    *out = CAIRN_OFFLOAD_FRACTIONAL;
+    *out = CAIRN_OFFLOAD_RELEASE_FRACTIONAL;
     if (strcmp(text, "fractional") == 0)
         return true;
     cli_usage_error(args, "--release must be whole or fractional, not \"%s\"", text);
@@ -78,7 +77,7 @@ static void print_json(uint32_t index, const cairn_offload_bounds *bounds,
 
 static void print_header(const char *algorithm, cairn_offload_release release) {
     printf("%s, %s release; times are multiplied by the bandwidth\n\n", algorithm,
-           release == CAIRN_OFFLOAD_WHOLE ? "whole" : "fractional");
+           release == CAIRN_OFFLOAD_RELEASE_WHOLE ? "whole" : "fractional");
     printf("%-12s %6s %14s %14s %16s %16s %9s  %s\n", "case", "layers", "memory", "least memory",
            "makespan", "lower bound", "above", "offloaded");
 }
@@ -129,8 +128,8 @@ static bool solve_case(const settings *s, const cairn_offload_cases *cases, uint
             print_json(index, &bounds, solution, solve_ns);
         else
             print_row(cairn_offload_cases_id(cases, index), index, problem,
-                      s->options.release == CAIRN_OFFLOAD_WHOLE ? bounds.whole_x_beta
-                                                                : bounds.fractional_x_beta,
+                      s->options.release == CAIRN_OFFLOAD_RELEASE_WHOLE ? bounds.whole_x_beta
+                                                                        : bounds.fractional_x_beta,
                       &bounds, solution);
     }
     cairn_offload_solution_destroy(solution);

@@ -49,16 +49,16 @@ static bool read_adam(cli_training *t) {
 static bool read_optimizer(cli_training *t) {
     uint32_t choice;
     uint64_t micro_batches;
-    if (!cli_choice_value(t->args, "optimizer", optimizer_name, CAIRN_SGD, &choice) ||
+    if (!cli_choice_value(t->args, "optimizer", optimizer_name, CAIRN_OPTIMIZER_SGD, &choice) ||
         !cli_number(t->args, "accumulate", 1, 65536, 1, &micro_batches))
         return false;
     t->exec.optimizer = (cairn_optimizer)choice;
     t->exec.micro_batches = (uint32_t)micro_batches;
-    double decay = t->exec.optimizer == CAIRN_ADAMW ? 0.01 : 0;
-    double rate = t->exec.optimizer == CAIRN_SGD ? 0.01 : 0.001;
+    double decay = t->exec.optimizer == CAIRN_OPTIMIZER_ADAMW ? 0.01 : 0;
+    double rate = t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? 0.01 : 0.001;
     return cli_real(t->args, "weight-decay", 0, 1e6, decay, &t->exec.weight_decay) &&
            cli_real(t->args, "lr", 0, 1e6, rate, &t->schedule.rate) &&
-           (t->exec.optimizer == CAIRN_SGD ? read_sgd(t) : read_adam(t));
+           (t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? read_sgd(t) : read_adam(t));
 }
 
 static bool read_schedule(cli_training *t) {

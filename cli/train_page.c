@@ -14,9 +14,9 @@ static void place_steps(const cairn_solution *solution, const int64_t *times, ui
     for (uint32_t i = 0; i < count; i++) {
         out[i] = (cairn_sim_step){.start_ns = now, .end_ns = now + times[i]};
         now = out[i].end_ns;
-        if (steps[i].kind != CAIRN_OFFLOAD && steps[i].kind != CAIRN_FETCH)
+        if (steps[i].kind != CAIRN_STEP_OFFLOAD && steps[i].kind != CAIRN_STEP_FETCH)
             continue;
-        int64_t *lane = &free_at[steps[i].kind == CAIRN_FETCH];
+        int64_t *lane = &free_at[steps[i].kind == CAIRN_STEP_FETCH];
         if (out[i].start_ns < *lane)
             out[i].start_ns = *lane;
         out[i].end_ns = out[i].start_ns + predicted[i].end_ns - predicted[i].start_ns;

@@ -57,7 +57,8 @@ void cli_train_print_head(const cli_training *t) {
     if (t->limit.plan_bytes > 0)
         printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
     printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
-           cli_bytes(f.stationary_bytes), t->exec.optimizer == CAIRN_SGD ? "momenta" : "moments");
+           cli_bytes(f.stationary_bytes),
+           t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
         printf("  host copies     %12s\n", cli_bytes(f.host_bytes));
     if (t->data == NULL) {

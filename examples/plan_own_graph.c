@@ -28,7 +28,7 @@ static cairn_id add_op(cairn_builder *builder, const char *letter, int layer, ca
     char name[16];
     snprintf(name, sizeof name, "%s%d", letter, layer);
     cairn_op op = {.name = name, .kind = CAIRN_OP_OPAQUE, .of = of};
-    op.phase = of == CAIRN_NONE ? CAIRN_FORWARD : CAIRN_BACKWARD;
+    op.phase = of == CAIRN_NONE ? CAIRN_PHASE_FORWARD : CAIRN_PHASE_BACKWARD;
     op.inputs = inputs, op.input_count = input_count;
     op.outputs = output, op.output_count = 1;
     return cairn_builder_op(builder, &op);
@@ -41,23 +41,23 @@ static cairn_status build(cairn_graph **out, cairn_error *err) {
     if (status != CAIRN_OK)
         return status;
     cairn_id h[LAYERS + 1], g[LAYERS + 1], forward[LAYERS + 1];
-    h[0] = add_tensor(builder, CAIRN_INPUT, "h", 0, 8 * MIB);
+    h[0] = add_tensor(builder, CAIRN_ROLE_INPUT, "h", 0, 8 * MIB);
     for (int l = 1; l <= LAYERS; l++) {
-        h[l] = add_tensor(builder, CAIRN_ACTIVATION, "h", l, 8 * MIB);
+        h[l] = add_tensor(builder, CAIRN_ROLE_ACTIVATION, "h", l, 8 * MIB);
         forward[l] = add_op(builder, "forward", l, CAIRN_NONE, &h[l - 1], 1, &h[l]);
     }
     /* The loss turns the last activation into its gradient; nothing may repeat it. */
-    g[LAYERS] = add_tensor(builder, CAIRN_GRADIENT, "g", LAYERS, 8 * MIB);
-    cairn_op loss = {.name = "loss", .kind = CAIRN_OP_OPAQUE, .phase = CAIRN_BACKWARD};
+    g[LAYERS] = add_tensor(builder, CAIRN_ROLE_GRADIENT, "g", LAYERS, 8 * MIB);
+    cairn_op loss = {.name = "loss", .kind = CAIRN_OP_OPAQUE, .phase = CAIRN_PHASE_BACKWARD};
     loss.of = forward[LAYERS];
-    loss.flags = CAIRN_OP_NEVER_AGAIN;
+    loss.flags = CAIRN_OP_FLAG_NEVER_AGAIN;
     loss.inputs = &h[LAYERS], loss.input_count = 1;
     loss.outputs = &g[LAYERS], loss.output_count = 1;
     loss.inplace = &(cairn_inplace){.output = 0, .input = 0}, loss.inplace_count = 1;
     cairn_builder_op(builder, &loss);
     for (int l = LAYERS; l > 0; l--) {
         const cairn_id inputs[] = {h[l - 1], g[l]};
-        g[l - 1] = add_tensor(builder, CAIRN_GRADIENT, "g", l - 1, 8 * MIB);
+        g[l - 1] = add_tensor(builder, CAIRN_ROLE_GRADIENT, "g", l - 1, 8 * MIB);
         add_op(builder, "backward", l, forward[l], inputs, 2, &g[l - 1]);
     }
     status = cairn_builder_finish(builder, out, err);
@@ -79,8 +79,8 @@ static void print(const cairn_graph *graph, const cairn_solution *solution) {
     const cairn_step *step = cairn_plan_steps(solution->plan, &steps);
     for (uint32_t i = 0; i < steps; i++)
         printf("%2u  %-7s %s\n", i, cairn_step_kind_name(step[i].kind),
-               step[i].kind == CAIRN_RUN ? cairn_graph_op(graph, step[i].id)->name
-                                         : cairn_graph_tensor(graph, step[i].id)->name);
+               step[i].kind == CAIRN_STEP_RUN ? cairn_graph_op(graph, step[i].id)->name
+                                              : cairn_graph_tensor(graph, step[i].id)->name);
     const cairn_lifetime *lives = cairn_sim_lifetimes(solution->sim, &lifetimes);
     const uint64_t *offset = cairn_layout_offsets(solution->layout, &offsets);
     for (uint32_t i = 0; i < lifetimes; i++)

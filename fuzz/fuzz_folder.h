@@ -49,7 +49,7 @@ static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
     cairn_loader *loader;
     cairn_error err = {0};
     options.split = split;
-    options.batch = split == CAIRN_DATA_TRAIN ? 1 : 2;
+    options.batch = split == CAIRN_SPLIT_TRAIN ? 1 : 2;
     options.prefetch = 0; /* a thread for each input would be slow, and test_loader.c has them */
     options.shuffle = options.flip = info.rank == 3;
     cairn_status status = cairn_loader_create(data, &options, &loader, &err);
@@ -84,9 +84,9 @@ static inline void fuzz_open_folder(const char *kind) {
     }
     cairn_data_info info = cairn_data_get_info(data);
     FUZZ_CHECK(info.train > 0 && info.classes > 0 && info.rank > 0);
-    fuzz_read_split(data, CAIRN_DATA_TRAIN);
+    fuzz_read_split(data, CAIRN_SPLIT_TRAIN);
     if (info.validation > 0)
-        fuzz_read_split(data, CAIRN_DATA_VALIDATION);
+        fuzz_read_split(data, CAIRN_SPLIT_VALIDATION);
     cairn_data_destroy(data);
 }
 

@@ -7,21 +7,20 @@
 #define MOST_VERTICES 64u /* beyond that one input would take too long to be worth it */
 
 static void check_dag(const cairn_dag *dag) {
-    size_t count;
-    const cairn_acg_algorithm *algorithms = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count && dag->vertex_count <= MOST_VERTICES; i++) {
+    const cairn_acg_algorithm *a;
+    bool small = dag->vertex_count <= MOST_VERTICES;
+    for (uint32_t i = 0; small && (a = cairn_acg_algorithm_list(i)) != NULL; i++) {
         cairn_acg_result result;
         cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
         cairn_error err = {0};
         uint64_t value = 0;
         options.effort = 1;
-        cairn_status status =
-            cairn_acg_solve(NULL, dag, algorithms[i].name, &options, &result, &err);
+        cairn_status status = cairn_acg_solve(NULL, dag, a->name, &options, &result, &err);
         if (status != CAIRN_OK) {
             fuzz_check_error(status, &err);
             continue;
         }
-        FUZZ_CHECK(cairn_acg_value(NULL, dag, algorithms[i].objective, result.checkpoints,
+        FUZZ_CHECK(cairn_acg_value(NULL, dag, a->objective, result.checkpoints,
                                    result.checkpoint_count, &value, &err) == CAIRN_OK);
         FUZZ_CHECK(value == result.value);
         cairn_acg_result_release(&result);
@@ -33,8 +32,9 @@ static void check_dag(const cairn_dag *dag) {
 }
 
 static void check_chain(const cairn_chain_problem *problem) {
-    const cairn_chain_algorithm *algorithm = cairn_chain_algorithms();
-    for (; algorithm->name != NULL && problem->layers <= MOST_VERTICES / 4; algorithm++) {
+    const cairn_chain_algorithm *algorithm;
+    bool small = problem->layers <= MOST_VERTICES / 4;
+    for (uint32_t i = 0; small && (algorithm = cairn_chain_algorithm_list(i)) != NULL; i++) {
         const cairn_chain_solution *solution;
         cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
         cairn_chain_verdict verdict;
@@ -59,19 +59,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cairn_acg_cases *graphs;
     cairn_chain_cases *chains;
     cairn_error err = {0};
-    cairn_status status = cairn_acg_read(NULL, (const char *)data, size, "f", &graphs, &err);
+    cairn_status status = cairn_acg_cases_read(NULL, (const char *)data, size, "f", &graphs, &err);
     if (status != CAIRN_OK)
         fuzz_check_error(status, &err);
-    for (uint32_t i = 0; status == CAIRN_OK && i < cairn_acg_case_count(graphs) && i < 4; i++)
-        check_dag(cairn_acg_case_dag(graphs, i));
+    for (uint32_t i = 0; status == CAIRN_OK && i < cairn_acg_cases_count(graphs) && i < 4; i++)
+        check_dag(cairn_acg_cases_get(graphs, i));
     cairn_acg_cases_destroy(graphs);
 
     status = cairn_chain_cases_read(NULL, (const char *)data, size, "f", &chains, &err);
     if (status != CAIRN_OK)
         fuzz_check_error(status, &err);
     for (uint32_t i = 0; status == CAIRN_OK && i < cairn_chain_cases_count(chains) && i < 4; i++)
-        if (cairn_chain_check(cairn_chain_cases_at(chains, i), &err) == CAIRN_OK)
-            check_chain(cairn_chain_cases_at(chains, i));
+        if (cairn_chain_check(cairn_chain_cases_get(chains, i), &err) == CAIRN_OK)
+            check_chain(cairn_chain_cases_get(chains, i));
     cairn_chain_cases_destroy(chains);
     return 0;
 }

@@ -12,6 +12,8 @@
  * - Structs of options, and structs that a function fills in for the caller, begin with struct_size
  *   and start from a macro that ends in _INIT. Structs that only the library makes grow at their
  *   end; numbers of enums are frozen.
+ * - The values of an enum bear its name (CAIRN_ROLE_INPUT, CAIRN_STEP_RUN); those of cairn_status
+ * do not.
  * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index, from 0 until they say
  *   NULL; an entry has a name and a summary.
  * - The library keeps no global state, never prints and never exits.

@@ -307,7 +307,7 @@ static inline uint64_t test_optimum(const cairn_dag *dag, cairn_acg_objective ob
         if ((set & ends) != ends)
             continue;
         uint64_t value =
-            objective == CAIRN_ACG_PIECES ? test_pieces(&m, set) : test_segments(&m, set);
+            objective == CAIRN_ACG_OBJECTIVE_PIECES ? test_pieces(&m, set) : test_segments(&m, set);
         best = value < best ? value : best;
     }
     return best;

@@ -3,8 +3,8 @@
  * Sizes are in units of 64 bytes, so that rounding does not matter; times in nanoseconds. Names
  * stand in lists separated by spaces, steps in lists separated by commas:
  *
- *     hand_op(&h, "F1", CAIRN_FORWARD, "f0", "f1");
- *     hand_plan(graph, CAIRN_TRAIN, "run F1, free f0, run F2 inplace");
+ *     hand_op(&h, "F1", CAIRN_PHASE_FORWARD, "f0", "f1");
+ *     hand_plan(graph, CAIRN_GOAL_TRAIN, "run F1, free f0, run F2 inplace");
  */
 #ifndef HAND_H
 #define HAND_H
@@ -46,7 +46,7 @@ static inline cairn_id hand_tensor(hand *h, const char *name, cairn_role role, u
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.role = role;
     t.bytes = units * UNIT;
-    t.stationary = role == CAIRN_PARAMETER || role == CAIRN_STATE;
+    t.stationary = role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE;
     return hand_add(h, name, t);
 }
 
@@ -54,14 +54,14 @@ static inline cairn_id hand_alias(hand *h, const char *name, const char *of) {
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.alias_of = hand_find(h, of);
     t.bytes = cairn_builder_peek(h->builder, t.alias_of).bytes;
-    t.role = CAIRN_ACTIVATION;
+    t.role = CAIRN_ROLE_ACTIVATION;
     return hand_add(h, name, t);
 }
 
 /* A gradient of a parameter, in its one place. */
 static inline cairn_id hand_stationary(hand *h, const char *name, const char *of) {
     cairn_tensor t = CAIRN_TENSOR_INIT;
-    t.role = CAIRN_GRADIENT;
+    t.role = CAIRN_ROLE_GRADIENT;
     t.gradient_of = hand_find(h, of);
     t.bytes = cairn_builder_peek(h->builder, t.gradient_of).bytes;
     t.stationary = true;
@@ -134,8 +134,8 @@ static inline cairn_step hand_step(const cairn_graph *graph, const char *text, i
     cairn_step step = {0};
     while (strcmp(cairn_step_kind_name((cairn_step_kind)step.kind), verb) != 0)
         step.kind++;
-    step.id = step.kind == CAIRN_RUN ? cairn_graph_find_op(graph, name)
-                                     : cairn_graph_find_tensor(graph, name);
+    step.id = step.kind == CAIRN_STEP_RUN ? cairn_graph_find_op(graph, name)
+                                          : cairn_graph_find_tensor(graph, name);
     step.inplace = (uint8_t)(mode[0] != '\0' ? way : 0);
     if (step.id == CAIRN_NONE)
         fprintf(stderr, "nothing is called %s\n", name);

@@ -181,7 +181,7 @@ static void judge_memory_all(judge *j) {
 static inline const char *judge_schedule(const cairn_offload_problem *problem,
                                          const cairn_offload_solution *solution,
                                          cairn_offload_release release) {
-    judge j = {problem, solution, release == CAIRN_OFFLOAD_WHOLE, NULL};
+    judge j = {problem, solution, release == CAIRN_OFFLOAD_RELEASE_WHOLE, NULL};
     judge_ops(&j);
     judge_link(&j);
     judge_memory_all(&j);

@@ -29,11 +29,11 @@ extern "C" {
 typedef enum cairn_acg_objective {
     /* The paper's: each component is a segment and must be independent: exactly one checkpoint has
      * an edge into it and exactly one an edge out of it. Other sets are not valid. */
-    CAIRN_ACG_SEGMENTS = 0,
+    CAIRN_ACG_OBJECTIVE_SEGMENTS = 0,
     /* Wider: a component may touch any number of checkpoints. Components that depend on each
      * other's results, through checkpoints, count as one part. Every set is valid, so the optimum
-     * is never above that of CAIRN_ACG_SEGMENTS. */
-    CAIRN_ACG_PIECES = 1
+     * is never above that of CAIRN_ACG_OBJECTIVE_SEGMENTS. */
+    CAIRN_ACG_OBJECTIVE_PIECES = 1
 } cairn_acg_objective;
 
 /* ---- Algorithms ---- */
@@ -44,8 +44,8 @@ typedef struct cairn_acg_algorithm {
     cairn_acg_objective objective;
 } cairn_acg_algorithm;
 
-/* All of them, the default first. Static; `*count` gets their number. */
-CAIRN_API const cairn_acg_algorithm *cairn_acg_algorithms(size_t *count);
+/* Algorithm `index`, or NULL past the end. The first is the default. */
+CAIRN_API const cairn_acg_algorithm *cairn_acg_algorithm_list(uint32_t index);
 
 /* ---- Solving ---- */
 
@@ -95,8 +95,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_acg_check(const cairn_allocator *allocat
                                                   cairn_error *err);
 
 /* The value of a given set of `count` checkpoints, in any order; source and target are always
- * taken to belong to it. CAIRN_EINVAL with CAIRN_ACG_SEGMENTS: a segment is not independent.
- * O(n + m). */
+ * taken to belong to it. CAIRN_EINVAL with CAIRN_ACG_OBJECTIVE_SEGMENTS: a segment is not
+ * independent. O(n + m). */
 CAIRN_API CAIRN_MUST cairn_status cairn_acg_value(const cairn_allocator *allocator,
                                                   const cairn_dag *dag,
                                                   cairn_acg_objective objective,
@@ -115,7 +115,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_acg_tree_svg(const cairn_allocator *allo
                                                      const cairn_dag *dag, const uint32_t *names,
                                                      cairn_text *out, cairn_error *err);
 
-/* ---- Files ---- */
+/* ---- Cases from a file ---- */
 
 typedef struct cairn_acg_cases cairn_acg_cases;
 
@@ -131,20 +131,22 @@ typedef struct cairn_acg_cases cairn_acg_cases;
  * Other members are ignored. Every case is validated. `file` is named in errors and may be NULL. On
  * CAIRN_OK `*out` is new and keeps nothing of `text`; release it with cairn_acg_cases_destroy().
  * Otherwise `*out` is NULL. */
-CAIRN_API CAIRN_MUST cairn_status cairn_acg_read(const cairn_allocator *allocator, const char *text,
-                                                 size_t length, const char *file,
-                                                 cairn_acg_cases **out, cairn_error *err);
+CAIRN_API CAIRN_MUST cairn_status cairn_acg_cases_read(const cairn_allocator *allocator,
+                                                       const char *text, size_t length,
+                                                       const char *file, cairn_acg_cases **out,
+                                                       cairn_error *err);
 
 CAIRN_API void cairn_acg_cases_destroy(cairn_acg_cases *cases);
 
-CAIRN_API uint32_t cairn_acg_case_count(const cairn_acg_cases *cases);
+CAIRN_API uint32_t cairn_acg_cases_count(const cairn_acg_cases *cases);
 
-/* Case `index`, below the count. Vertices are numbered in the order of their ids in the file. Lives
- * as long as `cases`. */
-CAIRN_API const cairn_dag *cairn_acg_case_dag(const cairn_acg_cases *cases, uint32_t index);
+/* The DAG of case `index`, or NULL past the end. Vertices are numbered in the order of their ids in
+ * the file. Lives as long as `cases`. */
+CAIRN_API const cairn_dag *cairn_acg_cases_get(const cairn_acg_cases *cases, uint32_t index);
 
-/* Per vertex of case `index` its id in the file, ascending. Lives as long as `cases`. */
-CAIRN_API const uint32_t *cairn_acg_case_names(const cairn_acg_cases *cases, uint32_t index);
+/* Per vertex of case `index` its id in the file, ascending; NULL past the end. Lives as long as
+ * `cases`. */
+CAIRN_API const uint32_t *cairn_acg_cases_names(const cairn_acg_cases *cases, uint32_t index);
 
 #ifdef __cplusplus
 }

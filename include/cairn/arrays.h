@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 enum {
-    CAIRN_TENSOR_STATIONARY = 1, /* the caller's: neither counted nor freed */
-    CAIRN_TENSOR_RESULT = 2      /* counted from when it is made, kept to the end */
+    CAIRN_TENSOR_FLAG_STATIONARY = 1, /* the caller's: neither counted nor freed */
+    CAIRN_TENSOR_FLAG_RESULT = 2      /* counted from when it is made, kept to the end */
 };
 
 /* Lists of all ops lie in one array, op after op; those of op o are first[o] .. first[o + 1] - 1,
@@ -29,7 +29,7 @@ typedef struct cairn_arrays {
     const uint8_t *tensor_flags;     /* per tensor: CAIRN_TENSOR_*; NULL: none */
     const char *const *tensor_names; /* NULL: t0, t1, ... */
     const uint8_t *phases;           /* per op: cairn_phase, in rising order */
-    const uint8_t *op_flags;         /* per op: CAIRN_OP_ONCE and so on; NULL: none */
+    const uint8_t *op_flags;         /* per op: CAIRN_OP_FLAG_ONCE and so on; NULL: none */
     const char *const *op_names;     /* NULL: op0, op1, ... */
     const int64_t *time_ns;          /* per op */
     const uint64_t *workspace_bytes; /* per op; NULL: none */

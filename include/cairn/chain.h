@@ -55,16 +55,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_chain_cases_read(const cairn_allocator *
 CAIRN_API void cairn_chain_cases_destroy(cairn_chain_cases *cases);
 CAIRN_API uint32_t cairn_chain_cases_count(const cairn_chain_cases *cases);
 
-/* The problem at `index`; it and its arrays live as long as `cases`. NULL past the end. */
-CAIRN_API const cairn_chain_problem *cairn_chain_cases_at(const cairn_chain_cases *cases,
-                                                          uint32_t index);
+/* The problem of case `index`, or NULL past the end. It and its arrays live as long as `cases`. */
+CAIRN_API const cairn_chain_problem *cairn_chain_cases_get(const cairn_chain_cases *cases,
+                                                           uint32_t index);
 
 /* ---- Schedules and their judge ---- */
 
 typedef enum cairn_chain_step_kind {
-    CAIRN_CHAIN_FORWARD = 0,  /* F_l */
-    CAIRN_CHAIN_BACKWARD = 1, /* B_l; it frees f_l, no drop is written */
-    CAIRN_CHAIN_DROP = 2      /* f_l is freed before its backward */
+    CAIRN_CHAIN_STEP_FORWARD = 0,  /* F_l */
+    CAIRN_CHAIN_STEP_BACKWARD = 1, /* B_l; it frees f_l, no drop is written */
+    CAIRN_CHAIN_STEP_DROP = 2      /* f_l is freed before its backward */
 } cairn_chain_step_kind;
 
 typedef struct cairn_chain_step {
@@ -91,8 +91,8 @@ typedef struct cairn_chain_algorithm {
     const char *summary; /* one line */
 } cairn_chain_algorithm;
 
-/* All algorithms, best known first, ending with a NULL name. Static. The first is the default. */
-CAIRN_API const cairn_chain_algorithm *cairn_chain_algorithms(void);
+/* Algorithm `index`, or NULL past the end. The first is the default. */
+CAIRN_API const cairn_chain_algorithm *cairn_chain_algorithm_list(uint32_t index);
 
 /* Start from CAIRN_CHAIN_OPTIONS_INIT; fields are only ever added at the end. All limits are on
  * work, never on time, so that results repeat. */

@@ -29,7 +29,7 @@ CAIRN_API const cairn_data_source *cairn_data_source_list(uint32_t index);
 
 /* ---- Data ---- */
 
-typedef enum cairn_split { CAIRN_DATA_TRAIN = 0, CAIRN_DATA_VALIDATION = 1 } cairn_split;
+typedef enum cairn_split { CAIRN_SPLIT_TRAIN = 0, CAIRN_SPLIT_VALIDATION = 1 } cairn_split;
 
 /* Start from CAIRN_DATA_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_data_options {

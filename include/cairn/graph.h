@@ -22,31 +22,35 @@ typedef uint32_t cairn_id; /* of a tensor or an op: its place in the graph */
 
 /* What a tensor is for. Parameters and state exist before the step and stay after it. */
 typedef enum cairn_role {
-    CAIRN_INPUT = 0,      /* data; resident from the start of the step until its last reader */
-    CAIRN_LABEL = 1,      /* likewise */
-    CAIRN_PARAMETER = 2,  /* stationary */
-    CAIRN_STATE = 3,      /* stationary and without gradient: running statistics */
-    CAIRN_ACTIVATION = 4, /* made by a forward op */
-    CAIRN_INTERNAL = 5,   /* made by a forward op only for its own backward: pooling indices */
-    CAIRN_GRADIENT = 6,   /* made by a backward op */
-    CAIRN_LOSS = 7        /* the result of the forward pass; stays to the end of the step */
+    CAIRN_ROLE_INPUT = 0,      /* data; resident from the start of the step until its last reader */
+    CAIRN_ROLE_LABEL = 1,      /* likewise */
+    CAIRN_ROLE_PARAMETER = 2,  /* stationary */
+    CAIRN_ROLE_STATE = 3,      /* stationary and without gradient: running statistics */
+    CAIRN_ROLE_ACTIVATION = 4, /* made by a forward op */
+    CAIRN_ROLE_INTERNAL = 5,   /* made by a forward op only for its own backward: pooling indices */
+    CAIRN_ROLE_GRADIENT = 6,   /* made by a backward op */
+    CAIRN_ROLE_LOSS = 7        /* the result of the forward pass; stays to the end of the step */
 } cairn_role;
 
 /* Kinds other than opaque compute on the first three; the others are for opaque ops. */
 typedef enum cairn_dtype {
-    CAIRN_F32 = 0,
-    CAIRN_I32 = 1,
-    CAIRN_U8 = 2,
-    CAIRN_F64 = 3,
-    CAIRN_F16 = 4,
-    CAIRN_BF16 = 5,
-    CAIRN_I64 = 6,
-    CAIRN_I16 = 7,
-    CAIRN_I8 = 8,
-    CAIRN_BOOL = 9
+    CAIRN_DTYPE_F32 = 0,
+    CAIRN_DTYPE_I32 = 1,
+    CAIRN_DTYPE_U8 = 2,
+    CAIRN_DTYPE_F64 = 3,
+    CAIRN_DTYPE_F16 = 4,
+    CAIRN_DTYPE_BF16 = 5,
+    CAIRN_DTYPE_I64 = 6,
+    CAIRN_DTYPE_I16 = 7,
+    CAIRN_DTYPE_I8 = 8,
+    CAIRN_DTYPE_BOOL = 9
 } cairn_dtype;
 
-typedef enum cairn_phase { CAIRN_FORWARD = 0, CAIRN_BACKWARD = 1, CAIRN_UPDATE = 2 } cairn_phase;
+typedef enum cairn_phase {
+    CAIRN_PHASE_FORWARD = 0,
+    CAIRN_PHASE_BACKWARD = 1,
+    CAIRN_PHASE_UPDATE = 2
+} cairn_phase;
 
 typedef enum cairn_op_kind {
 #define X(name, number, text, il, im, ol, om, pl, pm, attributes, flags, work, inplace, start, in) \
@@ -109,9 +113,9 @@ typedef struct cairn_attributes {
 #define CAIRN_ATTRIBUTES_INIT CAIRN_INIT_SIZED(cairn_attributes)
 
 enum {
-    CAIRN_OP_ONCE = 1,       /* has an effect that must happen once a step: running statistics */
-    CAIRN_OP_RANDOM = 2,     /* draws random numbers, a function of seed, step, op and element */
-    CAIRN_OP_NEVER_AGAIN = 4 /* must not be run a second time */
+    CAIRN_OP_FLAG_ONCE = 1,   /* has an effect that must happen once a step: running statistics */
+    CAIRN_OP_FLAG_RANDOM = 2, /* draws random numbers, a function of seed, step, op and element */
+    CAIRN_OP_FLAG_NEVER_AGAIN = 4 /* must not be run a second time */
 };
 
 /* Output `output` may take the storage of input `input` if nothing needs that any more. */

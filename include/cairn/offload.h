@@ -55,8 +55,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_offload_cases_read(const cairn_allocator
 CAIRN_API void cairn_offload_cases_destroy(cairn_offload_cases *cases);
 CAIRN_API uint32_t cairn_offload_cases_count(const cairn_offload_cases *cases);
 
-/* The case at `index` < count, and its "id" ("" where the file gives none). Both live as long as
- * `cases`. */
+/* The problem of case `index`, and its "id" ("" where the file gives none); NULL past the end. Both
+ * live as long as `cases`. */
 CAIRN_API const cairn_offload_problem *cairn_offload_cases_get(const cairn_offload_cases *cases,
                                                                uint32_t index);
 CAIRN_API const char *cairn_offload_cases_id(const cairn_offload_cases *cases, uint32_t index);
@@ -89,13 +89,14 @@ typedef struct cairn_offload_algorithm {
     const char *summary; /* one line */
 } cairn_offload_algorithm;
 
-/* All algorithms, the default first; `*count` of them. Static. */
-CAIRN_API const cairn_offload_algorithm *cairn_offload_algorithms(uint32_t *count);
+/* Algorithm `index`, or NULL past the end. The first is the default. */
+CAIRN_API const cairn_offload_algorithm *cairn_offload_algorithm_list(uint32_t index);
 
 /* When the memory of a moved activation changes hands. */
 typedef enum cairn_offload_release {
-    CAIRN_OFFLOAD_WHOLE = 0, /* released when its offload has ended, taken when its fetch begins */
-    CAIRN_OFFLOAD_FRACTIONAL = 1 /* released and taken byte by byte as they are moved */
+    CAIRN_OFFLOAD_RELEASE_WHOLE =
+        0, /* released when its offload has ended, taken when its fetch begins */
+    CAIRN_OFFLOAD_RELEASE_FRACTIONAL = 1 /* released and taken byte by byte as they are moved */
 } cairn_offload_release;
 
 #define CAIRN_OFFLOAD_SLOTS_EXACT UINT32_MAX
@@ -111,7 +112,7 @@ typedef struct cairn_offload_options {
 } cairn_offload_options;
 
 #define CAIRN_OFFLOAD_OPTIONS_INIT                                                                 \
-    { sizeof(cairn_offload_options), CAIRN_OFFLOAD_WHOLE, 0, 0 }
+    { sizeof(cairn_offload_options), CAIRN_OFFLOAD_RELEASE_WHOLE, 0, 0 }
 
 /* One round trip. Each transfer takes |x| in these units, without a pause. */
 typedef struct cairn_offload_transfer {

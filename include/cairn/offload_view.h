@@ -23,8 +23,8 @@ extern "C" {
 #endif
 
 typedef enum cairn_offload_layers {
-    CAIRN_OFFLOAD_PIECES = 0,
-    CAIRN_OFFLOAD_OPS = 1
+    CAIRN_OFFLOAD_LAYERS_PIECES = 0,
+    CAIRN_OFFLOAD_LAYERS_OPS = 1
 } cairn_offload_layers;
 
 typedef struct cairn_offload_view {

@@ -14,7 +14,11 @@ extern "C" {
  *     adam   g += decay p; m += (1 - beta1) (g - m); v = beta2 v + (1 - beta2) g g;
  *            p -= r / (1 - beta1^n) m / (sqrt(v) / sqrt(1 - beta2^n) + epsilon)
  *     adamw  the same with p *= 1 - r decay in place of the first */
-typedef enum cairn_optimizer { CAIRN_SGD = 0, CAIRN_ADAM = 1, CAIRN_ADAMW = 2 } cairn_optimizer;
+typedef enum cairn_optimizer {
+    CAIRN_OPTIMIZER_SGD = 0,
+    CAIRN_OPTIMIZER_ADAM = 1,
+    CAIRN_OPTIMIZER_ADAMW = 2
+} cairn_optimizer;
 
 /* "sgd", "adam", "adamw"; NULL past the end of the list. */
 CAIRN_API const char *cairn_optimizer_name(cairn_optimizer optimizer);

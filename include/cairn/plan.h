@@ -23,11 +23,11 @@ extern "C" {
 #endif
 
 typedef enum cairn_step_kind {
-    CAIRN_RUN = 0,
-    CAIRN_FREE = 1,
-    CAIRN_OFFLOAD = 2,
-    CAIRN_FETCH = 3,
-    CAIRN_WAIT = 4
+    CAIRN_STEP_RUN = 0,
+    CAIRN_STEP_FREE = 1,
+    CAIRN_STEP_OFFLOAD = 2,
+    CAIRN_STEP_FETCH = 3,
+    CAIRN_STEP_WAIT = 4
 } cairn_step_kind;
 
 CAIRN_API const char *cairn_step_kind_name(cairn_step_kind kind);
@@ -41,8 +41,8 @@ typedef struct cairn_step {
 
 /* What a plan is to achieve. */
 typedef enum cairn_goal {
-    CAIRN_TRAIN = 0, /* loss and every parameter's gradient; running statistics move */
-    CAIRN_INFER = 1  /* the network's output, without labels or loss; running statistics stay */
+    CAIRN_GOAL_TRAIN = 0, /* loss and every parameter's gradient; running statistics move */
+    CAIRN_GOAL_INFER = 1 /* the network's output, without labels or loss; running statistics stay */
 } cairn_goal;
 
 /* What a plan's file says of it. Zero and empty fields are left out. */

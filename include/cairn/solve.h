@@ -11,10 +11,10 @@ extern "C" {
 /* The costs with which `precise` solves; the plan is still judged by the real costs. Averages
  * are over the pieces of the chain, to compare precise with uniform costs as in Butt's thesis. */
 typedef enum cairn_cost_model {
-    CAIRN_COSTS_PRECISE = 0,
-    CAIRN_COSTS_UNIFORM_TIME = 1,
-    CAIRN_COSTS_UNIFORM_MEMORY = 2,
-    CAIRN_COSTS_UNIFORM = 3
+    CAIRN_COST_MODEL_PRECISE = 0,
+    CAIRN_COST_MODEL_UNIFORM_TIME = 1,
+    CAIRN_COST_MODEL_UNIFORM_MEMORY = 2,
+    CAIRN_COST_MODEL_UNIFORM = 3
 } cairn_cost_model;
 
 /* Start from CAIRN_SOLVE_OPTIONS_INIT; fields are only ever added at the end. */

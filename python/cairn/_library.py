@@ -92,9 +92,9 @@ class ArraysSolution(C.Structure):
 
 
 class CostsOrigin(C.Structure):
-    _fields_ = [("struct_size", C.c_uint32), ("source", C.c_char * 160), ("backend", C.c_char * 32), ("threads", C.c_uint32),
-                ("link_bytes_per_second", C.c_uint64), ("link_latency_ns", C.c_int64),
-                ("update_bytes_per_second", C.c_uint64)]
+    _fields_ = [("struct_size", C.c_uint32), ("source", C.c_char * 160), ("backend", C.c_char * 32),
+                ("threads", C.c_uint32), ("link_bytes_per_second", C.c_uint64),
+                ("link_latency_ns", C.c_int64), ("update_bytes_per_second", C.c_uint64)]
 
 
 class RegionWay(C.Structure):

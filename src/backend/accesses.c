@@ -18,7 +18,7 @@ static void add(listing *l, const void *at, uint64_t bytes, bool writes) {
 uint32_t crn_call_accesses(const crn_call *call, crn_access *out, uint32_t most) {
     const cairn_op *op = call->op;
     listing l = {.out = out, .most = most};
-    bool moves_state = (op->flags & CAIRN_OP_ONCE) && call->training && !call->again;
+    bool moves_state = (op->flags & CAIRN_OP_FLAG_ONCE) && call->training && !call->again;
     for (uint32_t i = 0; i < op->input_count; i++)
         add(&l, call->inputs[i], call->storage[op->inputs[i]].bytes, false);
     for (uint32_t i = 0; i < op->output_count; i++)
@@ -27,7 +27,7 @@ uint32_t crn_call_accesses(const crn_call *call, crn_access *out, uint32_t most)
     for (uint32_t i = 0; i < op->param_count; i++) {
         const cairn_tensor *param = cairn_graph_tensor(call->graph, op->params[i]);
         add(&l, call->params[i], call->storage[op->params[i]].bytes,
-            moves_state && param->role == CAIRN_STATE);
+            moves_state && param->role == CAIRN_ROLE_STATE);
     }
     add(&l, call->workspace, call->workspace_bytes, true);
     return l.count;

@@ -23,7 +23,7 @@
 #define CRN_BACKEND_H
 
 #include "base/crn_base.h"
-#include "base/pool.h"
+#include "base/team.h"
 #include "cairn/device.h"
 #include "cairn/graph.h"
 #include "cairn/optimizer.h"
@@ -121,7 +121,7 @@ typedef struct crn_call {
     bool again;               /* run again in this step: `once` effects do not happen */
     bool training;     /* false: batch-norm uses running statistics, dropout passes through */
     crn_queue *queue;  /* on which it is enqueued */
-    crn_pool *threads; /* processors: filled in by prepare() */
+    crn_team *threads; /* processors: filled in by prepare() */
     void *state;       /* what prepare() made */
 } crn_call;
 
@@ -328,7 +328,7 @@ uint32_t crn_call_accesses(const crn_call *call, crn_access *out, uint32_t most)
 
 static inline crn_site crn_site_of(const crn_call *call) {
     return (crn_site){call->graph, call->op, call->storage,
-                      call->threads == NULL ? 0 : crn_pool_threads(call->threads)};
+                      call->threads == NULL ? 0 : crn_team_threads(call->threads)};
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "backend/formats.h"
 
 static uint32_t graph_size(cairn_dtype dtype) {
-    return dtype == CAIRN_U8 ? 1 : 4;
+    return dtype == CAIRN_DTYPE_U8 ? 1 : 4;
 }
 
 static uint32_t stored_size(const cairn_tensor *tensor, uint8_t type) {
@@ -21,7 +21,7 @@ crn_storage crn_storage_of(const cairn_tensor *tensor, crn_format format, uint32
                            crn_type type) {
     uint64_t elements = tensor->bytes / graph_size(tensor->dtype);
     crn_storage storage = {.block = 1, .format = CRN_PLAIN};
-    storage.type = (uint8_t)(tensor->dtype == CAIRN_F32 ? type : CRN_AS_GRAPH);
+    storage.type = (uint8_t)(tensor->dtype == CAIRN_DTYPE_F32 ? type : CRN_AS_GRAPH);
     if (format != CRN_PLAIN && tensor->rank == 4) {
         uint64_t channels = tensor->shape[1];
         storage.format = (uint8_t)format;

@@ -15,7 +15,7 @@ uint32_t crn_processor_devices(void) {
 }
 
 cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_list *kernels,
-                                crn_pool_team *team, crn_device **out, cairn_error *err) {
+                                crn_team_loop *loop, crn_device **out, cairn_error *err) {
     *out = NULL;
     cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
     crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
@@ -24,9 +24,9 @@ cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_li
     device->allocator = allocator;
     device->kernels = kernels;
     cairn_status status =
-        crn_pool_create_on(&allocator, options->threads, team, &device->threads, err);
+        crn_team_create_on(&allocator, options->threads, loop, &device->threads, err);
     if (status != CAIRN_OK)
-        goto fail_pool;
+        goto fail_team;
     uint64_t bandwidth = options->link_bytes_per_second;
     status = crn_copy_lane_open(&device->lanes[0], bandwidth, err);
     if (status != CAIRN_OK)
@@ -40,8 +40,8 @@ cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_li
 fail_in:
     crn_copy_lane_close(&device->lanes[0]);
 fail_out:
-    crn_pool_destroy(device->threads);
-fail_pool:
+    crn_team_destroy(device->threads);
+fail_team:
     crn_resize(&allocator, device, sizeof *device, 0);
     return status;
 }
@@ -51,7 +51,7 @@ void crn_processor_close(crn_device *device) {
         return;
     for (int i = 2; i-- > 0;)
         crn_copy_lane_close(&device->lanes[i]);
-    crn_pool_destroy(device->threads);
+    crn_team_destroy(device->threads);
     cairn_allocator allocator = device->allocator;
     crn_resize(&allocator, device, sizeof *device, 0);
 }
@@ -83,7 +83,7 @@ void crn_processor_describe(crn_device *device, cairn_device_facts *out) {
     read_name(out->name, sizeof out->name);
     out->memory_bytes = machine_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
-    out->compute_units = crn_pool_threads(device->threads);
+    out->compute_units = crn_team_threads(device->threads);
     if (cairn_machine_find("cpu", &out->machine, NULL) != CAIRN_OK)
         out->machine = (cairn_machine){.flops_per_second = 1, .memory_bytes_per_second = 1};
     uint64_t link = device->lanes[0].bytes_per_second; /* one that is imitated has two ends */

@@ -1,7 +1,7 @@
 /* processor.h: what backends share that run on the processor itself.
  *
  *     memory          mapped; device and host memory are two regions of the same
- *     compute lane    the thread that calls, with a pool of threads for loops
+ *     compute lane    the thread that calls, with a team of threads for loops
  *     copy lanes      a thread each (copy_lane.h), so that offloading really runs
  *     ops             kernels: functions that run one op, listed by kind, best first
  *
@@ -45,9 +45,9 @@ typedef const crn_kernel *crn_kernel_list(cairn_op_kind kind, uint32_t *count);
 
 /* ---- Devices ---- */
 
-/* Loops run on the threads of `team`, or where it is NULL on threads of their own. */
+/* Loops are run by `loop`, or where it is NULL on threads of their own. */
 CAIRN_MUST cairn_status crn_processor_open(const crn_device_options *options,
-                                           crn_kernel_list *kernels, crn_pool_team *team,
+                                           crn_kernel_list *kernels, crn_team_loop *loop,
                                            crn_device **out, cairn_error *err);
 
 /* Keep a failure for the next join; the first one stays. */

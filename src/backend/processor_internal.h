@@ -8,7 +8,7 @@
 struct crn_device {
     cairn_allocator allocator;
     crn_kernel_list *kernels;
-    crn_pool *threads;
+    crn_team *threads;
     crn_copy_lane lanes[2]; /* out, in */
 };
 

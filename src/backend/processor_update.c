@@ -69,7 +69,7 @@ typedef struct work {
 static void for_chunks(crn_queue *queue, const crn_update *update,
                        void (*body)(void *context, uint32_t index)) {
     work w = {update, &queue->values, update->state};
-    crn_pool_for(queue->device->threads, (uint32_t)w.list->count, body, &w);
+    crn_team_for(queue->device->threads, (uint32_t)w.list->count, body, &w);
 }
 
 /* ---- Adding up gradients ---- */
@@ -109,7 +109,7 @@ static void adam(const work *w, float *restrict p, const float *restrict g, floa
                  float *restrict v, uint32_t count) {
     const crn_update *u = w->update;
     const crn_values *now = w->values;
-    bool decoupled = u->kind == CAIRN_ADAMW;
+    bool decoupled = u->kind == CAIRN_OPTIMIZER_ADAMW;
     for (uint32_t i = 0; i < count; i++) {
         float value = decoupled ? p[i] * now->keep : p[i];
         float d = decoupled || u->decay == 0 ? g[i] : g[i] + u->decay * value;
@@ -136,7 +136,7 @@ static void update_chunk(void *context, uint32_t index) {
             sum[i] /= w->values->gathered;
         gradient = sum;
     }
-    if (u->kind == CAIRN_SGD)
+    if (u->kind == CAIRN_OPTIMIZER_SGD)
         sgd(w, value, gradient, u->has_momentum ? slots[0] : NULL, part->count);
     else
         adam(w, value, gradient, slots[0], slots[1], part->count);

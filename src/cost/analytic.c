@@ -73,7 +73,8 @@ void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint6
         return;
     bool backward_product = op->of != CAIRN_NONE && op->kind != CAIRN_OP_ACCUMULATE;
     const cairn_op *product = backward_product ? cairn_graph_op(graph, op->of) : op;
-    uint64_t count = op->phase == CAIRN_FORWARD || backward_product ? products(graph, product) : 0;
+    uint64_t count =
+        op->phase == CAIRN_PHASE_FORWARD || backward_product ? products(graph, product) : 0;
     if (count > 0) {
         *flops = multiply(count, 2);
         return;

@@ -25,7 +25,7 @@ static void write_shapes(cairn_text *text, const cairn_graph *graph, const cairn
         }
         const cairn_tensor *tensor = cairn_graph_tensor(graph, ids[i]);
         crn_text_printf(text, " %s[",
-                        tensor->dtype == CAIRN_F32 ? "" : crn_dtype_names[tensor->dtype]);
+                        tensor->dtype == CAIRN_DTYPE_F32 ? "" : crn_dtype_names[tensor->dtype]);
         for (uint32_t d = 0; d < tensor->rank; d++)
             crn_text_printf(text, "%s%u", d > 0 ? "," : "", tensor->shape[d]);
         crn_text_put(text, "]", 1);

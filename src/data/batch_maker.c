@@ -14,8 +14,8 @@
 static cairn_status check_options(const crn_batch_maker *m, cairn_error *err) {
     const cairn_data_info *info = &m->data->info;
     const cairn_loader_options *o = &m->options;
-    bool train = o->split == CAIRN_DATA_TRAIN;
-    if (o->split != CAIRN_DATA_TRAIN && o->split != CAIRN_DATA_VALIDATION)
+    bool train = o->split == CAIRN_SPLIT_TRAIN;
+    if (o->split != CAIRN_SPLIT_TRAIN && o->split != CAIRN_SPLIT_VALIDATION)
         return crn_fail(err, CAIRN_EINVAL, "there is no split %d", (int)o->split);
     if (o->batch == 0)
         return crn_fail(err, CAIRN_EINVAL, "a batch needs at least one sample");
@@ -59,7 +59,7 @@ static cairn_status set_normalisation(crn_batch_maker *m, cairn_error *err) {
 
 cairn_status crn_batch_maker_init(crn_batch_maker *m, crn_arena *arena, cairn_error *err) {
     const cairn_data_info *info = &m->data->info;
-    bool train = m->options.split == CAIRN_DATA_TRAIN;
+    bool train = m->options.split == CAIRN_SPLIT_TRAIN;
     m->first = train ? 0 : info->train;
     m->count = train ? info->train : info->validation;
     CRN_TRY(check_options(m, err));
@@ -117,7 +117,7 @@ static change draw_change(const crn_batch_maker *m, uint64_t epoch, uint32_t num
 static bool decode(const crn_batch_maker *m, uint32_t plane, uint64_t place, uint64_t count,
                    float *to) {
     float mean = m->mean[plane], inverse = m->inverse[plane];
-    if (m->data->dtype == CAIRN_U8) {
+    if (m->data->dtype == CAIRN_DTYPE_U8) {
         for (uint64_t i = 0; i < count; i++)
             to[i] = (m->byte_values[m->raw[place + i]] - mean) * inverse;
         return true;

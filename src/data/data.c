@@ -67,7 +67,7 @@ cairn_status crn_data_set_shape(cairn_data *data, uint32_t rank, const uint32_t 
     for (uint32_t d = 0; d < rank; d++)
         if (!crn_mul_u64(elements, shape[d], &elements))
             elements = UINT64_MAX;
-    if (!crn_mul_u64(elements, dtype == CAIRN_U8 ? 1 : 4, &bytes) || bytes > INT32_MAX)
+    if (!crn_mul_u64(elements, dtype == CAIRN_DTYPE_U8 ? 1 : 4, &bytes) || bytes > INT32_MAX)
         return crn_fail(err, CAIRN_EOVERFLOW, "a sample would have more than 2 GiB");
     data->info.rank = rank;
     memcpy(data->info.shape, shape, rank * sizeof *shape);
@@ -90,7 +90,7 @@ cairn_status crn_data_add_samples(cairn_data *data, crn_data_file *file, cairn_s
     file->stride = stride;
     file->first = (uint32_t)before;
     file->count = (uint32_t)count;
-    *(split == CAIRN_DATA_TRAIN ? &data->info.train : &data->info.validation) += (uint32_t)count;
+    *(split == CAIRN_SPLIT_TRAIN ? &data->info.train : &data->info.validation) += (uint32_t)count;
     return CAIRN_OK;
 }
 

@@ -40,19 +40,19 @@ static cairn_status read_labels(cairn_data *data, const crn_data_file *file, cai
 
 cairn_status crn_data_open_cifar10(cairn_data *data, const char *folder, cairn_error *err) {
     static const uint32_t shape[] = {3, 32, 32};
-    CRN_TRY(crn_data_set_shape(data, 3, shape, CAIRN_U8, CLASSES, err));
+    CRN_TRY(crn_data_set_shape(data, 3, shape, CAIRN_DTYPE_U8, CLASSES, err));
     CRN_TAKE(&data->arena, data->files, CRN_LENGTH(train_files) + 1);
     for (size_t i = 0; i < CRN_LENGTH(train_files); i++) {
         char *path = crn_data_path(data, folder, train_files[i]);
         if (path == NULL)
             return CAIRN_ENOMEM;
-        CRN_TRY(open_file(data, path, CAIRN_DATA_TRAIN, err));
+        CRN_TRY(open_file(data, path, CAIRN_SPLIT_TRAIN, err));
     }
     char *test = crn_data_path(data, folder, TEST_FILE);
     if (test == NULL)
         return CAIRN_ENOMEM;
     if (crn_data_exists(test))
-        CRN_TRY(open_file(data, test, CAIRN_DATA_VALIDATION, err));
+        CRN_TRY(open_file(data, test, CAIRN_SPLIT_VALIDATION, err));
     CRN_TRY(crn_data_take_labels(data));
     for (uint32_t i = 0; i < data->file_count; i++)
         CRN_TRY(read_labels(data, &data->files[i], err));

@@ -35,7 +35,7 @@ struct cairn_data {
     crn_arena arena; /* in which this lies too */
     cairn_data_options options;
     cairn_data_info info;
-    cairn_dtype dtype;     /* CAIRN_U8 or CAIRN_F32, little-endian */
+    cairn_dtype dtype;     /* CAIRN_DTYPE_U8 or CAIRN_DTYPE_F32, little-endian */
     uint64_t elements;     /* of a sample */
     uint64_t sample_bytes; /* of a sample in its file */
     crn_data_file *files;

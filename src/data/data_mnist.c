@@ -19,8 +19,8 @@ typedef struct idx_names {
     const char *images, *labels;
 } idx_names;
 static const idx_names names[] = {
-    [CAIRN_DATA_TRAIN] = {"train-images", "train-labels"},
-    [CAIRN_DATA_VALIDATION] = {"t10k-images", "t10k-labels"},
+    [CAIRN_SPLIT_TRAIN] = {"train-images", "train-labels"},
+    [CAIRN_SPLIT_VALIDATION] = {"t10k-images", "t10k-labels"},
 };
 
 /* ---- Finding ---- */
@@ -118,9 +118,9 @@ static cairn_status open_images(cairn_data *data, const char *folder, cairn_spli
     data->file_count++;
     CRN_TRY(read_header(file, IMAGE_RANK, sizes, err));
     uint32_t shape[] = {1, sizes[1], sizes[2]};
-    if (split == CAIRN_DATA_TRAIN)
-        CRN_TRY(
-            crn_data_set_shape(data, 3, shape, CAIRN_U8, CLASSES, crn_in_file(err, file->path)));
+    if (split == CAIRN_SPLIT_TRAIN)
+        CRN_TRY(crn_data_set_shape(data, 3, shape, CAIRN_DTYPE_U8, CLASSES,
+                                   crn_in_file(err, file->path)));
     else if (shape[1] != known[1] || shape[2] != known[2])
         return crn_fail(crn_in_file(err, file->path), CAIRN_EINVAL,
                         "has images of %u x %u; those to train on are %u x %u", shape[1], shape[2],
@@ -159,13 +159,13 @@ static cairn_status open_labels(cairn_data *data, const char *folder, cairn_spli
 cairn_status crn_data_open_mnist(cairn_data *data, const char *folder, cairn_error *err) {
     bool validation = false;
     CRN_TAKE(&data->arena, data->files, CRN_LENGTH(names));
-    CRN_TRY(has_split(data, folder, CAIRN_DATA_VALIDATION, &validation));
-    CRN_TRY(open_images(data, folder, CAIRN_DATA_TRAIN, err));
+    CRN_TRY(has_split(data, folder, CAIRN_SPLIT_VALIDATION, &validation));
+    CRN_TRY(open_images(data, folder, CAIRN_SPLIT_TRAIN, err));
     if (validation)
-        CRN_TRY(open_images(data, folder, CAIRN_DATA_VALIDATION, err));
+        CRN_TRY(open_images(data, folder, CAIRN_SPLIT_VALIDATION, err));
     CRN_TRY(crn_data_take_labels(data));
-    CRN_TRY(open_labels(data, folder, CAIRN_DATA_TRAIN, err));
+    CRN_TRY(open_labels(data, folder, CAIRN_SPLIT_TRAIN, err));
     if (validation)
-        CRN_TRY(open_labels(data, folder, CAIRN_DATA_VALIDATION, err));
+        CRN_TRY(open_labels(data, folder, CAIRN_SPLIT_VALIDATION, err));
     return CAIRN_OK;
 }

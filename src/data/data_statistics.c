@@ -43,7 +43,7 @@ static cairn_status add_split(const cairn_data *data, sums *all, uint8_t *raw, c
         int32_t label;
         CRN_TRY(crn_data_sample(data, place, raw, &label, err));
         for (uint32_t c = 0; c < channels; c++) {
-            if (data->dtype == CAIRN_U8)
+            if (data->dtype == CAIRN_DTYPE_U8)
                 add_bytes(&all[c], raw + c * count, count);
             else if (!add_reals(&all[c], raw + 4 * c * count, count, place == 0))
                 return crn_data_not_finite(data, crn_data_number(data, place), err);
@@ -56,7 +56,7 @@ static void conclude(const cairn_data *data, const sums *s, float *mean, float *
     __extension__ typedef unsigned __int128 wide;
     uint64_t whole = data->info.train * (data->elements / data->info.shape[0]);
     double n = (double)whole, average, variance;
-    if (data->dtype == CAIRN_U8) {
+    if (data->dtype == CAIRN_DTYPE_U8) {
         wide apart = (wide)whole * s->byte_squares - (wide)s->bytes * s->bytes;
         average = (double)s->bytes / n / 255;
         variance = (double)apart / n / n / (255 * 255);

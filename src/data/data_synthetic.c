@@ -138,7 +138,7 @@ cairn_status crn_data_open_synthetic(cairn_data *data, const char *folder, cairn
     for (uint32_t d = 0; d < 3; d++)
         shape[d] = o->input[d] == 0 ? usual[d] : o->input[d];
     CRN_TRY(check_shape(shape, classes, count, err));
-    CRN_TRY(crn_data_set_shape(data, 3, shape, CAIRN_U8, classes, err));
+    CRN_TRY(crn_data_set_shape(data, 3, shape, CAIRN_DTYPE_U8, classes, err));
     data->info.train = count;
     data->draw = draw;
     return CAIRN_OK;

@@ -36,8 +36,9 @@ static cairn_status read_shape(index_reader *r, const crn_json *root) {
         return crn_json_fail(&dtype, r->err, CAIRN_EINVAL, "is \"%.32s\", not \"u8\" or \"f32\"",
                              type);
     CRN_TRY(crn_json_integer(&classes, 1, MOST_CLASSES, &value, r->err));
-    return crn_data_set_shape(r->data, (uint32_t)rank, sizes, bytes ? CAIRN_U8 : CAIRN_F32,
-                              (uint32_t)value, crn_in_file(r->err, shape.document->file));
+    return crn_data_set_shape(r->data, (uint32_t)rank, sizes,
+                              bytes ? CAIRN_DTYPE_U8 : CAIRN_DTYPE_F32, (uint32_t)value,
+                              crn_in_file(r->err, shape.document->file));
 }
 
 /* ---- Files ---- */
@@ -73,7 +74,7 @@ static cairn_status read_entry(index_reader *r, const crn_json *at, entry *out) 
     if (!train && strcmp(name, "validation") != 0)
         return crn_json_fail(&split, r->err, CAIRN_EINVAL,
                              "is \"%.32s\", not \"train\" or \"validation\"", name);
-    out->split = train ? CAIRN_DATA_TRAIN : CAIRN_DATA_VALIDATION;
+    out->split = train ? CAIRN_SPLIT_TRAIN : CAIRN_SPLIT_VALIDATION;
     CRN_TRY(crn_json_integer(&count, 1, INT32_MAX, &value, r->err));
     out->count = (uint32_t)value;
     CRN_TRY(read_name(r, at, "samples", &out->samples));
@@ -126,7 +127,7 @@ static cairn_status open_labels(index_reader *r, const entry *e, const crn_data_
 /* Samples of training come first, whatever the order in the index. */
 static cairn_status open_files(index_reader *r, const entry *entries, uint32_t count) {
     const entry *opened[MOST_FILES];
-    for (cairn_split split = CAIRN_DATA_TRAIN; split <= CAIRN_DATA_VALIDATION; split++)
+    for (cairn_split split = CAIRN_SPLIT_TRAIN; split <= CAIRN_SPLIT_VALIDATION; split++)
         for (uint32_t i = 0; i < count; i++)
             if (entries[i].split == split) {
                 opened[r->data->file_count] = &entries[i];
@@ -159,7 +160,7 @@ static cairn_status read_index(index_reader *r, const crn_json *root) {
     for (size_t i = 0; i < count; i++) {
         crn_json element = crn_json_element(&files, i);
         CRN_TRY(read_entry(r, &element, &entries[i]));
-        train = train || entries[i].split == CAIRN_DATA_TRAIN;
+        train = train || entries[i].split == CAIRN_SPLIT_TRAIN;
     }
     if (!train)
         return crn_json_fail(&files, r->err, CAIRN_EINVAL, "has none to train on");

@@ -54,21 +54,21 @@ static void copy(cairn_exec *exec, const crn_action *a, crn_lane lane) {
 
 static void act(cairn_exec *exec, const crn_action *a) {
     switch ((cairn_step_kind)a->kind) {
-    case CAIRN_RUN:
+    case CAIRN_STEP_RUN:
         exec->backend->enqueue(exec->queue, &a->call);
         if (a->counts)
             exec->backend->count_correct(exec->queue, &a->call);
         break;
-    case CAIRN_OFFLOAD:
+    case CAIRN_STEP_OFFLOAD:
         copy(exec, a, CRN_COPY_OUT);
         break;
-    case CAIRN_FETCH:
+    case CAIRN_STEP_FETCH:
         copy(exec, a, CRN_COPY_IN);
         break;
-    case CAIRN_WAIT:
+    case CAIRN_STEP_WAIT:
         exec->backend->follow(exec->queue, CRN_COMPUTE, a->done);
         break;
-    case CAIRN_FREE:
+    case CAIRN_STEP_FREE:
         break;
     }
 }
@@ -270,7 +270,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->backend = device->backend;
     exec->options = options;
     exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
-    exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_TRAIN;
+    exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_GOAL_TRAIN;
     exec->timed = timed || exec->options.timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {

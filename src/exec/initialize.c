@@ -81,7 +81,7 @@ static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint3
         uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
         return fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden), err);
     }
-    if (param->role == CAIRN_PARAMETER && param->rank > 1)
+    if (param->role == CAIRN_ROLE_PARAMETER && param->rank > 1)
         return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(start, param)), err);
     return fill_constant(exec, op->params[i], 0.0f, err);
 }
@@ -95,7 +95,7 @@ static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, cairn_er
 /* The memory is zeroed when it is reserved. */
 cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
     for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++)
-        if (cairn_graph_op(exec->graph, o)->phase == CAIRN_FORWARD)
+        if (cairn_graph_op(exec->graph, o)->phase == CAIRN_PHASE_FORWARD)
             CRN_TRY(initialize_op(exec, cairn_graph_op(exec->graph, o), err));
     return CAIRN_OK;
 }
@@ -131,10 +131,10 @@ static void draw_part(void *context, uint64_t first, uint64_t bytes, void *to) {
     const drawing *with = context;
     memset(to, 0, bytes); /* bytes without a shape need not be a number of elements */
     first /= 4;
-    if (with->dtype == CAIRN_F32)
+    if (with->dtype == CAIRN_DTYPE_F32)
         for (uint64_t i = 0; i < bytes / sizeof(float); i++)
             ((float *)to)[i] = nearly_normal(crn_mix(with->from, first + i));
-    else if (with->dtype == CAIRN_I32)
+    else if (with->dtype == CAIRN_DTYPE_I32)
         for (uint64_t i = 0; i < bytes / sizeof(int32_t); i++)
             ((int32_t *)to)[i] = (int32_t)(crn_mix(with->from, first + i) % with->classes);
 }

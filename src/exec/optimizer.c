@@ -12,7 +12,7 @@ const char *cairn_optimizer_name(cairn_optimizer optimizer) {
 
 /* Slots of the optimiser itself. */
 static uint32_t own_slots(const cairn_exec_options *options) {
-    if (options->optimizer == CAIRN_SGD)
+    if (options->optimizer == CAIRN_OPTIMIZER_SGD)
         return options->momentum != 0 ? 1 : 0;
     return 2;
 }
@@ -25,7 +25,7 @@ const char *cairn_exec_slot_name(const cairn_exec *exec, uint32_t slot) {
     static const char *const of_adam[] = {"exp_avg", "exp_avg_sq"};
     if (slot >= own_slots(&exec->options))
         return NULL;
-    return exec->options.optimizer == CAIRN_SGD ? "momentum_buffer" : of_adam[slot];
+    return exec->options.optimizer == CAIRN_OPTIMIZER_SGD ? "momentum_buffer" : of_adam[slot];
 }
 
 cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {

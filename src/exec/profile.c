@@ -84,7 +84,7 @@ static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec
         p->timed_ns = time_of_all(exec);
     for (uint32_t i = 0; i < exec->program.count; i++) {
         const crn_action *action = &exec->program.actions[i];
-        if (action->kind == CAIRN_RUN) {
+        if (action->kind == CAIRN_STEP_RUN) {
             group = r->group_of[action->call.op_id];
             if (group != CRN_NO_NAME)
                 runs[group]++;
@@ -181,7 +181,7 @@ static cairn_status measure_with(crn_profiler *p, profile_round *r, cairn_exec *
 /* How long a recorded step takes without a clock in it: the median. */
 static cairn_status measure_whole(crn_profiler *p, const cairn_solution *solution) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec *exec;
     int64_t times[REPETITIONS];
     options.learning_rate = 0;

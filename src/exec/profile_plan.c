@@ -62,7 +62,7 @@ cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uin
     cairn_status status = cairn_plan_builder_create(&p->memory.allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++) {
         cairn_step step = steps[i];
-        if (step.kind == CAIRN_RUN) {
+        if (step.kind == CAIRN_STEP_RUN) {
             cairn_costs_op(p->costs, step.id, &choices);
             step.implementation = (uint16_t)(k < choices ? k : 0);
         }

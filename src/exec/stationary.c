@@ -12,12 +12,13 @@
 #include <stdlib.h>
 
 static bool is_kept(cairn_role role) {
-    return role == CAIRN_PARAMETER || role == CAIRN_STATE;
+    return role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE;
 }
 
 /* An input that the plan does not control has its place beside the parameters. */
 static bool is_kept_input(const cairn_tensor *tensor) {
-    return tensor->stationary && (tensor->role == CAIRN_INPUT || tensor->role == CAIRN_LABEL);
+    return tensor->stationary &&
+           (tensor->role == CAIRN_ROLE_INPUT || tensor->role == CAIRN_ROLE_LABEL);
 }
 
 /* ---- Layout ---- */
@@ -63,7 +64,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     CRN_TAKE(&exec->memory, s->by_name, tensors);
     uint32_t parameters = 0;
     for (cairn_id t = 0; t < tensors; t++)
-        parameters += cairn_graph_tensor(exec->graph, t)->role == CAIRN_PARAMETER;
+        parameters += cairn_graph_tensor(exec->graph, t)->role == CAIRN_ROLE_PARAMETER;
     CRN_TAKE(&exec->memory, s->parameters, parameters);
     return CAIRN_OK;
 }
@@ -71,7 +72,8 @@ static cairn_status take_arrays(cairn_exec *exec) {
 /* The last of a parameter's sums holds its gradient. */
 static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    return tensor->role == CAIRN_GRADIENT && tensor->stationary && !cairn_graph_is_summed(graph, t);
+    return tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&
+           !cairn_graph_is_summed(graph, t);
 }
 
 typedef struct named {
@@ -112,7 +114,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, u
     }
     for (cairn_id t = 0; t < tensors; t++)
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {
-            if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_PARAMETER)
+            if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_ROLE_PARAMETER)
                 break;
             uint64_t offset = take(bytes, cairn_costs_bytes(costs, t));
             s->slot_offsets[t] = slot == 0 ? offset : s->slot_offsets[t];
@@ -141,7 +143,7 @@ void crn_stationary_place(cairn_exec *exec) {
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
         s->at[t] = s->offsets[t] > 0 ? base + (s->offsets[t] - 1) : NULL;
-        if (tensor->role != CAIRN_PARAMETER)
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
             continue;
         crn_parameter *p = &s->parameters[s->parameter_count];
         s->parameter_of[t] = s->parameter_count++;
@@ -153,7 +155,7 @@ void crn_stationary_place(cairn_exec *exec) {
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_id of = cairn_graph_tensor(exec->graph, t)->gradient_of;
         if (is_final_gradient(exec->graph, t) && of != CAIRN_NONE &&
-            cairn_graph_tensor(exec->graph, of)->role == CAIRN_PARAMETER)
+            cairn_graph_tensor(exec->graph, of)->role == CAIRN_ROLE_PARAMETER)
             s->parameters[s->parameter_of[of]].gradient = s->at[t];
     }
 }
@@ -162,9 +164,9 @@ void crn_stationary_place(cairn_exec *exec) {
 
 static uint32_t sort_of(const cairn_tensor *tensor) {
     switch (tensor->role) {
-    case CAIRN_PARAMETER:
+    case CAIRN_ROLE_PARAMETER:
         return CAIRN_EXEC_PARAMETERS;
-    case CAIRN_STATE:
+    case CAIRN_ROLE_STATE:
         return CAIRN_EXEC_STATE;
     default:
         return CAIRN_EXEC_GRADIENTS;

@@ -69,7 +69,7 @@ static cairn_status list_taken(binder *b) {
 static void place_kept_inputs(binder *b) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(b->graph); t++) {
         cairn_role role = cairn_graph_tensor(b->graph, t)->role;
-        if (role == CAIRN_INPUT || (role == CAIRN_LABEL && b->exec->training))
+        if (role == CAIRN_ROLE_INPUT || (role == CAIRN_ROLE_LABEL && b->exec->training))
             if (b->exec->stationary.at[t] != NULL)
                 b->exec->program.input_at[t] = b->exec->stationary.at[t];
     }
@@ -206,19 +206,19 @@ static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *act
     void **final_at = b->exec->program.final_at;
     action->kind = step->kind;
     switch ((cairn_step_kind)step->kind) {
-    case CAIRN_RUN:
+    case CAIRN_STEP_RUN:
         return bind_run(b, step, action);
-    case CAIRN_FREE:
+    case CAIRN_STEP_FREE:
         final_at[step->id] = NULL;
         break;
-    case CAIRN_FETCH:
+    case CAIRN_STEP_FETCH:
         final_at[step->id] = stays(b, 0) ? address_of(b, 0, step->id) : NULL;
         bind_copy(b, step->id, action);
         break;
-    case CAIRN_OFFLOAD:
+    case CAIRN_STEP_OFFLOAD:
         bind_copy(b, step->id, action);
         break;
-    case CAIRN_WAIT:
+    case CAIRN_STEP_WAIT:
         action->done = b->flight[step->id] - 1;
         b->flight[step->id] = 0;
         break;

@@ -126,7 +126,7 @@ cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data, cair
 
 static void *slot_of(const cairn_exec *exec, cairn_id parameter, uint32_t slot) {
     const crn_stationary *s = &exec->stationary;
-    if (cairn_graph_tensor(exec->graph, parameter)->role != CAIRN_PARAMETER ||
+    if (cairn_graph_tensor(exec->graph, parameter)->role != CAIRN_ROLE_PARAMETER ||
         cairn_exec_slot_name(exec, slot) == NULL)
         return NULL;
     return s->parameters[s->parameter_of[parameter]].slots[slot];

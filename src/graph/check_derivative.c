@@ -34,7 +34,7 @@ static bool fits(const cairn_graph *graph, const crn_rule *r, const cairn_op *fo
     default:
         like = crn_rule_target(forward, wanted, input);
     }
-    return like != CAIRN_NONE && given->role == CAIRN_GRADIENT &&
+    return like != CAIRN_NONE && given->role == CAIRN_ROLE_GRADIENT &&
            crn_same_shape(given, &graph->tensors.data[like]);
 }
 

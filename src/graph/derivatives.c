@@ -19,7 +19,7 @@ static void find_wanted(work *at, bool inputs) {
     const cairn_graph *g = at->forward;
     for (cairn_id t = 0; t < g->tensors.length; t++) {
         cairn_role role = g->tensors.data[t].role;
-        at->wanted[t] = role == CAIRN_PARAMETER || (inputs && role == CAIRN_INPUT);
+        at->wanted[t] = role == CAIRN_ROLE_PARAMETER || (inputs && role == CAIRN_ROLE_INPUT);
         at->gradient[t] = CAIRN_NONE;
     }
     for (cairn_id o = 0; o < g->ops.length; o++) {
@@ -42,7 +42,7 @@ static cairn_status add_gradient(work *at, cairn_id of, const char *suffix, bool
     snprintf(name, sizeof name, "%s.%s", source->name, suffix);
     cairn_tensor tensor = *source;
     tensor.name = name;
-    tensor.role = CAIRN_GRADIENT;
+    tensor.role = CAIRN_ROLE_GRADIENT;
     tensor.gradient_of = of;
     tensor.alias_of = alias_of;
     tensor.stationary = stationary;
@@ -66,9 +66,9 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
     snprintf(name, sizeof name, "%s.%s", at->forward->tensors.data[of].name, suffix);
     cairn_op op = {.name = name,
                    .kind = CAIRN_OP_ACCUMULATE,
-                   .phase = CAIRN_BACKWARD,
+                   .phase = CAIRN_PHASE_BACKWARD,
                    .of = through,
-                   .flags = stationary ? CAIRN_OP_NEVER_AGAIN : 0,
+                   .flags = stationary ? CAIRN_OP_FLAG_NEVER_AGAIN : 0,
                    .input_count = 2,
                    .inputs = (cairn_id[]){at->gradient[of], part},
                    .output_count = 1,
@@ -134,7 +134,7 @@ static cairn_status make_outputs(work *at, const crn_rule *r, const cairn_op *fo
                 root = cairn_graph_storage(at->builder->graph, op->inputs[0]);
             CRN_TRY(add_gradient(at, target, suffix, stationary, root, &made));
             if (stationary)
-                op->flags |= CAIRN_OP_NEVER_AGAIN;
+                op->flags |= CAIRN_OP_FLAG_NEVER_AGAIN;
         }
         outputs[op->output_count++] = made;
     }
@@ -175,7 +175,7 @@ static cairn_status apply(work *at, const crn_rule *r, cairn_id forward_id, uint
         snprintf(name, sizeof name, "%s.bwd.%u", forward->name, input);
     cairn_op op = {.name = name,
                    .kind = r->backward,
-                   .phase = CAIRN_BACKWARD,
+                   .phase = CAIRN_PHASE_BACKWARD,
                    .of = forward_id,
                    .inputs = inputs,
                    .params = params,
@@ -199,7 +199,7 @@ static cairn_status apply(work *at, const crn_rule *r, cairn_id forward_id, uint
 
 static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
     const cairn_op *op = &at->forward->ops.data[id];
-    bool is_loss = at->forward->tensors.data[op->outputs[0]].role == CAIRN_LOSS;
+    bool is_loss = at->forward->tensors.data[op->outputs[0]].role == CAIRN_ROLE_LOSS;
     if (!at->wanted[op->outputs[0]] || (!is_loss && at->gradient[op->outputs[0]] == CAIRN_NONE))
         return CAIRN_OK; /* nothing wanted upstream, or the loss does not depend on it */
     if (op->kind == CAIRN_OP_ADD) {
@@ -229,14 +229,14 @@ static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
 static cairn_status want_one_loss(const cairn_graph *forward, cairn_error *err) {
     uint32_t losses = 0;
     for (cairn_id t = 0; t < forward->tensors.length; t++)
-        losses += forward->tensors.data[t].role == CAIRN_LOSS;
+        losses += forward->tensors.data[t].role == CAIRN_ROLE_LOSS;
     if (losses != 1)
         return crn_fail(err, CAIRN_EINVAL,
                         losses == 0 ? "graph \"%s\" has no loss to differentiate"
                                     : "graph \"%s\" has several losses; sum them into one",
                         forward->name);
     for (cairn_id o = 0; o < forward->ops.length; o++)
-        if (forward->ops.data[o].phase != CAIRN_FORWARD)
+        if (forward->ops.data[o].phase != CAIRN_PHASE_FORWARD)
             return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has backward ops already",
                             forward->name);
     return CAIRN_OK;

@@ -56,7 +56,8 @@ uint64_t cairn_graph_hash(const cairn_graph *graph) {
 
 bool cairn_graph_is_result(const cairn_graph *graph, cairn_id tensor) {
     const cairn_tensor *t = &graph->tensors.data[tensor];
-    return t->role == CAIRN_LOSS || t->result || (t->role == CAIRN_GRADIENT && t->stationary);
+    return t->role == CAIRN_ROLE_LOSS || t->result ||
+           (t->role == CAIRN_ROLE_GRADIENT && t->stationary);
 }
 
 bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor) {
@@ -77,27 +78,27 @@ static uint64_t elements(const cairn_tensor *tensor) {
 
 static void summarize_tensor(const cairn_tensor *tensor, cairn_id id, cairn_graph_summary *out) {
     switch (tensor->role) {
-    case CAIRN_INPUT:
+    case CAIRN_ROLE_INPUT:
         if (out->input == CAIRN_NONE)
             out->input = id;
         break;
-    case CAIRN_PARAMETER:
+    case CAIRN_ROLE_PARAMETER:
         out->parameters += elements(tensor);
         out->parameter_bytes += tensor->bytes;
         break;
-    case CAIRN_STATE:
+    case CAIRN_ROLE_STATE:
         out->state_bytes += tensor->bytes;
         break;
-    case CAIRN_ACTIVATION:
+    case CAIRN_ROLE_ACTIVATION:
         if (tensor->alias_of == CAIRN_NONE)
             out->activation_bytes += tensor->bytes;
         break;
-    case CAIRN_LOSS:
+    case CAIRN_ROLE_LOSS:
         out->loss = id;
         break;
-    case CAIRN_LABEL:
-    case CAIRN_INTERNAL:
-    case CAIRN_GRADIENT:
+    case CAIRN_ROLE_LABEL:
+    case CAIRN_ROLE_INTERNAL:
+    case CAIRN_ROLE_GRADIENT:
         break;
     }
 }
@@ -107,10 +108,10 @@ static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
         summarize_tensor(&graph->tensors.data[t], t, out);
     for (cairn_id o = 0; o < graph->ops.length; o++) {
         const cairn_op *op = &graph->ops.data[o];
-        out->forward_ops += op->phase == CAIRN_FORWARD;
-        out->backward_ops += op->phase == CAIRN_BACKWARD;
-        if (op->phase == CAIRN_FORWARD && op->output_count > 0 && op->outputs[0] != out->loss &&
-            op->outputs[0] != CAIRN_NONE)
+        out->forward_ops += op->phase == CAIRN_PHASE_FORWARD;
+        out->backward_ops += op->phase == CAIRN_PHASE_BACKWARD;
+        if (op->phase == CAIRN_PHASE_FORWARD && op->output_count > 0 &&
+            op->outputs[0] != out->loss && op->outputs[0] != CAIRN_NONE)
             out->output = op->outputs[0];
     }
     if (out->loss != CAIRN_NONE) {
@@ -122,7 +123,7 @@ static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
      */
     for (cairn_id t = 0; t < graph->tensors.length; t++) {
         const cairn_tensor *tensor = &graph->tensors.data[t];
-        if (tensor->role == CAIRN_GRADIENT && tensor->stationary &&
+        if (tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&
             !cairn_graph_is_summed(graph, t))
             out->gradient_bytes += tensor->bytes;
     }

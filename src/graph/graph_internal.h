@@ -78,9 +78,9 @@ typedef struct crn_attribute {
 extern const crn_attribute crn_attribute_list[];
 extern const size_t crn_attribute_count;
 
-extern const char *const crn_role_names[CAIRN_LOSS + 1];
-extern const char *const crn_dtype_names[CAIRN_BOOL + 1];
-extern const char *const crn_phase_names[CAIRN_UPDATE + 1];
+extern const char *const crn_role_names[CAIRN_ROLE_LOSS + 1];
+extern const char *const crn_dtype_names[CAIRN_DTYPE_BOOL + 1];
+extern const char *const crn_phase_names[CAIRN_PHASE_UPDATE + 1];
 uint32_t crn_dtype_size(cairn_dtype dtype);
 
 /* ---- builder.c ---- */

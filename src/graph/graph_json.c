@@ -26,7 +26,7 @@ static void write_tensor(cairn_text *text, const cairn_tensor *tensor) {
     crn_text_printf(text, "{\"name\": ");
     crn_text_json_string(text, tensor->name);
     crn_text_printf(text, ", \"role\": \"%s\"", crn_role_names[tensor->role]);
-    if (tensor->dtype != CAIRN_F32)
+    if (tensor->dtype != CAIRN_DTYPE_F32)
         crn_text_printf(text, ", \"dtype\": \"%s\"", crn_dtype_names[tensor->dtype]);
     uint64_t plain = crn_dtype_size(tensor->dtype);
     if (tensor->rank > 0)
@@ -39,7 +39,8 @@ static void write_tensor(cairn_text *text, const cairn_tensor *tensor) {
         crn_text_printf(text, ", \"alias_of\": %u", tensor->alias_of);
     if (tensor->gradient_of != CAIRN_NONE)
         crn_text_printf(text, ", \"gradient_of\": %u", tensor->gradient_of);
-    if (tensor->stationary && tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+    if (tensor->stationary && tensor->role != CAIRN_ROLE_PARAMETER &&
+        tensor->role != CAIRN_ROLE_STATE)
         crn_text_printf(text, ", \"stationary\": true");
     if (tensor->result)
         crn_text_printf(text, ", \"result\": true");
@@ -252,7 +253,7 @@ static cairn_status read_tensor(reader *r, const crn_json *at) {
     CRN_TRY(crn_json_string(&name, &tensor.name, r->err));
     CRN_TRY(read_choice(&role, crn_role_names, CRN_LENGTH(crn_role_names), &choice, r->err));
     tensor.role = (cairn_role)choice;
-    choice = CAIRN_F32;
+    choice = CAIRN_DTYPE_F32;
     if (dtype.value != NULL)
         CRN_TRY(read_choice(&dtype, crn_dtype_names, CRN_LENGTH(crn_dtype_names), &choice, r->err));
     tensor.dtype = (cairn_dtype)choice;

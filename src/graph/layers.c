@@ -26,24 +26,24 @@ static cairn_id add_tensor(cairn_builder *builder, const char *name, cairn_role 
 
 cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
                            const uint32_t *shape) {
-    return add_tensor(builder, name, CAIRN_INPUT, CAIRN_F32, rank, shape);
+    return add_tensor(builder, name, CAIRN_ROLE_INPUT, CAIRN_DTYPE_F32, rank, shape);
 }
 
 cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
                            const uint32_t *shape) {
-    return add_tensor(builder, name, CAIRN_LABEL, CAIRN_I32, rank, shape);
+    return add_tensor(builder, name, CAIRN_ROLE_LABEL, CAIRN_DTYPE_I32, rank, shape);
 }
 
 cairn_id cairn_build_parameter(cairn_builder *builder, const char *name, uint32_t rank,
                                const uint32_t *shape) {
-    return add_tensor(builder, name, CAIRN_PARAMETER, CAIRN_F32, rank, shape);
+    return add_tensor(builder, name, CAIRN_ROLE_PARAMETER, CAIRN_DTYPE_F32, rank, shape);
 }
 
 static cairn_id add_param(cairn_builder *builder, const char *name, const char *suffix,
                           cairn_role role, uint32_t rank, const uint32_t *shape) {
     char full[LONGEST_NAME];
     join(full, name, suffix);
-    return add_tensor(builder, full, role, CAIRN_F32, rank, shape);
+    return add_tensor(builder, full, role, CAIRN_DTYPE_F32, rank, shape);
 }
 
 /* Add an op of a kind: infer its outputs, make them, and give it the kind's permissions. */
@@ -59,7 +59,7 @@ static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *n
     if (builder->status != CAIRN_OK)
         return CAIRN_NONE;
 
-    cairn_op op = {.name = name, .kind = kind, .phase = CAIRN_FORWARD, .of = CAIRN_NONE};
+    cairn_op op = {.name = name, .kind = kind, .phase = CAIRN_PHASE_FORWARD, .of = CAIRN_NONE};
     op.inputs = inputs;
     op.input_count = input_count;
     op.params = params;
@@ -104,9 +104,9 @@ cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x
     uint32_t weight_shape[] = {conv->channels, channels / (uint32_t)a.groups, (uint32_t)a.kernel[0],
                                (uint32_t)a.kernel[1]};
     cairn_id params[2];
-    params[0] = add_param(builder, name, "weight", CAIRN_PARAMETER, 4, weight_shape);
+    params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 4, weight_shape);
     if (conv->bias)
-        params[1] = add_param(builder, name, "bias", CAIRN_PARAMETER, 1, &conv->channels);
+        params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &conv->channels);
     return add_op(builder, CAIRN_OP_CONV2D, name, 1, &x, conv->bias ? 2 : 1, params, &a);
 }
 
@@ -118,8 +118,8 @@ cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name, 
     uint32_t weight_shape[] = {cairn_builder_peek(builder, x).shape[1], channels,
                                (uint32_t)a.kernel[0], (uint32_t)a.kernel[1]};
     cairn_id params[2];
-    params[0] = add_param(builder, name, "weight", CAIRN_PARAMETER, 4, weight_shape);
-    params[1] = add_param(builder, name, "bias", CAIRN_PARAMETER, 1, &channels);
+    params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 4, weight_shape);
+    params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &channels);
     return add_op(builder, CAIRN_OP_CONV_TRANSPOSE2D, name, 1, &x, 2, params, &a);
 }
 
@@ -127,8 +127,8 @@ cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x
                             uint32_t features) {
     uint32_t weight_shape[] = {features, cairn_builder_peek(builder, x).shape[1]};
     cairn_id params[2];
-    params[0] = add_param(builder, name, "weight", CAIRN_PARAMETER, 2, weight_shape);
-    params[1] = add_param(builder, name, "bias", CAIRN_PARAMETER, 1, &features);
+    params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 2, weight_shape);
+    params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &features);
     return add_op(builder, CAIRN_OP_LINEAR, name, 1, &x, 2, params, NULL);
 }
 
@@ -137,10 +137,10 @@ cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_
     cairn_attributes a = {.epsilon = epsilon, .momentum = 0.1};
     uint32_t channels = cairn_builder_peek(builder, x).shape[1];
     cairn_id params[4];
-    params[0] = add_param(builder, name, "weight", CAIRN_PARAMETER, 1, &channels);
-    params[1] = add_param(builder, name, "bias", CAIRN_PARAMETER, 1, &channels);
-    params[2] = add_param(builder, name, "running_mean", CAIRN_STATE, 1, &channels);
-    params[3] = add_param(builder, name, "running_var", CAIRN_STATE, 1, &channels);
+    params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &channels);
+    params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &channels);
+    params[2] = add_param(builder, name, "running_mean", CAIRN_ROLE_STATE, 1, &channels);
+    params[3] = add_param(builder, name, "running_var", CAIRN_ROLE_STATE, 1, &channels);
     return add_op(builder, CAIRN_OP_BATCH_NORM, name, 1, &x, 4, params, &a);
 }
 

@@ -2,8 +2,8 @@
 #include "graph/graph_internal.h"
 
 #define MANY UINT32_MAX
-#define F_ONCE CAIRN_OP_ONCE
-#define F_RANDOM CAIRN_OP_RANDOM
+#define F_ONCE CAIRN_OP_FLAG_ONCE
+#define F_RANDOM CAIRN_OP_FLAG_RANDOM
 
 #define F_PRODUCT 0x100u /* a fact of the kind rather than a flag of its ops */
 #define FLAGS_OF_OPS 0xffu
@@ -70,11 +70,11 @@ uint32_t crn_dtype_size(cairn_dtype dtype) {
 }
 
 const char *cairn_role_name(cairn_role role) {
-    return (unsigned)role <= CAIRN_LOSS ? crn_role_names[role] : NULL;
+    return (unsigned)role <= CAIRN_ROLE_LOSS ? crn_role_names[role] : NULL;
 }
 
 const char *cairn_phase_name(cairn_phase phase) {
-    return (unsigned)phase <= CAIRN_UPDATE ? crn_phase_names[phase] : NULL;
+    return (unsigned)phase <= CAIRN_PHASE_UPDATE ? crn_phase_names[phase] : NULL;
 }
 
 const char *cairn_op_kind_name(cairn_op_kind kind) {

@@ -36,7 +36,7 @@ static void set_shape(cairn_tensor *tensor, uint32_t rank, const uint32_t *shape
               (uint32_t[]){__VA_ARGS__})
 
 static bool has_shape(const cairn_tensor *tensor, uint32_t rank, const uint32_t *shape) {
-    return tensor->dtype == CAIRN_F32 && tensor->rank == rank &&
+    return tensor->dtype == CAIRN_DTYPE_F32 && tensor->rank == rank &&
            memcmp(tensor->shape, shape, rank * sizeof *shape) == 0;
 }
 
@@ -46,7 +46,7 @@ static bool has_shape(const cairn_tensor *tensor, uint32_t rank, const uint32_t 
 
 static cairn_status want_image(const inference *at) {
     const cairn_tensor *x = input(at, 0);
-    if (x->rank != 4 || x->dtype != CAIRN_F32)
+    if (x->rank != 4 || x->dtype != CAIRN_DTYPE_F32)
         return refuse(at, "wants an input of shape [N, C, H, W]");
     return CAIRN_OK;
 }
@@ -134,7 +134,7 @@ static cairn_status infer_conv_transpose2d(const inference *at) {
 
 static cairn_status infer_linear(const inference *at) {
     const cairn_tensor *x = input(at, 0), *weight = param(at, 0);
-    if (x->rank != 2 || x->dtype != CAIRN_F32)
+    if (x->rank != 2 || x->dtype != CAIRN_DTYPE_F32)
         return refuse(at, "wants an input of shape [N, F]");
     if (weight->rank != 2 || !HAS_SHAPE(weight, weight->shape[0], x->shape[1]))
         return refuse(at, "has a weight of the wrong shape");
@@ -148,7 +148,7 @@ static cairn_status infer_batch_norm(const inference *at) {
     const cairn_tensor *x = input(at, 0);
     for (uint32_t i = 0; i < 4; i++)
         if (!HAS_SHAPE(param(at, i), x->shape[1]) ||
-            param(at, i)->role != (i < 2 ? CAIRN_PARAMETER : CAIRN_STATE))
+            param(at, i)->role != (i < 2 ? CAIRN_ROLE_PARAMETER : CAIRN_ROLE_STATE))
             return refuse(at, "wants weight, bias, running mean and variance, each of shape [C]");
     set_shape(&at->out[0], x->rank, x->shape);
     SHAPE(&at->out[1], 2, x->shape[1]);
@@ -157,7 +157,7 @@ static cairn_status infer_batch_norm(const inference *at) {
 
 static cairn_status infer_same(const inference *at) {
     const cairn_tensor *x = input(at, 0);
-    if (x->rank == 0 || x->dtype != CAIRN_F32)
+    if (x->rank == 0 || x->dtype != CAIRN_DTYPE_F32)
         return refuse(at, "wants an input with a shape");
     set_shape(&at->out[0], x->rank, x->shape);
     return CAIRN_OK;
@@ -180,7 +180,8 @@ static cairn_status infer_max_pool(const inference *at) {
     CRN_TRY(slide(at, input(at, 0)->shape[1], 1, 1));
     set_shape(&at->out[1], at->out[0].rank, at->out[0].shape);
     /* Where in its window the maximum was: a byte does for windows of up to 256. */
-    at->out[1].dtype = a->kernel[0] * (int64_t)a->kernel[1] <= 256 ? CAIRN_U8 : CAIRN_I32;
+    at->out[1].dtype =
+        a->kernel[0] * (int64_t)a->kernel[1] <= 256 ? CAIRN_DTYPE_U8 : CAIRN_DTYPE_I32;
     return CAIRN_OK;
 }
 
@@ -244,7 +245,7 @@ static cairn_status infer_flatten(const inference *at) {
 static cairn_status infer_select(const inference *at) {
     const cairn_tensor *x = input(at, 0);
     int32_t index = at->op->attributes.index;
-    if (x->rank < 2 || x->dtype != CAIRN_F32 || index < 0 || (uint32_t)index >= x->shape[0])
+    if (x->rank < 2 || x->dtype != CAIRN_DTYPE_F32 || index < 0 || (uint32_t)index >= x->shape[0])
         return refuse(at, "selects a slice that its input does not have");
     set_shape(&at->out[0], x->rank - 1, x->shape + 1);
     return CAIRN_OK;
@@ -264,7 +265,7 @@ static cairn_status want_cell(const inference *at, uint32_t gates, uint32_t rows
 
 static cairn_status infer_rnn_cell(const inference *at) {
     const cairn_tensor *state = input(at, 1);
-    if (state->rank != 2 || state->dtype != CAIRN_F32)
+    if (state->rank != 2 || state->dtype != CAIRN_DTYPE_F32)
         return refuse(at, "wants a state of shape [N, H]");
     CRN_TRY(want_cell(at, 1, state->shape[0], state->shape[1]));
     set_shape(&at->out[0], 2, state->shape);
@@ -273,7 +274,7 @@ static cairn_status infer_rnn_cell(const inference *at) {
 
 static cairn_status infer_lstm_cell(const inference *at) {
     const cairn_tensor *state = input(at, 1);
-    if (state->rank != 3 || state->shape[0] != 2 || state->dtype != CAIRN_F32)
+    if (state->rank != 3 || state->shape[0] != 2 || state->dtype != CAIRN_DTYPE_F32)
         return refuse(at, "wants a state of shape [2, N, H]");
     CRN_TRY(want_cell(at, 4, state->shape[1], state->shape[2]));
     set_shape(&at->out[0], 3, state->shape);
@@ -283,8 +284,9 @@ static cairn_status infer_lstm_cell(const inference *at) {
 
 static cairn_status infer_cross_entropy(const inference *at) {
     const cairn_tensor *logits = input(at, 0), *labels = input(at, 1);
-    bool fits = labels->dtype == CAIRN_I32 && logits->dtype == CAIRN_F32 && logits->rank >= 2 &&
-                labels->rank == logits->rank - 1 && labels->shape[0] == logits->shape[0];
+    bool fits = labels->dtype == CAIRN_DTYPE_I32 && logits->dtype == CAIRN_DTYPE_F32 &&
+                logits->rank >= 2 && labels->rank == logits->rank - 1 &&
+                labels->shape[0] == logits->shape[0];
     for (uint32_t i = 1; fits && i < labels->rank; i++)
         fits = labels->shape[i] == logits->shape[i + 1];
     if (!fits)
@@ -293,7 +295,7 @@ static cairn_status infer_cross_entropy(const inference *at) {
     if (!(smoothing >= 0 && smoothing < 1))
         return refuse(at, "has a smoothing outside 0 <= s < 1");
     SHAPE(&at->out[0], 1);
-    at->out[0].role = CAIRN_LOSS;
+    at->out[0].role = CAIRN_ROLE_LOSS;
     set_shape(&at->out[1], logits->rank, logits->shape);
     return CAIRN_OK;
 }
@@ -320,7 +322,7 @@ cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
     };
     /* The first output is what the op is for; a second serves its backward only. */
     out[0] = out[1] = (cairn_tensor)CAIRN_TENSOR_INIT;
-    out[0].role = CAIRN_ACTIVATION;
-    out[1].role = CAIRN_INTERNAL;
+    out[0].role = CAIRN_ROLE_ACTIVATION;
+    out[1].role = CAIRN_ROLE_INTERNAL;
     return infer[op->kind](&(inference){graph, op, out, err});
 }

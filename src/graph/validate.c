@@ -65,7 +65,7 @@ static bool within(uint32_t count, uint32_t least, uint32_t most) {
 static cairn_status check_operands(const cairn_graph *g, const cairn_op *op, cairn_error *err) {
     const crn_op_kind *kind = &crn_op_kinds[op->kind];
     CRN_TRY(check_ids(g, op, "inputs", op->inputs, op->input_count, false, err));
-    bool none_allowed = op->phase != CAIRN_FORWARD || op->kind == CAIRN_OP_OPAQUE;
+    bool none_allowed = op->phase != CAIRN_PHASE_FORWARD || op->kind == CAIRN_OP_OPAQUE;
     CRN_TRY(check_ids(g, op, "outputs", op->outputs, op->output_count, none_allowed, err));
     CRN_TRY(check_ids(g, op, "params", op->params, op->param_count, false, err));
     if (!within(op->input_count, kind->least_inputs, kind->most_inputs) ||
@@ -77,14 +77,14 @@ static cairn_status check_operands(const cairn_graph *g, const cairn_op *op, cai
             op->input_count, op->output_count, op->param_count, kind->name);
     for (uint32_t i = 0; i < op->param_count; i++) {
         const cairn_tensor *param = &g->tensors.data[op->params[i]];
-        if (param->role != CAIRN_PARAMETER && param->role != CAIRN_STATE)
+        if (param->role != CAIRN_ROLE_PARAMETER && param->role != CAIRN_ROLE_STATE)
             return crn_fail_at(err, CAIRN_EINVAL, op->name,
                                "op \"%s\" lists tensor \"%s\" as a parameter, but its role is %s",
                                op->name, param->name, crn_role_names[param->role]);
     }
     for (uint32_t i = 0; i < op->input_count; i++) {
         const cairn_tensor *input = &g->tensors.data[op->inputs[i]];
-        if (input->role == CAIRN_PARAMETER || input->role == CAIRN_STATE)
+        if (input->role == CAIRN_ROLE_PARAMETER || input->role == CAIRN_ROLE_STATE)
             return crn_fail_at(err, CAIRN_EINVAL, op->name,
                                "op \"%s\" reads the %s \"%s\" as an input; list it in params",
                                op->name, crn_role_names[input->role], input->name);
@@ -120,8 +120,8 @@ static cairn_status check_phase(const cairn_graph *g, cairn_id o, cairn_error *e
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
                            "op \"%s\" of the %s phase stands after one of the %s phase", op->name,
                            crn_phase_names[op->phase], crn_phase_names[g->ops.data[o - 1].phase]);
-    if (op->of != CAIRN_NONE && (op->of >= g->ops.length || op->phase == CAIRN_FORWARD ||
-                                 g->ops.data[op->of].phase != CAIRN_FORWARD))
+    if (op->of != CAIRN_NONE && (op->of >= g->ops.length || op->phase == CAIRN_PHASE_FORWARD ||
+                                 g->ops.data[op->of].phase != CAIRN_PHASE_FORWARD))
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
                            "op \"%s\" says it differentiates op %u, which is no forward op",
                            op->name, op->of);
@@ -146,7 +146,7 @@ static cairn_status set_producers(cairn_graph *g, cairn_error *err) {
     }
     for (cairn_id t = 0; t < g->tensors.length; t++) {
         const cairn_tensor *tensor = &g->tensors.data[t];
-        bool given = tensor->role <= CAIRN_STATE; /* input, label, parameter, state */
+        bool given = tensor->role <= CAIRN_ROLE_STATE; /* input, label, parameter, state */
         if (given && tensor->producer != CAIRN_NONE)
             return crn_fail_at(err, CAIRN_EINVAL, tensor->name,
                                "the %s \"%s\" cannot be produced by an op, as \"%s\" does",
@@ -244,8 +244,8 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
                                  cairn_error *err) {
     const cairn_tensor *tensor = &g->tensors.data[t];
     CRN_TRY(check_alias(g, t, err));
-    bool made = tensor->role > CAIRN_STATE;
-    if (tensor->stationary && made && tensor->role != CAIRN_GRADIENT)
+    bool made = tensor->role > CAIRN_ROLE_STATE;
+    if (tensor->stationary && made && tensor->role != CAIRN_ROLE_GRADIENT)
         return crn_fail_at(err, CAIRN_EINVAL, tensor->name, "the %s \"%s\" cannot be stationary",
                            crn_role_names[tensor->role], tensor->name);
     if (tensor->result && (!made || tensor->stationary))
@@ -253,7 +253,7 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
                            "the %s \"%s\" cannot be a result: no op makes it, or it is stationary",
                            crn_role_names[tensor->role], tensor->name);
     if (tensor->gradient_of != CAIRN_NONE) {
-        if (tensor->gradient_of >= g->tensors.length || tensor->role != CAIRN_GRADIENT ||
+        if (tensor->gradient_of >= g->tensors.length || tensor->role != CAIRN_ROLE_GRADIENT ||
             !crn_same_shape(tensor, &g->tensors.data[tensor->gradient_of]))
             return crn_fail_at(err, CAIRN_EINVAL, tensor->name,
                                "tensor \"%s\" is said to be a gradient of a tensor that does not "
@@ -277,7 +277,7 @@ static cairn_status check_shapes(const cairn_graph *g, const cairn_op *op, cairn
     if (op->kind == CAIRN_OP_OPAQUE)
         return CAIRN_OK;
     bool is_backward = op->kind >= CAIRN_OP_CONV2D_BWD_WEIGHT;
-    if (is_backward != (op->phase != CAIRN_FORWARD))
+    if (is_backward != (op->phase != CAIRN_PHASE_FORWARD))
         return crn_fail_at(err, CAIRN_EINVAL, op->name, "op \"%s\" (%s) is not of the %s phase",
                            op->name, crn_op_kinds[op->kind].name, crn_phase_names[op->phase]);
     if (is_backward)

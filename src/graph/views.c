@@ -8,18 +8,18 @@
 
 static cairn_id first_input(const cairn_graph *g) {
     for (cairn_id t = 0; t < g->tensors.length; t++)
-        if (g->tensors.data[t].role == CAIRN_INPUT)
+        if (g->tensors.data[t].role == CAIRN_ROLE_INPUT)
             return t;
     return CAIRN_NONE;
 }
 
 static bool is_seen(const cairn_graph *g, cairn_id t, cairn_id input) {
-    return t != CAIRN_NONE && (g->tensors.data[t].role == CAIRN_ACTIVATION || t == input);
+    return t != CAIRN_NONE && (g->tensors.data[t].role == CAIRN_ROLE_ACTIVATION || t == input);
 }
 
 static uint32_t forward_op_count(const cairn_graph *g) {
     uint32_t count = 0;
-    while (count < g->ops.length && g->ops.data[count].phase == CAIRN_FORWARD)
+    while (count < g->ops.length && g->ops.data[count].phase == CAIRN_PHASE_FORWARD)
         count++;
     return count;
 }
@@ -28,7 +28,7 @@ static uint32_t forward_op_count(const cairn_graph *g) {
 static bool backward_reads(const cairn_graph *g, cairn_id t) {
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(g, t, &count);
-    return count > 0 && g->ops.data[readers[count - 1]].phase != CAIRN_FORWARD;
+    return count > 0 && g->ops.data[readers[count - 1]].phase != CAIRN_PHASE_FORWARD;
 }
 
 /* ---- The vertex-weighted DAG ---- */
@@ -46,7 +46,7 @@ typedef struct dag_work {
 
 static bool makes_loss(const cairn_graph *g, const cairn_op *op) {
     return op->output_count > 0 && op->outputs[0] != CAIRN_NONE &&
-           g->tensors.data[op->outputs[0]].role == CAIRN_LOSS;
+           g->tensors.data[op->outputs[0]].role == CAIRN_ROLE_LOSS;
 }
 
 /* The input in whose storage an op's output can always be made: an alias's, or the only input's
@@ -62,7 +62,7 @@ static cairn_id shares_with(const cairn_graph *g, const cairn_op *op, uint32_t o
         cairn_id input = op->inputs[op->inplace[i].input];
         cairn_graph_readers(g, input, &readers);
         if (op->inplace[i].output == output && op->input_count == 1 && readers == 1 &&
-            g->tensors.data[input].role == CAIRN_ACTIVATION)
+            g->tensors.data[input].role == CAIRN_ROLE_ACTIVATION)
             return input;
     }
     return CAIRN_NONE;
@@ -209,7 +209,7 @@ static void find_uses(const cairn_graph *g, cairn_id input, storage_use *uses) {
         uint32_t count;
         const cairn_id *readers = cairn_graph_readers(g, t, &count);
         for (uint32_t i = 0; i < count; i++)
-            if (g->ops.data[readers[i]].phase == CAIRN_FORWARD &&
+            if (g->ops.data[readers[i]].phase == CAIRN_PHASE_FORWARD &&
                 (use->last_forward == CAIRN_NONE || use->last_forward < readers[i]))
                 use->last_forward = readers[i];
     }

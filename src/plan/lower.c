@@ -16,10 +16,11 @@ static cairn_status find_ends(crn_lowering *l, cairn_goal goal) {
     CRN_TAKE(l->scratch, kept, tensors);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(l->graph, t);
-        if (tensor->role == CAIRN_INPUT || (tensor->role == CAIRN_LABEL && goal == CAIRN_TRAIN))
+        if (tensor->role == CAIRN_ROLE_INPUT ||
+            (tensor->role == CAIRN_ROLE_LABEL && goal == CAIRN_GOAL_TRAIN))
             given[l->given_count++] = t;
-        if (goal == CAIRN_TRAIN ? cairn_graph_is_result(l->graph, t) && !tensor->stationary
-                                : t == summary.output)
+        if (goal == CAIRN_GOAL_TRAIN ? cairn_graph_is_result(l->graph, t) && !tensor->stationary
+                                     : t == summary.output)
             kept[l->kept_count++] = t;
     }
     l->given = given;

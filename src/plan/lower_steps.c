@@ -21,7 +21,7 @@ static uint16_t implementation(const crn_lowering *l, cairn_id op) {
 
 static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
     cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
-    if (kind == CAIRN_RUN)
+    if (kind == CAIRN_STEP_RUN)
         step.implementation = implementation(l, id);
     if (l->builder == NULL)
         return CAIRN_OK;
@@ -62,9 +62,9 @@ static cairn_status release(crn_lowering *l, uint32_t id) {
     if (!i->resident || is_stationary(l, i->tensor))
         return CAIRN_OK;
     if (i->going || i->coming)
-        CRN_TRY(emit(l, CAIRN_WAIT, i->tensor, 0));
+        CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor, 0));
     i->going = i->coming = false;
-    CRN_TRY(emit(l, CAIRN_FREE, i->tensor, 0));
+    CRN_TRY(emit(l, CAIRN_STEP_FREE, i->tensor, 0));
     leave(l, id);
     return CAIRN_OK;
 }
@@ -152,7 +152,7 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
             continue;
         crn_instance *i = &l->instances.data[l->reads.data[r]];
         if (i->coming)
-            CRN_TRY(emit(l, CAIRN_WAIT, i->tensor, 0));
+            CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor, 0));
         i->coming = false;
     }
     uint8_t inplace = find_inplace(l, op, d);
@@ -163,7 +163,7 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
     if (inplace > 0)
         pair = op->inplace[inplace - 1];
     l->peak = CRN_MAX(l->peak, l->live + bytes_needed(l, op, id, inplace));
-    CRN_TRY(emit(l, CAIRN_RUN, id, inplace));
+    CRN_TRY(emit(l, CAIRN_STEP_RUN, id, inplace));
     uint32_t made = l->first_made[d];
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == CAIRN_NONE)
@@ -195,7 +195,7 @@ static cairn_status write_fetch(crn_lowering *l, uint32_t d) {
         return CAIRN_OK;
     }
     CRN_TRY(make_room(l, crn_align(cairn_costs_bytes(l->costs, i->tensor)), d));
-    CRN_TRY(emit(l, CAIRN_FETCH, i->tensor, 0));
+    CRN_TRY(emit(l, CAIRN_STEP_FETCH, i->tensor, 0));
     CRN_TRY(settle(l, id, CRN_NO_INSTANCE));
     l->instances.data[id].coming = true;
     return CAIRN_OK;
@@ -215,7 +215,7 @@ static cairn_status write_decision(crn_lowering *l, uint32_t d) {
         if (l->on_host[l->decisions[d].id])
             return CAIRN_OK; /* from an earlier round trip, with equal bits */
         l->on_host[l->decisions[d].id] = true;
-        CRN_TRY(emit(l, CAIRN_OFFLOAD, l->decisions[d].id, 0));
+        CRN_TRY(emit(l, CAIRN_STEP_OFFLOAD, l->decisions[d].id, 0));
         l->instances.data[read].going = true;
         return CAIRN_OK;
     default:

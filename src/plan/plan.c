@@ -90,9 +90,9 @@ cairn_status cairn_plan_builder_add(cairn_plan_builder *builder, cairn_step step
 
 static cairn_status check_step(const cairn_graph *graph, const cairn_step *step, uint32_t number,
                                cairn_error *err) {
-    bool is_run = step->kind == CAIRN_RUN;
+    bool is_run = step->kind == CAIRN_STEP_RUN;
     uint32_t limit = is_run ? cairn_graph_op_count(graph) : cairn_graph_tensor_count(graph);
-    if (step->kind > CAIRN_WAIT || step->id >= limit)
+    if (step->kind > CAIRN_STEP_WAIT || step->id >= limit)
         return crn_fail(err, CAIRN_EINVAL, "step %u names an op or tensor that does not exist",
                         number);
     if (is_run && step->inplace > cairn_graph_op(graph, step->id)->inplace_count)

@@ -40,8 +40,8 @@ static void write_header(cairn_text *text, const cairn_plan_header *h) {
 }
 
 static const char *step_name(const cairn_graph *graph, const cairn_step *step) {
-    return step->kind == CAIRN_RUN ? cairn_graph_op(graph, step->id)->name
-                                   : cairn_graph_tensor(graph, step->id)->name;
+    return step->kind == CAIRN_STEP_RUN ? cairn_graph_op(graph, step->id)->name
+                                        : cairn_graph_tensor(graph, step->id)->name;
 }
 
 static void write_step(cairn_text *text, const cairn_graph *graph, const cairn_step *step) {
@@ -229,7 +229,7 @@ static cairn_status read_goal(cursor *c, cairn_plan_header *out) {
     if (!key(c, "goal"))
         return fail_here(c, start, "expected \"goal train\" or \"goal infer\" here");
     CRN_TRY(next_word(c, "train or infer"));
-    out->goal = strcmp(c->word, "infer") == 0 ? CAIRN_INFER : CAIRN_TRAIN;
+    out->goal = strcmp(c->word, "infer") == 0 ? CAIRN_GOAL_INFER : CAIRN_GOAL_TRAIN;
     if (strcmp(c->word, goal_names[out->goal]) != 0)
         return fail_here(c, start, "expected \"goal train\" or \"goal infer\" here");
     return expect(c, '\n', "the end of the line");
@@ -296,7 +296,7 @@ cairn_status cairn_plan_header_from_text(const char *text, size_t length, const 
 static cairn_status read_kind(cursor *c, uint8_t *out) {
     const char *start = c->at;
     CRN_TRY(next_word(c, "a step"));
-    for (uint8_t kind = 0; kind <= CAIRN_WAIT; kind++)
+    for (uint8_t kind = 0; kind <= CAIRN_STEP_WAIT; kind++)
         if (strcmp(c->word, cairn_step_kind_name((cairn_step_kind)kind)) == 0) {
             *out = kind;
             return CAIRN_OK;
@@ -336,7 +336,7 @@ static cairn_status read_step(cursor *c, const cairn_graph *graph, cairn_step *s
     CRN_TRY(expect(c, ' ', "a space"));
     const char *start = c->at;
     CRN_TRY(next_word(c, "a name"));
-    bool is_run = step->kind == CAIRN_RUN;
+    bool is_run = step->kind == CAIRN_STEP_RUN;
     step->id =
         is_run ? cairn_graph_find_op(graph, c->word) : cairn_graph_find_tensor(graph, c->word);
     if (step->id == CAIRN_NONE) {

@@ -27,7 +27,7 @@ cairn_status crn_schedule_infer(crn_schedule *schedule, crn_arena *arena,
         needed[summary.output] = true;
     for (cairn_id o = ops; o-- > 0;) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        for (uint32_t i = 0; i < op->output_count && op->phase == CAIRN_FORWARD; i++)
+        for (uint32_t i = 0; i < op->output_count && op->phase == CAIRN_PHASE_FORWARD; i++)
             runs[o] = runs[o] || (op->outputs[i] != CAIRN_NONE && needed[op->outputs[i]]);
         for (uint32_t i = 0; i < op->input_count && runs[o]; i++)
             needed[op->inputs[i]] = true;
@@ -53,13 +53,13 @@ static uint32_t segment_of(const backward_work *at, cairn_id o) {
 }
 
 static bool is_forward(const cairn_graph *graph, cairn_id op) {
-    return cairn_graph_op(graph, op)->phase == CAIRN_FORWARD;
+    return cairn_graph_op(graph, op)->phase == CAIRN_PHASE_FORWARD;
 }
 
 static cairn_status find_ready(backward_work *at, crn_arena *arena) {
     for (cairn_id o = 0; o < cairn_graph_op_count(at->graph); o++) {
         const cairn_op *op = cairn_graph_op(at->graph, o);
-        if (op->phase == CAIRN_FORWARD)
+        if (op->phase == CAIRN_PHASE_FORWARD)
             continue;
         for (uint32_t i = 0; i < op->input_count; i++) {
             cairn_id producer = cairn_graph_tensor(at->graph, op->inputs[i])->producer;

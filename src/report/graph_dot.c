@@ -9,16 +9,16 @@
 
 static bool is_drawn(const cairn_tensor *tensor, bool whole) {
     switch (tensor->role) {
-    case CAIRN_INPUT:
-    case CAIRN_ACTIVATION:
-    case CAIRN_LOSS:
+    case CAIRN_ROLE_INPUT:
+    case CAIRN_ROLE_ACTIVATION:
+    case CAIRN_ROLE_LOSS:
         return true;
-    case CAIRN_LABEL:
-    case CAIRN_INTERNAL:
-    case CAIRN_GRADIENT:
+    case CAIRN_ROLE_LABEL:
+    case CAIRN_ROLE_INTERNAL:
+    case CAIRN_ROLE_GRADIENT:
         return whole;
-    case CAIRN_PARAMETER:
-    case CAIRN_STATE:
+    case CAIRN_ROLE_PARAMETER:
+    case CAIRN_ROLE_STATE:
         return false;
     }
     return false;
@@ -71,8 +71,8 @@ static void write_ops(cairn_text *text, const cairn_graph *graph, const cairn_da
     bool any = false;
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        if (op->phase != CAIRN_FORWARD || op->output_count == 0 || op->outputs[0] == CAIRN_NONE ||
-            view->vertex_of[op->outputs[0]] != vertex)
+        if (op->phase != CAIRN_PHASE_FORWARD || op->output_count == 0 ||
+            op->outputs[0] == CAIRN_NONE || view->vertex_of[op->outputs[0]] != vertex)
             continue;
         crn_text_printf(text, "%s%s", any ? "+" : "", cairn_op_kind_name(op->kind));
         any = true;

@@ -115,7 +115,7 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     uint64_t last_y = y_of(a, 0);
     int64_t now = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool copies = steps[i].kind == CAIRN_OFFLOAD || steps[i].kind == CAIRN_FETCH;
+        bool copies = steps[i].kind == CAIRN_STEP_OFFLOAD || steps[i].kind == CAIRN_STEP_FETCH;
         uint64_t y = y_of(a, records[i].bytes);
         int64_t at = copies ? now : records[i].start_ns;
         if (y != last_y) {

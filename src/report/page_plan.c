@@ -22,7 +22,7 @@ static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn
     crn_column starts = crn_column_begin(text, "start", false);
     int64_t now = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool copies = steps[i].kind == CAIRN_OFFLOAD || steps[i].kind == CAIRN_FETCH;
+        bool copies = steps[i].kind == CAIRN_STEP_OFFLOAD || steps[i].kind == CAIRN_STEP_FETCH;
         crn_column_put_signed(&starts, times[i].start_ns - now);
         now = copies ? now : times[i].end_ns;
     }
@@ -32,7 +32,7 @@ static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn
     crn_column lengths = crn_column_begin(text, "length", false);
     for (uint32_t i = 0; i < count; i++) {
         int64_t usual = 0;
-        if (steps[i].kind == CAIRN_RUN)
+        if (steps[i].kind == CAIRN_STEP_RUN)
             usual = cairn_costs_op(r->costs, steps[i].id, &implementations)->time_ns;
         crn_column_put_signed(&lengths, times[i].end_ns - times[i].start_ns - usual);
     }
@@ -133,7 +133,7 @@ static cairn_status find_tenants(tenants *t, const crn_page_subject *r) {
         for (; next < life_count && lives[next].first <= s; next++)
             if (lives[next].tensor != CAIRN_NONE)
                 life_of[lives[next].tensor] = next;
-        if (steps[s].kind == CAIRN_RUN)
+        if (steps[s].kind == CAIRN_STEP_RUN)
             CRN_TRY(find_in_run(t, r->graph, &steps[s], s, life_of));
     }
     return CAIRN_OK;

@@ -36,7 +36,7 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
     r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots);
     r->arena_bytes = cairn_layout_arena_bytes(solution->layout);
     cairn_status status = CAIRN_OK;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
         none = NULL;
     else if (none == NULL)
         status = compare_with_own(r, err);
@@ -87,8 +87,8 @@ static const char *peak_op(const cairn_report *r) {
     uint32_t step = cairn_sim_result(r->solution->sim)->peak_step;
     if (step >= count)
         return "";
-    return steps[step].kind == CAIRN_RUN ? cairn_graph_op(r->graph, steps[step].id)->name
-                                         : cairn_graph_tensor(r->graph, steps[step].id)->name;
+    return steps[step].kind == CAIRN_STEP_RUN ? cairn_graph_op(r->graph, steps[step].id)->name
+                                              : cairn_graph_tensor(r->graph, steps[step].id)->name;
 }
 
 cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {

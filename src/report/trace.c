@@ -46,13 +46,13 @@ cairn_status cairn_report_trace(const cairn_report *r, cairn_text *out) {
     write_lane(out, LANE_IN, "copy in");
     int64_t now = 0; /* of the compute lane, where memory is counted */
     for (uint32_t i = 0; i < count; i++) {
-        const char *name = steps[i].kind == CAIRN_RUN
+        const char *name = steps[i].kind == CAIRN_STEP_RUN
                                ? cairn_graph_op(r->graph, steps[i].id)->name
                                : cairn_graph_tensor(r->graph, steps[i].id)->name;
         const char *verb = cairn_step_kind_name((cairn_step_kind)steps[i].kind);
-        bool copies = steps[i].kind == CAIRN_OFFLOAD || steps[i].kind == CAIRN_FETCH;
+        bool copies = steps[i].kind == CAIRN_STEP_OFFLOAD || steps[i].kind == CAIRN_STEP_FETCH;
         if (copies)
-            write_slice(out, steps[i].kind == CAIRN_OFFLOAD ? LANE_OUT : LANE_IN, verb, name,
+            write_slice(out, steps[i].kind == CAIRN_STEP_OFFLOAD ? LANE_OUT : LANE_IN, verb, name,
                         &records[i]);
         else if (records[i].end_ns > records[i].start_ns)
             write_slice(out, LANE_COMPUTE, verb, name, &records[i]);

@@ -6,7 +6,7 @@
 #include "sim/sim_walk.h"
 
 static uint32_t operand_count(const cairn_graph *graph, const cairn_step *step) {
-    if (step->kind != CAIRN_RUN)
+    if (step->kind != CAIRN_STEP_RUN)
         return 1;
     const cairn_op *op = cairn_graph_op(graph, step->id);
     return op->input_count + op->output_count + 1;

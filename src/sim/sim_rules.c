@@ -33,8 +33,8 @@ void crn_sim_describe(const crn_sim_walk *w, cairn_error *err) {
         const cairn_step *step = &steps[s->broken_step];
         snprintf(where, sizeof where, "step %u (%s %s)", s->broken_step,
                  cairn_step_kind_name((cairn_step_kind)step->kind),
-                 step->kind == CAIRN_RUN ? cairn_graph_op(w->graph, step->id)->name
-                                         : cairn_graph_tensor(w->graph, step->id)->name);
+                 step->kind == CAIRN_STEP_RUN ? cairn_graph_op(w->graph, step->id)->name
+                                              : cairn_graph_tensor(w->graph, step->id)->name);
     }
     const char *hole = strstr(sentences[s->rule], "%s");
     snprintf(words, sizeof words, "%.*s\"%s\"%s", (int)(hole - sentences[s->rule]),

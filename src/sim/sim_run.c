@@ -15,14 +15,15 @@ static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
 }
 
 static cairn_status check_again(crn_sim_walk *w, cairn_id id, const cairn_op *op) {
-    if (w->goal == CAIRN_INFER && op->phase != CAIRN_FORWARD)
+    if (w->goal == CAIRN_GOAL_INFER && op->phase != CAIRN_PHASE_FORWARD)
         return crn_sim_break_rule(w, CAIRN_RULE_NOT_OF_GOAL, id);
     if (w->ran_by[id] == 0)
         return CAIRN_OK;
-    if (op->flags & CAIRN_OP_NEVER_AGAIN)
+    if (op->flags & CAIRN_OP_FLAG_NEVER_AGAIN)
         return crn_sim_break_rule(w, CAIRN_RULE_NEVER_AGAIN, id);
     /* Run again, an op leaves out its `once` effect; if that is all it does, it cannot be. */
-    if ((op->flags & CAIRN_OP_ONCE) && (op->output_count == 0 || op->phase == CAIRN_UPDATE))
+    if ((op->flags & CAIRN_OP_FLAG_ONCE) &&
+        (op->output_count == 0 || op->phase == CAIRN_PHASE_UPDATE))
         return crn_sim_break_rule(w, CAIRN_RULE_ONCE_TWICE, id);
     return CAIRN_OK;
 }

@@ -12,20 +12,21 @@ static cairn_status take_step(crn_sim_walk *w, const cairn_step *step) {
     cairn_sim_step *record = &w->sim->steps[w->step];
     record->start_ns = w->now;
     cairn_status status;
-    bool stationary = step->kind != CAIRN_RUN && cairn_graph_tensor(w->graph, step->id)->stationary;
+    bool stationary =
+        step->kind != CAIRN_STEP_RUN && cairn_graph_tensor(w->graph, step->id)->stationary;
     if (stationary)
         return crn_sim_break_rule(w, CAIRN_RULE_FREE_STATIONARY, step->id);
     switch ((cairn_step_kind)step->kind) {
-    case CAIRN_RUN:
+    case CAIRN_STEP_RUN:
         status = crn_sim_run(w, step);
         break;
-    case CAIRN_FREE:
+    case CAIRN_STEP_FREE:
         status = crn_sim_free(w, step->id);
         break;
-    case CAIRN_WAIT:
+    case CAIRN_STEP_WAIT:
         status = crn_sim_wait(w, step->id);
         break;
-    case CAIRN_OFFLOAD:
+    case CAIRN_STEP_OFFLOAD:
         return crn_sim_offload(w, step->id);
     default:
         return crn_sim_fetch(w, step->id);
@@ -41,7 +42,7 @@ static cairn_status begin(crn_sim_walk *w) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
         w->places[t].storage = NO_STORAGE;
-        if (role == CAIRN_INPUT || (role == CAIRN_LABEL && w->goal == CAIRN_TRAIN))
+        if (role == CAIRN_ROLE_INPUT || (role == CAIRN_ROLE_LABEL && w->goal == CAIRN_GOAL_TRAIN))
             CRN_TRY(crn_sim_take_storage(w, t));
     }
     return crn_sim_count(w, 0, CAIRN_NONE);
@@ -49,7 +50,7 @@ static cairn_status begin(crn_sim_walk *w) {
 
 /* What must be there at the end: the loss and the gradients of parameters, or the output. */
 static bool is_result(const crn_sim_walk *w, cairn_id t, cairn_id output) {
-    return w->goal == CAIRN_INFER ? t == output : cairn_graph_is_result(w->graph, t);
+    return w->goal == CAIRN_GOAL_INFER ? t == output : cairn_graph_is_result(w->graph, t);
 }
 
 /* A gradient that was overwritten in place is in the sum that did so. */
@@ -66,8 +67,8 @@ static cairn_status end(crn_sim_walk *w) {
     for (cairn_id t = 0; t < tensors; t++)
         if (is_result(w, t, summary.output) && !is_kept(w, t))
             return crn_sim_break_rule(w, CAIRN_RULE_NEVER_MADE, t);
-    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_TRAIN; o++)
-        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && w->ran_by[o] == 0)
+    for (cairn_id o = 0; o < cairn_graph_op_count(w->graph) && w->goal == CAIRN_GOAL_TRAIN; o++)
+        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_FLAG_ONCE) && w->ran_by[o] == 0)
             return crn_sim_break_rule(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < tensors; t++)
         if (w->places[t].resident && !cairn_graph_tensor(w->graph, t)->stationary &&
@@ -185,9 +186,9 @@ uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *cos
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
-        if (tensor->role == CAIRN_PARAMETER)
+        if (tensor->role == CAIRN_ROLE_PARAMETER)
             sum += bytes * (1 + (uint64_t)optimizer_slots);
-        else if (tensor->role == CAIRN_STATE)
+        else if (tensor->role == CAIRN_ROLE_STATE)
             sum += bytes;
         else if (tensor->stationary && !cairn_graph_is_summed(graph, t))
             sum += bytes;

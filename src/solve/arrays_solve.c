@@ -18,8 +18,8 @@ static cairn_status translate_steps(const cairn_arrays_step *step, solution_memo
     CRN_TAKE(&m->arena, bytes, count);
     for (uint32_t i = 0; i < count; i++) {
         copy[i] = steps[i];
-        copy[i].id =
-            steps[i].kind == CAIRN_RUN ? step->op_of[steps[i].id] : step->tensor_of[steps[i].id];
+        copy[i].id = steps[i].kind == CAIRN_STEP_RUN ? step->op_of[steps[i].id]
+                                                     : step->tensor_of[steps[i].id];
         bytes[i] = sim[i].bytes;
     }
     m->out.steps = copy;

@@ -51,10 +51,10 @@ static cairn_status check_arrays(const reading *r) {
     if (in->alignment & (in->alignment - 1) || in->alignment > (uint64_t)1 << 30)
         return crn_fail(r->err, CAIRN_EINVAL, "an alignment must be a power of two up to 2^30");
     for (uint32_t t = 0; t < in->tensor_count; t++)
-        if (in->roles[t] > CAIRN_LOSS)
+        if (in->roles[t] > CAIRN_ROLE_LOSS)
             return crn_fail(r->err, CAIRN_EINVAL, "tensor %u has a role that does not exist", t);
     for (uint32_t o = 0; o < in->op_count; o++)
-        if (in->phases[o] > CAIRN_UPDATE || in->time_ns[o] < 0)
+        if (in->phases[o] > CAIRN_PHASE_UPDATE || in->time_ns[o] < 0)
             return crn_fail(r->err, CAIRN_EINVAL,
                             "op %u has a phase that does not exist or a negative time", o);
     CRN_TRY(check_list(r, "inputs", in->first_input, in->inputs, false));
@@ -73,9 +73,9 @@ static uint32_t group_end(const cairn_arrays *in, uint32_t first) {
 }
 
 static bool is_result(const cairn_arrays *in, uint32_t t) {
-    return in->roles[t] == CAIRN_LOSS ||
+    return in->roles[t] == CAIRN_ROLE_LOSS ||
            (in->tensor_flags != NULL &&
-            (in->tensor_flags[t] & (CAIRN_TENSOR_RESULT | CAIRN_TENSOR_STATIONARY)));
+            (in->tensor_flags[t] & (CAIRN_TENSOR_FLAG_RESULT | CAIRN_TENSOR_FLAG_STATIONARY)));
 }
 
 /* Who makes a tensor, and who reads it last. */
@@ -121,8 +121,8 @@ static cairn_status add_tensors(reading *r) {
         tensor.name = in->tensor_names == NULL ? name : in->tensor_names[t];
         tensor.role = (cairn_role)in->roles[t];
         tensor.bytes = rounded(in, in->bytes[t]);
-        tensor.stationary = flags & CAIRN_TENSOR_STATIONARY;
-        tensor.result = flags & CAIRN_TENSOR_RESULT;
+        tensor.stationary = flags & CAIRN_TENSOR_FLAG_STATIONARY;
+        tensor.result = flags & CAIRN_TENSOR_FLAG_RESULT;
         r->tensor_of[r->tensor_count++] = t;
         r->id_of[t] = cairn_builder_tensor(r->builder, &tensor);
     }
@@ -135,7 +135,7 @@ typedef struct drawn {
 } drawn;
 
 static bool is_param(const cairn_arrays *in, cairn_id t) {
-    return in->roles[t] == CAIRN_PARAMETER || in->roles[t] == CAIRN_STATE;
+    return in->roles[t] == CAIRN_ROLE_PARAMETER || in->roles[t] == CAIRN_ROLE_STATE;
 }
 
 /* What ops first .. end - 1 read and make of what lies outside. `place_of` is where an input came

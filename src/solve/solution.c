@@ -69,7 +69,7 @@ cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *c
                                   const cairn_solve_options *given, cairn_solution *solution,
                                   cairn_error *err) {
     cairn_solve_options options = *given;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
         return CAIRN_OK;
     if (options.budget_bytes == 0)
         options.budget_bytes = CRN_MAX(cairn_layout_arena_bytes(solution->layout), 1);

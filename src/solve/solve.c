@@ -87,9 +87,9 @@ static cairn_status refuse(const crn_problem *problem, const cairn_solution *bes
     uint64_t needed = memory_of(problem, best);
     /* The peak is a run's, or that of a moment before a run: then the run is what it is for. */
     uint32_t peak = cairn_sim_result(best->sim)->peak_step;
-    while (peak + 1 < count && steps[peak].kind != CAIRN_RUN)
+    while (peak + 1 < count && steps[peak].kind != CAIRN_STEP_RUN)
         peak++;
-    const char *op = steps[peak].kind == CAIRN_RUN
+    const char *op = steps[peak].kind == CAIRN_STEP_RUN
                          ? cairn_graph_op(problem->graph, steps[peak].id)->name
                          : cairn_graph_tensor(problem->graph, steps[peak].id)->name;
     cairn_status status = crn_fail_at(

@@ -43,7 +43,7 @@ static void add_float(cairn_train *train, const char *name, float value) {
 
 static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
     add(train, "optimizer", "%s", cairn_optimizer_name(exec->optimizer));
-    if (exec->optimizer == CAIRN_SGD) {
+    if (exec->optimizer == CAIRN_OPTIMIZER_SGD) {
         add_float(train, "momentum", exec->momentum);
         add(train, "nesterov", "%s", exec->nesterov ? "yes" : "no");
     } else {

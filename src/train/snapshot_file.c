@@ -61,7 +61,7 @@ static cairn_status add_slots(cairn_train *train, contents *c) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(train->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(train->graph, t);
         const char *slot;
-        if (tensor->role != CAIRN_PARAMETER)
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
             continue;
         for (uint32_t k = 0; (slot = cairn_exec_slot_name(train->exec, k)) != NULL; k++) {
             const char *name = join(c->scratch, tensor->name, slot);
@@ -83,7 +83,7 @@ static cairn_status list_contents(cairn_train *train, uint64_t steps, uint32_t s
     CRN_TAKE(c->scratch, c->scores, (size_t)score_count * 4);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(train->graph, t);
-        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
+        if (tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE)
             add_tensor(c, tensor->name, tensor, t, 0);
     }
     c->of_network = c->count;

@@ -43,7 +43,7 @@ static const char *shape_text(char *buffer, size_t size, uint32_t rank, const ui
 static cairn_status check_input(const cairn_train *train, const cairn_data_info *info,
                                 cairn_error *err) {
     const cairn_tensor *input = cairn_graph_tensor(train->graph, train->input);
-    bool same = input->dtype == CAIRN_F32 && input->rank == info->rank + 1;
+    bool same = input->dtype == CAIRN_DTYPE_F32 && input->rank == info->rank + 1;
     for (uint32_t i = 0; same && i < info->rank; i++)
         same = input->shape[i + 1] == info->shape[i];
     if (same)
@@ -59,7 +59,7 @@ static cairn_status check_input(const cairn_train *train, const cairn_data_info 
 static cairn_status check_label(const cairn_train *train, const cairn_data_info *info,
                                 cairn_error *err) {
     const cairn_tensor *label = cairn_graph_tensor(train->graph, train->label);
-    if (label->dtype != CAIRN_I32 || label->rank != 1 || label->shape[0] != train->batch)
+    if (label->dtype != CAIRN_DTYPE_I32 || label->rank != 1 || label->shape[0] != train->batch)
         return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a sample",
                         cairn_graph_name(train->graph));
     if (info->classes > train->classes)
@@ -80,8 +80,8 @@ static uint64_t count_predictions(const cairn_train *train) {
 static cairn_status find_ends(cairn_train *train, cairn_error *err) {
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);
-    train->input = only_tensor(train->graph, CAIRN_INPUT);
-    train->label = only_tensor(train->graph, CAIRN_LABEL);
+    train->input = only_tensor(train->graph, CAIRN_ROLE_INPUT);
+    train->label = only_tensor(train->graph, CAIRN_ROLE_LABEL);
     if (summary.input != CAIRN_NONE)
         train->batch = cairn_graph_tensor(train->graph, summary.input)->shape[0];
     if (summary.output != CAIRN_NONE && cairn_graph_tensor(train->graph, summary.output)->rank > 1)
@@ -103,7 +103,7 @@ static cairn_status find_ends(cairn_train *train, cairn_error *err) {
 static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_split split,
                                   cairn_loader **out, cairn_error *err) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    bool training = split == CAIRN_DATA_TRAIN;
+    bool training = split == CAIRN_SPLIT_TRAIN;
     options.split = split;
     options.batch = train->batch;
     options.seed = seed;
@@ -135,10 +135,10 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
 
 static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
                               const cairn_exec_options *exec, cairn_error *err) {
-    CRN_TRY(create_loader(train, exec->seed, CAIRN_DATA_TRAIN, &train->loader, err));
+    CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_TRAIN, &train->loader, err));
     if (cairn_data_get_info(train->options.data).validation == 0)
         return CAIRN_OK;
-    CRN_TRY(create_loader(train, exec->seed, CAIRN_DATA_VALIDATION, &train->validation, err));
+    CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_VALIDATION, &train->validation, err));
     return create_evaluator(train, costs, exec, err);
 }
 
@@ -149,7 +149,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     exec.micro_batches = CRN_MAX(exec.micro_batches, 1);
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_TRAIN)
+    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan is for evaluation; it computes no gradients to train by");
     CRN_TRY(find_ends(train, err));

@@ -63,7 +63,7 @@ CAIRN_MUST cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *gr
 cairn_named_tensor crn_weight_described(const cairn_tensor *tensor);
 
 static inline bool crn_is_weight(const cairn_tensor *tensor) {
-    return tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE;
+    return tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE;
 }
 
 static inline bool crn_begins(const char *name, const char *with) {

@@ -5,9 +5,9 @@
 #define TRACKED ".num_batches_tracked"
 
 cairn_named_tensor crn_weight_described(const cairn_tensor *tensor) {
-    static const cairn_element elements[] = {[CAIRN_F32] = CAIRN_ELEMENT_F32,
-                                             [CAIRN_I32] = CAIRN_ELEMENT_I32,
-                                             [CAIRN_U8] = CAIRN_ELEMENT_U8};
+    static const cairn_element elements[] = {[CAIRN_DTYPE_F32] = CAIRN_ELEMENT_F32,
+                                             [CAIRN_DTYPE_I32] = CAIRN_ELEMENT_I32,
+                                             [CAIRN_DTYPE_U8] = CAIRN_ELEMENT_U8};
     cairn_named_tensor weight = {.name = tensor->name,
                                  .element = elements[tensor->dtype],
                                  .rank = tensor->rank,
@@ -51,7 +51,7 @@ static cairn_status add_weights(collection *c, const cairn_graph *graph) {
             continue;
         crn_saved_tensor weight = {.as = crn_weight_described(tensor), .from = t};
         CRN_PUSH(&c->scratch, c->tensors, weight);
-        if (tensor->role == CAIRN_STATE && crn_ends(tensor->name, RUNNING_MEAN))
+        if (tensor->role == CAIRN_ROLE_STATE && crn_ends(tensor->name, RUNNING_MEAN))
             CRN_TRY(add_tracked(c, tensor->name));
     }
     return CAIRN_OK;

@@ -97,9 +97,9 @@ static inline cairn_graph *narrow_build(const char *name, const cairn_zoo_option
     CHECK_OK(cairn_builder_create(NULL, name, &n.to), &err);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(from, t);
-        if (tensor->role == CAIRN_INPUT)
+        if (tensor->role == CAIRN_ROLE_INPUT)
             n.made[t] = cairn_build_input(n.to, tensor->name, tensor->rank, tensor->shape);
-        if (tensor->role == CAIRN_LABEL)
+        if (tensor->role == CAIRN_ROLE_LABEL)
             n.made[t] = cairn_build_label(n.to, tensor->name, tensor->rank, tensor->shape);
     }
     for (cairn_id o = 0; o < ops; o++)

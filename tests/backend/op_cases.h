@@ -56,7 +56,7 @@ static inline void case_params(cairn_builder *b, const json_t *list, cairn_op *o
     for (uint32_t i = 0; i < json_array_size(list); i++) {
         cairn_tensor t = CAIRN_TENSOR_INIT;
         t.name = (recurrent ? cell : plain)[i];
-        t.role = i >= 2 && !recurrent ? CAIRN_STATE : CAIRN_PARAMETER;
+        t.role = i >= 2 && !recurrent ? CAIRN_ROLE_STATE : CAIRN_ROLE_PARAMETER;
         t.stationary = true;
         t.rank = case_shape(json_array_get(list, i), t.shape);
         out[op->param_count++] = cairn_builder_tensor(b, &t);
@@ -163,11 +163,11 @@ static inline json_t *case_load(const char *file) {
 static inline void case_fill(const op_case *c, void *const *place) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(c->graph, t);
-        if (tensor->role == CAIRN_INPUT)
+        if (tensor->role == CAIRN_ROLE_INPUT)
             fill_input(place[t], tensor, 0);
-        if (tensor->role == CAIRN_LABEL)
+        if (tensor->role == CAIRN_ROLE_LABEL)
             fill_labels(place[t], tensor, 0, OP_CASE_CLASSES);
-        if (tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
+        if (tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE)
             fill_parameter(place[t], tensor);
     }
     if (c->gy != CAIRN_NONE)

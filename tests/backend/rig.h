@@ -182,7 +182,7 @@ static inline void rig_run_range(rig *r, cairn_id first, cairn_id end) {
 static inline cairn_id rig_gradient(const cairn_graph *graph, cairn_id of) {
     for (cairn_id t = cairn_graph_tensor_count(graph); t-- > 0;)
         if (cairn_graph_tensor(graph, t)->gradient_of == of)
-            if (cairn_graph_tensor(graph, of)->role != CAIRN_PARAMETER ||
+            if (cairn_graph_tensor(graph, of)->role != CAIRN_ROLE_PARAMETER ||
                 cairn_graph_tensor(graph, t)->stationary)
                 return t;
     return CAIRN_NONE;

@@ -81,7 +81,7 @@ static size_t element_size(const cairn_tensor *t) {
 
 static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs) {
     uint64_t count = fill_count(t);
-    if (t->dtype != CAIRN_F32)
+    if (t->dtype != CAIRN_DTYPE_F32)
         return memcmp(ours, theirs, t->bytes) == 0;
     const float *a = ours, *b = theirs;
     double largest = 0, worst = 0;
@@ -116,7 +116,7 @@ static void compare(comparison *at, cairn_id t, const char *op) {
                      .filled_with_zeros = true};
     visit_elements(tensor, at->cpu.storage[t], to_plain, &move);
     bool right = close_enough(tensor, plain, at->ref.place[t]);
-    move.filled_with_zeros |= tensor->dtype != CAIRN_F32; /* nobody reads those of indices */
+    move.filled_with_zeros |= tensor->dtype != CAIRN_DTYPE_F32; /* nobody reads those of indices */
     CHECK(right && move.filled_with_zeros);
     if (!right || !move.filled_with_zeros)
         fprintf(stderr, "  %s: %s of %s (block %u) %s\n", at->c->name, tensor->name, op,

@@ -62,9 +62,9 @@ static void build(network *net) {
     net->velocity = calloc(tensors, sizeof *net->velocity);
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_role role = tensor_of(net, t)->role;
-        if (role == CAIRN_PARAMETER)
+        if (role == CAIRN_ROLE_PARAMETER)
             net->velocity[t] = calloc(fill_count(tensor_of(net, t)), sizeof(float));
-        if (role == CAIRN_PARAMETER || role == CAIRN_STATE)
+        if (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE)
             fill_parameter(net->rig.place[t], tensor_of(net, t));
     }
 }
@@ -79,9 +79,9 @@ static void tear_down(network *net) {
 
 static void feed(network *net, unsigned step) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph); t++) {
-        if (tensor_of(net, t)->role == CAIRN_INPUT)
+        if (tensor_of(net, t)->role == CAIRN_ROLE_INPUT)
             fill_input(net->rig.place[t], tensor_of(net, t), step);
-        if (tensor_of(net, t)->role == CAIRN_LABEL)
+        if (tensor_of(net, t)->role == CAIRN_ROLE_LABEL)
             fill_labels(net->rig.place[t], tensor_of(net, t), step, setting(net, "classes"));
     }
 }
@@ -160,7 +160,7 @@ static void check_gradients(network *net, unsigned step) {
     double usual = usual_gradient(net, step == 0 ? 0 : 4);
     size_t checked = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph); t++)
-        if (tensor_of(net, t)->role == CAIRN_PARAMETER) {
+        if (tensor_of(net, t)->role == CAIRN_ROLE_PARAMETER) {
             check_gradient(net, t, step, usual);
             checked++;
         }
@@ -170,7 +170,7 @@ static void check_gradients(network *net, unsigned step) {
 static void check_states(network *net) {
     size_t checked = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph); t++) {
-        if (tensor_of(net, t)->role != CAIRN_STATE)
+        if (tensor_of(net, t)->role != CAIRN_ROLE_STATE)
             continue;
         char layer[160];
         snprintf(layer, sizeof layer, "%s", tensor_of(net, t)->name);
@@ -192,7 +192,7 @@ static void check_states(network *net) {
 static void update(network *net) {
     float rate = (float)json_number_value(json_object_get(net->expected, "rate"));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph); t++) {
-        if (tensor_of(net, t)->role != CAIRN_PARAMETER)
+        if (tensor_of(net, t)->role != CAIRN_ROLE_PARAMETER)
             continue;
         float *p = net->rig.place[t], *v = net->velocity[t];
         const float *g = net->rig.place[rig_gradient(net->graph, t)];
@@ -215,15 +215,15 @@ static void test_network(const char *name, const char *backend, const json_t *ex
     for (unsigned step = 0; step < STEPS; step++) {
         net.rig.step = step;
         feed(&net, setting(&net, "start") + step);
-        run_phase(&net, CAIRN_FORWARD);
+        run_phase(&net, CAIRN_PHASE_FORWARD);
         check_loss(&net, step);
-        run_phase(&net, CAIRN_BACKWARD);
+        run_phase(&net, CAIRN_PHASE_BACKWARD);
         check_gradients(&net, step);
         update(&net);
     }
     check_states(&net);
     net.rig.training = false;
-    run_phase(&net, CAIRN_FORWARD);
+    run_phase(&net, CAIRN_PHASE_FORWARD);
     check_loss(&net, STEPS);
     printf("%-14s worst: loss %.1e, gradients %.1e then %.1e, statistics %.1e\n", name,
            net.worst_loss, net.worst_first, net.worst_last, net.worst_state);

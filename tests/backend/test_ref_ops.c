@@ -93,7 +93,7 @@ static void test_gradients(const json_t *given, bool training) {
     rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c.graph); t++) {
         cairn_role role = cairn_graph_tensor(c.graph, t)->role;
-        if (role != CAIRN_INPUT && role != CAIRN_PARAMETER)
+        if (role != CAIRN_ROLE_INPUT && role != CAIRN_ROLE_PARAMETER)
             continue;
         const float *gradient = gradient_of(&r, &c, t);
         CHECK(gradient != NULL);

@@ -280,7 +280,8 @@ static void max_pool(comparison *at, const cairn_op *op) {
     args.from = x.at, args.from_pitch = x.pitch;
     args.to = y.at, args.to_pitch = y.pitch;
     args.places_pitch = y.pitch;
-    args.place_bytes = wanted(op, 1) && tensor_of(at, op->outputs[1])->dtype == CAIRN_U8 ? 1 : 4;
+    args.place_bytes =
+        wanted(op, 1) && tensor_of(at, op->outputs[1])->dtype == CAIRN_DTYPE_U8 ? 1 : 4;
     args.places =
         wanted(op, 1) ? kernel_rig_make(&at->k, (size_t)y.batch * y.plane * y.pitch * 4) : NULL;
     kernel_rig_run(&at->k, crn_max_pool_launch(&args), &args);
@@ -303,7 +304,7 @@ static void max_pool(comparison *at, const cairn_op *op) {
 static void max_pool_bwd(comparison *at, const cairn_op *op) {
     kernel_image gy = load(at, op->inputs[1]), gx = make(at, op->outputs[0]);
     crn_pool_args args = pool_between(at, op, op->outputs[0], op->inputs[1], false);
-    bool bytes = tensor_of(at, op->inputs[0])->dtype == CAIRN_U8;
+    bool bytes = tensor_of(at, op->inputs[0])->dtype == CAIRN_DTYPE_U8;
     args.from = gy.at, args.from_pitch = gy.pitch;
     args.to = gx.at, args.to_pitch = gx.pitch;
     args.places_pitch = gy.pitch;
@@ -761,7 +762,7 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
 static void round_inputs(comparison *at, const cairn_op *op) {
     for (uint32_t i = 0; i < op->input_count && at->k.element == CRN_ELEMENT_BF16; i++) {
         const cairn_tensor *t = tensor_of(at, op->inputs[i]);
-        if (t->dtype != CAIRN_F32 || (i == 1 && op->kind == CAIRN_OP_BATCH_NORM_BWD))
+        if (t->dtype != CAIRN_DTYPE_F32 || (i == 1 && op->kind == CAIRN_OP_BATCH_NORM_BWD))
             continue;
         uint64_t count = fill_count(t);
         uint16_t *halves = malloc(count * sizeof *halves);

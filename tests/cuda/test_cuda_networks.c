@@ -131,7 +131,7 @@ static float *gradients_of(cairn_device *device, const cairn_graph *graph, const
     *count = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-        if (tensor->role != CAIRN_GRADIENT || !tensor->stationary ||
+        if (tensor->role != CAIRN_ROLE_GRADIENT || !tensor->stationary ||
             cairn_graph_is_summed(graph, t))
             continue;
         uint64_t more = tensor->bytes / sizeof(float);

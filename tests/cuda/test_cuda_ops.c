@@ -60,7 +60,7 @@ static void choose_storage(bench *b, int mode, crn_rng *rng) {
     CHECK_OK(crn_device_store(b->device, b->graph, b->storage, &err), &err);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(b->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(b->graph, t);
-        bool image = tensor->rank == 4 && !tensor->stationary && tensor->dtype == CAIRN_F32;
+        bool image = tensor->rank == 4 && !tensor->stationary && tensor->dtype == CAIRN_DTYPE_F32;
         if (image && (mode == PLAIN || (mode == MIXED && crn_rng_below(rng, 2) == 0)))
             b->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
         images_last += b->storage[t].format == CRN_CHANNELS_LAST;
@@ -159,7 +159,7 @@ static double worst_error; /* of the last comparison, relative to the largest el
 
 static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs) {
     worst_error = 0;
-    if (t->dtype != CAIRN_F32)
+    if (t->dtype != CAIRN_DTYPE_F32)
         return memcmp(ours, theirs, t->bytes) == 0;
     const float *a = ours, *b = theirs;
     double largest = 0, worst = 0;

@@ -62,7 +62,7 @@ static uint64_t digest_operands(const crn_call *call, uint64_t h) {
         h = digest(h, call->inputs[i], cairn_graph_tensor(call->graph, op->inputs[i])->bytes, 1);
     for (uint32_t i = 0; i < op->param_count; i++) {
         const cairn_tensor *param = cairn_graph_tensor(call->graph, op->params[i]);
-        if (param->role == CAIRN_PARAMETER)
+        if (param->role == CAIRN_ROLE_PARAMETER)
             h = digest(h, call->params[i], param->bytes, 1 + param->bytes / 1024);
     }
     return h;
@@ -71,7 +71,7 @@ static uint64_t digest_operands(const crn_call *call, uint64_t h) {
 static void mix_operands(const crn_call *call) {
     const cairn_op *op = call->op;
     uint64_t h = call->op_id;
-    if (op->flags & CAIRN_OP_RANDOM)
+    if (op->flags & CAIRN_OP_FLAG_RANDOM)
         h = mix(h ^ mix(call->values->seed + mix(call->values->step)));
     h = digest_operands(call, h);
     for (uint32_t i = 0; i < op->output_count; i++) {

@@ -13,7 +13,7 @@ static cairn_id backward_reader(const cairn_graph *graph, cairn_id t) {
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(graph, t, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_BACKWARD)
+        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_PHASE_BACKWARD)
             return readers[i];
     return CAIRN_NONE;
 }
@@ -24,14 +24,14 @@ static cairn_id last_forward(const cairn_graph *graph, cairn_id t) {
     const cairn_id *readers = cairn_graph_readers(graph, t, &count);
     cairn_id last = cairn_graph_tensor(graph, t)->producer;
     for (uint32_t i = 0; i < count; i++)
-        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_FORWARD)
+        if (cairn_graph_op(graph, readers[i])->phase == CAIRN_PHASE_FORWARD)
             last = readers[i];
     return last;
 }
 
 static bool travels(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    return tensor->role == CAIRN_ACTIVATION && tensor->alias_of == CAIRN_NONE &&
+    return tensor->role == CAIRN_ROLE_ACTIVATION && tensor->alias_of == CAIRN_NONE &&
            backward_reader(graph, t) != CAIRN_NONE &&
            backward_reader(graph, t) > last_forward(graph, t) + 2 * AHEAD;
 }
@@ -55,7 +55,7 @@ static cairn_plan *offload_everything(const cairn_graph *graph, const cairn_cost
             if (travels(graph, t) && last_forward(graph, t) + 2 == o)
                 CHECK_OK(crn_schedule_add(&schedule, &arena, CRN_EVICT, t), &err);
     }
-    CHECK_OK(crn_lower(graph, costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(crn_lower(graph, costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     crn_arena_release(&arena);
     return plan;
 }

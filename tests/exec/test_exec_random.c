@@ -27,8 +27,8 @@ static void insert(list *l, uint32_t at, uint8_t kind, cairn_id id) {
 }
 
 static bool may_run_again(const cairn_op *op) {
-    return !(op->flags & CAIRN_OP_NEVER_AGAIN) && op->output_count > 0 &&
-           !((op->flags & CAIRN_OP_ONCE) && op->phase == CAIRN_UPDATE);
+    return !(op->flags & CAIRN_OP_FLAG_NEVER_AGAIN) && op->output_count > 0 &&
+           !((op->flags & CAIRN_OP_FLAG_ONCE) && op->phase == CAIRN_PHASE_UPDATE);
 }
 
 /* Re-runs of ops anywhere after their first run. */
@@ -59,7 +59,8 @@ static bool reads(const cairn_graph *graph, crn_decision d, cairn_id t) {
 static void add_round_trip(crn_rng *rng, const cairn_graph *graph, list *l) {
     cairn_id t = below(rng, cairn_graph_tensor_count(graph));
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    if (tensor->stationary || tensor->role == CAIRN_PARAMETER || tensor->role == CAIRN_STATE)
+    if (tensor->stationary || tensor->role == CAIRN_ROLE_PARAMETER ||
+        tensor->role == CAIRN_ROLE_STATE)
         return;
     uint32_t made = tensor->producer == CAIRN_NONE ? 0 : UINT32_MAX, read = UINT32_MAX;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -96,7 +97,7 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < count; i++) {
         cairn_step step = steps[i];
-        if (step.kind == CAIRN_RUN)
+        if (step.kind == CAIRN_STEP_RUN)
             step.implementation = by[step.id];
         CHECK_OK(cairn_plan_builder_add(builder, step), &err);
     }
@@ -127,7 +128,7 @@ static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
             crn_schedule_add(&schedule, &arena, (crn_decision_kind)l.items[i].kind, l.items[i].id),
             &err);
     cairn_status status =
-        crn_lower(graph, costs, &schedule, CAIRN_TRAIN, one_in(rng, 2) ? 0 : 1, &plan, &err);
+        crn_lower(graph, costs, &schedule, CAIRN_GOAL_TRAIN, one_in(rng, 2) ? 0 : 1, &plan, &err);
     crn_arena_release(&arena);
     if (status == CAIRN_OK && one_in(rng, 2))
         plan = choose_implementations(rng, graph, plan);

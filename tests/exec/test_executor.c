@@ -244,7 +244,7 @@ static bool free_too_early(cairn_exec *exec, uint32_t n) {
     for (uint32_t i = 1; i < exec->program.count; i++)
         for (uint32_t k = 0; k < actions[i].give_count; k++) {
             crn_range *gives = (crn_range *)(uintptr_t)actions[i].gives, moved = gives[k];
-            if (actions[i].kind != CAIRN_RUN || takes(&actions[i], moved) || n-- > 0)
+            if (actions[i].kind != CAIRN_STEP_RUN || takes(&actions[i], moved) || n-- > 0)
                 continue;
             gives[k] = gives[0]; /* ranges of actions lie one after the other */
             gives[0] = moved;

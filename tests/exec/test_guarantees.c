@@ -93,7 +93,7 @@ static void check_network(const char *name, const char *backend) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     s.none = fingerprint_of(s.device, s.graph, s.costs, none, &options);
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
-        if (solver->goal != CAIRN_TRAIN)
+        if (solver->goal != CAIRN_GOAL_TRAIN)
             continue;
         if (solver->budgeted)
             check_budgets(&s, solver->name);

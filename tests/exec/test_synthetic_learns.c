@@ -82,13 +82,13 @@ static cairn_loader *make_loader(const trial *t, cairn_split split) {
     cairn_error err = {0};
     options.split = split;
     options.batch = BATCH;
-    options.shuffle = split == CAIRN_DATA_TRAIN;
+    options.shuffle = split == CAIRN_SPLIT_TRAIN;
     CHECK_OK(cairn_loader_create(t->data, &options, &loader, &err), &err);
     return loader;
 }
 
 static void train(trial *t) {
-    cairn_loader *loader = make_loader(t, CAIRN_DATA_TRAIN);
+    cairn_loader *loader = make_loader(t, CAIRN_SPLIT_TRAIN);
     for (uint64_t step = 0; step < STEPS; step++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_error err = {0};
@@ -102,7 +102,7 @@ static void train(trial *t) {
 static void copy_stationary(trial *t) {
     for (cairn_id id = 0; id < cairn_graph_tensor_count(t->graph); id++) {
         const cairn_tensor *tensor = cairn_graph_tensor(t->graph, id);
-        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+        if (tensor->role != CAIRN_ROLE_PARAMETER && tensor->role != CAIRN_ROLE_STATE)
             continue;
         cairn_error err = {0};
         void *data = malloc(tensor->bytes);
@@ -121,7 +121,7 @@ static bool is_right(const float *logits, uint32_t classes, int32_t label) {
 
 /* The share of held-out samples that are told right. */
 static double judge(trial *t) {
-    cairn_loader *loader = make_loader(t, CAIRN_DATA_VALIDATION);
+    cairn_loader *loader = make_loader(t, CAIRN_SPLIT_VALIDATION);
     uint32_t right = 0;
     float *logits = malloc(cairn_graph_tensor(t->graph, t->logits)->bytes);
     copy_stationary(t);

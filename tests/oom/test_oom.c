@@ -1,6 +1,6 @@
 /* test_oom.c: every entry from a network to a report survives running out of memory at any point:
  * see failing.h. */
-#include "base/pool.h"
+#include "base/team.h"
 #include "cairn.h"
 #include "failing.h"
 
@@ -99,7 +99,7 @@ TRY_OBJECT(judge, cairn_solution, cairn_solution_destroy,
 TRY_OBJECT(simulate, cairn_sim, cairn_sim_destroy, simulate(f, out, err))
 TRY_OBJECT(layout, cairn_layout, cairn_layout_destroy, lay_out(f, out, err))
 TRY_OBJECT(report, cairn_report, cairn_report_destroy, make_report(f, out, err))
-TRY_OBJECT(pool, crn_pool, crn_pool_destroy, crn_pool_create(&f->allocator, 2, out, err))
+TRY_OBJECT(team, crn_team, crn_team_destroy, crn_team_create(&f->allocator, 2, out, err))
 
 static cairn_status make_page(fixture *f, cairn_text *out) {
     cairn_page *page;
@@ -187,7 +187,7 @@ static const entry entries[] = {
     ENTRY(costs_analytic), ENTRY(costs_merge),   ENTRY(costs_to_json),   ENTRY(op_signature),
     ENTRY(plan_from_text), ENTRY(plan_to_text),  ENTRY(plan_to_json),    ENTRY(plan_builder),
     ENTRY(simulate),       ENTRY(layout),        ENTRY(report),          ENTRY(report_to_json),
-    ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(pool),
+    ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(team),
     ENTRY(judge),          ENTRY(page),
 };
 

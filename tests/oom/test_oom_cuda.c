@@ -39,7 +39,7 @@ static cairn_status run_step(void *context) {
     fixture *f = context;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_exec *exec;
-    cairn_exec_result result;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_error err = {0};
     cairn_status status;
     ARMED(&f->memory, status,

@@ -31,7 +31,7 @@ static cairn_status read_acg(void *context) {
     cairn_error err = {0};
     cairn_status status;
     ARMED(&f->memory, status,
-          cairn_acg_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err));
+          cairn_acg_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err));
     check_result_of(status, cases);
     check_error(status, &err);
     cairn_acg_cases_destroy(cases);
@@ -102,16 +102,15 @@ static cairn_status solve_chain(void *context) {
 static void test_acg(fixture *f, const char *text, const char *what) {
     cairn_acg_cases *cases;
     cairn_error err = {0};
-    size_t count;
     f->text = text;
     fail_every(&f->memory, "acg read", what, read_acg, f);
-    CHECK_OK(cairn_acg_read(&f->allocator, text, strlen(text), "c", &cases, &err), &err);
-    f->dag = cairn_acg_case_dag(cases, 0);
+    CHECK_OK(cairn_acg_cases_read(&f->allocator, text, strlen(text), "c", &cases, &err), &err);
+    f->dag = cairn_acg_cases_get(cases, 0);
     fail_every(&f->memory, "acg tree", what, tree_text, f);
     fail_every(&f->memory, "acg picture", what, tree_svg, f);
-    const cairn_acg_algorithm *algorithms = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count; i++) {
-        f->algorithm = algorithms[i].name;
+    const cairn_acg_algorithm *a;
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++) {
+        f->algorithm = a->name;
         fail_every(&f->memory, f->algorithm, what, solve_acg, f);
     }
     cairn_acg_cases_destroy(cases);
@@ -125,8 +124,9 @@ static void test_chain(fixture *f) {
     fail_every(&f->memory, "chain read", "chain", read_chain, f);
     CHECK_OK(cairn_chain_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err),
              &err);
-    f->chain = cairn_chain_cases_at(cases, 0);
-    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+    f->chain = cairn_chain_cases_get(cases, 0);
+    const cairn_chain_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
         f->algorithm = a->name;
         fail_every(&f->memory, f->algorithm, "chain", solve_chain, f);
     }
@@ -138,9 +138,11 @@ static void test_chain(fixture *f) {
 static cairn_status solve_arrays(void *context) {
     fixture *f = context;
     static const uint64_t bytes[] = {100, 200, 4, 100};
-    static const uint8_t roles[] = {CAIRN_INPUT, CAIRN_ACTIVATION, CAIRN_LOSS, CAIRN_GRADIENT};
-    static const uint8_t flags[] = {CAIRN_TENSOR_STATIONARY, 0, 0, CAIRN_TENSOR_RESULT};
-    static const uint8_t phases[] = {CAIRN_FORWARD, CAIRN_FORWARD, CAIRN_BACKWARD};
+    static const uint8_t roles[] = {CAIRN_ROLE_INPUT, CAIRN_ROLE_ACTIVATION, CAIRN_ROLE_LOSS,
+                                    CAIRN_ROLE_GRADIENT};
+    static const uint8_t flags[] = {CAIRN_TENSOR_FLAG_STATIONARY, 0, 0, CAIRN_TENSOR_FLAG_RESULT};
+    static const uint8_t phases[] = {CAIRN_PHASE_FORWARD, CAIRN_PHASE_FORWARD,
+                                     CAIRN_PHASE_BACKWARD};
     static const int64_t times[] = {1, 2, 3};
     static const uint32_t groups[] = {1, 1, 0}, first_input[] = {0, 1, 2, 4};
     static const uint32_t first_output[] = {0, 1, 2, 3}, first_inplace[] = {0, 0, 0, 0};

@@ -82,7 +82,7 @@ static bool lifetimes_add_up(const cairn_sim *sim, const cairn_step *plan_steps,
         uint64_t sum = 0, bytes = s[i].bytes;
         for (uint32_t k = 0; k < lifetimes; k++)
             sum += l[k].first <= i && i <= l[k].last ? l[k].bytes : 0;
-        if (i == 0 && plan_steps[0].kind == CAIRN_FREE)
+        if (i == 0 && plan_steps[0].kind == CAIRN_STEP_FREE)
             bytes = n->start_bytes;
         good = same("sum of lifetimes", sum, bytes);
     }
@@ -158,8 +158,8 @@ static void follow_inputs(follower *f, cairn_goal goal) {
     uint32_t next = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(f->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(f->graph, t);
-        bool there =
-            tensor->role == CAIRN_INPUT || (tensor->role == CAIRN_LABEL && goal == CAIRN_TRAIN);
+        bool there = tensor->role == CAIRN_ROLE_INPUT ||
+                     (tensor->role == CAIRN_ROLE_LABEL && goal == CAIRN_GOAL_TRAIN);
         f->in[t] = there && !tensor->stationary ? next++ : CAIRN_NONE;
     }
 }
@@ -174,16 +174,16 @@ static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
     follow_inputs(&f, cairn_plan_get_header(plan)->goal);
     for (; f.step < count && f.good; f.step++) {
         cairn_step step = steps[f.step];
-        if (step.kind == CAIRN_RUN) {
+        if (step.kind == CAIRN_STEP_RUN) {
             follow_run(&f, step);
             continue;
         }
         uint32_t lifetime = operand(&f, 0, step.id);
-        if (step.kind == CAIRN_FETCH)
+        if (step.kind == CAIRN_STEP_FETCH)
             f.good = f.good && same("fetched", f.lifetimes[lifetime].first, f.step);
         else
             f.good = f.good && same("moved", lifetime, f.in[step.id]);
-        f.in[step.id] = step.kind == CAIRN_FREE ? CAIRN_NONE : lifetime;
+        f.in[step.id] = step.kind == CAIRN_STEP_FREE ? CAIRN_NONE : lifetime;
     }
     free(f.in);
     return f.good && same("no such step", cairn_sim_operand(sim, count, 0), CAIRN_NONE);

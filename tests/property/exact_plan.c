@@ -152,7 +152,7 @@ static void read_op(const cairn_graph *graph, const cairn_costs *costs, const ui
     small_op *o = &g->ops[id];
     *o = (small_op){.time = list[0].time_ns, .done = UINT32_MAX};
     o->workspace = crn_align(list[0].workspace_bytes);
-    o->once = op->flags & CAIRN_OP_NEVER_AGAIN;
+    o->once = op->flags & CAIRN_OP_FLAG_NEVER_AGAIN;
     bool remembered = o->once;
     for (uint32_t i = 0; i < op->input_count; i++)
         o->inputs |= value_bit(value_of, op->inputs[i]);

@@ -144,8 +144,8 @@ static uint64_t count_memory(world *w, uint32_t step, uint64_t workspace, cairn_
 static void start(world *w) {
     for (cairn_id t = 0; t < w->tensors; t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
-        if (role == CAIRN_INPUT || role == CAIRN_PARAMETER || role == CAIRN_STATE ||
-            (role == CAIRN_LABEL && w->goal == CAIRN_TRAIN))
+        if (role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE ||
+            (role == CAIRN_ROLE_LABEL && w->goal == CAIRN_GOAL_TRAIN))
             appear(w, t);
     }
     w->out->start_bytes = count_memory(w, 0, 0, CAIRN_NONE);
@@ -153,9 +153,9 @@ static void start(world *w) {
 
 static bool is_result(const world *w, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(w->graph, t);
-    if (w->goal == CAIRN_TRAIN)
-        return tensor->role == CAIRN_LOSS || tensor->result ||
-               (tensor->role == CAIRN_GRADIENT && tensor->stationary);
+    if (w->goal == CAIRN_GOAL_TRAIN)
+        return tensor->role == CAIRN_ROLE_LOSS || tensor->result ||
+               (tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary);
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(w->graph, &summary);
     return t == summary.output;
@@ -168,8 +168,8 @@ static void check_end(world *w) {
         if (is_result(w, t) && !is_there(w, t) && !summed)
             broken(w, CAIRN_RULE_NEVER_MADE, t);
     }
-    for (cairn_id o = 0; o < w->ops && w->goal == CAIRN_TRAIN; o++)
-        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_ONCE) && w->times_run[o] == 0)
+    for (cairn_id o = 0; o < w->ops && w->goal == CAIRN_GOAL_TRAIN; o++)
+        if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_FLAG_ONCE) && w->times_run[o] == 0)
             broken(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < w->tensors; t++)
         if (is_there(w, t) && !is_stationary(w, t) && !is_result(w, t))
@@ -180,12 +180,12 @@ static void check_end(world *w) {
 
 static void check_op(world *w, cairn_id o) {
     const cairn_op *op = cairn_graph_op(w->graph, o);
-    if (w->goal == CAIRN_INFER && op->phase != CAIRN_FORWARD)
+    if (w->goal == CAIRN_GOAL_INFER && op->phase != CAIRN_PHASE_FORWARD)
         broken(w, CAIRN_RULE_NOT_OF_GOAL, o);
-    if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_NEVER_AGAIN))
+    if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_FLAG_NEVER_AGAIN))
         broken(w, CAIRN_RULE_NEVER_AGAIN, o);
-    if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_ONCE) &&
-        (op->output_count == 0 || op->phase == CAIRN_UPDATE))
+    if (w->times_run[o] > 0 && (op->flags & CAIRN_OP_FLAG_ONCE) &&
+        (op->output_count == 0 || op->phase == CAIRN_PHASE_UPDATE))
         broken(w, CAIRN_RULE_ONCE_TWICE, o);
 }
 
@@ -434,19 +434,19 @@ static void walk(world *w, const cairn_step *steps, uint32_t count) {
     for (uint32_t i = 0; i < count && w->out->broken_count == 0; i++) {
         w->out->broken_step = i;
         switch ((cairn_step_kind)steps[i].kind) {
-        case CAIRN_RUN:
+        case CAIRN_STEP_RUN:
             run(w, i, steps[i]);
             break;
-        case CAIRN_FREE:
+        case CAIRN_STEP_FREE:
             free_tensor(w, i, steps[i].id);
             break;
-        case CAIRN_OFFLOAD:
+        case CAIRN_STEP_OFFLOAD:
             offload(w, i, steps[i].id);
             break;
-        case CAIRN_FETCH:
+        case CAIRN_STEP_FETCH:
             fetch(w, i, steps[i].id);
             break;
-        case CAIRN_WAIT:
+        case CAIRN_STEP_WAIT:
             wait_for(w, i, steps[i].id);
             break;
         }
@@ -470,7 +470,8 @@ void naive_simulate(const cairn_graph *graph, const cairn_costs *costs, const ca
     w.run_by = zeroed(w.ops, sizeof *w.run_by);
     uint32_t most = w.tensors; /* storages: the start's, and what steps take */
     for (uint32_t i = 0; i < count; i++)
-        most += steps[i].kind == CAIRN_RUN ? cairn_graph_op(graph, steps[i].id)->output_count : 1;
+        most +=
+            steps[i].kind == CAIRN_STEP_RUN ? cairn_graph_op(graph, steps[i].id)->output_count : 1;
     w.storages = zeroed(most, sizeof *w.storages);
     w.counted = zeroed(most, sizeof *w.counted);
     out->holders = zeroed(w.tensors + 1, sizeof *out->holders);

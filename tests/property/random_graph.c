@@ -40,9 +40,10 @@ static cairn_id add_tensor(maker *m, cairn_role role, uint64_t bytes, cairn_id a
     t.bytes = bytes;
     t.alias_of = alias_of;
     t.gradient_of = gradient_of;
-    t.stationary = role == CAIRN_PARAMETER || role == CAIRN_STATE || gradient_of != CAIRN_NONE;
+    t.stationary =
+        role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE || gradient_of != CAIRN_NONE;
     t.result = !t.stationary && alias_of == CAIRN_NONE &&
-               (role == CAIRN_ACTIVATION || role == CAIRN_GRADIENT) && one_in(m->rng, 8);
+               (role == CAIRN_ROLE_ACTIVATION || role == CAIRN_ROLE_GRADIENT) && one_in(m->rng, 8);
     return cairn_builder_tensor(m->builder, &t);
 }
 
@@ -94,7 +95,7 @@ static void make_outputs(maker *m, draft *d, cairn_role role) {
             alias = root_of(m, like);
             bytes = cairn_builder_peek(m->builder, alias).bytes;
         }
-        if (role != CAIRN_INTERNAL && one_in(m->rng, 10)) {
+        if (role != CAIRN_ROLE_INTERNAL && one_in(m->rng, 10)) {
             d->outputs[d->op.output_count++] = CAIRN_NONE;
             continue;
         }
@@ -126,15 +127,15 @@ static void add_plain_op(maker *m, cairn_phase phase) {
     draft d = {0};
     choose_inputs(m, &d);
     if (one_in(m->rng, 12)) { /* nothing but an effect */
-        d.op.flags = CAIRN_OP_ONCE;
+        d.op.flags = CAIRN_OP_FLAG_ONCE;
         add_op(m, &d, phase);
         return;
     }
-    make_outputs(m, &d, phase == CAIRN_FORWARD ? CAIRN_ACTIVATION : CAIRN_GRADIENT);
+    make_outputs(m, &d, phase == CAIRN_PHASE_FORWARD ? CAIRN_ROLE_ACTIVATION : CAIRN_ROLE_GRADIENT);
     permit(m, &d);
-    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_ONCE : 0;
-    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_RANDOM : 0;
-    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_NEVER_AGAIN : 0;
+    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_FLAG_ONCE : 0;
+    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_FLAG_RANDOM : 0;
+    d.op.flags |= one_in(m->rng, 8) ? CAIRN_OP_FLAG_NEVER_AGAIN : 0;
     add_op(m, &d, phase);
     add_to_pool(m, &d);
 }
@@ -142,11 +143,11 @@ static void add_plain_op(maker *m, cairn_phase phase) {
 static void add_loss(maker *m) {
     draft d = {0};
     choose_inputs(m, &d);
-    d.outputs[d.op.output_count++] = add_tensor(m, CAIRN_LOSS, 4, CAIRN_NONE, CAIRN_NONE);
+    d.outputs[d.op.output_count++] = add_tensor(m, CAIRN_ROLE_LOSS, 4, CAIRN_NONE, CAIRN_NONE);
     if (one_in(m->rng, 2))
-        make_outputs(m, &d, CAIRN_INTERNAL);
+        make_outputs(m, &d, CAIRN_ROLE_INTERNAL);
     permit(m, &d);
-    add_op(m, &d, CAIRN_FORWARD);
+    add_op(m, &d, CAIRN_PHASE_FORWARD);
     for (uint32_t i = 1; i < d.op.output_count; i++)
         m->pool[m->pool_count++] = d.outputs[i];
     if (one_in(m->rng, 3))
@@ -160,13 +161,13 @@ static void add_gradient(maker *m, cairn_id parameter, uint64_t bytes, cairn_id 
     choose_inputs(m, &d);
     bool first = *sum == CAIRN_NONE;
     cairn_id part =
-        add_tensor(m, CAIRN_GRADIENT, bytes, CAIRN_NONE, first ? parameter : CAIRN_NONE);
+        add_tensor(m, CAIRN_ROLE_GRADIENT, bytes, CAIRN_NONE, first ? parameter : CAIRN_NONE);
     d.outputs[d.op.output_count++] = part;
     if (one_in(m->rng, 3)) /* a data gradient beside it */
-        make_outputs(m, &d, CAIRN_GRADIENT);
-    d.op.flags = first ? CAIRN_OP_NEVER_AGAIN : 0;
+        make_outputs(m, &d, CAIRN_ROLE_GRADIENT);
+    d.op.flags = first ? CAIRN_OP_FLAG_NEVER_AGAIN : 0;
     permit(m, &d);
-    add_op(m, &d, CAIRN_BACKWARD);
+    add_op(m, &d, CAIRN_PHASE_BACKWARD);
     for (uint32_t i = 1; i < d.op.output_count; i++)
         if (d.outputs[i] != CAIRN_NONE)
             m->pool[m->pool_count++] = d.outputs[i];
@@ -177,16 +178,16 @@ static void add_gradient(maker *m, cairn_id parameter, uint64_t bytes, cairn_id 
     draft add = {.inputs = {*sum, part}, .inplace = {{0, 0}}};
     add.op.input_count = 2;
     add.op.output_count = add.op.inplace_count = 1;
-    add.op.flags = CAIRN_OP_NEVER_AGAIN;
-    *sum = add.outputs[0] = add_tensor(m, CAIRN_GRADIENT, bytes, CAIRN_NONE, parameter);
-    add_op(m, &add, CAIRN_BACKWARD);
+    add.op.flags = CAIRN_OP_FLAG_NEVER_AGAIN;
+    *sum = add.outputs[0] = add_tensor(m, CAIRN_ROLE_GRADIENT, bytes, CAIRN_NONE, parameter);
+    add_op(m, &add, CAIRN_PHASE_BACKWARD);
 }
 
 static void add_update(maker *m, cairn_id parameter, cairn_id sum) {
     draft d = {.inputs = {sum}, .params = {parameter}};
     d.op.input_count = d.op.param_count = 1;
-    d.op.flags = one_in(m->rng, 4) ? 0 : CAIRN_OP_ONCE;
-    add_op(m, &d, CAIRN_UPDATE);
+    d.op.flags = one_in(m->rng, 4) ? 0 : CAIRN_OP_FLAG_ONCE;
+    add_op(m, &d, CAIRN_PHASE_UPDATE);
 }
 
 cairn_graph *random_graph(crn_rng *rng) {
@@ -197,17 +198,17 @@ cairn_graph *random_graph(crn_rng *rng) {
     uint32_t inputs = 1 + below(rng, 3), parameters = 1 + below(rng, 2);
     for (uint32_t i = 0; i < inputs; i++)
         m.pool[m.pool_count++] =
-            add_tensor(&m, CAIRN_INPUT, random_bytes(&m), CAIRN_NONE, CAIRN_NONE);
+            add_tensor(&m, CAIRN_ROLE_INPUT, random_bytes(&m), CAIRN_NONE, CAIRN_NONE);
     if (one_in(rng, 8)) /* nobody reads it */
-        add_tensor(&m, CAIRN_INPUT, 64, CAIRN_NONE, CAIRN_NONE);
+        add_tensor(&m, CAIRN_ROLE_INPUT, 64, CAIRN_NONE, CAIRN_NONE);
     cairn_id label = CAIRN_NONE;
     if (one_in(rng, 2))
-        label = add_tensor(&m, CAIRN_LABEL, 8, CAIRN_NONE, CAIRN_NONE);
+        label = add_tensor(&m, CAIRN_ROLE_LABEL, 8, CAIRN_NONE, CAIRN_NONE);
     cairn_id parameter[2], sum[2] = {CAIRN_NONE, CAIRN_NONE};
     for (uint32_t i = 0; i < parameters; i++)
-        parameter[i] = add_tensor(&m, CAIRN_PARAMETER, 100, CAIRN_NONE, CAIRN_NONE);
+        parameter[i] = add_tensor(&m, CAIRN_ROLE_PARAMETER, 100, CAIRN_NONE, CAIRN_NONE);
     for (uint32_t i = 2 + below(rng, 6); i > 0; i--)
-        add_plain_op(&m, CAIRN_FORWARD);
+        add_plain_op(&m, CAIRN_PHASE_FORWARD);
     if (label != CAIRN_NONE)
         m.pool[m.pool_count++] = label;
     add_loss(&m);
@@ -216,7 +217,7 @@ cairn_graph *random_graph(crn_rng *rng) {
         if (one_in(rng, 2))
             add_gradient(&m, parameter[which], 100, &sum[which]);
         else
-            add_plain_op(&m, CAIRN_BACKWARD);
+            add_plain_op(&m, CAIRN_PHASE_BACKWARD);
     }
     for (uint32_t i = 0; i < parameters; i++)
         if (sum[i] != CAIRN_NONE && one_in(rng, 3))

@@ -48,8 +48,8 @@ static void test_network(size_t i) {
     double feng_ms, pieces_ms = 0;
     snprintf(path, sizeof path, "%s/feng/%s.json", CAIRN_TEST_DATA, networks[i].name);
     CHECK_OK(cairn_text_load(NULL, path, &text, &err), &err);
-    CHECK_OK(cairn_acg_read(NULL, text.data, text.length, path, &cases, &err), &err);
-    const cairn_dag *dag = cairn_acg_case_dag(cases, 0);
+    CHECK_OK(cairn_acg_cases_read(NULL, text.data, text.length, path, &cases, &err), &err);
+    const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
     uint64_t feng = solve(dag, "feng", &feng_ms), pieces = 0;
     CHECK_U64(feng, networks[i].feng);
     if (networks[i].pieces > 0) {

@@ -43,14 +43,14 @@ static void check_small(uint64_t seed) {
     uint32_t n = 2 + (uint32_t)crn_rng_below(&rng, most - 1);
     test_make(&g, &rng, family, n, random_cost_bound(&rng));
     int failed = check_failures;
-    uint64_t segments = test_optimum(&g.dag, CAIRN_ACG_SEGMENTS);
-    uint64_t pieces = test_optimum(&g.dag, CAIRN_ACG_PIECES);
-    CHECK_U64(solve(&g.dag, "feng", CAIRN_ACG_SEGMENTS), segments);
-    CHECK_U64(solve(&g.dag, "pieces", CAIRN_ACG_PIECES), pieces);
-    CHECK(solve(&g.dag, "random", CAIRN_ACG_SEGMENTS) >= segments);
+    uint64_t segments = test_optimum(&g.dag, CAIRN_ACG_OBJECTIVE_SEGMENTS);
+    uint64_t pieces = test_optimum(&g.dag, CAIRN_ACG_OBJECTIVE_PIECES);
+    CHECK_U64(solve(&g.dag, "feng", CAIRN_ACG_OBJECTIVE_SEGMENTS), segments);
+    CHECK_U64(solve(&g.dag, "pieces", CAIRN_ACG_OBJECTIVE_PIECES), pieces);
+    CHECK(solve(&g.dag, "random", CAIRN_ACG_OBJECTIVE_SEGMENTS) >= segments);
     if (g.m + 1 == g.n) {
-        CHECK_U64(solve(&g.dag, "feng-linear", CAIRN_ACG_SEGMENTS), segments);
-        CHECK(solve(&g.dag, "chen", CAIRN_ACG_SEGMENTS) >= segments);
+        CHECK_U64(solve(&g.dag, "feng-linear", CAIRN_ACG_OBJECTIVE_SEGMENTS), segments);
+        CHECK(solve(&g.dag, "chen", CAIRN_ACG_OBJECTIVE_SEGMENTS) >= segments);
     }
     if (check_failures > failed)
         print_graph(&g.dag);
@@ -201,7 +201,8 @@ static void check_renumbered(uint64_t seed) {
         h.edges[e] = (cairn_dag_edge){g.n - 1 - g.edges[e].from, g.n - 1 - g.edges[e].to};
     qsort(h.edges, h.m, sizeof *h.edges, test_compare_edges);
     h.dag = (cairn_dag){h.n, h.m, g.n - 1 - g.dag.source, g.n - 1 - g.dag.target, h.costs, h.edges};
-    CHECK_U64(solve(&h.dag, "feng", CAIRN_ACG_SEGMENTS), solve(&g.dag, "feng", CAIRN_ACG_SEGMENTS));
+    CHECK_U64(solve(&h.dag, "feng", CAIRN_ACG_OBJECTIVE_SEGMENTS),
+              solve(&g.dag, "feng", CAIRN_ACG_OBJECTIVE_SEGMENTS));
     cairn_text one, two;
     cairn_error err;
     uint32_t names[MOST_VERTICES];
@@ -253,11 +254,11 @@ static void check_large(uint64_t seed) {
     crn_rng rng = {seed};
     uint32_t n = 13 + (uint32_t)crn_rng_below(&rng, 50);
     test_make(&g, &rng, (int)(seed % TEST_FAMILIES), n, random_cost_bound(&rng));
-    uint64_t segments = solve(&g.dag, "feng", CAIRN_ACG_SEGMENTS);
-    CHECK(solve(&g.dag, "pieces", CAIRN_ACG_PIECES) <= segments);
-    CHECK(solve(&g.dag, "random", CAIRN_ACG_SEGMENTS) >= segments);
+    uint64_t segments = solve(&g.dag, "feng", CAIRN_ACG_OBJECTIVE_SEGMENTS);
+    CHECK(solve(&g.dag, "pieces", CAIRN_ACG_OBJECTIVE_PIECES) <= segments);
+    CHECK(solve(&g.dag, "random", CAIRN_ACG_OBJECTIVE_SEGMENTS) >= segments);
     if (g.m + 1 == g.n)
-        CHECK_U64(solve(&g.dag, "feng-linear", CAIRN_ACG_SEGMENTS), segments);
+        CHECK_U64(solve(&g.dag, "feng-linear", CAIRN_ACG_OBJECTIVE_SEGMENTS), segments);
 }
 
 int main(void) {

@@ -66,7 +66,7 @@ static void check_simulated(fixture *f, bool exact) {
     cairn_sim *sim;
     crn_matrix_prune_all(f->matrix);
     CHECK_OK(crn_auto_emit(f->matrix, NULL, &f->arena, &schedule), &err);
-    CHECK_OK(crn_lower(f->graph, f->costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(crn_lower(f->graph, f->costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(f->graph, f->costs, plan, NULL, &sim, &err), &err);
     const cairn_sim_summary *s = cairn_sim_result(sim);
     CHECK(s->peak_bytes <= (uint64_t)crn_matrix_peak(f->matrix));

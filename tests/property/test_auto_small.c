@@ -163,7 +163,7 @@ static cairn_graph *make_graph(maker *m) {
     uint32_t forward = 3 + below(&m->rng, 4);
     CHECK_OK(cairn_builder_create(NULL, "small", &m->builder), &err);
     bytes[0] = 1024 * (1 + below(&m->rng, 4));
-    x[0] = tensor(m, "x", CAIRN_INPUT, bytes[0], false);
+    x[0] = tensor(m, "x", CAIRN_ROLE_INPUT, bytes[0], false);
     for (uint32_t i = 1; i <= forward; i++) {
         cairn_id inputs[2] = {x[i - 1], CAIRN_NONE};
         cairn_inplace pair = {0, 0};
@@ -173,17 +173,17 @@ static cairn_graph *make_graph(maker *m) {
             inputs[op.input_count++] = second[i];
         bytes[i] = one_in(&m->rng, 3) ? bytes[i - 1] : 1024 * (1 + below(&m->rng, 6));
         snprintf(name, sizeof name, "f%u", i);
-        x[i] = tensor(m, name, CAIRN_ACTIVATION, bytes[i], false);
+        x[i] = tensor(m, name, CAIRN_ROLE_ACTIVATION, bytes[i], false);
         if (i > 1 && bytes[i] == bytes[i - 1] && one_in(&m->rng, 2)) {
             op.inplace = &pair;
             op.inplace_count = 1;
         }
-        add_op(m, op, name, CAIRN_FORWARD, 20);
+        add_op(m, op, name, CAIRN_PHASE_FORWARD, 20);
     }
-    cairn_id gradient = tensor(m, "loss", CAIRN_LOSS, 64, false);
+    cairn_id gradient = tensor(m, "loss", CAIRN_ROLE_LOSS, 64, false);
     cairn_op loss = {
         .inputs = &x[forward], .input_count = 1, .outputs = &gradient, .output_count = 1};
-    add_op(m, loss, "loss", CAIRN_FORWARD, 5);
+    add_op(m, loss, "loss", CAIRN_PHASE_FORWARD, 5);
     for (uint32_t i = forward; i >= 1; i--) {
         cairn_id inputs[4] = {gradient}, made;
         uint32_t count = 1, needs = below(&m->rng, 4);
@@ -194,10 +194,10 @@ static cairn_graph *make_graph(maker *m) {
         if (second[i] != CAIRN_NONE && one_in(&m->rng, 2))
             inputs[count++] = second[i];
         snprintf(name, sizeof name, "g%u", i);
-        made = tensor(m, name, CAIRN_GRADIENT, bytes[i - 1], i == 1);
+        made = tensor(m, name, CAIRN_ROLE_GRADIENT, bytes[i - 1], i == 1);
         cairn_op op = {.inputs = inputs, .input_count = count, .outputs = &made, .output_count = 1};
-        op.flags = i == 1 ? CAIRN_OP_NEVER_AGAIN : 0;
-        add_op(m, op, name, CAIRN_BACKWARD, 20);
+        op.flags = i == 1 ? CAIRN_OP_FLAG_NEVER_AGAIN : 0;
+        add_op(m, op, name, CAIRN_PHASE_BACKWARD, 20);
         gradient = made;
     }
     cairn_graph *graph;

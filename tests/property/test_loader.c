@@ -109,7 +109,7 @@ static void test_any_way(void) {
     cairn_data *data = open_mnist(&f, 47, 10);
     for (uint32_t kind = 0; kind < 6; kind++) {
         cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-        options.split = kind % 3 == 2 ? CAIRN_DATA_VALIDATION : CAIRN_DATA_TRAIN;
+        options.split = kind % 3 == 2 ? CAIRN_SPLIT_VALIDATION : CAIRN_SPLIT_TRAIN;
         options.batch = 3 + kind;
         options.seed = 100 + kind;
         options.shuffle = kind % 3 != 0;
@@ -223,7 +223,7 @@ static void test_repeats(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 20, 3);
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    options.split = CAIRN_DATA_VALIDATION;
+    options.split = CAIRN_SPLIT_VALIDATION;
     options.batch = 8;
     options.normalise = false;
     cairn_loader *loader = create(data, &options);
@@ -370,7 +370,7 @@ static void test_wrong_options(void) {
     all.validation = 0;
     CHECK_OK(cairn_data_open("synthetic", &all, &none, &err), &err);
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    options.split = CAIRN_DATA_VALIDATION;
+    options.split = CAIRN_SPLIT_VALIDATION;
     CHECK(cairn_loader_create(none, &options, &loader, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "no samples for validation") != NULL);
     cairn_data_destroy(none);

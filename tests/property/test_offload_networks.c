@@ -65,7 +65,7 @@ static void check_choice(const crn_trips *trips, crn_trip_choice *choice, uint64
     uint8_t *stayed = crn_arena_take(p->scratch, trips->count, 1);
     CHECK_OK(crn_trips_walk(trips, budget, choice, INT64_MAX, &schedule, stayed, &again), &err);
     CHECK(again == time);
-    CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_TRAIN, budget, &plan, &err), &err);
+    CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_GOAL_TRAIN, budget, &plan, &err), &err);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = p->machine;
     options.budget_bytes = budget;
@@ -282,15 +282,16 @@ static chain_graph build_chain(const cairn_offload_problem *p) {
     uint32_t n = p->layers;
     CHECK_OK(cairn_builder_create(NULL, "chain", &b), &err);
     for (uint32_t i = 0; i <= n; i++)
-        g.x[i] = add_tensor(b, "x", i, i == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, p->activations[i]);
+        g.x[i] = add_tensor(b, "x", i, i == 0 ? CAIRN_ROLE_INPUT : CAIRN_ROLE_ACTIVATION,
+                            p->activations[i]);
     for (uint32_t i = 0; i < n; i++)
-        g.y[i] = add_tensor(b, "y", i, CAIRN_GRADIENT, p->gradients[i]);
+        g.y[i] = add_tensor(b, "y", i, CAIRN_ROLE_GRADIENT, p->gradients[i]);
     g.y[n] = CAIRN_NONE;
     for (uint32_t i = 0; i < n; i++)
-        add_op(b, "F", i, CAIRN_FORWARD, CAIRN_NONE, &g.x[i], 1, g.x[i + 1]);
+        add_op(b, "F", i, CAIRN_PHASE_FORWARD, CAIRN_NONE, &g.x[i], 1, g.x[i + 1]);
     for (uint32_t i = n; i-- > 0;) {
         cairn_id read[] = {g.x[i], g.x[i + 1], g.y[i + 1]};
-        add_op(b, "B", i, CAIRN_BACKWARD, i, read, 3, g.y[i]);
+        add_op(b, "B", i, CAIRN_PHASE_BACKWARD, i, read, 3, g.y[i]);
     }
     CHECK_OK(cairn_builder_finish(b, &g.net.graph, &err), &err);
     cairn_builder_destroy(b);
@@ -372,7 +373,8 @@ static bool check_list(const chain_graph *g, const cairn_offload_problem *p,
     cairn_error err = {0};
     crn_arena_init(&arena, NULL);
     list_schedule(g, p, s, &arena, &schedule);
-    CHECK_OK(crn_lower(g->net.graph, g->net.costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(crn_lower(g->net.graph, g->net.costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err),
+             &err);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = &g->net.machine;
     options.budget_bytes = p->memory * UNIT;
@@ -399,8 +401,9 @@ static int64_t search_time(const chain_graph *g, const char *name, uint64_t budg
         CHECK_OK(crn_solve_offload_best(&problem, &schedule), &err);
     else
         CHECK_OK(crn_solve_offload_pieces(&problem, &schedule), &err);
-    CHECK_OK(crn_lower(g->net.graph, g->net.costs, &schedule, CAIRN_TRAIN, budget, &plan, &err),
-             &err);
+    CHECK_OK(
+        crn_lower(g->net.graph, g->net.costs, &schedule, CAIRN_GOAL_TRAIN, budget, &plan, &err),
+        &err);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = &g->net.machine;
     options.budget_bytes = budget;
@@ -424,8 +427,8 @@ static void check_chain(const cairn_offload_problem *p, tally *count) {
         return;
     CHECK_OK(cairn_offload_solve(NULL, p, "offload-best", NULL, &best, &err), &err);
     chain_graph g = build_chain(p);
-    check_view(&g, p, CAIRN_OFFLOAD_PIECES);
-    check_view(&g, p, CAIRN_OFFLOAD_OPS);
+    check_view(&g, p, CAIRN_OFFLOAD_LAYERS_PIECES);
+    check_view(&g, p, CAIRN_OFFLOAD_LAYERS_OPS);
     bool listed = check_list(&g, p, greedy);
     int64_t greedy_time = search_time(&g, "offload-greedy", p->memory * UNIT);
     int64_t best_time = search_time(&g, "offload-best", p->memory * UNIT);
@@ -588,8 +591,8 @@ static cairn_status plan_with(const cairn_allocator *allocator, const char *name
     if (status == CAIRN_INFEASIBLE)
         status = CAIRN_OK; /* all of the way was gone */
     if (status == CAIRN_OK)
-        status =
-            cairn_offload_view_create(graph, costs, &machine, CAIRN_OFFLOAD_PIECES, &view, &err);
+        status = cairn_offload_view_create(graph, costs, &machine, CAIRN_OFFLOAD_LAYERS_PIECES,
+                                           &view, &err);
     cairn_offload_view_destroy(view);
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);

@@ -396,10 +396,12 @@ static void check_optima(const cairn_offload_problem *p, const uint64_t *whole,
             low = whole[bits] < low ? whole[bits] : low;
             high = whole[bits] > high ? whole[bits] : high;
         }
-    CHECK_U64(solve(p, "offload-dynprog", CAIRN_OFFLOAD_FRACTIONAL, 0).makespan, parts_best);
-    answer dynprog = solve(p, "offload-dynprog", CAIRN_OFFLOAD_WHOLE, CAIRN_OFFLOAD_SLOTS_EXACT);
+    CHECK_U64(solve(p, "offload-dynprog", CAIRN_OFFLOAD_RELEASE_FRACTIONAL, 0).makespan,
+              parts_best);
+    answer dynprog =
+        solve(p, "offload-dynprog", CAIRN_OFFLOAD_RELEASE_WHOLE, CAIRN_OFFLOAD_SLOTS_EXACT);
     CHECK(dynprog.makespan >= low && dynprog.makespan <= high);
-    answer best = solve(p, "offload-best", CAIRN_OFFLOAD_WHOLE, 0);
+    answer best = solve(p, "offload-best", CAIRN_OFFLOAD_RELEASE_WHOLE, 0);
     CHECK_U64(best.makespan, truth);
     CHECK(best.optimal);
     const cairn_offload_bounds *b = &best.bounds;
@@ -407,9 +409,9 @@ static void check_optima(const cairn_offload_problem *p, const uint64_t *whole,
     CHECK(b->fractional_x_beta <= parts_best && parts_best <= whole_best);
     CHECK(b->fractional_x_beta <= b->whole_x_beta);
     CHECK(b->whole_x_beta <= truth && truth <= whole_best);
-    answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_WHOLE, 0);
+    answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_RELEASE_WHOLE, 0);
     CHECK_U64(greedy.makespan, whole[greedy.set]);
-    answer vdnn = solve(p, "vdnn", CAIRN_OFFLOAD_FRACTIONAL, 0);
+    answer vdnn = solve(p, "vdnn", CAIRN_OFFLOAD_RELEASE_FRACTIONAL, 0);
     CHECK_U64(vdnn.makespan, parts[vdnn.set]);
     CHECK(greedy.makespan >= whole_best && vdnn.makespan >= parts_best);
 }
@@ -419,16 +421,16 @@ static void check_small(crn_rng *rng, uint32_t layers) {
     uint64_t whole[32], parts[32];
     make_chain(&c, rng, layers, 5, 3);
     const cairn_offload_problem *p = &c.p;
-    answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_WHOLE, 0);
+    answer greedy = solve(p, "offload-greedy", CAIRN_OFFLOAD_RELEASE_WHOLE, 0);
     if (greedy.makespan == NONE) {
         for (uint32_t k = 0; k < ALGORITHMS; k++)
-            CHECK_U64(solve(p, algorithms[k], CAIRN_OFFLOAD_WHOLE, 0).makespan, NONE);
+            CHECK_U64(solve(p, algorithms[k], CAIRN_OFFLOAD_RELEASE_WHOLE, 0).makespan, NONE);
         CHECK_U64(simulate(p, ANY_ORDER, 0, 60), NONE);
         return;
     }
     for (uint32_t bits = 0; bits < 1u << layers; bits++) {
-        whole[bits] = ordered(p, bits, CAIRN_OFFLOAD_WHOLE);
-        parts[bits] = ordered(p, bits, CAIRN_OFFLOAD_FRACTIONAL);
+        whole[bits] = ordered(p, bits, CAIRN_OFFLOAD_RELEASE_WHOLE);
+        parts[bits] = ordered(p, bits, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
         uint64_t limit = whole[bits] == NONE ? 60 : whole[bits];
         /* Moving nothing of size 0 has a time too, which the simulation leaves out: it may only
          * make a schedule longer. */
@@ -455,7 +457,7 @@ static void check_all_algorithms(const cairn_offload_problem *p, cairn_offload_r
             continue;
         }
         CHECK(one.makespan != NONE && one.makespan >= one.bounds.fractional_x_beta);
-        CHECK(release != CAIRN_OFFLOAD_WHOLE || one.makespan >= one.bounds.whole_x_beta);
+        CHECK(release != CAIRN_OFFLOAD_RELEASE_WHOLE || one.makespan >= one.bounds.whole_x_beta);
         answer again = solve(p, algorithms[k], release, 0);
         CHECK(again.makespan == one.makespan && again.set == one.set);
     }
@@ -467,17 +469,17 @@ static void check_medium(crn_rng *rng, uint32_t layers) {
     uint64_t best = NONE;
     make_chain(&c, rng, layers, 40, 30);
     for (uint32_t bits = 0; bits < 1u << layers; bits++) {
-        uint64_t value = ordered(&c.p, bits, CAIRN_OFFLOAD_FRACTIONAL);
+        uint64_t value = ordered(&c.p, bits, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
         best = value < best ? value : best;
     }
     answer exact =
-        solve(&c.p, "offload-dynprog", CAIRN_OFFLOAD_FRACTIONAL, CAIRN_OFFLOAD_SLOTS_EXACT);
+        solve(&c.p, "offload-dynprog", CAIRN_OFFLOAD_RELEASE_FRACTIONAL, CAIRN_OFFLOAD_SLOTS_EXACT);
     CHECK_U64(exact.makespan, best);
     for (uint32_t slots = 1; slots < 40; slots += 6) {
-        answer rounded = solve(&c.p, "offload-dynprog", CAIRN_OFFLOAD_FRACTIONAL, slots);
+        answer rounded = solve(&c.p, "offload-dynprog", CAIRN_OFFLOAD_RELEASE_FRACTIONAL, slots);
         CHECK((rounded.makespan == NONE) == (best == NONE) && rounded.makespan >= best);
     }
-    check_all_algorithms(&c.p, CAIRN_OFFLOAD_WHOLE);
+    check_all_algorithms(&c.p, CAIRN_OFFLOAD_RELEASE_WHOLE);
 }
 
 /* An argument is another seed. */
@@ -493,7 +495,8 @@ int main(int argc, char **argv) {
         chain c;
         uint64_t unit = round % 4 == 3 ? (uint64_t)1 << 48 : 100000; /* near the largest allowed */
         make_chain(&c, &rng, 20 + 9 * (uint32_t)round, unit, unit / 2);
-        check_all_algorithms(&c.p, round % 2 == 0 ? CAIRN_OFFLOAD_WHOLE : CAIRN_OFFLOAD_FRACTIONAL);
+        check_all_algorithms(&c.p, round % 2 == 0 ? CAIRN_OFFLOAD_RELEASE_WHOLE
+                                                  : CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
     }
     return check_result();
 }

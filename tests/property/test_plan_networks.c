@@ -124,7 +124,7 @@ static void choose_segments(crn_rng *rng, const cairn_graph *graph, const cairn_
             segment[o] = kept || one_in(rng, 12) ? CAIRN_NONE : current;
     }
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
-        if (cairn_graph_op(graph, o)->phase != CAIRN_FORWARD)
+        if (cairn_graph_op(graph, o)->phase != CAIRN_PHASE_FORWARD)
             segment[o] = CAIRN_NONE;
 }
 
@@ -140,7 +140,7 @@ static cairn_plan *keep_set(uint64_t seed, const cairn_graph *graph, const cairn
     uint32_t *segment = crn_arena_take(&arena, cairn_graph_op_count(graph), sizeof *segment);
     choose_segments(&rng, graph, chain, segment);
     CHECK_OK(crn_schedule_segments(&schedule, &arena, graph, segment), &err);
-    CHECK_OK(crn_lower(graph, costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(crn_lower(graph, costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     cairn_chain_view_destroy(chain);
     crn_arena_release(&arena);
     return plan;
@@ -215,8 +215,8 @@ int main(void) {
     }
     printf("%u networks, %ld plans, %ld steps\n", networks, plans, steps_walked);
     printf("arena over live peak: worst %.6f in training (%s), %.6f in evaluation (%s)\n",
-           worst_ratio[CAIRN_TRAIN], worst_name[CAIRN_TRAIN], worst_ratio[CAIRN_INFER],
-           worst_name[CAIRN_INFER]);
+           worst_ratio[CAIRN_GOAL_TRAIN], worst_name[CAIRN_GOAL_TRAIN],
+           worst_ratio[CAIRN_GOAL_INFER], worst_name[CAIRN_GOAL_INFER]);
     printf("mean %.6f, %ld of %ld equal\n", sum_of_ratios / (double)plans, tight, plans);
     return check_result();
 }

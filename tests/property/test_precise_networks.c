@@ -41,7 +41,7 @@ static void check_point(const crn_network_pieces *chain, const crn_piece_table *
     CHECK_OK(crn_piece_schedule(table, 0, chain->chain.count - 1, memory, p->scratch, &nodes),
              &err);
     CHECK_OK(crn_network_pieces_expand(chain, &nodes, &schedule), &err);
-    CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_TRAIN, 0, &plan, &err), &err);
+    CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(p->graph, p->costs, plan, NULL, &sim, &err), &err);
     const cairn_sim_summary *s = cairn_sim_result(sim);
     CHECK_U64((uint64_t)s->time_ns,

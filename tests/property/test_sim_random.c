@@ -65,7 +65,7 @@ static bool is_ready(const subject *s, cairn_id o) {
 static void schedule_first_runs(subject *s) {
     uint32_t ops = cairn_graph_op_count(s->graph);
     bool shuffled = one_in(&s->rng, 3);
-    if (s->goal == CAIRN_INFER) {
+    if (s->goal == CAIRN_GOAL_INFER) {
         crn_arena arena;
         crn_schedule schedule = {0};
         cairn_error err = {0};
@@ -86,7 +86,7 @@ static void schedule_first_runs(subject *s) {
 
 static bool may_run_again(const subject *s, cairn_id o) {
     const cairn_op *op = cairn_graph_op(s->graph, o);
-    return !(op->flags & CAIRN_OP_NEVER_AGAIN) && op->phase != CAIRN_UPDATE;
+    return !(op->flags & CAIRN_OP_FLAG_NEVER_AGAIN) && op->phase != CAIRN_PHASE_UPDATE;
 }
 
 static void strew_reruns(subject *s) {
@@ -208,7 +208,7 @@ static void complain(const subject *s, const char *what, uint32_t step) {
 static bool is_copied(const subject *s, cairn_id t) {
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].id == t &&
-            (s->steps[i].kind == CAIRN_OFFLOAD || s->steps[i].kind == CAIRN_FETCH))
+            (s->steps[i].kind == CAIRN_STEP_OFFLOAD || s->steps[i].kind == CAIRN_STEP_FETCH))
             return true;
     return false;
 }
@@ -218,12 +218,12 @@ static bool is_copied(const subject *s, cairn_id t) {
 static void check_frees(const subject *s) {
     cairn_step moved[LONGEST];
     for (uint32_t i = 0; i < s->step_count; i++) {
-        if (s->steps[i].kind != CAIRN_FREE || is_copied(s, s->steps[i].id))
+        if (s->steps[i].kind != CAIRN_STEP_FREE || is_copied(s, s->steps[i].id))
             continue;
         uint32_t run = i;
-        while (run > 0 && s->steps[run].kind != CAIRN_RUN)
+        while (run > 0 && s->steps[run].kind != CAIRN_STEP_RUN)
             run--;
-        if (s->steps[run].kind != CAIRN_RUN)
+        if (s->steps[run].kind != CAIRN_STEP_RUN)
             continue; /* never needed, and freed before anything is run */
         memcpy(moved, s->steps, s->step_count * sizeof *moved);
         memmove(&moved[run + 1], &moved[run], (i - run) * sizeof *moved);
@@ -240,8 +240,9 @@ static void check_frees(const subject *s) {
 static void check_reruns(const subject *s) {
     for (uint32_t i = 0; i < s->step_count; i++) {
         bool again = false, read = false;
-        for (uint32_t k = 0; k < i && s->steps[i].kind == CAIRN_RUN; k++)
-            again = again || (s->steps[k].kind == CAIRN_RUN && s->steps[k].id == s->steps[i].id);
+        for (uint32_t k = 0; k < i && s->steps[i].kind == CAIRN_STEP_RUN; k++)
+            again =
+                again || (s->steps[k].kind == CAIRN_STEP_RUN && s->steps[k].id == s->steps[i].id);
         if (!again)
             continue;
         const cairn_op *op = cairn_graph_op(s->graph, s->steps[i].id);
@@ -250,10 +251,10 @@ static void check_reruns(const subject *s) {
             read = read || (made != CAIRN_NONE && is_copied(s, made));
             for (uint32_t k = i + 1; k < s->step_count && made != CAIRN_NONE; k++) {
                 cairn_step step = s->steps[k];
-                if (step.id == made && step.kind == CAIRN_FREE)
+                if (step.id == made && step.kind == CAIRN_STEP_FREE)
                     break;
                 crn_decision d = {CRN_RUN, step.id};
-                read = read || (step.kind == CAIRN_RUN && reads(s, d, made));
+                read = read || (step.kind == CAIRN_STEP_RUN && reads(s, d, made));
             }
         }
         check_count++;
@@ -269,17 +270,17 @@ static void check_inplace(const subject *s) {
     cairn_step other[LONGEST];
     for (uint32_t i = 0; i < s->step_count; i++) {
         cairn_step step = s->steps[i];
-        if (step.kind != CAIRN_RUN)
+        if (step.kind != CAIRN_STEP_RUN)
             continue;
         inplaces += step.inplace > 0;
         const cairn_op *op = cairn_graph_op(s->graph, step.id);
         for (uint32_t p = 0; p < op->inplace_count && step.inplace == 0; p++) {
             cairn_id operand = op->inputs[op->inplace[p].input];
             uint32_t end = i + 1;
-            while (end < s->step_count && s->steps[end].kind == CAIRN_FREE &&
+            while (end < s->step_count && s->steps[end].kind == CAIRN_STEP_FREE &&
                    s->steps[end].id != operand)
                 end++;
-            bool dies = end < s->step_count && s->steps[end].kind == CAIRN_FREE;
+            bool dies = end < s->step_count && s->steps[end].kind == CAIRN_STEP_FREE;
             if (!dies || is_copied(s, operand))
                 continue;
             memcpy(other, s->steps, s->step_count * sizeof *other);
@@ -296,8 +297,8 @@ static void check_inplace(const subject *s) {
 
 static cairn_step random_step(subject *s) {
     cairn_step step = {.kind = (uint8_t)below(&s->rng, 5)};
-    uint32_t limit = step.kind == CAIRN_RUN ? cairn_graph_op_count(s->graph)
-                                            : cairn_graph_tensor_count(s->graph);
+    uint32_t limit = step.kind == CAIRN_STEP_RUN ? cairn_graph_op_count(s->graph)
+                                                 : cairn_graph_tensor_count(s->graph);
     step.id = below(&s->rng, limit);
     return step;
 }
@@ -311,19 +312,19 @@ static void write_in_flight(subject *s, cairn_step *steps, uint32_t *count) {
         return;
     uint32_t at = below(&s->rng, *count);
     for (uint32_t i = 0; i < *count; i++) /* rather right after it was made */
-        if (steps[i].kind == CAIRN_RUN && one_in(&s->rng, 2) &&
+        if (steps[i].kind == CAIRN_STEP_RUN && one_in(&s->rng, 2) &&
             steps[i].id == cairn_graph_tensor(s->graph, t)->producer)
             at = i + 1;
     memmove(&steps[at + 2], &steps[at], (*count - at) * sizeof *steps);
-    steps[at] = (cairn_step){.kind = CAIRN_OFFLOAD, .id = t};
-    steps[at + 1] = (cairn_step){.kind = CAIRN_RUN, .id = producer};
+    steps[at] = (cairn_step){.kind = CAIRN_STEP_OFFLOAD, .id = t};
+    steps[at + 1] = (cairn_step){.kind = CAIRN_STEP_RUN, .id = producer};
     *count += 2;
 }
 
 static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
     uint32_t i = below(&s->rng, *count), j = below(&s->rng, *count);
     cairn_step step = steps[i];
-    bool is_run = step.kind == CAIRN_RUN;
+    bool is_run = step.kind == CAIRN_STEP_RUN;
     uint32_t way = below(&s->rng, 10);
     switch (way) {
     case 0:
@@ -346,11 +347,11 @@ static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
         steps[i].inplace = 0;
         return;
     case 5:
-        steps[i].kind = is_run ? CAIRN_RUN : (uint8_t)(CAIRN_FREE + below(&s->rng, 4));
+        steps[i].kind = is_run ? CAIRN_STEP_RUN : (uint8_t)(CAIRN_STEP_FREE + below(&s->rng, 4));
         return;
     case 6:
         for (; i < *count; i++)
-            if (steps[i].kind == CAIRN_RUN && one_in(&s->rng, 3)) {
+            if (steps[i].kind == CAIRN_STEP_RUN && one_in(&s->rng, 3)) {
                 uint32_t ways = cairn_graph_op(s->graph, steps[i].id)->inplace_count;
                 steps[i].inplace = (uint8_t)below(&s->rng, ways + 1);
                 return;
@@ -386,7 +387,7 @@ static void judge_mutants(subject *s, uint64_t peak) {
         for (uint32_t times = 1 + below(&s->rng, 2); times > 0 && count > 0 && count < LONGEST;
              times--)
             mutate(s, steps, &count);
-        cairn_goal goal = one_in(&s->rng, 20) ? CAIRN_INFER : s->goal;
+        cairn_goal goal = one_in(&s->rng, 20) ? CAIRN_GOAL_INFER : s->goal;
         mutants++;
         legal_mutants += judge(s, steps, count, goal, &options, NULL) == CAIRN_RULE_NONE;
     }
@@ -418,7 +419,7 @@ static void check_plan(subject *s, uint64_t budget) {
     rule = judge(s, s->steps, s->step_count, s->goal, &options, NULL);
     CHECK(rule == (peak > 1 ? CAIRN_RULE_OVER_BUDGET : CAIRN_RULE_NONE));
     for (uint32_t i = 0; i < s->step_count; i++)
-        copies += s->steps[i].kind == CAIRN_FETCH;
+        copies += s->steps[i].kind == CAIRN_STEP_FETCH;
     judge_mutants(s, peak);
 }
 
@@ -430,8 +431,8 @@ static void check_seed(uint64_t seed) {
     s.costs = costs;
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
-    bool can_infer = cairn_graph_tensor(graph, summary.output)->role != CAIRN_LABEL;
-    s.goal = can_infer && one_in(&s.rng, 6) ? CAIRN_INFER : CAIRN_TRAIN;
+    bool can_infer = cairn_graph_tensor(graph, summary.output)->role != CAIRN_ROLE_LABEL;
+    s.goal = can_infer && one_in(&s.rng, 6) ? CAIRN_GOAL_INFER : CAIRN_GOAL_TRAIN;
     schedule_first_runs(&s);
     if (seed % 5 != 0)
         strew_reruns(&s);

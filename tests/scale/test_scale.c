@@ -97,12 +97,12 @@ static cairn_plan *long_plan(const cairn_graph *g, const cairn_plan *plan) {
     uint32_t steps = 0, count;
     CHECK_OK(cairn_plan_builder_create(NULL, &b), &err);
     while (steps < STEPS) {
-        for (cairn_id o = 0; cairn_graph_op(g, o)->phase == CAIRN_FORWARD; o++)
-            add_step(b, CAIRN_RUN, o, &steps);
+        for (cairn_id o = 0; cairn_graph_op(g, o)->phase == CAIRN_PHASE_FORWARD; o++)
+            add_step(b, CAIRN_STEP_RUN, o, &steps);
         for (cairn_id t = 0; t < cairn_graph_tensor_count(g); t++) {
             const cairn_tensor *tensor = cairn_graph_tensor(g, t);
-            if (tensor->producer != CAIRN_NONE && tensor->role != CAIRN_GRADIENT)
-                add_step(b, CAIRN_FREE, t, &steps);
+            if (tensor->producer != CAIRN_NONE && tensor->role != CAIRN_ROLE_GRADIENT)
+                add_step(b, CAIRN_STEP_FREE, t, &steps);
         }
     }
     const cairn_step *rest = cairn_plan_steps(plan, &count);

@@ -152,9 +152,11 @@ static void test_slots(void) {
         uint32_t micro_batches, slots;
         const char *first;
     } cases[] = {
-        {CAIRN_SGD, 0, 0, 0, NULL},        {CAIRN_SGD, 0.9f, 1, 1, "momentum_buffer"},
-        {CAIRN_SGD, 0, 4, 1, NULL},        {CAIRN_ADAM, 0, 1, 2, "exp_avg"},
-        {CAIRN_ADAMW, 0, 2, 3, "exp_avg"},
+        {CAIRN_OPTIMIZER_SGD, 0, 0, 0, NULL},
+        {CAIRN_OPTIMIZER_SGD, 0.9f, 1, 1, "momentum_buffer"},
+        {CAIRN_OPTIMIZER_SGD, 0, 4, 1, NULL},
+        {CAIRN_OPTIMIZER_ADAM, 0, 1, 2, "exp_avg"},
+        {CAIRN_OPTIMIZER_ADAMW, 0, 2, 3, "exp_avg"},
     };
     for (size_t i = 0; i < CRN_LENGTH(cases); i++) {
         cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
@@ -205,7 +207,7 @@ static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65
 }
 
 static void test_threads(void) {
-    for (cairn_optimizer o = CAIRN_SGD; cairn_optimizer_name(o) != NULL; o++) {
+    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; cairn_optimizer_name(o) != NULL; o++) {
         char one[65], several[65];
         train_some(1, o, one);
         train_some(3, o, several);

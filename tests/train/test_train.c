@@ -195,7 +195,7 @@ static void test_resume(setting with) {
 static void test_resumes(void) {
     setting with = plain();
     test_resume(with);
-    with.exec.optimizer = CAIRN_ADAMW;
+    with.exec.optimizer = CAIRN_OPTIMIZER_ADAMW;
     with.exec.weight_decay = 0.01;
     with.schedule = (cairn_schedule){CAIRN_SCHEDULE_COSINE, 0.01, 3, 0, 0, 8, 0.001};
     test_resume(with);
@@ -249,14 +249,14 @@ static void test_evaluation(void) {
     cairn_batch batch;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_loader_options loading = CAIRN_LOADER_OPTIONS_INIT;
-    loading.split = CAIRN_DATA_VALIDATION;
+    loading.split = CAIRN_SPLIT_VALIDATION;
     loading.batch = BATCH;
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &infer, &err), &err);
     CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, infer, &with.exec, &own, &err), &err);
     CHECK_OK(cairn_loader_create(s.data, &loading, &loader, &err), &err);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(s.graph, t);
-        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+        if (tensor->role != CAIRN_ROLE_PARAMETER && tensor->role != CAIRN_ROLE_STATE)
             continue;
         void *data = read_tensor(exec, t);
         CHECK_OK(cairn_exec_write(own, t, data, &err), &err);
@@ -426,7 +426,7 @@ static void test_mismatch(void) {
     other.schedule.rate = 0.1;
     check_refused(&other, "learning rate 0.05, and this one 0.1");
     other = with;
-    other.exec.optimizer = CAIRN_ADAM;
+    other.exec.optimizer = CAIRN_OPTIMIZER_ADAM;
     check_refused(&other, "optimizer sgd, and this one adam");
     other = with;
     other.exec.momentum = 0.5f;

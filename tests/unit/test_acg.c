@@ -10,14 +10,14 @@ static cairn_acg_cases *read_file(const char *name, cairn_text *text) {
     cairn_acg_cases *cases;
     snprintf(path, sizeof path, "%s/%s", CAIRN_TEST_DATA, name);
     CHECK_OK(cairn_text_load(NULL, path, text, &err), &err);
-    CHECK_OK(cairn_acg_read(NULL, text->data, text->length, path, &cases, &err), &err);
+    CHECK_OK(cairn_acg_cases_read(NULL, text->data, text->length, path, &cases, &err), &err);
     return cases;
 }
 
 static cairn_acg_cases *read_text(const char *text) {
     cairn_error err;
     cairn_acg_cases *cases;
-    CHECK_OK(cairn_acg_read(NULL, text, strlen(text), NULL, &cases, &err), &err);
+    CHECK_OK(cairn_acg_cases_read(NULL, text, strlen(text), NULL, &cases, &err), &err);
     return cases;
 }
 
@@ -29,9 +29,11 @@ static void test_examples(void) {
     cairn_acg_cases *cases = read_file("acg_examples.json", &text);
     json_t *root = json_loadb(text.data, text.length, 0, NULL);
     json_t *list = json_object_get(root, "cases");
-    CHECK_U64(cairn_acg_case_count(cases), json_array_size(list));
-    for (uint32_t i = 0; i < cairn_acg_case_count(cases); i++) {
-        const cairn_dag *dag = cairn_acg_case_dag(cases, i);
+    CHECK_U64(cairn_acg_cases_count(cases), json_array_size(list));
+    CHECK(cairn_acg_cases_get(cases, cairn_acg_cases_count(cases)) == NULL);
+    CHECK(cairn_acg_cases_names(cases, cairn_acg_cases_count(cases)) == NULL);
+    for (uint32_t i = 0; i < cairn_acg_cases_count(cases); i++) {
+        const cairn_dag *dag = cairn_acg_cases_get(cases, i);
         uint64_t optimal =
             (uint64_t)json_integer_value(json_object_get(json_array_get(list, i), "optimal"));
         cairn_acg_result result, wider;
@@ -61,8 +63,8 @@ static void test_forms(void) {
     static const uint32_t counts[] = {1, 2, 1};
     for (int i = 0; i < 3; i++) {
         cairn_acg_cases *cases = read_text(forms[i]);
-        CHECK_U64(cairn_acg_case_count(cases), counts[i]);
-        CHECK_U64(cairn_acg_case_dag(cases, 0)->edge_count, 4);
+        CHECK_U64(cairn_acg_cases_count(cases), counts[i]);
+        CHECK_U64(cairn_acg_cases_get(cases, 0)->edge_count, 4);
         cairn_acg_cases_destroy(cases);
     }
 }
@@ -74,8 +76,8 @@ static void test_named_vertices(void) {
         " {\"id\": 30, \"cost\": 9, \"join\": \"Add\"}],"
         " \"edges\": [{\"src\": 90, \"dst\": 30, \"op\": \"x\"}, {\"src\": 30, \"dst\": 7}],"
         " \"source\": 90, \"target\": 7}");
-    const cairn_dag *dag = cairn_acg_case_dag(cases, 0);
-    const uint32_t *names = cairn_acg_case_names(cases, 0);
+    const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
+    const uint32_t *names = cairn_acg_cases_names(cases, 0);
     CHECK_U64(names[0], 7);
     CHECK_U64(names[1], 30);
     CHECK_U64(names[2], 90);
@@ -151,10 +153,11 @@ static void test_bad_input(void) {
         cairn_acg_cases *cases;
         char said[1024];
         cairn_status status =
-            cairn_acg_read(NULL, bad[i].text, strlen(bad[i].text), NULL, &cases, &err);
+            cairn_acg_cases_read(NULL, bad[i].text, strlen(bad[i].text), NULL, &cases, &err);
         CHECK(cases == NULL);
         CHECK_U64((uint64_t)status, (uint64_t)bad[i].status);
-        CHECK(cairn_acg_read(NULL, bad[i].text, strlen(bad[i].text), NULL, &cases, NULL) == status);
+        CHECK(cairn_acg_cases_read(NULL, bad[i].text, strlen(bad[i].text), NULL, &cases, NULL) ==
+              status);
         cairn_error_text(&err, said, sizeof said);
         if (strstr(said, bad[i].words) == NULL)
             fprintf(stderr, "\"%s\" should say \"%s\"\n", said, bad[i].words);
@@ -166,7 +169,7 @@ static void test_bad_input(void) {
 
 static void test_unknown_and_unfit(void) {
     cairn_acg_cases *cases = read_text(DIAMOND);
-    const cairn_dag *dag = cairn_acg_case_dag(cases, 0);
+    const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
     cairn_acg_result result;
     cairn_error err;
     CHECK(cairn_acg_solve(NULL, dag, "nothing", NULL, &result, &err) == CAIRN_EUNKNOWN);
@@ -192,13 +195,16 @@ static void test_value(void) {
     uint32_t one[] = {1}, four[] = {4};
     uint64_t value = 0;
     cairn_error err;
-    CHECK(cairn_acg_value(NULL, &dag, CAIRN_ACG_SEGMENTS, one, 1, &value, &err) == CAIRN_EINVAL);
+    CHECK(cairn_acg_value(NULL, &dag, CAIRN_ACG_OBJECTIVE_SEGMENTS, one, 1, &value, &err) ==
+          CAIRN_EINVAL);
     CHECK(strstr(err.message, "vertex 2 is not independent") != NULL);
-    CHECK_OK(cairn_acg_value(NULL, &dag, CAIRN_ACG_PIECES, one, 1, &value, &err), &err);
+    CHECK_OK(cairn_acg_value(NULL, &dag, CAIRN_ACG_OBJECTIVE_PIECES, one, 1, &value, &err), &err);
     CHECK_U64(value, 107);
-    CHECK_OK(cairn_acg_value(NULL, &dag, CAIRN_ACG_SEGMENTS, NULL, 0, &value, &err), &err);
+    CHECK_OK(cairn_acg_value(NULL, &dag, CAIRN_ACG_OBJECTIVE_SEGMENTS, NULL, 0, &value, &err),
+             &err);
     CHECK_U64(value, 107);
-    CHECK(cairn_acg_value(NULL, &dag, CAIRN_ACG_PIECES, four, 1, &value, &err) == CAIRN_EINVAL);
+    CHECK(cairn_acg_value(NULL, &dag, CAIRN_ACG_OBJECTIVE_PIECES, four, 1, &value, &err) ==
+          CAIRN_EINVAL);
 }
 
 /* One vertex; two vertices; costs of zero; an older, shorter options struct. */
@@ -208,16 +214,15 @@ static void test_smallest(void) {
     cairn_dag one = {1, 0, 0, 0, costs, &edge}, two = {2, 1, 1, 0, costs, &edge};
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     options.struct_size = offsetof(cairn_acg_options, effort);
-    size_t count;
-    const cairn_acg_algorithm *list = cairn_acg_algorithms(&count);
-    for (size_t i = 0; i < count; i++) {
+    const cairn_acg_algorithm *a;
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++) {
         cairn_acg_result result;
         cairn_error err;
-        CHECK_OK(cairn_acg_solve(NULL, &one, list[i].name, &options, &result, &err), &err);
+        CHECK_OK(cairn_acg_solve(NULL, &one, a->name, &options, &result, &err), &err);
         CHECK_U64(result.value, 7);
         CHECK_U64(result.checkpoint_count, 1);
         cairn_acg_result_release(&result);
-        CHECK_OK(cairn_acg_solve(NULL, &two, list[i].name, &options, &result, &err), &err);
+        CHECK_OK(cairn_acg_solve(NULL, &two, a->name, &options, &result, &err), &err);
         CHECK_U64(result.value, 11);
         CHECK_U64(result.checkpoint_count, 2);
         cairn_acg_result_release(&result);
@@ -248,7 +253,7 @@ static void test_picture(void) {
     cairn_acg_cases *cases = read_text(DIAMOND);
     cairn_text text;
     cairn_error err;
-    CHECK_OK(cairn_acg_tree_svg(NULL, cairn_acg_case_dag(cases, 0), NULL, &text, &err), &err);
+    CHECK_OK(cairn_acg_tree_svg(NULL, cairn_acg_cases_get(cases, 0), NULL, &text, &err), &err);
     CHECK(strncmp(text.data, "<svg ", 5) == 0);
     CHECK(strstr(text.data, "<title>branch 0 -&gt; 3, cost 5</title>") != NULL);
     CHECK(strcmp(text.data + text.length - 7, "</svg>\n") == 0);
@@ -287,13 +292,13 @@ static cairn_status everything(const cairn_allocator *allocator, const char *jso
     uint64_t value;
     cairn_error err;
     options.effort = 1;
-    cairn_status status = cairn_acg_read(allocator, json, strlen(json), NULL, &cases, &err);
+    cairn_status status = cairn_acg_cases_read(allocator, json, strlen(json), NULL, &cases, &err);
     if (status != CAIRN_OK)
         return status;
-    const cairn_dag *dag = cairn_acg_case_dag(cases, 0);
+    const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
     status = cairn_acg_solve(allocator, dag, algorithm, &options, &result, &err);
     if (status == CAIRN_OK)
-        status = cairn_acg_value(allocator, dag, CAIRN_ACG_PIECES, result.checkpoints,
+        status = cairn_acg_value(allocator, dag, CAIRN_ACG_OBJECTIVE_PIECES, result.checkpoints,
                                  result.checkpoint_count, &value, &err);
     if (status == CAIRN_OK)
         status = cairn_acg_tree_text(allocator, dag, NULL, &text, &err);
@@ -336,8 +341,7 @@ static const char *ladder(char *buffer, size_t size) {
 
 int main(void) {
     char buffer[2048];
-    size_t count;
-    const cairn_acg_algorithm *list = cairn_acg_algorithms(&count);
+    const cairn_acg_algorithm *a;
     test_examples();
     test_forms();
     test_named_vertices();
@@ -347,10 +351,10 @@ int main(void) {
     test_smallest();
     test_chain();
     test_picture();
-    for (size_t i = 0; i < count; i++)
+    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++)
         test_out_of_memory("{\"costs\": [1, 2, 3], \"edges\": [[0,1],[1,2]], \"source\": 0,"
                            " \"target\": 2}",
-                           list[i].name);
+                           a->name);
     test_out_of_memory(ladder(buffer, sizeof buffer), "feng");
     test_out_of_memory(ladder(buffer, sizeof buffer), "pieces");
     return check_result();

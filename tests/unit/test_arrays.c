@@ -21,21 +21,22 @@ typedef struct step_arrays {
 } step_arrays;
 
 static void fill(step_arrays *s) {
-    *s = (step_arrays){.bytes = {100, 1000, 256, 256, 4, 256, 1000},
-                       .roles = {CAIRN_INPUT, CAIRN_PARAMETER, CAIRN_ACTIVATION, CAIRN_ACTIVATION,
-                                 CAIRN_LOSS, CAIRN_GRADIENT, CAIRN_GRADIENT},
-                       .flags = {CAIRN_TENSOR_STATIONARY, 0, 0, 0, 0, 0, CAIRN_TENSOR_RESULT},
-                       .phases = {0, 0, 0, 1, 1, 1},
-                       .op_flags = {0, 0, CAIRN_OP_NEVER_AGAIN, 0, 0, 0},
-                       .times = {10, 20, 1, 5, 7, 1},
-                       .workspaces = {0, 128, 0, 0, 64, 0},
-                       .first_input = {0, 2, 3, 4, 6, 8, 8},
-                       .first_output = {0, 1, 2, 3, 4, 5, 5},
-                       .first_inplace = {0, 0, 1, 1, 1, 1, 1},
-                       .inputs = {X, W, A, B, L, B, GB, X},
-                       .outputs = {A, B, L, GB, DW},
-                       .inplace = {{0, 0}}};
-    s->op_flags[5] = CAIRN_OP_ONCE;
+    *s = (step_arrays){
+        .bytes = {100, 1000, 256, 256, 4, 256, 1000},
+        .roles = {CAIRN_ROLE_INPUT, CAIRN_ROLE_PARAMETER, CAIRN_ROLE_ACTIVATION,
+                  CAIRN_ROLE_ACTIVATION, CAIRN_ROLE_LOSS, CAIRN_ROLE_GRADIENT, CAIRN_ROLE_GRADIENT},
+        .flags = {CAIRN_TENSOR_FLAG_STATIONARY, 0, 0, 0, 0, 0, CAIRN_TENSOR_FLAG_RESULT},
+        .phases = {0, 0, 0, 1, 1, 1},
+        .op_flags = {0, 0, CAIRN_OP_FLAG_NEVER_AGAIN, 0, 0, 0},
+        .times = {10, 20, 1, 5, 7, 1},
+        .workspaces = {0, 128, 0, 0, 64, 0},
+        .first_input = {0, 2, 3, 4, 6, 8, 8},
+        .first_output = {0, 1, 2, 3, 4, 5, 5},
+        .first_inplace = {0, 0, 1, 1, 1, 1, 1},
+        .inputs = {X, W, A, B, L, B, GB, X},
+        .outputs = {A, B, L, GB, DW},
+        .inplace = {{0, 0}}};
+    s->op_flags[5] = CAIRN_OP_FLAG_ONCE;
     cairn_arrays *a = &s->arrays;
     *a = (cairn_arrays)CAIRN_ARRAYS_INIT;
     a->tensor_count = TENSORS;
@@ -66,7 +67,7 @@ static void test_one_call(void) {
     static const uint64_t runs[] = {256, 384, 320, 576, 256 + 64 + 1024 + 64, 64 + 1024};
     uint32_t run = 0;
     for (uint32_t i = 0; i < solution->step_count; i++) {
-        if (solution->steps[i].kind != CAIRN_RUN)
+        if (solution->steps[i].kind != CAIRN_STEP_RUN)
             continue;
         CHECK_U64(solution->steps[i].id, run);
         CHECK_U64(solution->step_bytes[i], runs[run]);
@@ -130,7 +131,7 @@ static void test_groups(void) {
     uint32_t count;
     const cairn_implementation *fused = cairn_costs_op(step->costs, 0, &count);
     CHECK(fused->time_ns == 30 && fused->workspace_bytes == 128 + 256);
-    CHECK(solution->steps[0].kind == CAIRN_RUN && solution->steps[0].id == 0);
+    CHECK(solution->steps[0].kind == CAIRN_STEP_RUN && solution->steps[0].id == 0);
     CHECK_U64(solution->step_bytes[0], 256 + 384);
     CHECK(step->op_of[1] == 2 && step->tensor_of[2] == B);
     cairn_arrays_solution_destroy(solution);

@@ -43,7 +43,7 @@ static void check_example(const example *e, uint32_t i, const char *algorithm, c
                           const char *budget) {
     cairn_error err = {0};
     const cairn_chain_solution *s;
-    const cairn_chain_problem *p = cairn_chain_cases_at(e->cases, i);
+    const cairn_chain_problem *p = cairn_chain_cases_get(e->cases, i);
     CHECK_OK(cairn_chain_solve(NULL, p, algorithm, NULL, &s, &err), &err);
     CHECK((s->feasible ? s->cost : -1) == field(e, i, cost));
     CHECK_U64(s->min_budget, (uint64_t)field(e, i, budget));
@@ -56,7 +56,7 @@ static void test_examples(void) {
     example e;
     load_examples(&e);
     CHECK_U64(cairn_chain_cases_count(e.cases), 20);
-    CHECK(cairn_chain_cases_at(e.cases, 20) == NULL);
+    CHECK(cairn_chain_cases_get(e.cases, 20) == NULL);
     for (uint32_t i = 0; i < cairn_chain_cases_count(e.cases); i++) {
         check_example(&e, i, "precise", "dp_optimal_cost", "min_feasible_budget");
         check_example(&e, i, NULL, "dp_optimal_cost", "min_feasible_budget");
@@ -70,9 +70,10 @@ static void test_all_algorithms(void) {
     example e;
     cairn_error err = {0};
     load_examples(&e);
+    const cairn_chain_algorithm *a;
     for (uint32_t i = 0; i < cairn_chain_cases_count(e.cases); i++)
-        for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
-            cairn_chain_problem p = *cairn_chain_cases_at(e.cases, i);
+        for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
+            cairn_chain_problem p = *cairn_chain_cases_get(e.cases, i);
             const cairn_chain_solution *s;
             cairn_chain_verdict verdict;
             CHECK_OK(cairn_chain_solve(NULL, &p, a->name, NULL, &s, &err), &err);
@@ -101,11 +102,12 @@ static void test_curves(void) {
     example e;
     cairn_error err = {0};
     load_examples(&e);
+    const cairn_chain_algorithm *a;
     for (uint32_t i = 0; i < 14; i++)
-        for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+        for (uint32_t n = 0; (a = cairn_chain_algorithm_list(n)) != NULL; n++) {
             cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
             options.curve = true;
-            cairn_chain_problem p = *cairn_chain_cases_at(e.cases, i);
+            cairn_chain_problem p = *cairn_chain_cases_get(e.cases, i);
             const cairn_chain_solution *s, *at;
             CHECK_OK(cairn_chain_solve(NULL, &p, a->name, &options, &s, &err), &err);
             CHECK(s->curve_count > 0 && s->curve[0].budget == s->min_budget);
@@ -167,11 +169,11 @@ static void test_uniform(uint32_t layers, const char *algorithm) {
 /* ---- The judge ---- */
 
 #define F(l)                                                                                       \
-    { CAIRN_CHAIN_FORWARD, l }
+    { CAIRN_CHAIN_STEP_FORWARD, l }
 #define B(l)                                                                                       \
-    { CAIRN_CHAIN_BACKWARD, l }
+    { CAIRN_CHAIN_STEP_BACKWARD, l }
 #define D(l)                                                                                       \
-    { CAIRN_CHAIN_DROP, l }
+    { CAIRN_CHAIN_STEP_DROP, l }
 
 /* The worked example of the reference, E04. */
 static const int64_t e04_forward[] = {0, 1, 1, 1}, e04_backward[] = {1, 1, 1, 1, 0};
@@ -287,7 +289,8 @@ static void test_bad_problem(void) {
 static void test_empty_chain(void) {
     cairn_error err = {0};
     cairn_chain_problem p = {0, one_cost, one_cost, one_size, one_size, 3};
-    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+    const cairn_chain_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
         const cairn_chain_solution *s;
         CHECK_OK(cairn_chain_solve(NULL, &p, a->name, NULL, &s, &err), &err);
         CHECK(s->feasible && s->cost == 1 && s->peak == 3 && s->min_budget == 3);
@@ -350,7 +353,7 @@ static void test_out_of_memory_reading(void) {
     CHECK(cases == NULL && err.status == CAIRN_ENOMEM);
     c.until_failure = 100;
     CHECK_OK(cairn_chain_cases_read(&allocator, text, strlen(text), NULL, &cases, &err), &err);
-    CHECK_U64(cairn_chain_cases_at(cases, 0)->budget, 5);
+    CHECK_U64(cairn_chain_cases_get(cases, 0)->budget, 5);
     cairn_chain_cases_destroy(cases);
     CHECK(c.live == 0);
 }
@@ -359,12 +362,13 @@ static void test_all_out_of_memory(void) {
     cairn_chain_problem uniform = {30, one_cost, one_cost, one_size, one_size, 8};
     example e;
     load_examples(&e);
-    for (const cairn_chain_algorithm *a = cairn_chain_algorithms(); a->name != NULL; a++) {
+    const cairn_chain_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
         bool slow = strcmp(a->name, "exact") == 0 || strcmp(a->name, "beam") == 0;
         if (!slow)
             test_out_of_memory(&uniform, a->name, true);
-        test_out_of_memory(cairn_chain_cases_at(e.cases, 12), a->name, false);
-        test_out_of_memory(cairn_chain_cases_at(e.cases, 4), a->name, true);
+        test_out_of_memory(cairn_chain_cases_get(e.cases, 12), a->name, false);
+        test_out_of_memory(cairn_chain_cases_get(e.cases, 4), a->name, true);
     }
     release_examples(&e);
     test_out_of_memory_reading();

@@ -56,11 +56,11 @@ static void check_info(const cairn_data *data, const uint32_t shape[3], uint32_t
 
 static void check_both_splits(cairn_data *data, uint32_t train, uint32_t validation,
                               uint32_t pixels) {
-    taken t = take(data, CAIRN_DATA_TRAIN, train, false);
+    taken t = take(data, CAIRN_SPLIT_TRAIN, train, false);
     for (uint32_t k = 0; k < train; k++)
         CHECK(is_sample(&t.batch, k, k, pixels));
     cairn_loader_destroy(t.loader);
-    t = take(data, CAIRN_DATA_VALIDATION, validation, false);
+    t = take(data, CAIRN_SPLIT_VALIDATION, validation, false);
     for (uint32_t k = 0; k < validation; k++)
         CHECK(is_sample(&t.batch, k, train + k, pixels));
     cairn_loader_destroy(t.loader);
@@ -184,8 +184,8 @@ static void test_held_out(void) {
         cairn_data *data = open_data(f.source, &options);
         check_info(data, (const uint32_t[]){1, 12, 9}, 10, 30, 10);
         CHECK(cairn_data_get_info(data).held_out);
-        uint64_t train = members(data, CAIRN_DATA_TRAIN, 30);
-        seen[seed] = members(data, CAIRN_DATA_VALIDATION, 10);
+        uint64_t train = members(data, CAIRN_SPLIT_TRAIN, 30);
+        seen[seed] = members(data, CAIRN_SPLIT_VALIDATION, 10);
         CHECK((train & seen[seed]) == 0 && (train | seen[seed]) == (1ull << 40) - 1);
         ever |= seen[seed];
         for (uint64_t before = 0; before < seed; before++)
@@ -206,7 +206,7 @@ static void test_held_out_evenly(void) {
     options.validation = 0.3;
     for (options.seed = 0; options.seed < 1000; options.seed++) {
         cairn_data *data = open_data(f.source, &options);
-        taken t = take(data, CAIRN_DATA_VALIDATION, 3, false);
+        taken t = take(data, CAIRN_SPLIT_VALIDATION, 3, false);
         for (uint32_t k = 0; k < 3; k++)
             times[t.batch.labels[k]]++;
         cairn_loader_destroy(t.loader);
@@ -255,7 +255,7 @@ static void test_statistics(void) {
         CHECK(fabs((double)mean[c] - sum / n) < 1e-6);
         CHECK(fabs((double)deviation[c] - sqrt(squares / n)) < 1e-6);
     }
-    taken t = take(data, CAIRN_DATA_VALIDATION, 3, true);
+    taken t = take(data, CAIRN_SPLIT_VALIDATION, 3, true);
     for (uint32_t c = 0; c < 3; c++)
         CHECK(t.batch.inputs[c * 1024 + 5] ==
               ((float)byte_of(20, c * 1024 + 5) / 255.0f - mean[c]) * (1.0f / deviation[c]));
@@ -305,7 +305,7 @@ static void test_synthetic(void) {
     cairn_data_info info = cairn_data_get_info(data);
     CHECK(info.rank == 3 && info.shape[0] == 3 && info.shape[1] == 32 && info.shape[2] == 32);
     CHECK(info.classes == 10 && info.train == 900 && info.validation == 100 && info.held_out);
-    taken t = take(data, CAIRN_DATA_TRAIN, 900, false);
+    taken t = take(data, CAIRN_SPLIT_TRAIN, 900, false);
     uint32_t times[10] = {0};
     for (uint32_t i = 0; i < 900; i++)
         times[t.batch.labels[i]]++;
@@ -338,8 +338,8 @@ static void test_synthetic_depends(void) {
     cairn_data *many = open_data("synthetic", &options);
     options.seed = 1;
     cairn_data *other = open_data("synthetic", &options);
-    taken a = take(few, CAIRN_DATA_TRAIN, 10, false), b = take(many, CAIRN_DATA_TRAIN, 10, false);
-    taken c = take(other, CAIRN_DATA_TRAIN, 10, false);
+    taken a = take(few, CAIRN_SPLIT_TRAIN, 10, false), b = take(many, CAIRN_SPLIT_TRAIN, 10, false);
+    taken c = take(other, CAIRN_SPLIT_TRAIN, 10, false);
     CHECK(memcmp(a.batch.inputs, b.batch.inputs, 10 * 3072 * sizeof(float)) == 0);
     CHECK(memcmp(a.batch.inputs, c.batch.inputs, 3072 * sizeof(float)) != 0);
     CHECK(cairn_data_get_info(many).fingerprint != cairn_data_get_info(other).fingerprint);
@@ -361,7 +361,7 @@ static void test_synthetic_shapes(void) {
         options.count = 4;
         cairn_data *data = open_data("synthetic", &options);
         check_info(data, shapes[i], shapes[i][3], 3, 1);
-        taken t = take(data, CAIRN_DATA_TRAIN, 3, true);
+        taken t = take(data, CAIRN_SPLIT_TRAIN, 3, true);
         for (uint32_t k = 0; k < 3; k++)
             CHECK(t.batch.labels[k] >= 0 && t.batch.labels[k] < (int32_t)shapes[i][3]);
         cairn_loader_destroy(t.loader);

@@ -83,17 +83,17 @@ static void test_memory(void) {
                                        "head_back", "norm_back", "embed_back"};
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < 7; i++) {
-        cairn_step run = {.kind = CAIRN_RUN, .id = cairn_graph_find_op(graph, runs[i])};
+        cairn_step run = {.kind = CAIRN_STEP_RUN, .id = cairn_graph_find_op(graph, runs[i])};
         run.inplace = i == 5;
         CHECK_OK(cairn_plan_builder_add(builder, run), &err);
         static const char *const dead[] = {NULL, NULL, NULL, NULL, "b", "a", "ga"};
-        cairn_step gone = {.kind = CAIRN_FREE};
+        cairn_step gone = {.kind = CAIRN_STEP_FREE};
         if (dead[i] != NULL) {
             gone.id = cairn_graph_find_tensor(graph, dead[i]);
             CHECK_OK(cairn_plan_builder_add(builder, gone), &err);
         }
     }
-    cairn_plan_header header = {.goal = CAIRN_TRAIN};
+    cairn_plan_header header = {.goal = CAIRN_GOAL_TRAIN};
     CHECK_OK(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
     cairn_plan_builder_destroy(builder);
     cairn_sim *sim = NULL;

@@ -68,8 +68,8 @@ static void test_differentiate(void) {
     CHECK_STRING(input_name(g, "stem.bwd_weight", 1), "stem.grad.sum2");
     /* The input has no gradient. */
     CHECK(cairn_graph_find_op(g, "stem.bwd_data") == CAIRN_NONE);
-    CHECK(op_named(g, "stem.bwd_weight")->flags & CAIRN_OP_NEVER_AGAIN);
-    CHECK(op_named(g, "bn")->flags & CAIRN_OP_ONCE);
+    CHECK(op_named(g, "stem.bwd_weight")->flags & CAIRN_OP_FLAG_NEVER_AGAIN);
+    CHECK(op_named(g, "bn")->flags & CAIRN_OP_FLAG_ONCE);
     const cairn_tensor *flat = cairn_graph_tensor(g, cairn_graph_find_tensor(g, "flat.grad"));
     CHECK(flat->alias_of == CAIRN_NONE);
     const cairn_tensor *pool = cairn_graph_tensor(g, cairn_graph_find_tensor(g, "pool.grad"));
@@ -156,50 +156,50 @@ static void refused(cairn_builder *b, cairn_status expected, const char *name, c
 
 static void test_refusals(void) {
     cairn_builder *b = start("cycle");
-    cairn_id x = tensor(b, "x", CAIRN_INPUT), y = tensor(b, "y", CAIRN_ACTIVATION);
-    cairn_id z = tensor(b, "z", CAIRN_ACTIVATION);
+    cairn_id x = tensor(b, "x", CAIRN_ROLE_INPUT), y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
+    cairn_id z = tensor(b, "z", CAIRN_ROLE_ACTIVATION);
     op(b, "f", z, y);
     op(b, "g", y, z);
     refused(b, CAIRN_EINVAL, "f", "cycle");
 
     b = start("order");
-    x = tensor(b, "x", CAIRN_INPUT), y = tensor(b, "y", CAIRN_ACTIVATION);
-    z = tensor(b, "z", CAIRN_ACTIVATION);
+    x = tensor(b, "x", CAIRN_ROLE_INPUT), y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
+    z = tensor(b, "z", CAIRN_ROLE_ACTIVATION);
     op(b, "f", y, z);
     op(b, "g", x, y);
     refused(b, CAIRN_EINVAL, "f", "topological order");
 
     b = start("dangling");
-    y = tensor(b, "y", CAIRN_ACTIVATION);
+    y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
     op(b, "f", 17, y);
     refused(b, CAIRN_EINVAL, "f", "no such tensor");
 
     b = start("two producers");
-    x = tensor(b, "x", CAIRN_INPUT), y = tensor(b, "y", CAIRN_ACTIVATION);
+    x = tensor(b, "x", CAIRN_ROLE_INPUT), y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
     op(b, "f", x, y);
     op(b, "g", x, y);
     refused(b, CAIRN_EINVAL, "y", "two producers");
 
     b = start("no producer");
-    x = tensor(b, "x", CAIRN_INPUT), y = tensor(b, "y", CAIRN_ACTIVATION);
-    z = tensor(b, "z", CAIRN_ACTIVATION);
+    x = tensor(b, "x", CAIRN_ROLE_INPUT), y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
+    z = tensor(b, "z", CAIRN_ROLE_ACTIVATION);
     op(b, "f", x, y);
     refused(b, CAIRN_EINVAL, "z", "no op produces");
 
     b = start("twice");
-    x = tensor(b, "x", CAIRN_INPUT), y = tensor(b, "x", CAIRN_ACTIVATION);
+    x = tensor(b, "x", CAIRN_ROLE_INPUT), y = tensor(b, "x", CAIRN_ROLE_ACTIVATION);
     op(b, "f", x, y);
     refused(b, CAIRN_EINVAL, "x", "two tensors are called");
 
     b = start("space");
-    x = tensor(b, "a b", CAIRN_INPUT), y = tensor(b, "y", CAIRN_ACTIVATION);
+    x = tensor(b, "a b", CAIRN_ROLE_INPUT), y = tensor(b, "y", CAIRN_ROLE_ACTIVATION);
     op(b, "f", x, y);
     refused(b, CAIRN_EINVAL, "a b", "white space");
 
     b = start("alias of an alias");
-    x = tensor(b, "x", CAIRN_INPUT);
+    x = tensor(b, "x", CAIRN_ROLE_INPUT);
     cairn_tensor t = CAIRN_TENSOR_INIT;
-    t.role = CAIRN_ACTIVATION;
+    t.role = CAIRN_ROLE_ACTIVATION;
     t.bytes = 64;
     t.name = "y";
     t.alias_of = x;
@@ -221,7 +221,7 @@ static void test_refusals(void) {
     t.name = "x";
     x = cairn_builder_tensor(b, &t);
     t.name = "y";
-    t.role = CAIRN_ACTIVATION;
+    t.role = CAIRN_ROLE_ACTIVATION;
     y = cairn_builder_tensor(b, &t);
     op(b, "f", x, y);
     refused(b, CAIRN_EOVERFLOW, "y", "too large");

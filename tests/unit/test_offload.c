@@ -110,7 +110,7 @@ static void check_bounds(const cairn_offload_problem *p, const crn_json *expecte
  * is one of them. */
 static void check_all_sets(const cairn_offload_problem *p, const crn_json *expected,
                            cairn_offload_release release) {
-    bool whole = release == CAIRN_OFFLOAD_WHOLE;
+    bool whole = release == CAIRN_OFFLOAD_RELEASE_WHOLE;
     uint64_t best = NONE, count = 0;
     for (uint32_t bits = 0; bits < 1u << p->layers; bits++) {
         uint64_t value = ordered(p, bits, release);
@@ -126,7 +126,8 @@ static void check_all_sets(const cairn_offload_problem *p, const crn_json *expec
 }
 
 static void check_algorithms(const cairn_offload_problem *p, const crn_json *expected) {
-    const cairn_offload_release whole = CAIRN_OFFLOAD_WHOLE, parts = CAIRN_OFFLOAD_FRACTIONAL;
+    const cairn_offload_release whole = CAIRN_OFFLOAD_RELEASE_WHOLE,
+                                parts = CAIRN_OFFLOAD_RELEASE_FRACTIONAL;
     uint32_t set = 0;
     CHECK_U64(solve(p, "offload-greedy", whole, &set), field(expected, "greedy_p1_x_beta"));
     CHECK_U64(set, field_set(expected, "greedy_set"));
@@ -157,6 +158,7 @@ static void test_examples(void) {
     CHECK_OK(crn_json_parse(text.data, text.length, "f", &document, &err), &err);
     crn_json root = crn_json_root(&document);
     CHECK_U64(cairn_offload_cases_count(cases), 15);
+    CHECK(cairn_offload_cases_get(cases, 15) == NULL && cairn_offload_cases_id(cases, 15) == NULL);
     CHECK_STRING(cairn_offload_cases_id(cases, 13), "E14");
     for (uint32_t i = 0; i < cairn_offload_cases_count(cases); i++) {
         const cairn_offload_problem *p = cairn_offload_cases_get(cases, i);
@@ -164,11 +166,11 @@ static void test_examples(void) {
         check_bounds(p, &expected);
         if (field_is_null(&expected, "fractional_opt_x_beta")) {
             for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++)
-                CHECK_U64(solve(p, algorithms[k], CAIRN_OFFLOAD_WHOLE, NULL), NONE);
+                CHECK_U64(solve(p, algorithms[k], CAIRN_OFFLOAD_RELEASE_WHOLE, NULL), NONE);
             continue;
         }
-        check_all_sets(p, &expected, CAIRN_OFFLOAD_WHOLE);
-        check_all_sets(p, &expected, CAIRN_OFFLOAD_FRACTIONAL);
+        check_all_sets(p, &expected, CAIRN_OFFLOAD_RELEASE_WHOLE);
+        check_all_sets(p, &expected, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
         check_algorithms(p, &expected);
     }
     crn_json_release(&document);
@@ -249,9 +251,11 @@ static void test_asking(void) {
     cairn_error err = {0};
     CHECK(cairn_offload_solve(NULL, &p, "nonsense", NULL, &s, &err) == CAIRN_EUNKNOWN && s == NULL);
     uint32_t twice[] = {0, 0}, far[] = {2}, none[] = {1};
-    CHECK(cairn_offload_ordered(NULL, &p, twice, 2, CAIRN_OFFLOAD_WHOLE, &s, &err) == CAIRN_EINVAL);
-    CHECK(cairn_offload_ordered(NULL, &p, far, 1, CAIRN_OFFLOAD_WHOLE, &s, &err) == CAIRN_EINVAL);
-    CHECK(cairn_offload_ordered(NULL, &p, none, 1, CAIRN_OFFLOAD_WHOLE, &s, &err) ==
+    CHECK(cairn_offload_ordered(NULL, &p, twice, 2, CAIRN_OFFLOAD_RELEASE_WHOLE, &s, &err) ==
+          CAIRN_EINVAL);
+    CHECK(cairn_offload_ordered(NULL, &p, far, 1, CAIRN_OFFLOAD_RELEASE_WHOLE, &s, &err) ==
+          CAIRN_EINVAL);
+    CHECK(cairn_offload_ordered(NULL, &p, none, 1, CAIRN_OFFLOAD_RELEASE_WHOLE, &s, &err) ==
           CAIRN_INFEASIBLE);
     CHECK_OK(cairn_offload_solve(NULL, &p, NULL, NULL, &s, &err), &err);
     CHECK_U64(s->makespan_x_beta, 19);
@@ -332,10 +336,11 @@ static void test_out_of_memory(void) {
 
 /* Every algorithm of the table is one that these tests know. */
 static void test_table(void) {
-    uint32_t count;
-    const cairn_offload_algorithm *all = cairn_offload_algorithms(&count);
+    uint32_t count = 0;
+    while (cairn_offload_algorithm_list(count) != NULL)
+        count++;
     CHECK_U64(count, sizeof algorithms / sizeof *algorithms);
-    CHECK_STRING(all[0].name, "offload-best");
+    CHECK_STRING(cairn_offload_algorithm_list(0)->name, "offload-best");
 }
 
 int main(void) {

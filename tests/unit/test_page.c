@@ -113,10 +113,10 @@ static void check_steps(const char *data, const cairn_costs *costs,
         CHECK_U64(kind[i], steps[i].kind);
         CHECK_U64((uint64_t)last, steps[i].id);
         int64_t begin = now + signed_of(start[i]), end = begin + signed_of(length[i]);
-        if (steps[i].kind == CAIRN_RUN)
+        if (steps[i].kind == CAIRN_STEP_RUN)
             end += cairn_costs_op(costs, steps[i].id, &implementations)->time_ns;
         CHECK(begin == times[i].start_ns && end == times[i].end_ns);
-        if (steps[i].kind != CAIRN_OFFLOAD && steps[i].kind != CAIRN_FETCH)
+        if (steps[i].kind != CAIRN_STEP_OFFLOAD && steps[i].kind != CAIRN_STEP_FETCH)
             now = end;
     }
 }
@@ -202,20 +202,20 @@ static void check_column(const char *data, const char *object, const char *key, 
 static void test_by_hand(void) {
     cairn_error err = {0};
     hand h = hand_begin("by<hand>");
-    hand_tensor(&h, "x", CAIRN_INPUT, 1);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 2);
-    hand_tensor(&h, "b", CAIRN_ACTIVATION, 2);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 2);
+    hand_tensor(&h, "b", CAIRN_ROLE_ACTIVATION, 2);
     hand_alias(&h, "c", "b");
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
     hand_permit(&h, 0, 0);
-    hand_op(&h, "B", CAIRN_FORWARD, "a", "b");
-    hand_op(&h, "C", CAIRN_FORWARD, "b", "c");
+    hand_op(&h, "B", CAIRN_PHASE_FORWARD, "a", "b");
+    hand_op(&h, "C", CAIRN_PHASE_FORWARD, "b", "c");
     cairn_graph *graph = hand_finish(&h);
     cairn_costs *costs = hand_costs(graph);
     hand_cost(graph, costs, "A", 10, 3);
     hand_cost(graph, costs, "B", 20, 0);
     cairn_plan *plan =
-        hand_plan(graph, CAIRN_TRAIN, "run A,free x,run B inplace,run C,free b,free c");
+        hand_plan(graph, CAIRN_GOAL_TRAIN, "run A,free x,run B inplace,run C,free b,free c");
     cairn_solution *solution;
     CHECK_OK(cairn_solution_create(graph, costs, plan, NULL, &solution, &err), &err);
 

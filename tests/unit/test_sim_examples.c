@@ -6,14 +6,14 @@ static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_si
                   const char *text, const uint64_t *units, uint32_t runs, int64_t time_ns) {
     cairn_error err = {0};
     cairn_sim *sim;
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, text);
+    cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, text);
     CHECK_OK(cairn_simulate(g, costs, plan, options, &sim, &err), &err);
     uint32_t count, seen = 0;
     const cairn_step *steps = cairn_plan_steps(plan, &count);
     const cairn_sim_step *recorded = cairn_sim_steps(sim, &count);
     uint64_t peak = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (steps[i].kind == CAIRN_RUN) {
+        if (steps[i].kind == CAIRN_STEP_RUN) {
             CHECK(seen < runs);
             CHECK_U64(recorded[i].bytes, units[seen] * UNIT);
             peak = peak < units[seen] ? units[seen] : peak;
@@ -41,23 +41,23 @@ static cairn_graph *chain(uint32_t n, const uint64_t *f, const uint64_t *b, cair
     char name[16], in[32], out[16];
     for (uint32_t l = 0; l <= n; l++) {
         snprintf(name, sizeof name, "f%u", l);
-        hand_tensor(&h, name, l == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, f[l]);
+        hand_tensor(&h, name, l == 0 ? CAIRN_ROLE_INPUT : CAIRN_ROLE_ACTIVATION, f[l]);
     }
     for (uint32_t l = 0; l <= n + 1; l++) {
         snprintf(name, sizeof name, "b%u", l);
-        hand_tensor(&h, name, l == n + 1 ? CAIRN_LABEL : CAIRN_GRADIENT, b[l]);
+        hand_tensor(&h, name, l == n + 1 ? CAIRN_ROLE_LABEL : CAIRN_ROLE_GRADIENT, b[l]);
     }
     for (uint32_t l = 1; l <= n; l++) {
         snprintf(name, sizeof name, "F%u", l);
         snprintf(in, sizeof in, "f%u", l - 1);
         snprintf(out, sizeof out, "f%u", l);
-        hand_op(&h, name, CAIRN_FORWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_FORWARD, in, out);
     }
     for (uint32_t l = n + 1; l-- > 0;) {
         snprintf(name, sizeof name, "B%u", l);
         snprintf(in, sizeof in, "f%u b%u", l, l + 1);
         snprintf(out, sizeof out, "b%u", l);
-        hand_op(&h, name, CAIRN_BACKWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_BACKWARD, in, out);
     }
     cairn_graph *g = hand_finish(&h);
     *costs = hand_costs(g);
@@ -86,7 +86,7 @@ static void test_chain_example(void) {
           "run B2,free f2,free b3,run F1,run B1,free f1,free b2,run B0,free b1,free b0,free f0",
           3, 5, 5, 5, 4, 6, 6, 3, 3, 1);
     /* One unit less and F3 of the first does not fit. */
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "run F1,run F2,run F3");
+    cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, "run F1,run F2,run F3");
     cairn_error err = {0};
     cairn_sim *sim;
     options.budget_bytes -= 1;
@@ -138,17 +138,17 @@ static void test_linear_figures(void) {
     char name[16], in[48], out[16];
     for (uint32_t v = 0; v < 6; v++) {
         snprintf(name, sizeof name, "v%u", v);
-        hand_tensor(&h, name, v == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, cost[v]);
+        hand_tensor(&h, name, v == 0 ? CAIRN_ROLE_INPUT : CAIRN_ROLE_ACTIVATION, cost[v]);
     }
     for (uint32_t v = 1; v < 6; v++) {
         snprintf(name, sizeof name, "g%u", v);
-        hand_tensor(&h, name, CAIRN_GRADIENT, 0);
+        hand_tensor(&h, name, CAIRN_ROLE_GRADIENT, 0);
     }
     for (uint32_t v = 1; v < 6; v++) {
         snprintf(name, sizeof name, "F%u", v);
         snprintf(in, sizeof in, "v%u", v - 1);
         snprintf(out, sizeof out, "v%u", v);
-        hand_op(&h, name, CAIRN_FORWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_FORWARD, in, out);
     }
     for (uint32_t v = 6; v-- > 1;) {
         snprintf(name, sizeof name, "B%u", v);
@@ -156,7 +156,7 @@ static void test_linear_figures(void) {
         if (v == 5)
             in[5] = '\0'; /* the first reads no gradient */
         snprintf(out, sizeof out, "g%u", v);
-        hand_op(&h, name, CAIRN_BACKWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_BACKWARD, in, out);
     }
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
@@ -191,21 +191,21 @@ static void test_segments_figure(void) {
     } vertices[] = {{"i", 2}, {"a", 4}, {"k", 3}, {"b", 1}, {"c", 2},
                     {"t", 2}, {"d", 5}, {"e", 3}, {"j", 1}};
     for (uint32_t v = 0; v < 9; v++)
-        hand_tensor(&h, vertices[v].name, v == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION,
+        hand_tensor(&h, vertices[v].name, v == 0 ? CAIRN_ROLE_INPUT : CAIRN_ROLE_ACTIVATION,
                     vertices[v].units);
     static const char *const gradients[] = {"gj", "ge", "gd", "gt", "gc", "gb", "gk", "ga"};
     for (uint32_t v = 0; v < 8; v++)
-        hand_tensor(&h, gradients[v], CAIRN_GRADIENT, 0);
+        hand_tensor(&h, gradients[v], CAIRN_ROLE_GRADIENT, 0);
     static const char *const forward[][3] = {{"A", "i", "a"}, {"K", "a", "k"},   {"B", "i", "b"},
                                              {"C", "k", "c"}, {"T", "b c", "t"}, {"D", "k", "d"},
                                              {"E", "t", "e"}, {"J", "d e", "j"}};
     for (uint32_t o = 0; o < 8; o++)
-        hand_op(&h, forward[o][0], CAIRN_FORWARD, forward[o][1], forward[o][2]);
+        hand_op(&h, forward[o][0], CAIRN_PHASE_FORWARD, forward[o][1], forward[o][2]);
     static const char *const backward[][3] = {
         {"J'", "j", "gj"},    {"E'", "e gj", "ge"}, {"D'", "d gj", "gd"},    {"T'", "t ge", "gt"},
         {"C'", "c gt", "gc"}, {"B'", "b gt", "gb"}, {"K'", "k gc gd", "gk"}, {"A'", "a gk", "ga"}};
     for (uint32_t o = 0; o < 8; o++)
-        hand_op(&h, backward[o][0], CAIRN_BACKWARD, backward[o][1], backward[o][2]);
+        hand_op(&h, backward[o][0], CAIRN_PHASE_BACKWARD, backward[o][1], backward[o][2]);
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     /* First pass: A 2+4; K 2+4+3; B 2+3+1; C 5+1+2; T 5+1+2+2; D 7+5; E 7+5+3; J 7+5+3+1 = 16;
@@ -230,17 +230,17 @@ static void test_offload_example(void) {
     char name[16], in[48], out[16];
     for (uint32_t i = 0; i < 6; i++) {
         snprintf(name, sizeof name, "x%u", i);
-        hand_tensor(&h, name, i == 0 ? CAIRN_INPUT : CAIRN_ACTIVATION, x[i]);
+        hand_tensor(&h, name, i == 0 ? CAIRN_ROLE_INPUT : CAIRN_ROLE_ACTIVATION, x[i]);
     }
     for (uint32_t i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "y%u", i);
-        hand_tensor(&h, name, CAIRN_GRADIENT, 0);
+        hand_tensor(&h, name, CAIRN_ROLE_GRADIENT, 0);
     }
     for (uint32_t i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "F%u", i);
         snprintf(in, sizeof in, "x%u", i);
         snprintf(out, sizeof out, "x%u", i + 1);
-        hand_op(&h, name, CAIRN_FORWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_FORWARD, in, out);
     }
     for (uint32_t i = 5; i-- > 0;) {
         snprintf(name, sizeof name, "B%u", i);
@@ -248,7 +248,7 @@ static void test_offload_example(void) {
         if (i == 4)
             in[5] = '\0';
         snprintf(out, sizeof out, "y%u", i);
-        hand_op(&h, name, CAIRN_BACKWARD, in, out);
+        hand_op(&h, name, CAIRN_PHASE_BACKWARD, in, out);
     }
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
@@ -281,7 +281,7 @@ static void test_offload_example(void) {
           "fetch x0,run B1,free x2,free y2,wait x0,run B0,free x0,free x1,free y1,free y0",
           6, 10, 13, 14, 13, 13, 12, 15, 10, 6);
     /* The host holds x0 and x3, five units, and not one byte less. */
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "offload x0,run F0,run F1,run F2,offload x3");
+    cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, "offload x0,run F0,run F1,run F2,offload x3");
     cairn_error err = {0};
     cairn_sim *sim;
     machine.host_memory_bytes--;
@@ -297,10 +297,10 @@ static void test_offload_example(void) {
 /* Two lanes or one: out 0-4 and in beside it, or after it. Compute goes on until the wait. */
 static void test_duplex(void) {
     hand h = hand_begin("duplex");
-    hand_tensor(&h, "x", CAIRN_INPUT, 4);
-    hand_tensor(&h, "z", CAIRN_INPUT, 2);
-    hand_tensor(&h, "y", CAIRN_GRADIENT, 1);
-    hand_op(&h, "P", CAIRN_BACKWARD, "z", "y");
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 4);
+    hand_tensor(&h, "z", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "y", CAIRN_ROLE_GRADIENT, 1);
+    hand_op(&h, "P", CAIRN_PHASE_BACKWARD, "z", "y");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     hand_cost(g, costs, "P", 3, 0);
@@ -312,7 +312,7 @@ static void test_duplex(void) {
     options.machine = &machine;
     const char *text = "offload z,wait z,free z,offload x,fetch z,wait z,run P,free y,free z,"
                        "wait x,free x";
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, text);
+    cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, text);
     for (int full = 0; full < 2; full++) {
         cairn_error err = {0};
         cairn_sim *sim;
@@ -342,16 +342,16 @@ static void test_duplex(void) {
 /* x -> flatten -> in place: the operand must be alone in its storage. */
 static void test_alias_and_inplace(void) {
     hand h = hand_begin("alias");
-    hand_tensor(&h, "x", CAIRN_INPUT, 3);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 3);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 3);
     hand_alias(&h, "flat", "a");
-    hand_tensor(&h, "y", CAIRN_ACTIVATION, 3);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
-    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
+    hand_tensor(&h, "y", CAIRN_ROLE_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_PHASE_FORWARD, "a", "flat");
     hand_permit(&h, 0, 0);
-    hand_op(&h, "Relu", CAIRN_FORWARD, "flat", "y");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "y", "loss");
+    hand_op(&h, "Relu", CAIRN_PHASE_FORWARD, "flat", "y");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "y", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     /* A 3+3; the alias adds nothing; x is gone and Relu is in place: 3; Loss 3+1. */
@@ -360,20 +360,20 @@ static void test_alias_and_inplace(void) {
     /* Freeing the root leaves the storage to its alias: Relu beside it 6. */
     TRACE(g, costs, &plain, 0, "run A,free x,run Flat,free a,run Relu,free flat,run Loss,free y", 6,
           3, 6, 4);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,free x,run Flat,run Relu inplace", INPLACE_SHARED, 3,
-               "flat");
-    CHECK_RULE(g, costs, CAIRN_TRAIN,
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,free x,run Flat,run Relu inplace", INPLACE_SHARED,
+               3, "flat");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN,
                "run A,free x,run Flat,free a,run Relu inplace,run Loss,free y,free flat",
                FREED_TWICE, 7, "flat");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,free x,run Flat,free a,run Relu inplace,run Relu",
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,free x,run Flat,free a,run Relu inplace,run Relu",
                READ_OVERWRITTEN, 5, "flat");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,free a,run Relu,run Relu inplace",
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,run Flat,free a,run Relu,run Relu inplace",
                INPLACE_FORBIDDEN, 4, "y");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,free flat,run Relu", READ_AFTER_FREE, 3,
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,run Flat,free flat,run Relu", READ_AFTER_FREE, 3,
                "flat");
     /* Evaluation ends with what the loss reads. */
-    CHECK_LEGAL(g, costs, CAIRN_INFER, "run A,free x,run Flat,free a,run Relu inplace");
-    CHECK_RULE(g, costs, CAIRN_INFER, "run A,free x,run Flat,free a", NEVER_MADE, 4, "y");
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_INFER, "run A,free x,run Flat,free a,run Relu inplace");
+    CHECK_RULE(g, costs, CAIRN_GOAL_INFER, "run A,free x,run Flat,free a", NEVER_MADE, 4, "y");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
 }
@@ -381,32 +381,33 @@ static void test_alias_and_inplace(void) {
 /* A weight used twice: its gradient is one place, in which the sum is made. */
 static void test_shared_weight(void) {
     hand h = hand_begin("shared");
-    hand_tensor(&h, "x", CAIRN_INPUT, 1);
-    hand_tensor(&h, "w", CAIRN_PARAMETER, 9);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
+    hand_tensor(&h, "w", CAIRN_ROLE_PARAMETER, 9);
     hand_stationary(&h, "g", "w");
-    hand_tensor(&h, "part", CAIRN_GRADIENT, 9);
+    hand_tensor(&h, "part", CAIRN_ROLE_GRADIENT, 9);
     hand_stationary(&h, "sum", "w");
-    hand_flag(&h, CAIRN_OP_NEVER_AGAIN);
-    hand_op(&h, "G", CAIRN_BACKWARD, "x", "g");
-    hand_op(&h, "Part", CAIRN_BACKWARD, "x", "part");
-    hand_flag(&h, CAIRN_OP_NEVER_AGAIN);
+    hand_flag(&h, CAIRN_OP_FLAG_NEVER_AGAIN);
+    hand_op(&h, "G", CAIRN_PHASE_BACKWARD, "x", "g");
+    hand_op(&h, "Part", CAIRN_PHASE_BACKWARD, "x", "part");
+    hand_flag(&h, CAIRN_OP_FLAG_NEVER_AGAIN);
     hand_permit(&h, 0, 0);
-    hand_op(&h, "Sum", CAIRN_BACKWARD, "g part", "sum");
-    hand_flag(&h, CAIRN_OP_ONCE);
-    hand_op(&h, "Step", CAIRN_UPDATE, "sum", "");
+    hand_op(&h, "Sum", CAIRN_PHASE_BACKWARD, "g part", "sum");
+    hand_flag(&h, CAIRN_OP_FLAG_ONCE);
+    hand_op(&h, "Step", CAIRN_PHASE_UPDATE, "sum", "");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     /* G x only: the gradient is stationary; Part 1+9; Sum the same, in place outside; Step 0. */
     TRACE(g, costs, &plain, 0, "run G,run Part,free x,run Sum inplace,free part,run Step", 1, 10, 9,
           0);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,run Part,run Sum", INPLACE_MISSING, 2, "sum");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,run Part,run Sum inplace,run G", NEVER_AGAIN, 3, "G");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,run Part,run Sum inplace,free sum", FREE_STATIONARY, 3,
-               "sum");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Part,run Sum inplace", INPUT_NEVER_MADE, 1, "g");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,run Part,run Sum inplace,run Step,run Step",
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,run Sum", INPLACE_MISSING, 2, "sum");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,run Sum inplace,run G", NEVER_AGAIN, 3,
+               "G");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,run Sum inplace,free sum",
+               FREE_STATIONARY, 3, "sum");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run Part,run Sum inplace", INPUT_NEVER_MADE, 1, "g");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,run Sum inplace,run Step,run Step",
                ONCE_TWICE, 4, "Step");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,run Part,free part,free x", NEVER_MADE, 4, "sum");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,free part,free x", NEVER_MADE, 4, "sum");
     /* Outside: the weight, one slot of an optimiser, and one place for the gradient. */
     CHECK_U64(cairn_stationary_bytes(g, costs, 1), (9 + 9 + 9) * UNIT);
     cairn_costs_destroy(costs);
@@ -452,7 +453,7 @@ static void test_none_by_hand(void) {
     cairn_solution *none;
     cairn_plan *mine;
     CHECK_OK(cairn_solve(g, costs, "none", NULL, &none, &err), &err);
-    mine = hand_plan(g, CAIRN_TRAIN,
+    mine = hand_plan(g, CAIRN_GOAL_TRAIN,
                      "run fc1,run relu inplace,run fc2,run loss inplace,run loss.bwd inplace,"
                      "free label,run fc2.bwd_weight,run fc2.bwd_data,free fc2.grad,"
                      "run relu.bwd inplace,free relu,run fc1.bwd_weight,free x,free fc1.grad");
@@ -484,8 +485,8 @@ static void test_once_and_random(void) {
     cairn_build_cross_entropy(b, "loss", x, label);
     cairn_graph *g = differentiated(b);
     cairn_costs *costs = hand_costs(g);
-    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "bn"))->flags & CAIRN_OP_ONCE);
-    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "drop"))->flags & CAIRN_OP_RANDOM);
+    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "bn"))->flags & CAIRN_OP_FLAG_ONCE);
+    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "drop"))->flags & CAIRN_OP_FLAG_RANDOM);
     /* x 6, label 1. bn 6+1+6+1 = 14; drop in place, without the statistics 13; flat, an alias, 13;
      * fc +1 = 14; without flat the loss, its probabilities in place, 6+1+1+1 = 9; its gradient in
      * place 9; bn again, without the label, 8+6+1 = 15; drop, flat again and fc.bwd_weight 15;
@@ -497,15 +498,15 @@ static void test_once_and_random(void) {
           "free drop,run fc.bwd_weight,free flat,run fc.bwd_data,free fc.grad,run flat.bwd,"
           "free flat.grad,run drop.bwd inplace,run bn.bwd,free x,free bn.stats,free bn.grad",
           14, 13, 13, 14, 9, 9, 15, 15, 15, 15, 15, 14, 14, 14);
-    CHECK_RULE(g, costs, CAIRN_TRAIN,
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN,
                "run bn,run drop inplace,run flat,free drop,run fc,run loss inplace,"
                "run loss.bwd inplace,free label,run fc.bwd_weight,run fc.bwd_weight",
                NEVER_AGAIN, 9, "fc.bwd_weight");
-    CHECK_RULE(g, costs, CAIRN_INFER,
+    CHECK_RULE(g, costs, CAIRN_GOAL_INFER,
                "run bn,free bn.stats,run drop inplace,run flat,free drop,run fc,run loss",
                INPUT_NEVER_MADE, 6, "label");
-    CHECK_RULE(g, costs, CAIRN_INFER, "run bn,run loss.bwd", NOT_OF_GOAL, 1, "loss.bwd");
-    CHECK_LEGAL(g, costs, CAIRN_INFER,
+    CHECK_RULE(g, costs, CAIRN_GOAL_INFER, "run bn,run loss.bwd", NOT_OF_GOAL, 1, "loss.bwd");
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_INFER,
                 "run bn,free x,free bn.stats,run drop inplace,run flat,free drop,run fc,free flat");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);

@@ -42,15 +42,15 @@ static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_
  * twice, and nobody was found. */
 static void test_holders_when_host_nearly_full(void) {
     hand h = hand_begin("host");
-    hand_tensor(&h, "x", CAIRN_INPUT, 3);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "loss");
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 3);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     cairn_machine machine = {.link_bytes_per_second = 1, .host_memory_bytes = 3 * UNIT};
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = &machine;
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "offload x,run A,wait x,free x");
+    cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, "offload x,run A,wait x,free x");
     cairn_error err = {0};
     cairn_sim *sim;
     CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
@@ -68,17 +68,18 @@ static void test_holders_when_host_nearly_full(void) {
 /* The storage that only an alias keeps is the alias's. */
 static void test_holder_that_was_freed(void) {
     hand h = hand_begin("holder");
-    hand_tensor(&h, "x", CAIRN_INPUT, 1);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 4);
     hand_alias(&h, "flat", "a");
-    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
-    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 3);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_PHASE_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "flat", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    cairn_plan *plan = hand_plan(g, CAIRN_TRAIN, "run A,free x,run Flat,free a,run Loss,free flat");
+    cairn_plan *plan =
+        hand_plan(g, CAIRN_GOAL_TRAIN, "run A,free x,run Flat,free a,run Loss,free flat");
     cairn_error err = {0};
     cairn_sim *sim;
     CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
@@ -96,19 +97,21 @@ static void test_holder_that_was_freed(void) {
 /* Running A again would write what the copy of flat reads. */
 static void test_alias_in_flight_written(void) {
     hand h = hand_begin("flight");
-    hand_tensor(&h, "x", CAIRN_INPUT, 1);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 4);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 4);
     hand_alias(&h, "flat", "a");
-    hand_tensor(&h, "loss", CAIRN_LOSS, 3);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
-    hand_op(&h, "Flat", CAIRN_FORWARD, "a", "flat");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "flat", "loss");
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 3);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
+    hand_op(&h, "Flat", CAIRN_PHASE_FORWARD, "a", "flat");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "flat", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload flat,run A", WRITE_IN_FLIGHT, 3, "a");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A,run Flat,offload a,run A", WRITE_IN_FLIGHT, 3, "a");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,run Flat,offload flat,run A", WRITE_IN_FLIGHT, 3,
+               "a");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,run Flat,offload a,run A", WRITE_IN_FLIGHT, 3,
+               "a");
     /* Making an alias again writes nothing, and after the wait all is well. */
-    CHECK_LEGAL(g, costs, CAIRN_TRAIN,
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_TRAIN,
                 "run A,run Flat,offload a,run Flat,wait a,run A,free x,free a,run Loss,free flat");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
@@ -117,17 +120,17 @@ static void test_alias_in_flight_written(void) {
 /* An op that makes an alias of x cannot make y in place of x as well. */
 static void test_alias_of_what_is_overwritten(void) {
     hand h = hand_begin("both");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
     hand_alias(&h, "view", "x");
-    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_tensor(&h, "y", CAIRN_ROLE_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
     hand_permit(&h, 1, 0);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "view y");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "view y", "loss");
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "view y");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "view y", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_SHARED, 0, "x");
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss",
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A inplace", INPLACE_SHARED, 0, "x");
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0, "run A,run Loss",
                   "run A,free x,run Loss,free view,free y");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
@@ -136,20 +139,20 @@ static void test_alias_of_what_is_overwritten(void) {
 /* Equal in the graph, but as stored y is larger than x. */
 static void test_inplace_of_smaller_storage(void) {
     hand h = hand_begin("padding");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
-    hand_tensor(&h, "y", CAIRN_ACTIVATION, 2);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "y", CAIRN_ROLE_ACTIVATION, 2);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
     hand_permit(&h, 0, 0);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "y");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "y", "loss");
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "y");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "y", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run A inplace,run Loss,free y");
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_TRAIN, "run A inplace,run Loss,free y");
     cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), 2 * UNIT + 1);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run A inplace", INPLACE_FORBIDDEN, 0, "y");
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A,free x,run Loss,free y");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A inplace", INPLACE_FORBIDDEN, 0, "y");
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0, "run A,run Loss", "run A,free x,run Loss,free y");
     cairn_costs_set_bytes(costs, cairn_graph_find_tensor(g, "y"), UNIT);
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss", "run A inplace,run Loss,free y");
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0, "run A,run Loss", "run A inplace,run Loss,free y");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
 }
@@ -157,16 +160,16 @@ static void test_inplace_of_smaller_storage(void) {
 /* An op with nothing but an effect has no tensor to be named by. */
 static void test_missing_effect_without_name(void) {
     hand h = hand_begin("effect");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
-    hand_op(&h, "Loss", CAIRN_FORWARD, "x", "loss");
-    hand_flag(&h, CAIRN_OP_ONCE);
-    hand_op(&h, "Count", CAIRN_FORWARD, "x", "");
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "x", "loss");
+    hand_flag(&h, CAIRN_OP_FLAG_ONCE);
+    hand_op(&h, "Count", CAIRN_PHASE_FORWARD, "x", "");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,free x", EFFECT_MISSING, 2, "Count");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Loss,run Count,run Count", ONCE_TWICE, 2, "Count");
-    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run Loss,run Count,free x");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run Loss,free x", EFFECT_MISSING, 2, "Count");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run Loss,run Count,run Count", ONCE_TWICE, 2, "Count");
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_TRAIN, "run Loss,run Count,free x");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
 }
@@ -174,21 +177,21 @@ static void test_missing_effect_without_name(void) {
 /* An update that reads the gradient does not make it less of a result, nor free of charge. */
 static void test_gradient_with_a_reader(void) {
     hand h = hand_begin("update");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
-    hand_tensor(&h, "w", CAIRN_PARAMETER, 9);
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "w", CAIRN_ROLE_PARAMETER, 9);
     hand_stationary(&h, "g", "w");
-    hand_tensor(&h, "part", CAIRN_GRADIENT, 9);
+    hand_tensor(&h, "part", CAIRN_ROLE_GRADIENT, 9);
     hand_stationary(&h, "sum", "w");
-    hand_op(&h, "G", CAIRN_BACKWARD, "x", "g");
-    hand_op(&h, "Part", CAIRN_BACKWARD, "x", "part");
+    hand_op(&h, "G", CAIRN_PHASE_BACKWARD, "x", "g");
+    hand_op(&h, "Part", CAIRN_PHASE_BACKWARD, "x", "part");
     hand_permit(&h, 0, 0);
-    hand_op(&h, "Sum", CAIRN_BACKWARD, "g part", "sum");
-    hand_op(&h, "Log", CAIRN_UPDATE, "sum", "");
+    hand_op(&h, "Sum", CAIRN_PHASE_BACKWARD, "g part", "sum");
+    hand_op(&h, "Log", CAIRN_PHASE_UPDATE, "sum", "");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run G,free x", NEVER_MADE, 2, "sum");
-    CHECK_RULE(g, costs, CAIRN_TRAIN, "run Part,free x,free part", NEVER_MADE, 3, "g");
-    CHECK_LEGAL(g, costs, CAIRN_TRAIN, "run G,run Part,free x,run Sum inplace,free part");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run G,free x", NEVER_MADE, 2, "sum");
+    CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run Part,free x,free part", NEVER_MADE, 3, "g");
+    CHECK_LEGAL(g, costs, CAIRN_GOAL_TRAIN, "run G,run Part,free x,run Sum inplace,free part");
     CHECK_U64(cairn_stationary_bytes(g, costs, 0), (9 + 9) * UNIT);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
@@ -198,22 +201,22 @@ static void test_gradient_with_a_reader(void) {
  * something reads what the second run makes, the result is the second's. */
 static void test_rerun_for_a_result_only(void) {
     hand h = hand_begin("again");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
-    hand_tensor(&h, "p", CAIRN_INTERNAL, 3);
-    hand_tensor(&h, "g", CAIRN_GRADIENT, 3);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "a", "loss p");
-    hand_op(&h, "Back", CAIRN_BACKWARD, "p", "g");
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
+    hand_tensor(&h, "p", CAIRN_ROLE_INTERNAL, 3);
+    hand_tensor(&h, "g", CAIRN_ROLE_GRADIENT, 3);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "a", "loss p");
+    hand_op(&h, "Back", CAIRN_PHASE_BACKWARD, "p", "g");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run Back,run A,run Loss",
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0, "run A,run Loss,run Back,run A,run Loss",
                   "run A,free x,run Loss,free a,run Back,free p,free g");
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "run A,run Loss,run A,run Loss,run Back",
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0, "run A,run Loss,run A,run Loss,run Back",
                   "run A,run Loss,free a,free loss,free p,run A,free x,run Loss,free a,"
                   "run Back,free p,free g");
-    check_lowered(g, costs, CAIRN_INFER, 0, "run A,run A", "run A,free x");
+    check_lowered(g, costs, CAIRN_GOAL_INFER, 0, "run A,run A", "run A,free x");
     cairn_costs_destroy(costs);
     cairn_graph_destroy(g);
 }
@@ -222,21 +225,22 @@ static void test_rerun_for_a_result_only(void) {
  * still coming in waits for that. */
 static void test_second_round_trip(void) {
     hand h = hand_begin("trips");
-    hand_tensor(&h, "x", CAIRN_INPUT, 2);
-    hand_tensor(&h, "a", CAIRN_ACTIVATION, 3);
-    hand_tensor(&h, "loss", CAIRN_LOSS, 1);
-    hand_op(&h, "A", CAIRN_FORWARD, "x", "a");
-    hand_op(&h, "Loss", CAIRN_FORWARD, "x a", "loss");
+    hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
+    hand_tensor(&h, "a", CAIRN_ROLE_ACTIVATION, 3);
+    hand_tensor(&h, "loss", CAIRN_ROLE_LOSS, 1);
+    hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "a");
+    hand_op(&h, "Loss", CAIRN_PHASE_FORWARD, "x a", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    check_lowered(g, costs, CAIRN_TRAIN, 0,
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0,
                   "offload x,evict x,fetch x,run A,offload x,evict x,fetch x,run Loss",
                   "offload x,wait x,free x,fetch x,wait x,run A,free x,fetch x,wait x,run Loss,"
                   "free a,free x");
     /* Not evicted, and memory is not asked for: it stays, and is copied once. */
-    check_lowered(g, costs, CAIRN_TRAIN, 0, "offload x,fetch x,run A,offload x,fetch x,run Loss",
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0,
+                  "offload x,fetch x,run A,offload x,fetch x,run Loss",
                   "offload x,run A,run Loss,free a,wait x,free x");
-    check_lowered(g, costs, CAIRN_TRAIN, 0,
+    check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0,
                   "offload x,evict x,fetch x,offload x,fetch x,run A,run Loss",
                   "offload x,wait x,free x,fetch x,wait x,run A,run Loss,free x,free a");
     cairn_costs_destroy(costs);

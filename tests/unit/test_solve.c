@@ -96,7 +96,7 @@ static int64_t best_of_all(const network *net, const cairn_solve_options *option
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
         cairn_solution *solution;
         cairn_error err = {0};
-        if (solver->goal != CAIRN_TRAIN || (solver->offloads && options->no_offload) ||
+        if (solver->goal != CAIRN_GOAL_TRAIN || (solver->offloads && options->no_offload) ||
             cairn_solve(net->graph, net->costs, solver->name, options, &solution, &err) != CAIRN_OK)
             continue;
         check_judgement(net, solution);

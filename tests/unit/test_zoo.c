@@ -135,7 +135,7 @@ static void test_parameter_names(void) {
         CHECK(id != CAIRN_NONE);
         if (id != CAIRN_NONE) {
             const cairn_tensor *tensor = cairn_graph_tensor(graph, id);
-            CHECK(tensor->role == CAIRN_PARAMETER);
+            CHECK(tensor->role == CAIRN_ROLE_PARAMETER);
             CHECK_U64(tensor->rank, known[i].rank);
             for (uint32_t d = 0; d < known[i].rank; d++)
                 CHECK_U64(tensor->shape[d], known[i].shape[d]);
@@ -238,9 +238,9 @@ static void check_output(const cairn_graph *graph, const cairn_zoo_options *opti
     if (pixels)
         CHECK(output->shape[2] == options->input[1] && output->shape[3] == options->input[2]);
     const cairn_tensor *label = cairn_graph_tensor(graph, cairn_graph_find_tensor(graph, "label"));
-    CHECK(label->role == CAIRN_LABEL && label->rank == (pixels ? 3 : 1));
+    CHECK(label->role == CAIRN_ROLE_LABEL && label->rank == (pixels ? 3 : 1));
     CHECK_STRING(cairn_graph_tensor(graph, summary.loss)->name, "loss");
-    CHECK(cairn_graph_tensor(graph, summary.loss)->role == CAIRN_LOSS);
+    CHECK(cairn_graph_tensor(graph, summary.loss)->role == CAIRN_ROLE_LOSS);
 }
 
 /* Builds, differentiates, and gives every parameter a gradient. */
@@ -252,9 +252,9 @@ static void check_whole(const char *name, cairn_zoo_options options) {
     uint64_t parameters = 0, gradients = 0;
     for (cairn_id i = 0; i < cairn_graph_tensor_count(step); i++) {
         const cairn_tensor *tensor = cairn_graph_tensor(step, i);
-        parameters += tensor->role == CAIRN_PARAMETER;
-        if (tensor->role == CAIRN_GRADIENT && tensor->alias_of == CAIRN_NONE &&
-            cairn_graph_tensor(step, tensor->gradient_of)->role == CAIRN_PARAMETER &&
+        parameters += tensor->role == CAIRN_ROLE_PARAMETER;
+        if (tensor->role == CAIRN_ROLE_GRADIENT && tensor->alias_of == CAIRN_NONE &&
+            cairn_graph_tensor(step, tensor->gradient_of)->role == CAIRN_ROLE_PARAMETER &&
             tensor->producer != CAIRN_NONE)
             gradients++;
     }

@@ -97,7 +97,7 @@ static sizes sizes_of(const cairn_graph *graph) {
     sizes found = {malloc((tensors + 1) * sizeof(uint64_t)), 0};
     for (cairn_id i = 0; i < tensors; i++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, i);
-        if ((tensor->role == CAIRN_INPUT || tensor->role == CAIRN_ACTIVATION) &&
+        if ((tensor->role == CAIRN_ROLE_INPUT || tensor->role == CAIRN_ROLE_ACTIVATION) &&
             tensor->alias_of == CAIRN_NONE)
             found.data[found.length++] = elements(tensor);
     }

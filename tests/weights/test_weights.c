@@ -69,7 +69,7 @@ static void test_from_memory(void) {
     uint32_t count = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(a.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(a.graph, t);
-        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+        if (tensor->role != CAIRN_ROLE_PARAMETER && tensor->role != CAIRN_ROLE_STATE)
             continue;
         tensors[count] = (cairn_named_tensor){
             .name = tensor->name, .element = CAIRN_ELEMENT_F32, .rank = tensor->rank};
@@ -260,7 +260,7 @@ static void accept(edited *e, const char *notice) {
     cairn_text notices;
     char after[65];
     for (cairn_id t = 0; t < cairn_graph_tensor_count(e->toy.graph); t++)
-        if (cairn_graph_tensor(e->toy.graph, t)->role == CAIRN_PARAMETER)
+        if (cairn_graph_tensor(e->toy.graph, t)->role == CAIRN_ROLE_PARAMETER)
             move_first(&e->toy, t);
     CHECK_OK(load(e, &notices, &err), &err);
     CHECK_STRING(notices.data, notice);

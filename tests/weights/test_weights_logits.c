@@ -44,7 +44,7 @@ static uint32_t write_weights(const json_t *root, const char *path) {
     uint32_t count;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(e.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(e.graph, t);
-        if (tensor->role != CAIRN_PARAMETER && tensor->role != CAIRN_STATE)
+        if (tensor->role != CAIRN_ROLE_PARAMETER && tensor->role != CAIRN_ROLE_STATE)
             continue;
         float *weight = malloc(tensor->bytes);
         fill_weight(weight, tensor);

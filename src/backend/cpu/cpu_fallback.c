@@ -68,11 +68,11 @@ static void change_block(void *context, uint32_t index) {
 static void change_layout(const crn_call *call, cairn_id tensor, const void *from, void *to,
                           bool to_plain) {
     change at = {.image = crn_image_of(call, tensor),
-                 .size = cairn_graph_tensor(call->graph, tensor)->dtype == CAIRN_U8 ? 1 : 4,
+                 .size = cairn_graph_tensor(call->graph, tensor)->dtype == CAIRN_DTYPE_U8 ? 1 : 4,
                  .from = from,
                  .to = to,
                  .to_plain = to_plain};
-    crn_pool_for(call->threads, crn_image_blocks(&at.image), change_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.image), change_block, &at);
 }
 
 void crn_cpu_fallback(const crn_call *call) {

@@ -34,7 +34,7 @@ CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *gra
 /* ---- cpu_team.c ---- */
 
 /* Loops on the threads that oneDNN uses. */
-crn_pool_team crn_cpu_team;
+crn_team_loop crn_cpu_team;
 
 /* oneDNN takes the number of threads from the thread that calls it. Returns what was set before. */
 int crn_cpu_set_threads(int threads);

@@ -216,10 +216,10 @@ void crn_cpu_batch_norm(const crn_call *call) {
     at.y = call->outputs[0];
     if (call->training) {
         guess_means(&at);
-        crn_pool_for(call->threads, crn_image_blocks(&at.image), sum_block, &at);
+        crn_team_for(call->threads, crn_image_blocks(&at.image), sum_block, &at);
     }
     find_statistics(call, &at);
-    crn_pool_for(call->threads, crn_image_blocks(&at.image), normalise_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.image), normalise_block, &at);
 }
 
 /* ---- backward ---- */
@@ -282,8 +282,8 @@ void crn_cpu_batch_norm_bwd(const crn_call *call) {
     at.gy = call->inputs[2];
     at.gx = crn_ref_out(call, 0);
     memcpy(at.per.shift, call->inputs[1], at.image.channels * sizeof(float));
-    crn_pool_for(call->threads, crn_image_blocks(&at.image), sum_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.image), sum_block, &at);
     find_gradients(call, &at, call->inputs[1]);
     if (at.gx != NULL)
-        crn_pool_for(call->threads, crn_image_blocks(&at.image), differentiate_block, &at);
+        crn_team_for(call->threads, crn_image_blocks(&at.image), differentiate_block, &at);
 }

@@ -22,7 +22,7 @@ static pointwise open_pointwise(const crn_call *call) {
 }
 
 static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *, uint32_t)) {
-    crn_pool_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
+    crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
 }
 
 /* Elements of a chunk are computed a few at a time, since the result may lie on an operand. */
@@ -120,7 +120,7 @@ void crn_cpu_dropout(const crn_call *call) {
                    .to = call->outputs[0],
                    .mask = crn_dropout_mask_of(call)};
     if (call->training)
-        crn_pool_for(call->threads, crn_image_blocks(&at.image), drop_block, &at);
+        crn_team_for(call->threads, crn_image_blocks(&at.image), drop_block, &at);
     else if (at.to != at.from)
         memcpy(at.to, at.from, call->storage[tensor].bytes);
 }
@@ -184,7 +184,7 @@ static void concat_image(void *context, uint32_t n) {
 
 /* x0 [N, C0, H, W], x1 [N, C1, H, W], ... -> y [N, C0 + C1 + ..., H, W] */
 void crn_cpu_concat(const crn_call *call) {
-    crn_pool_for(call->threads, crn_ref_output(call, 0)->shape[0], concat_image,
+    crn_team_for(call->threads, crn_ref_output(call, 0)->shape[0], concat_image,
                  (void *)(uintptr_t)call);
 }
 
@@ -202,6 +202,6 @@ static void cut_image(void *context, uint32_t n) {
 
 /* gy [N, C, H, W] -> gx [N, Ci, H, W], the channels from `index` on */
 void crn_cpu_concat_bwd(const crn_call *call) {
-    crn_pool_for(call->threads, crn_ref_output(call, 0)->shape[0], cut_image,
+    crn_team_for(call->threads, crn_ref_output(call, 0)->shape[0], cut_image,
                  (void *)(uintptr_t)call);
 }

@@ -109,8 +109,8 @@ void crn_cpu_max_pool(const crn_call *call) {
     at.from = call->inputs[0];
     at.to = call->outputs[0];
     at.places = call->outputs[1];
-    at.bytes = at.places != NULL && crn_ref_output(call, 1)->dtype == CAIRN_U8;
-    crn_pool_for(call->threads, crn_image_blocks(&at.large), max_block, &at);
+    at.bytes = at.places != NULL && crn_ref_output(call, 1)->dtype == CAIRN_DTYPE_U8;
+    crn_team_for(call->threads, crn_image_blocks(&at.large), max_block, &at);
 }
 
 static inline void read_places(const pooling *at, size_t i, eight_places *out) {
@@ -163,10 +163,10 @@ CRN_VECTORISED static void scatter_block(void *context, uint32_t index) {
 void crn_cpu_max_pool_bwd(const crn_call *call) {
     pooling at = between(call, call->op->outputs[0], call->op->inputs[1]);
     at.given_places = call->inputs[0];
-    at.bytes = crn_ref_input(call, 0)->dtype == CAIRN_U8;
+    at.bytes = crn_ref_input(call, 0)->dtype == CAIRN_DTYPE_U8;
     at.from = call->inputs[1];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, crn_image_blocks(&at.large), scatter_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.large), scatter_block, &at);
 }
 
 /* ---- average ---- */
@@ -233,7 +233,7 @@ static void average(const crn_call *call, bool adaptive) {
     at.adaptive = adaptive;
     at.from = call->inputs[0];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, crn_image_blocks(&at.large), average_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.large), average_block, &at);
 }
 
 /* gy [N, C, P, Q] -> gx [N, C, H, W] */
@@ -242,7 +242,7 @@ static void average_bwd(const crn_call *call, bool adaptive) {
     at.adaptive = adaptive;
     at.from = call->inputs[0];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, crn_image_blocks(&at.large), spread_block, &at);
+    crn_team_for(call->threads, crn_image_blocks(&at.large), spread_block, &at);
 }
 
 void crn_cpu_avg_pool(const crn_call *call) {

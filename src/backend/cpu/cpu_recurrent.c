@@ -10,10 +10,10 @@
 
 /* c [M, N] = a [M, K] b [K, N] + keep * c; an operand that is transposed lies as [K, M] or [N, K].
  */
-static void multiply(crn_queue *queue, crn_pool *threads, bool a_transposed, bool b_transposed,
+static void multiply(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
                      size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
                      float *c) {
-    int before = crn_cpu_set_threads((int)crn_pool_threads(threads));
+    int before = crn_cpu_set_threads((int)crn_team_threads(threads));
     dnnl_status_t status =
         dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n,
                    (dnnl_dim_t)k, 1, a, (dnnl_dim_t)(a_transposed ? m : k), b,
@@ -72,7 +72,7 @@ void crn_cpu_rnn_cell(const crn_call *call) {
                .new_h = call->outputs[0],
                .values = call->outputs[0]};
     multiply_gates(call, &at);
-    crn_pool_for(call->threads, (uint32_t)at.of.batch, rnn_row, &at);
+    crn_team_for(call->threads, (uint32_t)at.of.batch, rnn_row, &at);
 }
 
 static float sigmoid(float z) {
@@ -112,13 +112,13 @@ void crn_cpu_lstm_cell(const crn_call *call) {
     at.new_c = at.new_h + half;
     at.values = call->outputs[1] != NULL ? call->outputs[1] : call->workspace;
     multiply_gates(call, &at);
-    crn_pool_for(call->threads, (uint32_t)at.of.batch, lstm_row, &at);
+    crn_team_for(call->threads, (uint32_t)at.of.batch, lstm_row, &at);
 }
 
 /* ---- backward: the reference's, with our products ---- */
 
 /* x_gradient [N, F] = sum over gates of gradient [N, H] * weight [H, F] */
-static void product_data(crn_pool *threads, crn_ref_product *p) {
+static void product_data(crn_team *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->x_gradient != NULL && g < p->gates; g++)
         multiply(p->queue, threads, false, false, n, f, h, p->gradient + g * n * h,
@@ -135,13 +135,13 @@ static void bias_gate(void *context, uint32_t g) {
 }
 
 /* weight_gradient [H, F] of each gate = gradient' [H, N] * x [N, F] */
-static void product_weight(crn_pool *threads, crn_ref_product *p) {
+static void product_weight(crn_team *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->weight_gradient != NULL && g < p->gates; g++)
         multiply(p->queue, threads, true, false, h, f, n, p->gradient + g * n * h, p->x, 0,
                  p->weight_gradient + g * h * f);
     if (p->bias_gradient != NULL)
-        crn_pool_for(threads, p->gates, bias_gate, p);
+        crn_team_for(threads, p->gates, bias_gate, p);
 }
 
 void crn_cpu_rnn_cell_bwd_data(const crn_call *call) {

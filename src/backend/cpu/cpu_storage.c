@@ -19,7 +19,7 @@ uint32_t crn_cpu_block(void) {
 static bool is_plain(const cairn_tensor *t, uint32_t block) {
     if (t->rank != 4 || t->stationary || t->shape[1] < block || t->shape[2] * t->shape[3] == 1)
         return true;
-    return t->role == CAIRN_INPUT || t->role == CAIRN_LABEL || t->role == CAIRN_LOSS;
+    return t->role == CAIRN_ROLE_INPUT || t->role == CAIRN_ROLE_LABEL || t->role == CAIRN_ROLE_LOSS;
 }
 
 static void mark_plain(const cairn_graph *graph, const cairn_id *group, uint32_t block,

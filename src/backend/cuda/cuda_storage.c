@@ -20,7 +20,7 @@ static uint32_t users_of(const cairn_graph *graph, cairn_id parameter) {
     uint32_t users = 0;
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        for (uint32_t i = 0; i < op->param_count && op->phase == CAIRN_FORWARD; i++)
+        for (uint32_t i = 0; i < op->param_count && op->phase == CAIRN_PHASE_FORWARD; i++)
             users += op->params[i] == parameter;
     }
     return users;
@@ -31,7 +31,8 @@ static bool can_be_padded(const cairn_graph *graph, cairn_id input) {
     const cairn_tensor *t = cairn_graph_tensor(graph, input);
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(graph, input, &count);
-    if (t->role != CAIRN_INPUT || t->dtype != CAIRN_F32 || !is_image(t) || t->shape[1] >= PADDED)
+    if (t->role != CAIRN_ROLE_INPUT || t->dtype != CAIRN_DTYPE_F32 || !is_image(t) ||
+        t->shape[1] >= PADDED)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         const cairn_op *op = cairn_graph_op(graph, readers[i]);

@@ -93,7 +93,7 @@ void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action) {
     crn_update_args args = {.chunks = made->chunks,
                             .count = made->count,
                             .nesterov = update->nesterov,
-                            .decoupled = update->kind == CAIRN_ADAMW,
+                            .decoupled = update->kind == CAIRN_OPTIMIZER_ADAMW,
                             .momentum = update->momentum,
                             .decay = update->decay,
                             .beta1_rest = update->beta1_rest,
@@ -101,8 +101,8 @@ void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action) {
                             .beta2_rest = update->beta2_rest,
                             .epsilon = update->epsilon,
                             .values = (const crn_step_values *)(const void *)queue->values};
-    crn_launch launch = action->kind == CRN_DO_ACCUMULATE ? crn_gather_gradients_launch(&args)
-                        : update->kind == CAIRN_SGD       ? crn_sgd_launch(&args)
-                                                          : crn_adam_launch(&args);
+    crn_launch launch = action->kind == CRN_DO_ACCUMULATE     ? crn_gather_gradients_launch(&args)
+                        : update->kind == CAIRN_OPTIMIZER_SGD ? crn_sgd_launch(&args)
+                                                              : crn_adam_launch(&args);
     crn_cuda_launch(&work, launch, &args);
 }

@@ -5,6 +5,7 @@ typedef cudnnBackendDescriptor_t descriptor;
 
 #define MOST_PROPOSALS 64
 #define MOST_NOTES 16
+#define WRONG_GW 1   /* an engine whose gradients of channels-last weights were seen to be wrong */
 #define ALIGNMENT 16 /* of addresses other than that of x, bytes */
 
 /* Descriptors are made one out of the other; the first failure stays and makes the rest do
@@ -159,6 +160,8 @@ static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor con
         count = 0;
     for (int64_t i = 0; i < count; i++)
         wanted = wanted && is_good(notes[i], s->exact);
+    if (s->pass == CRN_DNN_GW && *engine == WRONG_GW)
+        wanted = false;
     drop_all(&w);
     return wanted;
 }

@@ -26,7 +26,7 @@ static void set_images(crn_pool_args *args, const crn_view *from, const crn_view
 }
 
 static uint32_t place_bytes(const crn_work *work, cairn_id places) {
-    return crn_cuda_tensor(work, places)->dtype == CAIRN_U8 ? 1 : 4;
+    return crn_cuda_tensor(work, places)->dtype == CAIRN_DTYPE_U8 ? 1 : 4;
 }
 
 /* x [N, C, H, W] -> y [N, C, P, Q], places likewise */

@@ -175,15 +175,15 @@ static void weigh_filter(void *context, uint32_t o) {
 }
 
 static void gather(const crn_call *call, window *at) {
-    crn_pool_for(call->threads, (uint32_t)(at->batch * at->filters), gather_plane, at);
+    crn_team_for(call->threads, (uint32_t)(at->batch * at->filters), gather_plane, at);
 }
 
 static void scatter(const crn_call *call, window *at) {
-    crn_pool_for(call->threads, (uint32_t)(at->batch * at->channels), scatter_plane, at);
+    crn_team_for(call->threads, (uint32_t)(at->batch * at->channels), scatter_plane, at);
 }
 
 static void weigh(const crn_call *call, window *at) {
-    crn_pool_for(call->threads, (uint32_t)at->filters, weigh_filter, at);
+    crn_team_for(call->threads, (uint32_t)at->filters, weigh_filter, at);
 }
 
 /* ---- The gradient of a bias: the sum over its channel ---- */
@@ -206,7 +206,7 @@ static void sum_bias(const crn_call *call, const cairn_tensor *shape, const floa
                      float *bias) {
     bias_sum at = {image, bias, shape->shape[0], shape->shape[1], crn_ref_size(shape, 2, 4)};
     if (bias != NULL)
-        crn_pool_for(call->threads, shape->shape[1], sum_channel, &at);
+        crn_team_for(call->threads, shape->shape[1], sum_channel, &at);
 }
 
 /* ---- The kernels ---- */

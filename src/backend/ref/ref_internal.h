@@ -121,14 +121,14 @@ typedef struct crn_ref_product {
 } crn_ref_product;
 
 /* x_gradient[n, f] = sum over rows r of gradient[n, r] * weight[r, f] */
-void crn_ref_product_data(crn_pool *threads, crn_ref_product *product);
+void crn_ref_product_data(crn_team *threads, crn_ref_product *product);
 
 /* weight_gradient[r, f] = sum over n of gradient[n, r] * x[n, f]; bias_gradient[r] = sum over n of
  * gradient[n, r] */
-void crn_ref_product_weight(crn_pool *threads, crn_ref_product *product);
+void crn_ref_product_weight(crn_team *threads, crn_ref_product *product);
 
 /* The backward of cells with products of another's making, by the same rules. */
-typedef void crn_product(crn_pool *threads, crn_ref_product *product);
+typedef void crn_product(crn_team *threads, crn_ref_product *product);
 void crn_ref_rnn_cell_bwd_data_by(const crn_call *call, crn_product *data);
 void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data);
 void crn_ref_cell_bwd_weight_by(const crn_call *call, crn_product *weight);

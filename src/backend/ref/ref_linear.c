@@ -23,9 +23,9 @@ static void data_columns(void *context, uint32_t block) {
                                at->weight + r * at->features + first, gradient_at(at, n, r), count);
 }
 
-void crn_ref_product_data(crn_pool *threads, crn_ref_product *product) {
+void crn_ref_product_data(crn_team *threads, crn_ref_product *product) {
     if (product->x_gradient != NULL)
-        crn_pool_for(threads, (product->features + BLOCK - 1) / BLOCK, data_columns, product);
+        crn_team_for(threads, (product->features + BLOCK - 1) / BLOCK, data_columns, product);
 }
 
 static void weight_row(void *context, uint32_t r) {
@@ -43,8 +43,8 @@ static void weight_row(void *context, uint32_t r) {
         crn_ref_add_scaled(row, at->x + n * at->features, gradient_at(at, n, r), at->features);
 }
 
-void crn_ref_product_weight(crn_pool *threads, crn_ref_product *product) {
-    crn_pool_for(threads, product->gates * product->hidden, weight_row, product);
+void crn_ref_product_weight(crn_team *threads, crn_ref_product *product) {
+    crn_team_for(threads, product->gates * product->hidden, weight_row, product);
 }
 
 /* ---- Linear layers ---- */
@@ -73,7 +73,7 @@ void crn_ref_linear(const crn_call *call) {
                   .batch = x->shape[0],
                   .features = x->shape[1],
                   .outputs = y->shape[1]};
-    crn_pool_for(call->threads, y->shape[1], output_column, &at);
+    crn_team_for(call->threads, y->shape[1], output_column, &at);
 }
 
 /* gy [N, O] -> gx [N, F] = gy W */

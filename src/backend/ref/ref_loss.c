@@ -76,7 +76,7 @@ void crn_ref_cross_entropy(const crn_call *call) {
     loss at = shape_of(call);
     at.to = crn_ref_out(call, 1);
     at.parts = call->workspace;
-    crn_pool_for(call->threads, (uint32_t)at.batch, image_loss, &at);
+    crn_team_for(call->threads, (uint32_t)at.batch, image_loss, &at);
     double sum = 0;
     for (size_t n = 0; n < at.batch; n++)
         sum += at.parts[n];
@@ -104,5 +104,5 @@ static void image_bwd(void *context, uint32_t n) {
 void crn_ref_cross_entropy_bwd(const crn_call *call) {
     loss at = shape_of(call);
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, (uint32_t)at.batch, image_bwd, &at);
+    crn_team_for(call->threads, (uint32_t)at.batch, image_bwd, &at);
 }

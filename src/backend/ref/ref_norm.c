@@ -102,7 +102,7 @@ void crn_ref_batch_norm(const crn_call *call) {
     at.running_mean = call->params[2];
     at.running_var = call->params[3];
     at.update = call->training && !call->again;
-    crn_pool_for(call->threads, (uint32_t)at.channels, normalise_channel, &at);
+    crn_team_for(call->threads, (uint32_t)at.channels, normalise_channel, &at);
 }
 
 /* ---- backward ---- */
@@ -155,5 +155,5 @@ void crn_ref_batch_norm_bwd(const crn_call *call) {
     at.gx = crn_ref_out(call, 0);
     at.ggamma = crn_ref_out(call, 1);
     at.gbeta = crn_ref_out(call, 2);
-    crn_pool_for(call->threads, (uint32_t)at.channels, differentiate_channel, &at);
+    crn_team_for(call->threads, (uint32_t)at.channels, differentiate_channel, &at);
 }

@@ -23,7 +23,7 @@ static size_t chunk_end(const pointwise *at, uint32_t chunk) {
 }
 
 static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *, uint32_t)) {
-    crn_pool_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
+    crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
 }
 
 /* Not "x > 0 ? x : 0": a NaN stays one, as in PyTorch. */
@@ -117,7 +117,7 @@ static void concat_image(void *context, uint32_t n) {
 /* x0 [N, C0, H, W], x1 [N, C1, H, W], ... -> y [N, C0 + C1 + ..., H, W] */
 void crn_ref_concat(const crn_call *call) {
     moving at = {call, crn_ref_output(call, 0)};
-    crn_pool_for(call->threads, at.large->shape[0], concat_image, &at);
+    crn_team_for(call->threads, at.large->shape[0], concat_image, &at);
 }
 
 static void cut_image(void *context, uint32_t n) {
@@ -133,7 +133,7 @@ static void cut_image(void *context, uint32_t n) {
 /* gy [N, C, H, W] -> gx [N, Ci, H, W], the channels from `index` on */
 void crn_ref_concat_bwd(const crn_call *call) {
     moving at = {call, crn_ref_input(call, 0)};
-    crn_pool_for(call->threads, at.large->shape[0], cut_image, &at);
+    crn_team_for(call->threads, at.large->shape[0], cut_image, &at);
 }
 
 /* x -> y, an alias: the same address, nothing to do; and likewise its backward. */

@@ -87,8 +87,8 @@ void crn_ref_max_pool(const crn_call *call) {
     at.from = call->inputs[0];
     at.to = call->outputs[0];
     at.places = call->outputs[1];
-    at.bytes = at.places != NULL && crn_ref_output(call, 1)->dtype == CAIRN_U8;
-    crn_pool_for(call->threads, planes(crn_ref_input(call, 0)), max_plane, &at);
+    at.bytes = at.places != NULL && crn_ref_output(call, 1)->dtype == CAIRN_DTYPE_U8;
+    crn_team_for(call->threads, planes(crn_ref_input(call, 0)), max_plane, &at);
 }
 
 static void max_bwd_plane(void *context, uint32_t plane) {
@@ -109,10 +109,10 @@ static void max_bwd_plane(void *context, uint32_t plane) {
 void crn_ref_max_pool_bwd(const crn_call *call) {
     pooling at = between(call, crn_ref_output(call, 0), crn_ref_input(call, 1));
     at.given_places = call->inputs[0];
-    at.bytes = crn_ref_input(call, 0)->dtype == CAIRN_U8;
+    at.bytes = crn_ref_input(call, 0)->dtype == CAIRN_DTYPE_U8;
     at.from = call->inputs[1];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, planes(crn_ref_output(call, 0)), max_bwd_plane, &at);
+    crn_team_for(call->threads, planes(crn_ref_output(call, 0)), max_bwd_plane, &at);
 }
 
 /* ---- average ---- */
@@ -160,7 +160,7 @@ static void average(const crn_call *call, bool adaptive) {
     at.adaptive = adaptive;
     at.from = call->inputs[0];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, planes(crn_ref_input(call, 0)), avg_plane, &at);
+    crn_team_for(call->threads, planes(crn_ref_input(call, 0)), avg_plane, &at);
 }
 
 /* gy [N, C, P, Q] -> gx [N, C, H, W] */
@@ -169,7 +169,7 @@ static void average_bwd(const crn_call *call, bool adaptive) {
     at.adaptive = adaptive;
     at.from = call->inputs[0];
     at.to = call->outputs[0];
-    crn_pool_for(call->threads, planes(crn_ref_output(call, 0)), avg_bwd_plane, &at);
+    crn_team_for(call->threads, planes(crn_ref_output(call, 0)), avg_bwd_plane, &at);
 }
 
 void crn_ref_avg_pool(const crn_call *call) {

@@ -54,7 +54,7 @@ static void rnn_column(void *context, uint32_t j) {
 /* x [N, F], h [N, H] -> h' [N, H] */
 void crn_ref_rnn_cell(const crn_call *call) {
     cell at = forward_cell(call, 1);
-    crn_pool_for(call->threads, (uint32_t)at.hidden, rnn_column, &at);
+    crn_team_for(call->threads, (uint32_t)at.hidden, rnn_column, &at);
 }
 
 static float sigmoid(float z) {
@@ -87,7 +87,7 @@ void crn_ref_lstm_cell(const crn_call *call) {
     at.c = at.h + at.batch * at.hidden;
     at.new_c = at.new_h + at.batch * at.hidden;
     at.values = crn_ref_out(call, 1);
-    crn_pool_for(call->threads, (uint32_t)at.hidden, lstm_column, &at);
+    crn_team_for(call->threads, (uint32_t)at.hidden, lstm_column, &at);
 }
 
 /* ---- backward: data ---- */
@@ -135,7 +135,7 @@ void crn_ref_rnn_cell_bwd_data_by(const crn_call *call, crn_product *data) {
                    .h = call->inputs[0],
                    .gh = call->inputs[1],
                    .before = call->outputs[0]};
-    crn_pool_for(call->threads, h->shape[0], rnn_bwd_row, &at);
+    crn_team_for(call->threads, h->shape[0], rnn_bwd_row, &at);
     spread(call, data, 1, at.before, crn_ref_out(call, 1), crn_ref_out(call, 2));
 }
 
@@ -171,7 +171,7 @@ void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data) {
                    .gc = (const float *)call->inputs[3] + half,
                    .before = call->outputs[0],
                    .old_gc = gstate != NULL ? gstate + half : NULL};
-    crn_pool_for(call->threads, state->shape[1], lstm_bwd_row, &at);
+    crn_team_for(call->threads, state->shape[1], lstm_bwd_row, &at);
     spread(call, data, 4, at.before, gstate, crn_ref_out(call, 2));
 }
 

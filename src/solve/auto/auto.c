@@ -114,7 +114,7 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     own.kept = &kept;
     own.err = &err;
     own.budget = (uint64_t)limit;
-    own.cost_model = CAIRN_COSTS_PRECISE;
+    own.cost_model = CAIRN_COST_MODEL_PRECISE;
     cairn_status status = crn_solve_precise(&own, &schedule);
     if (status != CAIRN_OK)
         return status == CAIRN_ENOMEM ? status : CAIRN_OK;

@@ -87,7 +87,8 @@ static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t 
     cairn_plan *plan;
     cairn_sim *sim = NULL;
     cairn_error err;
-    CRN_TRY(crn_lower(p->graph, p->costs, schedule, CAIRN_TRAIN, (uint64_t)limit, &plan, p->err));
+    CRN_TRY(
+        crn_lower(p->graph, p->costs, schedule, CAIRN_GOAL_TRAIN, (uint64_t)limit, &plan, p->err));
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = p->machine;
     cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err);

@@ -34,8 +34,11 @@ static const cairn_machine *copier(const cairn_solve_options *options) {
     return options->no_offload ? NULL : options->machine;
 }
 
+/* `*fits` is false where no plan is within the budget. The time may also be INT64_MAX where the
+ * ops take that long. */
 static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs,
-                              const cairn_solve_options *options, crn_arena *arena, int64_t *out) {
+                              const cairn_solve_options *options, crn_arena *arena, int64_t *out,
+                              bool *fits) {
     crn_flat *flat;
     crn_matrix *matrix;
     crn_bound *bound;
@@ -47,6 +50,7 @@ static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs
         CRN_TRY(crn_certify(bound, crn_certify_centre(matrix), copier(options),
                             options->budget_bytes, arena, &found));
     *out = crn_add_time(bound->base_ns, found.extra_ns);
+    *fits = found.extra_ns < INT64_MAX;
     return CAIRN_OK;
 }
 
@@ -59,11 +63,12 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
     crn_arena_init(&arena, &allocator);
-    cairn_status status = find_time(graph, costs, &options, &arena, out);
+    bool fits = false;
+    cairn_status status = find_time(graph, costs, &options, &arena, out, &fits);
     crn_arena_release(&arena);
     if (status != CAIRN_OK)
         return crn_fail_memory(err);
-    if (*out == INT64_MAX)
+    if (!fits)
         return crn_fail(err, CAIRN_INFEASIBLE, "no plan of \"%s\" fits into %llu bytes",
                         cairn_graph_name(graph), (unsigned long long)options.budget_bytes);
     return CAIRN_OK;

@@ -209,8 +209,9 @@ static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
 
 /* By the rules of the simulator. */
 static bool is_never(const cairn_op *op) {
-    return (op->flags & CAIRN_OP_NEVER_AGAIN) ||
-           ((op->flags & CAIRN_OP_ONCE) && (op->output_count == 0 || op->phase == CAIRN_UPDATE));
+    return (op->flags & CAIRN_OP_FLAG_NEVER_AGAIN) ||
+           ((op->flags & CAIRN_OP_FLAG_ONCE) &&
+            (op->output_count == 0 || op->phase == CAIRN_PHASE_UPDATE));
 }
 
 static bool is_sum(const crn_flat *f, cairn_id tensor) {
@@ -229,7 +230,7 @@ static bool is_fixed(const crn_flat *f, uint32_t o) {
         fixed = fixed || (op->outputs[i] != CAIRN_NONE && is_sum(f, op->outputs[i]));
     for (uint32_t i = 0; i < op->input_count; i++)
         fixed = fixed || is_sum(f, op->inputs[i]);
-    return fixed || op->phase == CAIRN_UPDATE;
+    return fixed || op->phase == CAIRN_PHASE_UPDATE;
 }
 
 /* An op that does nothing but give a storage another name. */
@@ -285,7 +286,7 @@ static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
 static void mark_needed(crn_flat *f) {
     for (uint32_t o = f->op_count; o-- > 0;) {
         const cairn_op *op = cairn_graph_op(f->graph, o);
-        f->needed[o] = f->needed[o] || (op->flags & CAIRN_OP_ONCE);
+        f->needed[o] = f->needed[o] || (op->flags & CAIRN_OP_FLAG_ONCE);
         for (uint32_t i = 0; i < op->output_count; i++) {
             if (op->outputs[i] == CAIRN_NONE)
                 continue;
@@ -310,7 +311,7 @@ static cairn_status mark_ops(crn_flat *f, crn_arena *arena) {
     for (uint32_t o = f->op_count; o-- > 0;) {
         f->never[o] = is_never(cairn_graph_op(f->graph, o));
         f->fixed[o] = f->never[o] || is_fixed(f, o);
-        if (cairn_graph_op(f->graph, o)->phase == CAIRN_UPDATE)
+        if (cairn_graph_op(f->graph, o)->phase == CAIRN_PHASE_UPDATE)
             f->last_slot = o + 1;
     }
     for (uint32_t o = f->op_count; o < all; o++)

@@ -49,7 +49,8 @@ static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_
     for (cairn_id o = 0; o < ops; o++) {
         const cairn_op *op = cairn_graph_op(problem->graph, o);
         uint32_t vertex = CAIRN_NONE;
-        if (op->phase == CAIRN_FORWARD && op->output_count > 0 && op->outputs[0] != CAIRN_NONE)
+        if (op->phase == CAIRN_PHASE_FORWARD && op->output_count > 0 &&
+            op->outputs[0] != CAIRN_NONE)
             vertex = view->vertex_of[op->outputs[0]];
         (*out)[o] = vertex == CAIRN_NONE ? CAIRN_NONE : segment_of[vertex];
     }

@@ -120,9 +120,9 @@ static cairn_status make_uniform(const crn_problem *problem, const crn_network_p
         pieces[i].ways = &ways[i];
         pieces[i].way_count = 1;
     }
-    if (problem->cost_model != CAIRN_COSTS_UNIFORM_MEMORY)
+    if (problem->cost_model != CAIRN_COST_MODEL_UNIFORM_MEMORY)
         average_times(pieces, ways, count);
-    if (problem->cost_model != CAIRN_COSTS_UNIFORM_TIME)
+    if (problem->cost_model != CAIRN_COST_MODEL_UNIFORM_TIME)
         average_memory(pieces, ways, count);
     *out = (crn_piece_chain){pieces, count, 0};
     return CAIRN_OK;
@@ -138,7 +138,7 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     CRN_TAKE(problem->scratch, given, tensors);
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_role role = cairn_graph_tensor(problem->graph, t)->role;
-        if (role == CAIRN_INPUT || role == CAIRN_LABEL)
+        if (role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL)
             given[part.given_count++] = t;
     }
     part.given = given;
@@ -215,7 +215,7 @@ cairn_status crn_solve_precise(const crn_problem *problem, crn_schedule *schedul
     if (r == NULL)
         CRN_TRY(start_rounds(problem, &r));
     *problem->kept = r;
-    if (problem->cost_model == CAIRN_COSTS_PRECISE)
+    if (problem->cost_model == CAIRN_COST_MODEL_PRECISE)
         return solve_precisely(problem, r, schedule);
     return solve_uniformly(problem, &r->network, schedule);
 }

@@ -12,7 +12,7 @@
 
 bool crn_is_constant(const crn_measuring *m, cairn_id t) {
     cairn_role role = cairn_graph_tensor(m->graph, t)->role;
-    return role == CAIRN_INPUT || role == CAIRN_LABEL;
+    return role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL;
 }
 
 static void note_constants(crn_measuring *m, cairn_id o) {
@@ -80,7 +80,7 @@ static cairn_status incoming_gradients(crn_measuring *m, uint32_t piece, ends *e
         const cairn_op *op = cairn_graph_op(m->graph, m->backward_ops[k]);
         for (uint32_t i = 0; i < op->input_count; i++) {
             const cairn_tensor *t = cairn_graph_tensor(m->graph, op->inputs[i]);
-            bool outside = t->role == CAIRN_GRADIENT && !t->stationary &&
+            bool outside = t->role == CAIRN_ROLE_GRADIENT && !t->stationary &&
                            m->view->piece_of[t->producer] > piece;
             if (outside && m->epoch_of[op->inputs[i]] != m->epoch) {
                 m->epoch_of[op->inputs[i]] = m->epoch;

@@ -2,7 +2,7 @@
 #ifndef CRN_DIVISION_H
 #define CRN_DIVISION_H
 
-#include "solve/papers/acg/acg_internal.h"
+#include "solve/tree/acg_problem.h"
 
 /* The kinds of independent segment. An edge is the smallest: it has nothing inside. */
 typedef enum crn_division_kind {

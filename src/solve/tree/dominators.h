@@ -2,7 +2,7 @@
 #ifndef CRN_DOMINATORS_H
 #define CRN_DOMINATORS_H
 
-#include "solve/papers/acg/acg_internal.h"
+#include "solve/tree/acg_problem.h"
 
 /* A vertex dominates another if every path from the source to the other goes through it. The
  * dominators of a vertex lie one after the other on all these paths; the last one is its parent

@@ -2,7 +2,7 @@
 #ifndef CRN_SPLIT_GRAPH_H
 #define CRN_SPLIT_GRAPH_H
 
-#include "solve/papers/acg/acg_internal.h"
+#include "solve/tree/acg_problem.h"
 
 typedef enum crn_split_kind { CRN_SPLIT_BOND, CRN_SPLIT_POLYGON, CRN_SPLIT_RIGID } crn_split_kind;
 

@@ -41,8 +41,8 @@ cairn_status cairn_offload_view_create(const cairn_graph *graph, const cairn_cos
                            .err = err};
     cairn_status status = CAIRN_ENOMEM;
     if (view != NULL)
-        status =
-            layers == CAIRN_OFFLOAD_OPS ? fill_ops(&problem, view) : fill_pieces(&problem, view);
+        status = layers == CAIRN_OFFLOAD_LAYERS_OPS ? fill_ops(&problem, view)
+                                                    : fill_pieces(&problem, view);
     if (status != CAIRN_OK) {
         crn_arena_destroy(arena);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;

@@ -15,7 +15,7 @@ static cairn_status read_profile(crn_trips *trips, const cairn_plan *plan, const
     const cairn_sim_step *done = cairn_sim_steps(sim, &steps);
     CRN_TAKE(trips->problem->scratch, memory, trips->ops);
     for (uint32_t s = 0; s < steps; s++)
-        if (list[s].kind == CAIRN_RUN)
+        if (list[s].kind == CAIRN_STEP_RUN)
             memory[list[s].id] = done[s].bytes;
     trips->memory = memory;
     trips->peak = cairn_sim_result(sim)->peak_bytes;
@@ -29,7 +29,7 @@ static cairn_status find_profile(crn_trips *trips) {
     cairn_plan *plan = NULL;
     cairn_sim *sim = NULL;
     CRN_TRY(crn_schedule_all(&all, p->scratch, p->graph));
-    cairn_status status = crn_lower(p->graph, p->costs, &all, CAIRN_TRAIN, 0, &plan, p->err);
+    cairn_status status = crn_lower(p->graph, p->costs, &all, CAIRN_GOAL_TRAIN, 0, &plan, p->err);
     if (status == CAIRN_OK)
         status = cairn_simulate(p->graph, p->costs, plan, NULL, &sim, p->err);
     if (status == CAIRN_OK)
@@ -87,7 +87,8 @@ static cairn_status find_shared(const crn_trips *trips, bool **out) {
 
 static bool may_travel(const cairn_tensor *t) {
     return !t->stationary && t->bytes > 0 &&
-           (t->role == CAIRN_INPUT || t->role == CAIRN_ACTIVATION || t->role == CAIRN_INTERNAL);
+           (t->role == CAIRN_ROLE_INPUT || t->role == CAIRN_ROLE_ACTIVATION ||
+            t->role == CAIRN_ROLE_INTERNAL);
 }
 
 /* Fill in when tensor `t` may be away; false where no backward op reads it. */
@@ -292,7 +293,7 @@ cairn_status crn_trips_build(const crn_problem *problem, crn_trips *out) {
         return crn_fail(problem->err, CAIRN_EINVAL,
                         "offloading needs a machine: name one, so that copies take time");
     while (out->first_backward < out->ops &&
-           cairn_graph_op(problem->graph, out->first_backward)->phase == CAIRN_FORWARD)
+           cairn_graph_op(problem->graph, out->first_backward)->phase == CAIRN_PHASE_FORWARD)
         out->first_backward++;
     CRN_TRY(find_profile(out));
     CRN_TRY(find_times(out));

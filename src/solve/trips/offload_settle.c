@@ -46,7 +46,7 @@ static cairn_status judge_choice(const crn_trips *trips, uint64_t budget,
     cairn_plan *plan;
     int64_t time;
     CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, schedule, NULL, &time));
-    CRN_TRY(crn_lower(p->graph, p->costs, schedule, CAIRN_TRAIN, budget, &plan, p->err));
+    CRN_TRY(crn_lower(p->graph, p->costs, schedule, CAIRN_GOAL_TRAIN, budget, &plan, p->err));
     cairn_status status = crn_judge(p, plan, brief, is);
     cairn_plan_destroy(plan);
     return status;

@@ -36,7 +36,7 @@ static uint64_t input_bytes(const crn_problem *p, cairn_id input) {
         return 0;
     const cairn_id *readers = cairn_graph_readers(p->graph, input, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (cairn_graph_op(p->graph, readers[i])->phase != CAIRN_FORWARD)
+        if (cairn_graph_op(p->graph, readers[i])->phase != CAIRN_PHASE_FORWARD)
             return crn_align(cairn_costs_bytes(p->costs, input));
     return 0;
 }

@@ -232,8 +232,8 @@ static cairn_acg_cases *create_cases(const cairn_allocator *allocator) {
     return cases;
 }
 
-cairn_status cairn_acg_read(const cairn_allocator *allocator, const char *text, size_t length,
-                            const char *file, cairn_acg_cases **out, cairn_error *err) {
+cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *text, size_t length,
+                                  const char *file, cairn_acg_cases **out, cairn_error *err) {
     crn_json_document document;
     *out = NULL;
     crn_error_clear(err);
@@ -257,14 +257,14 @@ void cairn_acg_cases_destroy(cairn_acg_cases *cases) {
     crn_arena_release(&arena);
 }
 
-uint32_t cairn_acg_case_count(const cairn_acg_cases *cases) {
+uint32_t cairn_acg_cases_count(const cairn_acg_cases *cases) {
     return cases->count;
 }
 
-const cairn_dag *cairn_acg_case_dag(const cairn_acg_cases *cases, uint32_t index) {
-    return &cases->items[index].dag;
+const cairn_dag *cairn_acg_cases_get(const cairn_acg_cases *cases, uint32_t index) {
+    return index < cases->count ? &cases->items[index].dag : NULL;
 }
 
-const uint32_t *cairn_acg_case_names(const cairn_acg_cases *cases, uint32_t index) {
-    return cases->items[index].names;
+const uint32_t *cairn_acg_cases_names(const cairn_acg_cases *cases, uint32_t index) {
+    return index < cases->count ? cases->items[index].names : NULL;
 }

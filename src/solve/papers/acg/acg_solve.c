@@ -15,9 +15,8 @@ static crn_acg_run *const runs[] = {
 #undef X
 };
 
-const cairn_acg_algorithm *cairn_acg_algorithms(size_t *count) {
-    *count = CRN_LENGTH(algorithms);
-    return algorithms;
+const cairn_acg_algorithm *cairn_acg_algorithm_list(uint32_t index) {
+    return index < CRN_LENGTH(algorithms) ? &algorithms[index] : NULL;
 }
 
 static size_t find_algorithm(const char *name) {
@@ -30,7 +29,7 @@ static size_t find_algorithm(const char *name) {
 static cairn_status value_of(crn_arena *arena, const crn_acg *problem,
                              cairn_acg_objective objective, const uint8_t *chosen, uint64_t *value,
                              cairn_error *err) {
-    if (objective == CAIRN_ACG_PIECES) {
+    if (objective == CAIRN_ACG_OBJECTIVE_PIECES) {
         crn_pieces_room room;
         CRN_TRY(crn_pieces_room_take(arena, problem, &room));
         crn_pieces_value found = crn_pieces_evaluate(problem, chosen, &room);

@@ -16,8 +16,9 @@
  * The paper's algorithm 5 as printed loses the tail of a linear segment after its last broken
  * child; here the line is solved in one sweep, broken children being walls in it. One limit takes
  * O(n); limits are searched by max_term.c. Memory O(n + m). */
-#include "solve/tree/division.h"
+#include "solve/papers/acg/acg_internal.h"
 #include "solve/papers/acg/feng_linear.h"
+#include "solve/tree/division.h"
 
 typedef struct feng {
     crn_division tree;

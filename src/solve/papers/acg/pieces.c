@@ -1,15 +1,15 @@
-/* pieces.c: the wider objective: pieces with any number of boundary tensors.
+/* pieces.c: the wider objective: parts with any number of boundary tensors.
  *
- * Small graphs are solved exactly (pieces_small.c), and so are chains, where pieces are independent
+ * Small graphs are solved exactly (pieces_small.c), and so are chains, where parts are independent
  * segments. On others the answer of `feng` is the start, since a set of independent segments has
  * the same value here; what follows can only lower it.
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
- *     2. Scouting: what is kept under a limit on the pieces, by short annealing
+ *     2. Scouting: what is kept under a limit on the parts, by short annealing
  *        (pieces_anneal.c), for limits from 1/2 of feng's value downwards, each 11/12 of the last.
- *        The value jumps with the limit, as whole blocks of a network fit into a piece or do not,
+ *        The value jumps with the limit, as whole blocks of a network fit into a part or do not,
  *        so many limits are tried.
- *     3. Rounds: longer annealing with limits close to the largest pieces of the best few so far.
+ *     3. Rounds: longer annealing with limits close to the largest parts of the best few so far.
  *     4. Descent: single vertices, as long as the value itself falls.
  *
  * Annealing takes a number of steps per vertex, but all together at most a fixed number, so that
@@ -38,7 +38,7 @@ typedef struct search {
     uint32_t *journal;
     uint8_t *best;                     /* the answer */
     crn_pieces_value value;            /* of best */
-    crn_pieces_value leaders[LEADERS]; /* best sets by different largest pieces, best first */
+    crn_pieces_value leaders[LEADERS]; /* best sets by different largest parts, best first */
     uint64_t steps;                    /* of a round */
     bool afresh;                       /* are there enough steps to start from nothing? */
 } search;
@@ -47,7 +47,7 @@ static uint64_t sum(crn_pieces_value value) {
     return value.kept + value.largest;
 }
 
-/* Put a value among the leaders; one for each largest piece. */
+/* Put a value among the leaders; one for each largest part. */
 static void lead(search *s, crn_pieces_value value) {
     int at = LEADERS - 1;
     for (int i = 0; i < LEADERS; i++) {
@@ -115,7 +115,7 @@ static void descend(search *s) {
         if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) >= limit ||
             !crn_pieces_order_flip(&s->order, v, UINT32_MAX, limit - 1))
             continue;
-        largest = CRN_MAX(largest, crn_pieces_order_piece(&s->order, v));
+        largest = CRN_MAX(largest, crn_pieces_order_part(&s->order, v));
         since = 0;
     }
     consider(s, s->order.chosen);

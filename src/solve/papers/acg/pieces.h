@@ -7,15 +7,15 @@
 /* Room for the value of one set after another. */
 typedef struct crn_pieces_room {
     uint32_t *index, *low, *stack, *path, *at; /* Tarjan's search, per vertex */
-    uint32_t *piece;                           /* result: per vertex, its merged piece */
-    uint64_t *cost;                            /* result: per piece, what is not chosen in it */
-    uint32_t piece_count;
+    uint32_t *part;                            /* result: per vertex, its merged part */
+    uint64_t *cost;                            /* result: per part, what is not chosen in it */
+    uint32_t part_count;
 } crn_pieces_room;
 
 CAIRN_MUST cairn_status crn_pieces_room_take(crn_arena *arena, const crn_acg *problem,
                                              crn_pieces_room *out);
 
-/* CAIRN_ACG_PIECES: what is kept, and the largest piece. */
+/* CAIRN_ACG_OBJECTIVE_PIECES: what is kept, and the largest part. */
 typedef struct crn_pieces_value {
     uint64_t kept, largest;
 } crn_pieces_value;

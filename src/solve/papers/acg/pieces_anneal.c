@@ -1,9 +1,9 @@
 /* pieces_anneal.c: simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) over sets of
- * checkpoints whose pieces keep a limit; what is kept is the energy.
+ * checkpoints whose parts keep a limit; what is kept is the energy.
  *
- * A step takes a random vertex. If it is kept and its pieces would fit together, stop keeping it.
+ * A step takes a random vertex. If it is kept and its parts would fit together, stop keeping it.
  * If they would not, keep instead a vertex of one of them, a short random walk away: the border
- * between pieces shifts. If it is not kept, keep it. What makes the set dearer by d is done with
+ * between parts shifts. If it is not kept, keep it. What makes the set dearer by d is done with
  * probability 2^(-d / temperature). */
 #include "solve/papers/acg/pieces_anneal.h"
 

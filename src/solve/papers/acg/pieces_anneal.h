@@ -1,11 +1,11 @@
-/* pieces_anneal.h: random search for cheap checkpoints under a limit on the pieces. */
+/* pieces_anneal.h: random search for cheap checkpoints under a limit on the parts. */
 #ifndef CRN_PIECES_ANNEAL_H
 #define CRN_PIECES_ANNEAL_H
 
 #include "solve/papers/acg/pieces_order.h"
 #include "base/rng.h"
 
-/* From `order` as it stands, whose pieces must keep `limit`, take `steps` random steps, at first
+/* From `order` as it stands, whose parts must keep `limit`, take `steps` random steps, at first
  * with a temperature of `heat` / 64 of the cost of a dear vertex, at the end a 180th of that.
  * `best` gets the cheapest set met. Ends early once ranges of the row of length `work` were
  * searched in all. `journal` is room for as many numbers as there are vertices. No floating point;

@@ -1,4 +1,4 @@
-/* pieces_order.c: which pieces there are while checkpoints come and go.
+/* pieces_order.c: which parts there are while checkpoints come and go.
  *
  * Strongly connected components of a changing graph, after the idea of Pearce and Kelly (2006) for
  * topological orders: all components lie in a row, edges lead to the right.
@@ -110,7 +110,7 @@ static void explore(search *s, uint32_t root) {
     }
 }
 
-/* Search places from .. to again; write the result back if every piece keeps the limit. */
+/* Search places from .. to again; write the result back if every part keeps the limit. */
 static bool search_range(crn_pieces_order *o, uint32_t from, uint32_t to, uint64_t limit) {
     search s = {o, from, to, to + 1, limit, 0, 0, 0, true};
     o->turn++;
@@ -179,7 +179,7 @@ bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint
     return false;
 }
 
-/* Its own cost and that of the different pieces next to it. Vertices with many neighbours may count
+/* Its own cost and that of the different parts next to it. Vertices with many neighbours may count
  * only some of them: the result is a lower bound. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex) {
     enum { MOST = 8 };
@@ -204,7 +204,7 @@ uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex)
     return sum;
 }
 
-uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex) {
+uint64_t crn_pieces_order_part(const crn_pieces_order *order, uint32_t vertex) {
     return order->row[order->row[order->visits[vertex].place].first].cost;
 }
 

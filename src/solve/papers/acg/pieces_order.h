@@ -1,4 +1,4 @@
-/* pieces_order.h: pieces under a changing set of checkpoints, kept up to date locally. */
+/* pieces_order.h: parts under a changing set of checkpoints, kept up to date locally. */
 #ifndef CRN_PIECES_ORDER_H
 #define CRN_PIECES_ORDER_H
 
@@ -37,15 +37,15 @@ CAIRN_MUST cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *p
 void crn_pieces_order_set(crn_pieces_order *order, const uint8_t *chosen);
 
 /* Change `x` and, unless it is UINT32_MAX, `y`: kept becomes not kept and the other way round. If a
- * piece would then exceed `limit`, nothing is changed and false returned. Time is that of searching
+ * part would then exceed `limit`, nothing is changed and false returned. Time is that of searching
  * the range of the row between the components concerned. */
 bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint64_t limit);
 
-/* What the piece of `vertex` would cost at least if it were not kept. */
+/* What the part of `vertex` would cost at least if it were not kept. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex);
 
-/* The cost of the piece that `vertex` is in. */
-uint64_t crn_pieces_order_piece(const crn_pieces_order *order, uint32_t vertex);
+/* The cost of the part that `vertex` is in. */
+uint64_t crn_pieces_order_part(const crn_pieces_order *order, uint32_t vertex);
 
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order);
 

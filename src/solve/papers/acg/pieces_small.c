@@ -1,8 +1,8 @@
 /* pieces_small.c: the optimum of the wider objective on small graphs, by branch and bound.
  *
  * Vertices are decided one after the other, dear ones first: not kept, then kept. Those still
- * undecided are held as if kept. Stopping to keep a vertex only ever joins pieces, so that (what is
- * decided to be kept) + (largest piece so far) bounds every completion from below. At most
+ * undecided are held as if kept. Stopping to keep a vertex only ever joins parts, so that (what is
+ * decided to be kept) + (largest part so far) bounds every completion from below. At most
  * 2^(n - 2) leaves, in practice few. */
 #include "solve/papers/acg/pieces.h"
 #include "solve/papers/acg/pieces_order.h"

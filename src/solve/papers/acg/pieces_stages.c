@@ -1,12 +1,12 @@
 /* pieces_stages.c: checkpoints from cutting a topological order into stages; a start for pieces.c.
  *
  *     a b c | d e f g | h i        Keep what a later stage reads. The rest of a stage depends on
- *       \____/      \_/            nothing else of other stages, so its pieces lie within it.
+ *       \____/      \_/            nothing else of other stages, so its parts lie within it.
  *
  * For a stage from place a to b, keep(a, b) is the cost of its vertices that are read at b or later
  * and rest(a, b) that of the others. Both are sums over the stage, so under a limit on the rest the
  * least sum of what is kept is a shortest path over places; limits are searched by max_term.c. The
- * rest is counted as if it were one piece, so the true value may be lower still.
+ * rest is counted as if it were one part, so the true value may be lower still.
  *
  * Time for one limit: places times length of a stage, which is bounded by MOST_WORK / n; a bounded
  * number of limits. The best

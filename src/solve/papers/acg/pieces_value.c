@@ -1,13 +1,13 @@
-/* pieces_value.c: the wider objective: pieces that may touch any number of checkpoints.
+/* pieces_value.c: the wider objective: parts that may touch any number of checkpoints.
  *
- * A piece is a connected component of what is not chosen, directions ignored; pieces on a common
+ * A part is a connected component of what is not chosen, directions ignored; parts on a common
  * cycle through checkpoints are merged. Both at once: let an edge between two vertices that are not
- * chosen count in both directions. The strongly connected components are then the merged pieces
+ * chosen count in both directions. The strongly connected components are then the merged parts
  * (together with the checkpoints that lie on their cycles, which add nothing).
  *
- *     a -> [k] -> b      a, b in one piece, k kept: k reads the piece and the piece reads k,
+ *     a -> [k] -> b      a, b in one part, k kept: k reads the part and the part reads k,
  *     a ---------> b     which is no harm: {a, k, b} is one component.
- *     a -> [k] -> b      a and b in different pieces that also meet the other way round
+ *     a -> [k] -> b      a and b in different parts that also meet the other way round
  *     c <- [l] <- d      (a with d, b with c): each needs the other's result, so they are one.
  *
  * Tarjan's search (1972) without recursion, O(n + m). */
@@ -20,7 +20,7 @@ cairn_status crn_pieces_room_take(crn_arena *arena, const crn_acg *problem, crn_
     CRN_TAKE(arena, out->stack, n);
     CRN_TAKE(arena, out->path, n);
     CRN_TAKE(arena, out->at, n);
-    CRN_TAKE(arena, out->piece, n);
+    CRN_TAKE(arena, out->part, n);
     CRN_TAKE(arena, out->cost, n);
     return CAIRN_OK;
 }
@@ -64,11 +64,11 @@ static void leave(search *s, uint32_t v) {
     uint32_t w;
     do {
         w = r->stack[--s->height];
-        r->piece[w] = r->piece_count;
+        r->part[w] = r->part_count;
         r->index[w] = UINT32_MAX; /* done: never lowers anything */
         cost += s->chosen[w] ? 0 : s->problem->dag->costs[w];
     } while (w != v);
-    r->cost[r->piece_count++] = cost;
+    r->cost[r->part_count++] = cost;
 }
 
 static void explore(search *s, uint32_t root) {
@@ -98,11 +98,11 @@ crn_pieces_value crn_pieces_evaluate(const crn_acg *problem, const uint8_t *chos
     search s = {problem, chosen, room, 0, 0, 0};
     crn_pieces_value value = {0, 0};
     memset(room->index, 0, n * sizeof *room->index);
-    room->piece_count = 0;
+    room->part_count = 0;
     explore(&s, problem->dag->source); /* from which everything can be reached */
     for (uint32_t v = 0; v < n; v++)
         value.kept += chosen[v] ? problem->dag->costs[v] : 0;
-    for (uint32_t i = 0; i < room->piece_count; i++)
+    for (uint32_t i = 0; i < room->part_count; i++)
         value.largest = CRN_MAX(value.largest, room->cost[i]);
     return value;
 }

@@ -305,13 +305,13 @@ static cairn_status search(beam *b, uint32_t work) {
 
 static cairn_status write_move(const node *n, crn_arena *arena, crn_chain_steps *out) {
     if (n->drop != 0 && (n->to == 0 || n->drop != n->from))
-        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_DROP, n->drop));
+        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_STEP_DROP, n->drop));
     if (n->to == 0)
-        return crn_chain_push(arena, out, CAIRN_CHAIN_BACKWARD, n->phase);
+        return crn_chain_push(arena, out, CAIRN_CHAIN_STEP_BACKWARD, n->phase);
     for (uint32_t l = n->from + 1; l <= n->to; l++) {
-        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_FORWARD, l));
+        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_STEP_FORWARD, l));
         if (l - 1 > n->from || (n->drop == n->from && n->drop != 0))
-            CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_DROP, l - 1));
+            CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_STEP_DROP, l - 1));
     }
     return CAIRN_OK;
 }

@@ -52,7 +52,7 @@ static cairn_status lay_out(const plan *p, crn_arena *arena, uint32_t slots, par
     while (height > 0) {
         part at = stack[--height];
         if (at.length == 1) {
-            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_BACKWARD, at.first));
+            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_BACKWARD, at.first));
             continue;
         }
         uint32_t y = p->split[(size_t)at.slots * (p->length + 1) + at.length];

@@ -65,7 +65,7 @@ static cairn_status write_nodes(const crn_piece_nodes *nodes, crn_arena *arena,
     for (uint32_t i = 0; i < nodes->length; i++) {
         crn_piece_node node = nodes->data[i];
         if (node.kind == CRN_PIECE_LEAF)
-            CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_BACKWARD, node.first));
+            CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_STEP_BACKWARD, node.first));
         else
             CRN_TRY(crn_chain_sweep(arena, out, node.first, node.choice));
     }

@@ -171,6 +171,6 @@ uint32_t cairn_chain_cases_count(const cairn_chain_cases *cases) {
     return cases->count;
 }
 
-const cairn_chain_problem *cairn_chain_cases_at(const cairn_chain_cases *cases, uint32_t index) {
+const cairn_chain_problem *cairn_chain_cases_get(const cairn_chain_cases *cases, uint32_t index) {
     return index < cases->count ? &cases->problems[index] : NULL;
 }

@@ -43,7 +43,7 @@ static cairn_status lay_out(crn_arena *arena, uint32_t layers, uint32_t slots, p
     while (height > 0) {
         part at = stack[--height];
         if (at.length == 1) {
-            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_BACKWARD, at.first));
+            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_BACKWARD, at.first));
             continue;
         }
         uint32_t k = advance(at.length, at.slots);

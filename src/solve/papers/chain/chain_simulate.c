@@ -69,11 +69,11 @@ static bool drop(state *s, uint32_t l) {
 
 static bool take_step(state *s, cairn_chain_step step) {
     switch (step.kind) {
-    case CAIRN_CHAIN_FORWARD:
+    case CAIRN_CHAIN_STEP_FORWARD:
         return forward(s, step.layer);
-    case CAIRN_CHAIN_BACKWARD:
+    case CAIRN_CHAIN_STEP_BACKWARD:
         return backward(s, step.layer);
-    case CAIRN_CHAIN_DROP:
+    case CAIRN_CHAIN_STEP_DROP:
         return drop(s, step.layer);
     default:
         s->broken = "is of no known kind";
@@ -85,9 +85,9 @@ static cairn_status walk(state *s, const cairn_chain_step *steps, size_t count, 
     for (size_t i = 0; i < count; i++)
         if (!take_step(s, steps[i]))
             return crn_fail(err, CAIRN_EINVAL, "step %zu (%s%u) %s", i,
-                            steps[i].kind == CAIRN_CHAIN_FORWARD    ? "F"
-                            : steps[i].kind == CAIRN_CHAIN_BACKWARD ? "B"
-                                                                    : "-f",
+                            steps[i].kind == CAIRN_CHAIN_STEP_FORWARD    ? "F"
+                            : steps[i].kind == CAIRN_CHAIN_STEP_BACKWARD ? "B"
+                                                                         : "-f",
                             steps[i].layer, s->broken);
     if (s->next >= 0)
         return crn_fail(err, CAIRN_EINVAL, "the schedule ends before B%u", (unsigned)s->next);
@@ -119,9 +119,9 @@ cairn_status crn_chain_push(crn_arena *arena, crn_chain_steps *steps, cairn_chai
 
 cairn_status crn_chain_sweep(crn_arena *arena, crn_chain_steps *steps, uint32_t from, uint32_t to) {
     for (uint32_t l = from + 1; l <= to; l++) {
-        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_FORWARD, l));
+        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_FORWARD, l));
         if (l - 1 > from)
-            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_DROP, l - 1));
+            CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_DROP, l - 1));
     }
     return CAIRN_OK;
 }
@@ -129,9 +129,9 @@ cairn_status crn_chain_sweep(crn_arena *arena, crn_chain_steps *steps, uint32_t 
 cairn_status crn_chain_unroll(crn_arena *arena, crn_chain_steps *steps, uint32_t from,
                               uint32_t to) {
     for (uint32_t l = from + 1; l <= to; l++)
-        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_FORWARD, l));
+        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_FORWARD, l));
     for (uint32_t l = to + 1; l-- > from;)
-        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_BACKWARD, l));
+        CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_BACKWARD, l));
     return CAIRN_OK;
 }
 

@@ -8,7 +8,6 @@ static const cairn_chain_algorithm algorithms[] = {
 #define X(function, name, summary) {name, summary},
 #include "solve/papers/chain/chain_algorithms.def"
 #undef X
-    {NULL, NULL},
 };
 
 static const crn_chain_solver solvers[] = {
@@ -17,12 +16,12 @@ static const crn_chain_solver solvers[] = {
 #undef X
 };
 
-const cairn_chain_algorithm *cairn_chain_algorithms(void) {
-    return algorithms;
+const cairn_chain_algorithm *cairn_chain_algorithm_list(uint32_t index) {
+    return index < CRN_LENGTH(algorithms) ? &algorithms[index] : NULL;
 }
 
 static crn_chain_solver find_solver(const char *name) {
-    for (size_t i = 0; algorithms[i].name != NULL; i++)
+    for (size_t i = 0; i < CRN_LENGTH(algorithms); i++)
         if (name == NULL || strcmp(algorithms[i].name, name) == 0)
             return solvers[i];
     return NULL;

@@ -124,10 +124,11 @@ static uint64_t dropped(const crn_state *from, const crn_state *to) {
 static cairn_status write_move(const crn_state *from, const crn_state *to, crn_arena *arena,
                                crn_chain_steps *out) {
     for (uint64_t gone = dropped(from, to); gone != 0; gone &= gone - 1)
-        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_DROP, crn_low_bit(gone)));
+        CRN_TRY(crn_chain_push(arena, out, CAIRN_CHAIN_STEP_DROP, crn_low_bit(gone)));
     if (to->step == CRN_STATE_DROP)
         return CAIRN_OK;
-    return crn_chain_push(arena, out, to->step & 1 ? CAIRN_CHAIN_BACKWARD : CAIRN_CHAIN_FORWARD,
+    return crn_chain_push(arena, out,
+                          to->step & 1 ? CAIRN_CHAIN_STEP_BACKWARD : CAIRN_CHAIN_STEP_FORWARD,
                           to->step / 2);
 }
 

@@ -74,6 +74,6 @@ cairn_status crn_offload_solve_best(crn_offload_job *job, crn_offload_schedule *
         CRN_TRY(crn_offload_anneal(job->arena, &lister, job->goal, work, &job->trial, best));
     if (!complete && !done(job, best))
         CRN_TRY(crn_offload_exact(job->arena, &lister, EXACT_STATES, &job->trial, best, &complete));
-    best->optimal = complete && job->release == CAIRN_OFFLOAD_WHOLE;
+    best->optimal = complete && job->release == CAIRN_OFFLOAD_RELEASE_WHOLE;
     return CAIRN_OK;
 }

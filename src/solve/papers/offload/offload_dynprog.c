@@ -110,7 +110,8 @@ typedef struct candidate {
 } candidate;
 
 static void consider(crn_offload_job *job, const uint8_t *moved, candidate *best) {
-    int64_t length = crn_offload_ordered_length(job->ordered, moved, CAIRN_OFFLOAD_FRACTIONAL);
+    int64_t length =
+        crn_offload_ordered_length(job->ordered, moved, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
     if (length < 0 || (best->length >= 0 && length >= best->length))
         return;
     best->length = length;
@@ -128,7 +129,7 @@ static cairn_status solve_slotted(crn_offload_job *job, uint32_t slots, uint8_t 
         CRN_TRY(crn_offload_front(job->arena, &r.slotted, limits, moved, &complete));
         if (crn_offload_set_fits(job->chain, moved)) {
             uint64_t work = POLISH_WORK;
-            crn_offload_polish(job->ordered, job->chain, CAIRN_OFFLOAD_FRACTIONAL,
+            crn_offload_polish(job->ordered, job->chain, CAIRN_OFFLOAD_RELEASE_FRACTIONAL,
                                (int64_t)job->bounds.fractional_x_beta, &work, moved);
             consider(job, moved, best);
             return CAIRN_OK;
@@ -164,6 +165,6 @@ cairn_status crn_offload_solve_dynprog(crn_offload_job *job, crn_offload_schedul
     if (!complete && !exact)
         CRN_TRY(solve_slotted(job, slots, moved, &chosen));
     crn_offload_try(job, chosen.moved, best);
-    best->optimal = complete && job->release == CAIRN_OFFLOAD_FRACTIONAL;
+    best->optimal = complete && job->release == CAIRN_OFFLOAD_RELEASE_FRACTIONAL;
     return CAIRN_OK;
 }

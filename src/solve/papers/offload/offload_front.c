@@ -319,9 +319,9 @@ static cairn_status start_from_greedy(programme *p, uint8_t *moved, bool *done) 
     CRN_TRY(crn_offload_fractional(p->arena, p->chain, &fractional));
     crn_offload_eager_set(p->chain, moved);
     compute = p->forward[p->chain->count] + p->backward[p->chain->count];
-    p->limit =
-        crn_offload_polish(room, p->chain, CAIRN_OFFLOAD_FRACTIONAL, fractional, &work, moved) -
-        compute;
+    p->limit = crn_offload_polish(room, p->chain, CAIRN_OFFLOAD_RELEASE_FRACTIONAL, fractional,
+                                  &work, moved) -
+               compute;
     *done = p->limit + compute == fractional;
     return CAIRN_OK;
 }

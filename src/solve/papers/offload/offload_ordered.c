@@ -177,7 +177,7 @@ int64_t crn_offload_ordered_run(crn_offload_ordered *room, const int64_t *amount
                                 cairn_offload_release release, crn_offload_schedule *out) {
     const crn_offload_chain *chain = room->chain;
     room->amount = amount;
-    room->whole = release == CAIRN_OFFLOAD_WHOLE;
+    room->whole = release == CAIRN_OFFLOAD_RELEASE_WHOLE;
     if (!run_side(room, &room->forward, chain->forward, chain->forward_need, true) ||
         !run_side(room, &room->backward, chain->backward, chain->backward_need, false))
         return -1;
@@ -219,6 +219,6 @@ cairn_status crn_offload_fractional(crn_arena *arena, const crn_offload_chain *c
         amount[i] = most > 0 ? CRN_MIN(most, chain->size[i]) : -1;
         most -= CRN_MAX(amount[i], 0);
     }
-    *out = crn_offload_ordered_run(room, amount, CAIRN_OFFLOAD_FRACTIONAL, NULL);
+    *out = crn_offload_ordered_run(room, amount, CAIRN_OFFLOAD_RELEASE_FRACTIONAL, NULL);
     return CAIRN_OK;
 }

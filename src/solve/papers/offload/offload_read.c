@@ -148,9 +148,9 @@ uint32_t cairn_offload_cases_count(const cairn_offload_cases *cases) {
 
 const cairn_offload_problem *cairn_offload_cases_get(const cairn_offload_cases *cases,
                                                      uint32_t index) {
-    return &cases->problems[index];
+    return index < cases->count ? &cases->problems[index] : NULL;
 }
 
 const char *cairn_offload_cases_id(const cairn_offload_cases *cases, uint32_t index) {
-    return cases->ids[index];
+    return index < cases->count ? cases->ids[index] : NULL;
 }

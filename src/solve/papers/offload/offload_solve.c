@@ -19,9 +19,8 @@ static solve_function *const functions[] = {
 #undef X
 };
 
-const cairn_offload_algorithm *cairn_offload_algorithms(uint32_t *count) {
-    *count = (uint32_t)CRN_LENGTH(algorithms);
-    return algorithms;
+const cairn_offload_algorithm *cairn_offload_algorithm_list(uint32_t index) {
+    return index < CRN_LENGTH(algorithms) ? &algorithms[index] : NULL;
 }
 
 static solve_function *find_algorithm(const char *name) {
@@ -135,7 +134,8 @@ static cairn_status run_job(crn_offload_job *job, const request *ask, crn_offloa
     job->chain = chain;
     CRN_TRY(crn_offload_chain_make(job->arena, job->problem, chain));
     CRN_TRY(crn_offload_time_bounds(job->arena, chain, &job->bounds));
-    job->goal = (int64_t)(job->release == CAIRN_OFFLOAD_WHOLE ? job->bounds.whole_x_beta
+    job->goal =
+        (int64_t)(job->release == CAIRN_OFFLOAD_RELEASE_WHOLE ? job->bounds.whole_x_beta
                                                               : job->bounds.fractional_x_beta);
     CRN_TRY(crn_offload_ordered_make(job->arena, chain, &job->ordered));
     CRN_TRY(crn_offload_schedule_make(job->arena, chain->count, &job->trial));
