@@ -40,6 +40,8 @@ typedef struct cli_model {
     bool measured;     /* the times of all ops are of a table: --costs */
     int64_t update_ns; /* what the table says that updating the parameters takes */
     double smoothing;  /* of labels: --label-smoothing */
+    cairn_solution
+        *none; /* solved where a budget is a share of it, for the report too; else NULL */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
