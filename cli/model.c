@@ -8,6 +8,7 @@
 #include <string.h>
 
 void cli_model_close(cli_model *model) {
+    cairn_solution_destroy(model->none);
     cairn_costs_destroy(model->costs);
     cairn_graph_destroy(model->graph);
     if (!model->borrowed)

@@ -100,8 +100,8 @@ int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_so
     cairn_report *report;
     if (!cli_number(args, "top", 0, 1000000, 8, &top))
         return CLI_USAGE;
-    cairn_status status =
-        cairn_report_create(model->graph, model->costs, solution, NULL, slots, &report, &err);
+    cairn_status status = cairn_report_create(model->graph, model->costs, solution, model->none,
+                                              slots, &report, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = CLI_DONE;

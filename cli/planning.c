@@ -24,8 +24,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
 
 /* ---- Budgets ---- */
 
-int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots,
-                    cairn_budget *out) {
+int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cairn_budget *out) {
     cairn_budget_options options = CAIRN_BUDGET_OPTIONS_INIT;
     cairn_error err = {0};
     cli_size total, activation;
@@ -42,7 +41,12 @@ int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots
     options.share = given->percent;
     options.total = total.given;
     options.optimizer_slots = slots;
-    cairn_status status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);
+    cairn_status status = CAIRN_OK;
+    if (given->percent && model->none == NULL)
+        status = cairn_solve(model->graph, model->costs, "none", NULL, &model->none, &err);
+    options.none = model->none;
+    if (status == CAIRN_OK)
+        status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 

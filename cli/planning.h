@@ -25,8 +25,7 @@ bool cli_list_algorithms(uint32_t index, cli_named *out);
 
 /* Which limit was asked for; zero: none. `slots` tensors per parameter are the optimiser's. Returns
  * an exit code, after saying what is wrong. */
-int cli_read_limits(const cli_args *args, const cli_model *model, uint32_t slots,
-                    cairn_budget *out);
+int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cairn_budget *out);
 
 /* A plan by the algorithm that was asked for, or, with a limit and none named, by `auto`. It is the
  * caller's. Returns an exit code, after saying what is wrong. */
