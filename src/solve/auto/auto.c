@@ -13,17 +13,20 @@
 #include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
-#define WORK 8000000u           /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u          /* so many per op */
-#define COPY_WORK 24u           /* the part of it for each time of improving with copies */
-#define SMALL 1000u             /* ops up to which `precise` is cheap enough to be asked always */
-#define CLOSE 200               /* a start within 1/200 of the bound is good enough to begin with */
-#define ENOUGH 2000             /* improving ends within 1/2000 of it */
-#define NEARLY 20000            /* with copies it ends within 1/20000 */
-#define DESCEND_TRIES 2000u     /* towards a budget that no start meets */
-#define SMALLEST_WORK 12000000u /* in the search for the smallest budget */
-#define HALVINGS 9u             /* in the search for the smallest budget */
-#define LEAST_MOMENTS 400u      /* looked at for what no plan can do without */
+#ifndef CRN_AUTO_WORK /* tests that solve thousands of times define less */
+#define CRN_AUTO_WORK 8000000u
+#endif
+#define WORK CRN_AUTO_WORK /* units of work for improving, at effort 1, and at most */
+#define OP_WORK 24000u     /* so many per op */
+#define COPY_WORK 24u      /* the part of it for each time of improving with copies */
+#define SMALL 1000u        /* ops up to which `precise` is cheap enough to be asked always */
+#define CLOSE 200          /* a start within 1/200 of the bound is good enough to begin with */
+#define ENOUGH 2000        /* improving ends within 1/2000 of it */
+#define NEARLY 20000       /* with copies it ends within 1/20000 */
+#define DESCEND_TRIES (WORK / 4000)  /* towards a budget that no start meets */
+#define SMALLEST_WORK (WORK / 2 * 3) /* in the search for the smallest budget */
+#define HALVINGS 9u                  /* in the search for the smallest budget */
+#define LEAST_MOMENTS 400u           /* looked at for what no plan can do without */
 
 /* Kept from round to round. */
 typedef struct rounds {
