@@ -79,7 +79,7 @@ prepare() {
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$1/etc/apt/apt.conf.d/99proxy" || true
     # Certificates that this machine trusts, for pip behind a proxy.
-    cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/trusted.crt" 2>/dev/null || true
+    cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/trusted.crt" 2>/dev/null || true
     echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/no-sync" # the machine is thrown away
 }
 
@@ -91,7 +91,7 @@ enter() {
     [ ! -e "$1$home/cairn" ] || folder=$home/cairn
     chroot "$1" su "$2" -s /bin/sh -c "cd $folder && exec env -i HOME=$home USER=$2 LANG=C.UTF-8 \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        $([ ! -s "$1/etc/ssl/trusted.crt" ] || echo PIP_CERT=/etc/ssl/trusted.crt) \
+        $([ ! -s "$1/etc/trusted.crt" ] || echo PIP_CERT=/etc/trusted.crt) \
         ${http_proxy:+http_proxy=$http_proxy} ${https_proxy:+https_proxy=$https_proxy} $3"
 }
 
