@@ -190,7 +190,7 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
 static void check_plan(const char *name, cairn_device *device, const cairn_graph *graph,
                        const cairn_costs *costs, const char *algorithm, uint64_t budget,
                        const outcome *none) {
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_machine_find("h200", &machine, &err), &err);
     cairn_solution *solution = solve(graph, costs, algorithm, budget, &machine);
@@ -286,7 +286,7 @@ static void check_facts(void) {
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
-    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
+    CHECK(facts.machine->host_memory_bytes > 0 && facts.machine->link_bytes_per_second > 0);
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);
