@@ -217,7 +217,10 @@ typedef struct crn_pool_args {
     uint32_t batch, height, width, small_height, small_width;
     int32_t kernel[2], stride[2], pad[2];
     uint32_t adaptive, count_padding; /* average only */
-    uint32_t packs;                   /* filled in */
+    /* filled in: */
+    uint32_t packs;
+    uint32_t patch; /* side of what a thread makes of the large image */
+    float share;    /* what every average is divided by; 0: not all alike */
     const void *from;
     void *to;
     void *places; /* maximum: row * KW + column in its window; forward: or NULL */

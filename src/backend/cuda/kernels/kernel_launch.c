@@ -272,6 +272,26 @@ crn_launch crn_place_launch(crn_place_args *given) {
 
 /* ---- Pooling: a block has a row of pixels ---- */
 
+/* What every window's sum is divided by; 0: that depends on the window. */
+static float common_share(const crn_pool_args *a) {
+    uint32_t large[] = {a->height, a->width}, small[] = {a->small_height, a->small_width};
+    uint32_t count = 1;
+    for (int i = 0; i < 2; i++) {
+        uint32_t size = (uint32_t)a->kernel[i];
+        if (a->adaptive) {
+            if (small[i] == 0 || large[i] % small[i] != 0)
+                return 0;
+            size = large[i] / small[i];
+        } else if (!a->count_padding) {
+            int64_t end = ((int64_t)small[i] - 1) * a->stride[i] - a->pad[i] + a->kernel[i];
+            if (a->pad[i] != 0 || end > large[i])
+                return 0;
+        }
+        count *= size;
+    }
+    return (float)count;
+}
+
 static crn_launch pool_launch(crn_kernel_id kernel, crn_pool_args *given, uint32_t height,
                               uint32_t width) {
     const operand operands[] = {{given->from, given->from_pitch}, {given->to, given->to_pitch}};
@@ -282,6 +302,9 @@ static crn_launch pool_launch(crn_kernel_id kernel, crn_pool_args *given, uint32
     if (pack > 1 && given->places != NULL && given->places_pitch % pack != 0)
         pack = 1;
     given->packs = divide_up(given->channels, pack);
+    given->share = common_share(given);
+    assert((uint64_t)(given->height + 1) * (given->small_height + 1) < INT32_MAX);
+    assert((uint64_t)(given->width + 1) * (given->small_width + 1) < INT32_MAX);
     uint32_t row = width * given->packs, threads = smaller(THREADS, (row + 31) / 32 * 32);
     return launch_of(form_of(kernel, given->element, pack), given->batch * height,
                      threads > 0 ? divide_up(row, threads) : 0, threads);
@@ -292,7 +315,9 @@ crn_launch crn_max_pool_launch(crn_pool_args *given) {
 }
 
 crn_launch crn_max_pool_bwd_launch(crn_pool_args *given) {
-    return pool_launch(CRN_K_max_pool_bwd, given, given->height, given->width);
+    given->patch = given->stride[0] == 2 && given->stride[1] == 2 ? 2 : 1;
+    return pool_launch(CRN_K_max_pool_bwd, given, divide_up(given->height, given->patch),
+                       divide_up(given->width, given->patch));
 }
 
 crn_launch crn_avg_pool_launch(crn_pool_args *given) {
