@@ -11,7 +11,9 @@
 #define take_larger FORM(max_take_larger)
 #define max_of_square FORM(max_of_square)
 #define max_pool_patch FORM(max_pool_patch)
+#define avg_of_three FORM(avg_of_three)
 #define avg_pool_pixel FORM(avg_pool_pixel)
+#define avg_gather_three FORM(avg_gather_three)
 #define avg_pool_gather FORM(avg_pool_gather)
 
 typedef struct places_pack {
@@ -173,6 +175,27 @@ CRN_KERNEL_OF(FORM(max_pool_bwd), crn_pool_args, 256, PACK == 8 ? 2 : 4) {
 
 /* ---- average ---- */
 
+/* The sum over a window of at most 3 x 3, all of it in flight at once. */
+CRN_DEVICE pack avg_of_three(const crn_pool_args *CRN_RESTRICT p, size_t image, crn_span y,
+                             crn_span x) {
+    raw values[9];
+    pack sum = no_pack();
+    CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
+        int32_t row = y.first + i / 3, column = x.first + i % 3;
+        if (row < y.end && column < x.end)
+            values[i] = fetch(p->from, image + ((size_t)row * p->width + column) * p->from_pitch);
+    }
+    CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
+        if (y.first + i / 3 >= y.end || x.first + i % 3 >= x.end)
+            continue;
+        pack value = open(values[i]);
+        EACH(k) {
+            sum.at[k] += value.at[k];
+        }
+    }
+    return sum;
+}
+
 CRN_DEVICE void avg_pool_pixel(const crn_pool_args *CRN_RESTRICT p, uint32_t row, uint32_t column,
                                uint32_t c) {
     crn_span y = crn_window_span(p, 0, (int32_t)(row % p->small_height));
@@ -180,13 +203,17 @@ CRN_DEVICE void avg_pool_pixel(const crn_pool_args *CRN_RESTRICT p, uint32_t row
     size_t image = (size_t)(row / p->small_height) * p->height * p->width * p->from_pitch + c;
     float share = crn_window_share(p, y, x);
     pack sum = no_pack();
-    for (int32_t i = y.first; i < y.end; i++)
-        CRN_UNROLL_BY(4) for (int32_t j = x.first; j < x.end; j++) {
-            pack value = get(p->from, image + ((size_t)i * p->width + j) * p->from_pitch);
-            EACH(k) {
-                sum.at[k] += value.at[k];
+    if (y.end - y.first <= 3 && x.end - x.first <= 3) {
+        sum = avg_of_three(p, image, y, x);
+    } else {
+        for (int32_t i = y.first; i < y.end; i++)
+            CRN_UNROLL_BY(4) for (int32_t j = x.first; j < x.end; j++) {
+                pack value = get(p->from, image + ((size_t)i * p->width + j) * p->from_pitch);
+                EACH(k) {
+                    sum.at[k] += value.at[k];
+                }
             }
-        }
+    }
     EACH(k) {
         sum.at[k] /= share;
     }
@@ -201,23 +228,58 @@ CRN_KERNEL(FORM(avg_pool), crn_pool_args) {
     }
 }
 
+/* What at most 3 x 3 windows give to a pixel, all of them in flight at once. `small` is where the
+ * image of windows begins. */
+CRN_DEVICE pack avg_gather_three(const crn_pool_args *CRN_RESTRICT p, size_t small, crn_span y,
+                                 crn_span x) {
+    raw values[9];
+    int32_t tall[3], wide[3];
+    pack sum = no_pack();
+    CRN_UNROLL for (int32_t i = 0; i < 3; i++) {
+        crn_span down = crn_window_span(p, 0, y.first + i);
+        crn_span across = crn_window_span(p, 1, x.first + i);
+        tall[i] = down.end - down.first;
+        wide[i] = across.end - across.first;
+    }
+    CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
+        int32_t a = y.first + i / 3, b = x.first + i % 3;
+        if (a < y.end && b < x.end)
+            values[i] = fetch(p->from, small + ((size_t)a * p->small_width + b) * p->from_pitch);
+    }
+    CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
+        if (y.first + i / 3 >= y.end || x.first + i % 3 >= x.end)
+            continue;
+        float share = p->share != 0 ? p->share : (float)(tall[i / 3] * wide[i % 3]);
+        float inverse = 1 / share;
+        pack gy = open(values[i]);
+        EACH(k) {
+            sum.at[k] += crn_divide(gy.at[k], share, inverse);
+        }
+    }
+    return sum;
+}
+
 CRN_DEVICE void avg_pool_gather(const crn_pool_args *CRN_RESTRICT p, uint32_t row, uint32_t column,
                                 uint32_t c) {
     uint32_t n = row / p->height;
     crn_span y = crn_windows_of(p, 0, (int32_t)(row % p->height));
     crn_span x = crn_windows_of(p, 1, (int32_t)column);
+    size_t small = (size_t)n * p->small_height * p->small_width * p->from_pitch + c;
     pack sum = no_pack();
-    for (int32_t a = y.first; a < y.end; a++)
-        for (int32_t b = x.first; b < x.end; b++) {
-            size_t pixel = ((size_t)n * p->small_height + a) * p->small_width + b;
-            float share = p->share;
-            if (share == 0)
-                share = crn_window_share(p, crn_window_span(p, 0, a), crn_window_span(p, 1, b));
-            pack gy = get(p->from, pixel * p->from_pitch + c);
-            EACH(k) {
-                sum.at[k] += gy.at[k] / share;
+    if (y.end - y.first <= 3 && x.end - x.first <= 3) {
+        sum = avg_gather_three(p, small, y, x);
+    } else {
+        for (int32_t a = y.first; a < y.end; a++)
+            for (int32_t b = x.first; b < x.end; b++) {
+                float share = p->share;
+                if (share == 0)
+                    share = crn_window_share(p, crn_window_span(p, 0, a), crn_window_span(p, 1, b));
+                pack gy = get(p->from, small + ((size_t)a * p->small_width + b) * p->from_pitch);
+                EACH(k) {
+                    sum.at[k] += gy.at[k] / share;
+                }
             }
-        }
+    }
     put(p->to, ((size_t)row * p->width + column) * p->to_pitch + c, sum);
 }
 
@@ -236,5 +298,7 @@ CRN_KERNEL(FORM(avg_pool_bwd), crn_pool_args) {
 #undef take_larger
 #undef max_of_square
 #undef max_pool_patch
+#undef avg_of_three
 #undef avg_pool_pixel
+#undef avg_gather_three
 #undef avg_pool_gather
