@@ -18,6 +18,7 @@ typedef struct fake_counts {
     uint64_t kernels, copies;   /* run, in graphs or not */
     uint64_t graphs;            /* in being */
     uint64_t launches;          /* of graphs */
+    uint64_t direct;            /* what was put on a stream by itself, not captured */
     uint64_t nodes, edges;      /* of the graph that was made ready last */
 } fake_counts;
 fake_counts fake_driver_counts(void);

@@ -214,7 +214,7 @@ static void test_bad_input(void) {
     check_bad("{\"L\":-1,\"x\":[1,1,1]," REST ",\"beta\":1,\"M_gpu\":9}", CAIRN_EINVAL, "L",
               "is -1");
     check_bad("{\"L\":1,\"x\":[1,1]," REST ",\"beta\":1,\"M_gpu\":9}", CAIRN_EINVAL, "x",
-              "has 2 values where L asks for 3");
+              "has 2 values, but L requires 3");
     check_bad("[" GOOD ",{\"L\":1,\"x\":[1,-1,1]," REST ",\"beta\":1,\"M_gpu\":9}]", CAIRN_EINVAL,
               "[1].x[1]", "is -1");
     check_bad("{\"L\":1,\"x\":[1,\"1\",1]," REST ",\"beta\":1,\"M_gpu\":9}", CAIRN_EINVAL, "x[1]",
