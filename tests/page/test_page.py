@@ -1,7 +1,7 @@
 """test_page.py CAIRN [PICTURES]: the pages of plans and sweeps, in a real browser.
 
-Every function whose name starts with test_ is a test; it gets a Run. With PICTURES, a folder, the
-screenshots are kept there. Exits with 77 where there is no browser."""
+Every function whose name starts with test_ is a test; it gets a Run. If PICTURES, a folder, is
+given, the screenshots are kept there. Exits with 77 if there is no browser."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ class Run:
         return done.stdout
 
     def page_of(self, name, *words):
-        """Write a page once; what the command printed and the page's path."""
+        """Write a page once. Returns what the command printed and the path of the page."""
         path = os.path.join(self.folder, name + ".html")
         if name not in self.made:
             self.made[name] = self.command(*words, "--html", path)
@@ -61,20 +61,20 @@ class Run:
 
 
 def box(page, name):
-    """Where a view is, after scrolling to it."""
+    """The place of a view, after scrolling to it."""
     return page.evaluate("(() => { const e = cairn.views.%s.over; e.scrollIntoView({block: 'center'});"
                          "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height];"
                          "})()" % name)
 
 
 def life_place(page, tensor):
-    """A place in the arena map inside the longest lifetime of a tensor, in the page's pixels."""
+    """A point of the arena map inside the longest lifetime of a tensor, in pixels of the page."""
     left, top, _, _ = box(page, "arena")
     x, y = page.evaluate("""(() => {
         const facts = cairn.facts(), { lives } = facts.plan, view = cairn.views.arena;
-        const lengths = facts.livesOf.get(%d).map(i => [lives.to[i] - lives.from[i], i]).sort((a, b) => b[0] - a[0]);
-        const life = lengths[0][1];
-        return [view.x((lives.from[life] + lives.to[life]) / 2),
+        const lengths = facts.livesOf.get(%d).map(i => [lives.to[i] - lives.from[i], i]).sort((a, b)
+        => b[0] - a[0]); const life = lengths[0][1]; return [view.x((lives.from[life] +
+        lives.to[life]) / 2),
                 view.y(lives.offset[life] + lives.bytes[life] / 2)]; })()""" % tensor)
     return left + x, top + y
 
@@ -93,11 +93,13 @@ def test_loads(run):
     run.same(page.evaluate("cairn.facts().reruns"), report["recomputed_ops"], "recomputed ops")
     run.same(page.evaluate("cairn.facts().rerunTime"), report["recomputed_ns"], "time of recomputing")
     held = page.evaluate("""(() => { const f = cairn.facts(), l = f.plan.lives, s = f.plan.peakStep;
-        return [...l.bytes].filter((_, i) => l.first[i] <= s && l.last[i] >= s).sort((a, b) => b - a); })()""")
+        return [...l.bytes].filter((_, i) => l.first[i] <= s && l.last[i] >= s).sort((a, b) => b -
+        a); })()""")
     run.same(held, sorted((h["bytes"] for h in report["holders"]), reverse=True), "holders of the peak")
     overlaps = page.evaluate("""(() => { const l = cairn.facts().plan.lives; let n = 0;
         for (let i = 0; i < l.count; i++) for (let j = 0; j < i; j++)
-            if (l.first[i] <= l.last[j] && l.first[j] <= l.last[i] && l.offset[i] < l.offset[j] + l.bytes[j]
+            if (l.first[i] <= l.last[j] && l.first[j] <= l.last[i] && l.offset[i] < l.offset[j] +
+            l.bytes[j]
                 && l.offset[j] < l.offset[i] + l.bytes[i]) n++;
         return n; })()""")
     run.same(overlaps, 0, "rectangles that overlap")
@@ -342,7 +344,7 @@ def test_sweep(run):
 
 
 def test_large(run):
-    """Ten thousand ops: what a frame costs is printed; only a wrong order of growth fails."""
+    """Ten thousand ops: the time of a frame is printed; only a wrong complexity fails."""
     _, path = run.page_of("large", "plan", "lstm", "--seq", "1450", "--batch", "2", "--algorithm", "none")
     page = run.open(path)
     ops = page.evaluate("cairn.graph.opNames.length")
