@@ -72,9 +72,9 @@ def life_place(page, tensor):
     left, top, _, _ = box(page, "arena")
     x, y = page.evaluate("""(() => {
         const facts = cairn.facts(), { lives } = facts.plan, view = cairn.views.arena;
-        const lengths = facts.livesOf.get(%d).map(i => [lives.to[i] - lives.from[i], i]).sort((a, b)
-        => b[0] - a[0]); const life = lengths[0][1]; return [view.x((lives.from[life] +
-        lives.to[life]) / 2),
+        const lengths = facts.livesOf.get(%d).map(i => [lives.to[i] - lives.from[i], i]).sort((a, b) => b[0] - a[0]);
+        const life = lengths[0][1];
+        return [view.x((lives.from[life] + lives.to[life]) / 2),
                 view.y(lives.offset[life] + lives.bytes[life] / 2)]; })()""" % tensor)
     return left + x, top + y
 
@@ -93,13 +93,11 @@ def test_loads(run):
     run.same(page.evaluate("cairn.facts().reruns"), report["recomputed_ops"], "recomputed ops")
     run.same(page.evaluate("cairn.facts().rerunTime"), report["recomputed_ns"], "time of recomputing")
     held = page.evaluate("""(() => { const f = cairn.facts(), l = f.plan.lives, s = f.plan.peakStep;
-        return [...l.bytes].filter((_, i) => l.first[i] <= s && l.last[i] >= s).sort((a, b) => b -
-        a); })()""")
+        return [...l.bytes].filter((_, i) => l.first[i] <= s && l.last[i] >= s).sort((a, b) => b - a); })()""")
     run.same(held, sorted((h["bytes"] for h in report["holders"]), reverse=True), "holders of the peak")
     overlaps = page.evaluate("""(() => { const l = cairn.facts().plan.lives; let n = 0;
         for (let i = 0; i < l.count; i++) for (let j = 0; j < i; j++)
-            if (l.first[i] <= l.last[j] && l.first[j] <= l.last[i] && l.offset[i] < l.offset[j] +
-            l.bytes[j]
+            if (l.first[i] <= l.last[j] && l.first[j] <= l.last[i] && l.offset[i] < l.offset[j] + l.bytes[j]
                 && l.offset[j] < l.offset[i] + l.bytes[i]) n++;
         return n; })()""")
     run.same(overlaps, 0, "rectangles that overlap")

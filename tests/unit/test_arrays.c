@@ -177,7 +177,7 @@ static void test_refusals(void) {
     check_refused(&s, "power of two");
     fill(&s);
     s.inplace[0].input = 3;
-    check_refused(&s, "in place of an input that it does not have");
+    check_refused(&s, "in place on an input that it does not have");
     fill(&s);
     s.groups[2] = s.groups[3] = 1;
     s.arrays.groups = s.groups;
