@@ -110,8 +110,10 @@ static int perform(const struct CUgraphNode_st *node) {
 
 /* Run it now, or, while capturing, add a node after the last nodes of the stream. */
 static int put(CUstream stream, const struct CUgraphNode_st *what, size_t args_bytes) {
-    if (stream->capturing == NULL)
+    if (stream->capturing == NULL) {
+        counts.direct++;
         return perform(what);
+    }
     CUgraph graph = stream->capturing;
     CUgraphNode node = copy_of(what, sizeof *what);
     if (what->args != NULL)

@@ -18,6 +18,7 @@ typedef struct fake_counts {
     uint64_t kernels, copies;   /* run, in graphs or not */
     uint64_t graphs;            /* that exist */
     uint64_t launches;          /* of graphs */
+    uint64_t direct;            /* put on a stream by itself, not captured */
     uint64_t nodes, edges;      /* of the graph that was instantiated last */
 } fake_counts;
 fake_counts fake_driver_counts(void);

@@ -67,7 +67,8 @@ static cairn_device *open_device(const crn_backend *backend, cairn_math math) {
     return device;
 }
 
-/* Run a plan for some steps with updates. */
+/* Run a plan for some steps with updates: as part of the run, which is then one launch, or, in
+ * check mode, asked for after it. */
 static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_costs *costs,
                    const cairn_solution *solution, bool check) {
     outcome o;
@@ -76,13 +77,20 @@ static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_c
     cairn_exec *exec;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.check = check;
+    options.update_in_run = !check;
     options.learning_rate = 0.001f;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
     o.figures = *cairn_exec_get_figures(exec);
     for (uint64_t step = 0; step < STEPS; step++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         CHECK_OK(cairn_exec_fill(exec, step, &err), &err);
+        fake_counts before = fake_driver_counts();
         CHECK_OK(cairn_exec_run(exec, step, &result, &err), &err);
+        fake_counts after = fake_driver_counts();
+        if (subject == &fake_backend_cuda_host && !check) {
+            CHECK_U64(after.launches, before.launches + 1);
+            CHECK_U64(after.direct, before.direct);
+        }
         cairn_exec_update(exec);
         o.losses[step] = result.loss;
         o.correct += result.correct;

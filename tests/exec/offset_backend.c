@@ -8,6 +8,7 @@
  *              last
  *
  * A step can be recorded: its actions are kept in order, and a replay queues them again. */
+#include "cuda/fake_driver.h"
 #include "exec/test_backends.h"
 
 #include <assert.h>
@@ -495,7 +496,8 @@ static cairn_status end_recording(crn_queue *queue, crn_recording **out, cairn_e
     return CAIRN_OK;
 }
 
-static void replay(crn_queue *queue, crn_recording *recording) {
+static void replay(crn_queue *queue, crn_recording *recording, const crn_values *with) {
+    begin(queue, with);
     for (uint32_t i = 0; i < recording->count; i++)
         ask(queue, recording->actions[i]);
 }
@@ -555,9 +557,10 @@ const crn_backend *test_backend(const char *name) {
     static const struct {
         const char *name;
         const crn_backend *backend;
-    } own[] = {{"mixing", &mixing_backend},       {"offset", &over_ref},
-               {"offset-early", &over_ref_early}, {"offset-cpu", &over_cpu},
-               {"mixing-late", &over_mixing},     {"mixing-early", &over_mixing_early}};
+    } own[] = {{"mixing", &mixing_backend},           {"offset", &over_ref},
+               {"offset-early", &over_ref_early},     {"offset-cpu", &over_cpu},
+               {"mixing-late", &over_mixing},         {"mixing-early", &over_mixing_early},
+               {"cuda-host", &fake_backend_cuda_host}};
     const crn_backend *backend;
     for (size_t i = 0; i < CRN_LENGTH(own); i++)
         if (strcmp(own[i].name, name) == 0)

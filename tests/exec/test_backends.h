@@ -1,4 +1,4 @@
-/* test_backends.h: devices for tests: those of the library, and three more.
+/* test_backends.h: devices for tests: those of the library, and four more.
  *
  *     mixing     The outputs of every op are a hash of everything that it reads. So a single bit
  *                that is read from the wrong place, at the wrong time or after it was freed changes
@@ -6,9 +6,9 @@
  *                reading the operands once.
  *     offset     Another backend with addresses that fault when the host uses them, and with lanes
  *                that run as late as events allow, copies last. Nothing runs before a join.
- *     early      The same with copies as early as events allow.
- *
- * "offset" is over ref, "offset-cpu" over cpu, "mixing-late" and "mixing-early" over mixing. */
+ *                "offset" is over ref, "offset-cpu" over cpu, "mixing-late" over mixing.
+ *     early      The same with copies as early as events allow: "offset-early", "mixing-early".
+ *     cuda-host  The backend cuda on a driver that runs its kernels on the processor. */
 #ifndef TEST_BACKENDS_H
 #define TEST_BACKENDS_H
 

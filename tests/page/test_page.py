@@ -182,6 +182,40 @@ def test_zooms_and_remembers(run):
     run.same(again.evaluate("[cairn.state.from, cairn.state.to]"), whole, "0 shows all")
 
 
+def test_two_fingers_zoom(run):
+    _, path = run.half()
+    page = run.open(path, width=390, height=844, mobile=True, scale=2)
+    page.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    left, top, width, height = box(page, "memory")
+    middle, y = left + width / 2, top + height / 2
+    whole = page.evaluate("cairn.state.to - cairn.state.from")
+
+    def fingers(kind, apart):
+        points = [{"x": middle - apart, "y": y, "id": 0}, {"x": middle + apart, "y": y, "id": 1}]
+        page.call("Input.dispatchTouchEvent", type=kind, touchPoints=points if kind != "touchEnd" else [])
+
+    fingers("touchStart", 30)
+    for apart in (45, 60, 75, 90):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 90)
+    page.settle()
+    shown = page.evaluate("cairn.state.to - cairn.state.from")
+    run.check(shown < 0.6 * whole, "two fingers zoom: %g of %g" % (shown, whole))
+    run.same(page.evaluate("visualViewport.scale"), 1, "the page itself does not")
+    run.same(page.complaints(), [], "complaints of the browser")
+
+
+def test_text_can_be_selected(run):
+    _, path = run.half()
+    page = run.open(path)
+    x, y, width, height = page.evaluate("""(() => { const b = [...document.querySelectorAll('#blame td')]
+        .find(cell => cell.innerText === 'conv1').getBoundingClientRect();
+        return [b.left, b.top, b.width, b.height]; })()""")
+    page.mouse("mousePressed", x + 12, y + height / 2, button="left", clickCount=2, buttons=1)
+    page.mouse("mouseReleased", x + 12, y + height / 2, button="left", clickCount=2)
+    run.same(page.evaluate("getSelection().toString().trim()"), "conv1", "a tensor's name, selected by a double click")
+
+
 def test_draws(run):
     report, path = run.half()
     page = run.open(path, width=1280, height=800)

@@ -115,7 +115,8 @@ static void test_reference(const json_t *root, const json_t *given) {
         for (size_t i = 0; i < elements; i++)
             g[i] = (float)at(json_array_get(json_object_get(root, "gradients"), step), i);
         write_tensor(&s, gradient, g);
-        cairn_exec_update_at(s.exec, at(json_object_get(root, "rates"), step));
+        cairn_exec_set_rate(s.exec, at(json_object_get(root, "rates"), step));
+        cairn_exec_update(s.exec);
         read_into(&s, weight, p);
         for (size_t i = 0; i < elements; i++) {
             double off = fabs((double)p[i] - at(expected, i));
@@ -195,13 +196,14 @@ static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65
     options.optimizer = optimizer;
     options.weight_decay = 0.01;
     options.micro_batches = 2;
+    options.learning_rate = 0.01f;
     subject s = open_subject(linear(50021, 3), threads, &options);
     cairn_error err = {0};
     for (uint64_t step = 0; step < 6; step++) {
         run_step(s.exec, step, step);
         cairn_exec_accumulate(s.exec);
         if (step % 2 == 1)
-            cairn_exec_update_at(s.exec, 0.01);
+            cairn_exec_update(s.exec);
     }
     CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, hash, &err), &err);
     close_subject(&s);
@@ -223,6 +225,7 @@ static void test_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.momentum = 0;
     options.micro_batches = 3;
+    options.learning_rate = 0.5f;
     subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
     cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
     uint64_t count = cairn_graph_tensor(s.graph, weight)->bytes / sizeof(float);
@@ -237,7 +240,7 @@ static void test_accumulation(void) {
             for (uint64_t k = 0; k < count; k++)
                 sum[k] = i == 0 ? g[k] : sum[k] + g[k];
         }
-        cairn_exec_update_at(s.exec, 0.5);
+        cairn_exec_update(s.exec);
         read_into(&s, weight, p);
         for (uint64_t k = 0; k < count; k++)
             CHECK(p[k] == before[k] - 0.5f * (sum[k] / 3));
@@ -265,6 +268,41 @@ static void test_no_accumulation(void) {
         close_subject(&s);
     }
     CHECK_STRING(tried, plain);
+}
+
+/* ---- Updates as part of a run ---- */
+
+/* Seven runs with another rate each, updates asked for or part of the runs. */
+static void train_in_run(const cairn_exec_options *with, bool in_run, char hash[65]) {
+    cairn_exec_options options = *with;
+    cairn_error err = {0};
+    options.update_in_run = in_run;
+    subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
+    for (uint64_t i = 0; i < 7; i++) {
+        cairn_exec_set_rate(s.exec, 0.01 / (double)(i / options.micro_batches + 1));
+        run_step(s.exec, i, i);
+        cairn_exec_accumulate(s.exec);
+        if (i % options.micro_batches == options.micro_batches - 1)
+            cairn_exec_update(s.exec);
+        CHECK_U64(cairn_exec_updates(s.exec), (i + 1) / options.micro_batches);
+    }
+    CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_GRADIENTS, hash, &err),
+             &err);
+    close_subject(&s);
+}
+
+static void test_update_in_run(void) {
+    char asked[65], in_run[65];
+    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; cairn_optimizer_name(o) != NULL; o++)
+        for (uint32_t micro_batches = 1; micro_batches <= 3; micro_batches++) {
+            cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+            options.optimizer = o;
+            options.weight_decay = 0.01;
+            options.micro_batches = micro_batches;
+            train_in_run(&options, false, asked);
+            train_in_run(&options, true, in_run);
+            CHECK_STRING(in_run, asked);
+        }
 }
 
 /* ---- Predictions ---- */
@@ -308,6 +346,7 @@ int main(int argc, char **argv) {
     test_threads();
     test_accumulation();
     test_no_accumulation();
+    test_update_in_run();
     test_correct();
     return check_result();
 }

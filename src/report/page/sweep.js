@@ -139,7 +139,7 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
   });
   const bounded = entries.find((entry) => entry.bound > 0 && entry.budget > 0);
   if (bounded !== undefined) {
-    legend.append(element("div", {}, `shaded: below the bound of ${bounded.name}`));
+    legend.append(element("div", {}, `shaded: no plan gets here (bound of ${bounded.name})`));
   }
   plot.replaceChildren(picture);
 }
