@@ -45,7 +45,7 @@ static inline void fuzz_folder_put(const char *name, const uint8_t *bytes, size_
 /* An epoch of a split: every label is one; reals that are not finite are said to be so. */
 static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     cairn_loader *loader;
     cairn_error err = {0};
     options.split = split;
@@ -58,7 +58,7 @@ static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
         return;
     }
     for (uint64_t n = 0; n < cairn_loader_batches(loader) && status == CAIRN_OK; n++) {
-        cairn_batch batch;
+        cairn_batch batch = CAIRN_BATCH_INIT;
         status = cairn_loader_next(loader, &batch, &err);
         if (status != CAIRN_OK)
             fuzz_check_error(status, &err);
@@ -82,7 +82,7 @@ static inline void fuzz_open_folder(const char *kind) {
         FUZZ_CHECK(data == NULL);
         return;
     }
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     FUZZ_CHECK(info.train > 0 && info.classes > 0 && info.rank > 0);
     fuzz_read_split(data, CAIRN_SPLIT_TRAIN);
     if (info.validation > 0)

@@ -15,7 +15,7 @@
  * through `convert` and the results of `join`.
  *
  * What changes from step to step (seed, step, rate) is one block of values in device memory, so
- * that a recorded step can be replayed.
+ * that a recorded step, its update included, can be replayed.
  *
  * Adding a backend: a folder, and a line in backends.def. Who writes one for a processor starts
  * from processor.h. */
@@ -185,8 +185,9 @@ typedef struct crn_backend {
     CAIRN_MUST cairn_status (*open)(const crn_device_options *options, crn_device **out,
                                     cairn_error *err);
     void (*close)(crn_device *device);
-    /* All but `struct_size` and `backend`, which are filled in before. */
-    void (*describe)(crn_device *device, cairn_device_facts *out);
+    /* All but `struct_size`, `backend` and the address of the machine, which are filled in before.
+     */
+    void (*describe)(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
     /* As cairn_device_outside(). NULL: it is not known. */
     const char *(*outside)(crn_device *device, uint32_t index, uint64_t *bytes);
 
@@ -277,7 +278,8 @@ typedef struct crn_backend {
     CAIRN_MUST cairn_status (*begin_recording)(crn_queue *queue, cairn_error *err);
     CAIRN_MUST cairn_status (*end_recording)(crn_queue *queue, crn_recording **out,
                                              cairn_error *err);
-    void (*replay)(crn_queue *queue, crn_recording *recording);
+    /* As begin() with these values, then all that was recorded. At most once between two joins. */
+    void (*replay)(crn_queue *queue, crn_recording *recording, const crn_values *values);
     void (*forget)(crn_queue *queue, crn_recording *recording);
 } crn_backend;
 
@@ -295,6 +297,7 @@ struct cairn_device {
     crn_device *state; /* the backend's own */
     crn_choice_cache *choices;
     cairn_device_facts facts;
+    cairn_machine machine; /* of the facts */
 };
 
 /* cairn_device_open() of a backend that need not be in the list. */
