@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _distributed
 from . import _moves
+from . import _norms
 from ._errors import CairnError
 from ._joint import Joint
 from ._plan import Planner
@@ -21,8 +22,6 @@ class Options:
             raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
         if mode == "inductor" and (offload or cudagraphs or check):
             raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
-        if cudagraphs and offload:
-            raise ValueError("a step with copies to the host cannot be recorded as a CUDA graph")
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
@@ -41,6 +40,8 @@ def capture(gm, num_fwd_outputs, options, inductor=False):
         mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
         if mode is not None:
             FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
+    else:
+        _norms.rewrite(gm, num_fwd_outputs)
     return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
                  inplace=not inductor)
 

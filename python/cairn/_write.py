@@ -4,6 +4,7 @@ Nodes stand in the plan's order, cloned as often as they run; views are made aga
 freed by FX's own `x = None` after the last use. So the graphs do what the plan says, and nothing else.
 """
 
+import itertools
 import operator
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from . import _library as lib
 from . import _moves
+from . import _norms
 from ._joint import ignores_statistics, is_effect, without_statistics
 
 
@@ -150,7 +152,7 @@ class Writer:
             self.env[op.outs[0]] = new
             self._emit_note(op.outs[0])
             return
-        new = self._call(op, inplace)
+        new = self.given_first.pop(op.index, None) or self._call(op, inplace)
         for key in ("val", "tensor_meta", "stack_trace", "nn_module_stack", "seq_nr", "original_aten"):
             if key in op.node.meta:
                 new.meta[key] = op.node.meta[key]
@@ -164,6 +166,18 @@ class Writer:
                 item.meta["val"] = s.like
                 self.env[s] = item
             self.from_forward.discard(s)
+
+    def _hand_first(self, op, place):
+        """Where the other half of a norm runs next, its value is there already: it is the norm's own result."""
+        if op.kind != "node" or not _norms.is_first(op.node):
+            return
+        other = self.joint.op_of_node[_norms.other_half(op.node)]
+        rest = (s for s in itertools.islice(self.plan.steps, place + 1, None) if s[0] != lib.FREE)
+        kind, number, _ = next(rest)
+        while kind == lib.RUN and self.joint.ops[number].kind == "results":
+            kind, number, _ = next(rest)
+        if kind == lib.RUN and number == other.index:
+            self.given_first[other.index] = self.env[op.outs[0]]
 
     def _emit_move(self, kind, s):
         graph = self.graph
@@ -192,6 +206,7 @@ class Writer:
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 self._emit_run(op, inplace)
+                self._hand_first(op, place)
                 if self.meter is not None and op.kind == "node":
                     self._emit_check(op, place)
                 if op.state is not None and op.state in self.env and not self.inductor:
@@ -225,7 +240,7 @@ class Writer:
 
     def _begin(self):
         self.graph, self.env, self.memo = fx.Graph(), {}, {}
-        self.freed = set()
+        self.freed, self.given_first = set(), {}
 
     def _needed(self):
         """What the backward part reads before it makes it: storages, and hosts' copies that it fetches."""
