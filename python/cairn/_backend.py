@@ -88,21 +88,26 @@ class Backend:
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
         writer = Writer(joint, plan, meter)
         graphs = writer.graphs()
-        self.plans.append(plan)
         self.writers.append(writer)
         self.meters.append(meter)
         self._retaining = writer.retaining()
+        self.add(plan)
+        return graphs
+
+    def add(self, plan):
+        """A plan that will be used."""
+        self.plans.append(plan)
         if self.options.report:
             plan.report(self.options.report)
         if self.options.verbose:
             print(f"cairn: {plan}")
-        return graphs
 
     def make_plan(self, joint):
         planner = Planner(joint, self.options)
         if self.options.plan is not None:
-            return planner.read(_saved_text(self.options.plan))
-        return _distributed.plan(planner, self.options.budget)
+            return planner.read(saved_text(self.options.plan))
+        budget = self.options.budget
+        return _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget))
 
     def _compile_forward(self, gm, inputs):
         return boxed(gm)
@@ -120,7 +125,7 @@ class Backend:
         return run
 
 
-def _saved_text(plan):
+def saved_text(plan):
     if hasattr(plan, "text"):
         return plan.text()
     with open(plan) as file:
