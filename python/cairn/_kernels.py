@@ -5,6 +5,7 @@ kernel is compiled when it is first used, by the NVRTC that PyTorch brings.
 """
 
 import functools
+import re
 
 import torch
 
@@ -66,7 +67,6 @@ _KERNELS = {
 
 def _element(expression, operands, part):
     """The expression with every operand's part instead of the operand."""
-    import re
     return re.sub(r"\b(%s)\b" % "|".join(operands), lambda match: f"v{match[0]}{part}", expression)
 
 
@@ -83,8 +83,19 @@ def source_of(name, width, formula=0):
 
 
 @functools.lru_cache(None)
-def _kernel(name, width, formula=0):
+def _kernel(device, name, width, formula):
     return torch.cuda._compile_kernel(source_of(name, width, formula), name)
+
+
+def _launch(name, width, formula, grid, threads, given):
+    with torch.cuda.device(given[0].device):
+        _kernel(given[0].device, name, width, formula)(grid=grid, block=(threads, 1, 1), args=given)
+
+
+def takes(x):
+    """Whether a tensor, or a fake one, is one that the kernels are for."""
+    return (x.device.type == "cuda" and x.dtype == torch.float32 and 0 < x.numel() < 1 << 31 and x.is_contiguous()
+            and x.untyped_storage().nbytes() == 4 * x.numel())
 
 
 @functools.lru_cache(None)
@@ -105,7 +116,7 @@ def _flat(name, tensors):
     width = _width(tensors[0].numel(), tensors)
     n = tensors[0].numel() // width
     blocks = max(min(-(-n // 256), 1 << 16), 1)
-    _kernel(name, width)(grid=(blocks, 1, 1), block=(256, 1, 1), args=[*tensors, n])
+    _launch(name, width, 0, (blocks, 1, 1), 256, [*tensors, n])
     return tensors[-1]
 
 
@@ -126,6 +137,6 @@ def norm(name, x, weight, bias, mean, invstd, out, formula, *others):
     n = x.numel() // (images * channels * width)
     threads = min(-(-n // 32) * 32, 256)
     grid = (max(min(n // (4 * threads), 64), 1), min(images * channels, 65535), 1)
-    _kernel(name, width, formula)(grid=grid, block=(threads, 1, 1), args=[
-        x, *others, weight, bias, mean, invstd, out, channels, n, images * channels])
+    _launch(name, width, formula, grid, threads, [x, *others, weight, bias, mean, invstd, out, channels, n,
+                                                  images * channels])
     return out

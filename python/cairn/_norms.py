@@ -17,19 +17,36 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import _kernels
+
 aten = torch.ops.aten
 
 _FUNCTIONAL = aten._native_batch_norm_legit_functional.default
 _WITHOUT = aten._native_batch_norm_legit.no_stats  # no running statistics
 _BACKWARD = aten.native_batch_norm_backward.default
 CUDNN = aten.cudnn_batch_norm.default
-APPLY = aten.batch_norm_elemt.default
-FIRST = "cairn_first"  # of an APPLY node: the norm whose first output is its value when it runs right after that
+FIRST = "cairn_first"  # of each half: the other one
+
+_library = torch.library.Library("cairn", "DEF")
+_library.define("apply_norm(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor invstd, float eps, int formula)"
+                " -> Tensor")
+APPLY = torch.ops.cairn.apply_norm.default
+ATEN = -1  # formula: ATen's own kernel
+
+
+def apply_norm(x, weight, bias, mean, invstd, eps, formula):
+    """A batch norm whose statistics are known."""
+    if formula == ATEN:
+        return aten.batch_norm_elemt(x, weight, bias, mean, invstd, eps)
+    return _kernels.norm("norm", x, weight, bias, mean, invstd, torch.empty_like(x), formula)
+
+
+_library.impl("apply_norm", apply_norm, "CUDA")
 
 
 class Switches:
     """What is done; for tests and benches."""
-    cudnn = split = True
+    cudnn = split = fuse = True
 
 
 def rewrite(gm, num_fwd_outputs):
@@ -155,13 +172,14 @@ class _Norm:
         wanted = [slot for slot in (0, 1, 2) if slot not in self.items]
         if wanted or not isinstance(self.weight, fx.Node) or not isinstance(self.bias, fx.Node):
             return False
-        if not applies_alike(norm, self.eps):
+        formula = formula_of(norm, self.eps)
+        if formula is None:
             return False
         first, mean, invstd = (self.items[slot] for slot in (0, 1, 2))
         last = max((first, mean, invstd), key=self._place)
         like = first.meta["val"]
         with self.graph.inserting_after(last):
-            again = self.graph.call_function(APPLY, (self.x, self.weight, self.bias, mean, invstd, self.eps))
+            again = self.graph.call_function(APPLY, (self.x, self.weight, self.bias, mean, invstd, self.eps, formula))
         again.meta.update({k: v for k, v in first.meta.items() if k != "val"})
         with like.fake_mode:
             again.meta["val"] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
@@ -201,33 +219,34 @@ def reserve_bytes(x):
 
 # ---- whether both halves give the same bits ----
 
-_alike = {}
+_found = {}
 
 
-def applies_alike(norm, eps):
-    """Whether `apply` gives the bits of the norm, tried once per shape on the device."""
-    value = norm.args[0].meta["val"]
-    weight = norm.args[1].meta["val"]
+def formula_of(norm, eps):
+    """How `apply` must round to give the bits of the norm, or None; tried once per shape on the device."""
+    value, weight = norm.args[0].meta["val"], norm.args[1].meta["val"]
     key = (norm.target, tuple(value.shape), value.stride(), value.dtype, weight.dtype, eps, str(value.device))
-    if key not in _alike:
+    if key not in _found:
         with _disable_current_modes(), torch.no_grad():
             try:
-                _alike[key] = _try_alike(norm.target, value, weight, eps)
+                _found[key] = _try_formulas(norm.target, value, weight, eps)
             except RuntimeError:
-                _alike[key] = False
-    return _alike[key]
+                _found[key] = None
+    return _found[key]
 
 
-def _try_alike(target, value, weight, eps):
+def _try_formulas(target, value, weight, eps):
     random = torch.Generator(value.device).manual_seed(1)
 
-    def draw(shape, dtype, stride=None):
-        flat = torch.randn(shape, generator=random, device=value.device, dtype=dtype)
-        return flat if stride is None else torch.empty_strided(shape, stride, dtype=dtype, device=value.device).copy_(flat)
-    x = draw(value.shape, value.dtype, value.stride())
-    w, b = draw(weight.shape, weight.dtype), draw(weight.shape, weight.dtype)
+    def draw(like):
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device).normal_(generator=random)
+    x, w, b = draw(value), draw(weight), draw(weight)
     arguments = [x, w, b, None, None] if target is CUDNN else [x, w, b]
     if target is _FUNCTIONAL:
         arguments += [torch.zeros_like(w), torch.ones_like(w)]
     y, mean, invstd = target(*arguments, True, 0.1, eps)[:3]
-    return torch.equal(y, APPLY(x, w, b, mean, invstd, eps))
+    ours = _kernels.takes(x) and _kernels.available()
+    for formula in (*(_kernels.FORMULAS if ours else ()), ATEN):
+        if torch.equal(y, APPLY(x, w, b, mean, invstd, eps, formula)):
+            return formula
+    return None

@@ -12,6 +12,8 @@ from torch import fx
 from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
 
+from . import _fuse
+from . import _kernels
 from . import _library as lib
 from . import _moves
 from . import _norms
@@ -53,7 +55,7 @@ class Writer:
         runs = [number for kind, number, _ in steps if kind == lib.RUN]
         self.again = {number for number in set(runs) if runs.count(number) > 1} if len(runs) > len(set(runs)) else set()
         self.device = str(joint.device)
-        self.saved_inplace = False
+        self.saved_inplace, self.fused = False, 0
 
     # ---- values ----
 
@@ -304,10 +306,19 @@ class Writer:
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
         out = self.graph.output(tuple(results + tensors))
         self._describe(out, len(results), len(tensors))
-        self.graph.lint()
+        self._finish()
         forward, old, old_hosts = self.graph, self.env, self.hosts
+        self.forward_graph = forward
         self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
+
+    def _finish(self):
+        if self.on_gpu() and not self.inductor and _norms.Switches.fuse and _kernels.available():
+            self.fused += _fuse.fuse(self.graph)
+        self.graph.lint()
+
+    def on_gpu(self):
+        return self.joint.device.type == "cuda"
 
     def _describe(self, out, results, saved):
         try:
@@ -349,7 +360,7 @@ class Writer:
         self.memo = {}
         out = self.graph.output(tuple(self._value(n) for n in joint.bwd_out))
         out.meta["desc"] = joint.descriptions[len(joint.fwd_out):]
-        self.graph.lint()
+        self._finish()
         for node in self.graph.nodes:
             if node.op == "call_function":
                 node.meta["autograd_backward"] = True

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _norms
+from cairn import _backend, _kernels, _norms, _write
 from common import reference, same, with_cairn
 from small_models import make
 
@@ -32,6 +32,16 @@ LIBRARY = torch.library.Library("aten", "IMPL")
 LIBRARY.impl("cudnn_batch_norm", norm, "CPU")
 LIBRARY.impl("cudnn_batch_norm_backward", norm_backward, "CPU")
 LIBRARY.impl("batch_norm_elemt", apply, "CPU")
+NORMS = torch.library.Library("cairn", "IMPL")
+NORMS.impl("apply_norm", lambda *given: _norms.apply_norm(*given), "CPU")
+
+
+def imitate(name, x, weight, bias, mean, invstd, out, formula, *others):
+    """The kernels that fuse, by ATen's ops."""
+    y = apply(x, weight, bias, mean, invstd, 1e-5)
+    for other in others:
+        y = y + other
+    return out.copy_(torch.relu(y) if name.endswith("relu") else y)
 
 
 def as_on_a_gpu(cudnn=True, split=True):
@@ -40,6 +50,15 @@ def as_on_a_gpu(cudnn=True, split=True):
             mock.patch.object(_norms, "reserve_bytes", lambda x: 48),
             mock.patch.object(_norms.Switches, "cudnn", cudnn),
             mock.patch.object(_norms.Switches, "split", split))
+
+
+def with_kernels():
+    return (mock.patch.object(_kernels, "takes", lambda x: x.is_contiguous()),
+            mock.patch.object(_kernels, "available", lambda: True),
+            mock.patch.object(_kernels, "norm", imitate),
+            mock.patch.object(_kernels, "add_relu", lambda a, b, out: out.copy_(torch.relu(a + b))),
+            mock.patch.object(_kernels, "add_gate", lambda a, b, y, out: out.copy_(aten.threshold_backward(a + b, y, 0))),
+            mock.patch.object(_write.Writer, "on_gpu", lambda self: True))
 
 
 class Norms(unittest.TestCase):
@@ -64,20 +83,40 @@ class Norms(unittest.TestCase):
     def test_split(self):
         """The half that is repeated is; the other never."""
         for cudnn in (True, False):
-            backend = self.check(*make("resnet18"), {aten.batch_norm_elemt.default}, cudnn=cudnn)
+            backend = self.check(*make("resnet18"), {_norms.APPLY}, cudnn=cudnn)
             plan, runs = backend.plans[0], {}
             for kind, number, _ in plan.steps:
                 if kind == 0 and plan.joint.ops[number].kind == "node":
                     runs[number] = runs.get(number, 0) + 1
             repeated = {plan.joint.ops[n].node.target for n, count in runs.items() if count > 1}
-            self.assertIn(aten.batch_norm_elemt.default, repeated)
+            self.assertIn(_norms.APPLY, repeated)
             self.assertFalse(repeated & {aten.cudnn_batch_norm.default, aten._native_batch_norm_legit_functional.default})
+
+    def test_fused(self):
+        """A norm, a sum and a relu in one kernel: the same bits, no more memory, as fast as it gets."""
+        model, inputs = make("resnet18")
+        expected = reference(model, inputs, steps=3)
+        for patch in (*as_on_a_gpu(), *with_kernels()):
+            patch.start()
+            self.addCleanup(patch.stop)
+        _norms._found.clear()
+        self.addCleanup(_norms._found.clear)
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        smallest, most = planner.smallest()[0], planner.none().peak
+        for budget in (most, (most + smallest) // 2, smallest):
+            backend = cairn.backend(budget)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=3)))
+            text = str(backend.writers[0].forward_graph) + str(backend.writers[0].graph)
+            self.assertGreater(backend.writers[0].fused, 8)
+            self.assertIn("add_relu", text)
+            self.assertIn("add_gate", text)
+            self.assertEqual("norm_relu" in text, budget < most)
 
     def test_other_bits(self):
         """Where the halves' bits differ nothing is split."""
-        with mock.patch.object(_norms, "_try_alike", lambda *_: False), mock.patch.dict(_norms._alike, clear=True):
+        with mock.patch.object(_norms, "_try_formulas", lambda *_: None), mock.patch.dict(_norms._found, clear=True):
             backend = self.check(*make("resnet18"), {aten.cudnn_batch_norm.default})
-        self.assertNotIn(aten.batch_norm_elemt.default,
+        self.assertNotIn(_norms.APPLY,
                          {op.node.target for op in backend.plans[0].joint.ops if op.node is not None})
 
     def test_no_statistics(self):
