@@ -12,9 +12,22 @@ from . import _kernels
 from . import _norms
 
 aten = torch.ops.aten
-_ADDS = {aten.add.Tensor, aten.add.out}
-_RELUS = {aten.relu.default, aten.relu.out}
+_ADDS = {aten.add.Tensor, aten.add_.Tensor, aten.add.out}
+_RELUS = {aten.relu.default, aten.relu_.default}
 _GATES = {aten.threshold_backward.default, aten.threshold_backward.grad_input}
+
+
+def enabled():
+    return _norms.Switches.fuse and _kernels.available()
+
+
+def is_free(node):
+    """Whether an op of a captured step takes no time of its own: a relu that the kernel before it does too."""
+    if node.target is not aten.relu.default or not _plain(node) or not enabled():
+        return False
+    before = node.args[0]
+    ours = before.target is _norms.APPLY and before.args[6] != _norms.ATEN
+    return (ours or before.target is aten.add.Tensor) and set(before.users) == {node}
 
 
 def fuse(graph):
@@ -74,6 +87,8 @@ def _norm_under(add):
 
 def _place(node):
     """The tensor into which a node writes, or None."""
+    if node.target is aten.add_.Tensor:
+        return node.args[0]
     return node.kwargs.get("out", node.kwargs.get("grad_input"))
 
 

@@ -138,7 +138,7 @@ class Joint:
         self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
         first = next(n for n in self.gm.graph.nodes if n.op != "placeholder")
         for p in self.mutated:
-            late = [n for n in p.users if n in self.is_backward]
+            late = [n for n in p.users if n in self.is_backward and n is not self.output]
             if not late:
                 continue
             with self.gm.graph.inserting_before(first):

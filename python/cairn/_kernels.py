@@ -8,6 +8,7 @@ import functools
 import re
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 # How a batch norm may round: x - m is d, the weight times invstd is s.
 _FORMULAS = ("__fmaf_rn(__fmul_rn(w, d), i, b)", "__fmaf_rn(__fmul_rn(d, i), w, b)", "__fmaf_rn(d, s, b)",
@@ -101,11 +102,12 @@ def takes(x):
 @functools.lru_cache(None)
 def available():
     """Whether kernels can be compiled and run here."""
-    try:
-        one = torch.ones(4, device="cuda")
-        return torch.equal(add_relu(one, one, torch.empty_like(one)), one + one)
-    except Exception:
-        return False
+    with _disable_current_modes(), torch.no_grad():
+        try:
+            one = torch.ones(4, device="cuda")
+            return torch.equal(add_relu(one, one, torch.empty_like(one)), one + one)
+        except Exception:
+            return False
 
 
 def _width(n, tensors):

@@ -21,9 +21,11 @@ def alignment_of(device):
 
 def _library_workspaces(device):
     """What cuBLAS keeps of the allocator's memory for good, once for the thread that runs forward and once for that of
-    backward. A product makes sure that one is there to be measured."""
+    backward. A product makes one, which is measured as it goes."""
     if device.type != "cuda":
         return 0
+    torch.cuda.synchronize(device)
+    torch._C._cuda_clearCublasWorkspaces()
     with _disable_current_modes(), torch.no_grad():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)

@@ -13,7 +13,6 @@ from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
 
 from . import _fuse
-from . import _kernels
 from . import _library as lib
 from . import _moves
 from . import _norms
@@ -117,6 +116,9 @@ class Writer:
 
     def _overwrite(self, node, arguments, keywords, place):
         packet = node.target.overloadpacket
+        inplace = getattr(torch.ops.aten, packet.__name__ + "_", None)
+        if place == 0 and inplace is not None:  # some ops with out= only copy their result there
+            return self.graph.call_function(getattr(inplace, node.target._overloadname), arguments, keywords)
         name = "grad_input" if "grad_input" in packet.overloads() else "out"
         return self.graph.call_function(getattr(packet, name), arguments, {**keywords, name: arguments[place]})
 
@@ -313,7 +315,7 @@ class Writer:
         return self._module(forward), self._module(self.backward(False))
 
     def _finish(self):
-        if self.on_gpu() and not self.inductor and _norms.Switches.fuse and _kernels.available():
+        if self.on_gpu() and not self.inductor and _fuse.enabled():
             self.fused += _fuse.fuse(self.graph)
         self.graph.lint()
 

@@ -108,6 +108,7 @@ class Norms(unittest.TestCase):
             self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=3)))
             text = str(backend.writers[0].forward_graph) + str(backend.writers[0].graph)
             self.assertGreater(backend.writers[0].fused, 8)
+            self.assertNotIn("clone", text)
             self.assertIn("add_relu", text)
             self.assertIn("add_gate", text)
             self.assertEqual("norm_relu" in text, budget < most)
