@@ -7,7 +7,8 @@ Three parts, one JSON line per figure, all in one run:
               is known of them, and planning it for 80% of its memory.
   partition   On every network: the peak that activation_memory_budget = 0.5, 0.3, 0.1 really reaches and what it repeats,
               and Cairn's plan at that same peak; then Cairn at half of the lowest of these peaks. Where no plan fits `least`
-              is a budget below which none can, by proof.
+              is a budget below which none can, by proof. Batch norms keep no running statistics here, as PyTorch's
+              partitioner fails on steps that move them.
   step        On a CUDA device: times and peaks of whole training steps. ResNet-50 (batch 64) eager and with Cairn in half
               of eager's memory; a GPT of 24 x 1024 (batch 8, 1024 tokens, bf16) eager, with block checkpointing, and with
               Cairn in 5,132 MiB and at the memory of checkpointing. Cairn's steps are recorded as CUDA graphs, and are run again in a
@@ -70,6 +71,15 @@ def network(torch, name, device):
     return model.to(device), tuple(x.to(device) for x in inputs)
 
 
+def without_statistics(torch, model):
+    """Batch norms that keep no running statistics: PyTorch's partitioner fails on steps that move them."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return model
+
+
 def peak_of(torch, device, call):
     from cairn._costs import _peak_cpu, _peak_cuda
     return _peak_cuda(call, torch.device(device)) if device == "cuda" else _peak_cpu(call)
@@ -115,6 +125,7 @@ def rival(args):
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
     model, inputs = network(torch, args.network, args.device)
+    without_statistics(torch, model)
     planner = _backend.planner_of(model, inputs, _backend.Options())
     base = sum(op.time_ns for op in planner.joint.ops)
     graphs = []
@@ -143,6 +154,7 @@ def planned(args):
     torch = setup(args.device)
     import cairn
     model, inputs = network(torch, args.network, args.device)
+    without_statistics(torch, model)
     backend = cairn.backend(args.bytes)
     try:
         call = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
