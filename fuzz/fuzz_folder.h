@@ -46,7 +46,7 @@ static inline void fuzz_folder_put(const char *name, const uint8_t *bytes, size_
  * reported. */
 static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     cairn_loader *loader;
     cairn_error err = {0};
     options.split = split;
@@ -59,7 +59,7 @@ static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
         return;
     }
     for (uint64_t n = 0; n < cairn_loader_batches(loader) && status == CAIRN_OK; n++) {
-        cairn_batch batch;
+        cairn_batch batch = CAIRN_BATCH_INIT;
         status = cairn_loader_next(loader, &batch, &err);
         if (status != CAIRN_OK)
             fuzz_check_error(status, &err);
@@ -83,7 +83,7 @@ static inline void fuzz_open_folder(const char *kind) {
         FUZZ_CHECK(data == NULL);
         return;
     }
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     FUZZ_CHECK(info.train > 0 && info.classes > 0 && info.rank > 0);
     fuzz_read_split(data, CAIRN_SPLIT_TRAIN);
     if (info.validation > 0)

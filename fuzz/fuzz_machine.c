@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);
         cairn_graph_destroy(forward);
     }
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_status status = cairn_machine_from_json((const char *)data, size, "f", &machine, &err);
     if (status == CAIRN_OK)
         check_machine(graph, &machine);

@@ -52,7 +52,7 @@ static void check_plan(const cairn_graph *graph, const cairn_costs *costs, const
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static cairn_graph *graph;
     static cairn_costs *costs;
-    static cairn_machine machine;
+    static cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     if (graph == NULL) {
         graph = network();

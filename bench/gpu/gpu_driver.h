@@ -94,7 +94,9 @@ static inline void gpu_open(const char *kernels) {
     GPU(cuModuleLoad, &module, kernels);
     for (uint32_t i = 0; i < CRN_KERNELS; i++)
         GPU(cuModuleGetFunction, &gpu.functions[i], module, crn_kernel_list[i].name);
-    GPU(cuStreamCreate, &gpu.stream, CU_STREAM_NON_BLOCKING);
+    /* It waits for copies from memory that is not pinned, which end after the call that makes them:
+     * those are on the default stream. */
+    GPU(cuStreamCreate, &gpu.stream, CU_STREAM_DEFAULT);
     printf("%s\n", name);
 }
 

@@ -175,6 +175,8 @@ static void check_norm(form f, uint32_t rows, uint32_t channels) {
     both(crn_norm_statistics_launch(&args), &args, "statistics");
     for (args.flags = 0; args.flags < 8; args.flags++)
         both(crn_norm_apply_launch(&args), &args, "apply");
+    for (args.flags = 0; args.flags < 4 && crn_norm_is_whole(&args); args.flags++)
+        both(crn_norm_whole_launch(&args), &args, "statistics and apply");
     both(crn_norm_running_launch(&args), &args, "running");
 }
 
@@ -212,6 +214,8 @@ static void check_norm_bwd(form f, uint32_t rows, uint32_t channels) {
         args.other = i / 12 ? other : NULL;
         both(crn_norm_reduce_launch(&args), &args, "reduce");
         both(crn_norm_spread_launch(&args), &args, "spread");
+        if (crn_norm_bwd_is_whole(&args))
+            both(crn_norm_bwd_whole_launch(&args), &args, "reduce and spread");
     }
 }
 

@@ -191,8 +191,9 @@ typedef struct crn_backend {
     CAIRN_MUST cairn_status (*open)(const crn_device_options *options, crn_device **out,
                                     cairn_error *err);
     void (*close)(crn_device *device);
-    /* Fill in the facts, except `struct_size` and `backend`. */
-    void (*describe)(crn_device *device, cairn_device_facts *out);
+    /* All but `struct_size`, `backend` and the address of the machine, which are filled in before.
+     */
+    void (*describe)(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
     /* As cairn_device_outside(). NULL: it is not known. */
     const char *(*outside)(crn_device *device, uint32_t index, uint64_t *bytes);
 
@@ -309,6 +310,7 @@ struct cairn_device {
     crn_device *state; /* the backend's own */
     crn_choice_cache *choices;
     cairn_device_facts facts;
+    cairn_machine machine; /* of the facts */
 };
 
 /* cairn_device_open() for a backend that need not be in the list. */

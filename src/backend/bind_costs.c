@@ -40,7 +40,7 @@ cairn_status cairn_bind(const cairn_graph *graph, cairn_device *device, cairn_co
     cairn_costs *costs;
     *out = NULL;
     crn_error_clear(err);
-    CRN_TRY(cairn_costs_analytic(graph, &device->facts.machine, &costs, err));
+    CRN_TRY(cairn_costs_analytic(graph, &device->machine, &costs, err));
     crn_arena_init(&scratch, &allocator);
     cairn_status status = bind_all(device, graph, &scratch, costs, err);
     crn_arena_release(&scratch);

@@ -95,7 +95,9 @@ cairn_status crn_device_open(const crn_backend *backend, const cairn_device_opti
     }
     device->facts.struct_size = sizeof device->facts;
     crn_copy_string(device->facts.backend, sizeof device->facts.backend, backend->name);
-    backend->describe(device->state, &device->facts);
+    device->machine.struct_size = sizeof device->machine;
+    device->facts.machine = &device->machine;
+    backend->describe(device->state, &device->facts, &device->machine);
     *out = device;
     return CAIRN_OK;
 }

@@ -78,18 +78,18 @@ static void read_name(char *name, size_t size) {
         fclose(file);
 }
 
-void crn_processor_describe(crn_device *device, cairn_device_facts *out) {
+void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine) {
     long page = sysconf(_SC_PAGESIZE);
     read_name(out->name, sizeof out->name);
     out->memory_bytes = machine_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
     out->compute_units = crn_team_threads(device->threads);
-    if (cairn_machine_find("cpu", &out->machine, NULL) != CAIRN_OK)
-        out->machine = (cairn_machine){.flops_per_second = 1, .memory_bytes_per_second = 1};
+    if (cairn_machine_find("cpu", machine, NULL) != CAIRN_OK)
+        machine->flops_per_second = machine->memory_bytes_per_second = 1;
     uint64_t link = device->lanes[0].bytes_per_second; /* a simulated link has separate memory */
     out->separate_memory = link > 0;
     if (link > 0)
-        out->machine.link_bytes_per_second = link;
+        machine->link_bytes_per_second = link;
 }
 
 /* ---- Memory ---- */

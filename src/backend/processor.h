@@ -61,7 +61,7 @@ crn_queue_fail(crn_queue *queue, cairn_status status, const char *format, ...);
 
 uint32_t crn_processor_devices(void);
 void crn_processor_close(crn_device *device);
-void crn_processor_describe(crn_device *device, cairn_device_facts *out);
+void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
 CAIRN_MUST cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                               void **out, cairn_error *err);
 void crn_processor_release(crn_device *device, crn_space space, void *region, uint64_t bytes);

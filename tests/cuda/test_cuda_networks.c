@@ -126,14 +126,33 @@ static cairn_solution *solve(const cairn_graph *graph, const cairn_costs *costs,
     return solution;
 }
 
+/* Change every parameter by about one unit in its last place, up and down in turns. */
+static void nudge(cairn_exec *exec, const cairn_graph *graph) {
+    cairn_error err = {0};
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
+            continue;
+        float *values = malloc((size_t)tensor->bytes);
+        CHECK_OK(cairn_exec_read(exec, t, values, &err), &err);
+        for (uint64_t i = 0; i < tensor->bytes / sizeof *values; i++)
+            values[i] *= i % 2 == 0 ? 1 + 1.2e-7f : 1 - 0.6e-7f;
+        CHECK_OK(cairn_exec_write(exec, t, values, &err), &err);
+        free(values);
+    }
+}
+
 /* The gradients of the first step, one after the other. */
 static float *gradients_of(cairn_device *device, const cairn_graph *graph, const cairn_costs *costs,
-                           const cairn_solution *solution, uint64_t *count, float *loss) {
+                           const cairn_solution *solution, bool nudged, uint64_t *count,
+                           float *loss) {
     cairn_error err = {0};
     cairn_exec *exec;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
+    if (nudged)
+        nudge(exec, graph);
     CHECK_OK(cairn_exec_fill(exec, 0, &err), &err);
     CHECK_OK(cairn_exec_run(exec, 0, &result, &err), &err);
     *loss = result.loss;
@@ -172,18 +191,22 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
     CHECK_OK(cairn_bind(graph, ref, &ref_costs, &err), &err);
     cairn_solution *ref_none = solve(graph, ref_costs, "none", 0, NULL);
     uint64_t count, ref_count;
-    float loss, ref_loss;
-    float *ours = gradients_of(device, graph, costs, none, &count, &loss);
-    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, &ref_count, &ref_loss);
+    float loss, ref_loss, nudged_loss;
+    float *ours = gradients_of(device, graph, costs, none, false, &count, &loss);
+    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, false, &ref_count, &ref_loss);
+    float *nudged = gradients_of(ref, graph, ref_costs, ref_none, true, &ref_count, &nudged_loss);
     CHECK_U64(count, ref_count);
-    double far = distance(ours, theirs, count);
-    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e\n", name, (double)loss,
-           (double)ref_loss, far);
+    double far = distance(ours, theirs, count), rounding = distance(nudged, theirs, count);
+    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e, by rounding alone "
+           "%.1e\n",
+           name, (double)loss, (double)ref_loss, far, rounding);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    CHECK(far < 5e-2); /* a batch-norm over few elements enlarges rounding errors */
+    /* a batch-norm over few elements enlarges rounding errors */
+    CHECK(far < CRN_MAX(1e-4, 30 * rounding));
     free(ours);
     free(theirs);
+    free(nudged);
     cairn_solution_destroy(ref_none);
     cairn_costs_destroy(ref_costs);
     cairn_device_close(ref);
@@ -192,7 +215,7 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
 static void check_plan(const char *name, cairn_device *device, const cairn_graph *graph,
                        const cairn_costs *costs, const char *algorithm, uint64_t budget,
                        const outcome *none) {
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_machine_find("h200", &machine, &err), &err);
     cairn_solution *solution = solve(graph, costs, algorithm, budget, &machine);
@@ -288,7 +311,7 @@ static void check_facts(void) {
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
-    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
+    CHECK(facts.machine->host_memory_bytes > 0 && facts.machine->link_bytes_per_second > 0);
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);

@@ -220,7 +220,7 @@ static void test_wrong_backends(void) {
     cairn_error err = {0};
     cairn_exec *exec;
     cairn_costs *plain;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_device *device;
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     open_subject(&s, "mixing", "none");

@@ -202,6 +202,7 @@ static void set_up(fixture *f, const char *network) {
     f->allocator = (cairn_allocator){resize, &f->memory};
     CHECK_OK(build_network(f, &f->forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(f->forward, NULL, &f->graph, &err), &err);
+    f->machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("cpu", &f->machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(f->graph, &f->machine, &f->costs, &err), &err);
     CHECK_OK(solve(f, &f->solution, &err), &err);
