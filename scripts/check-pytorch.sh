@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-pytorch.sh PYTHON BUILD: the tests of the PyTorch front, with the wheel as a user gets it.
-# PYTHON must have torch; BUILD holds libcairn_plan.so. Ends with 77 where torch is missing.
+# check-pytorch.sh PYTHON BUILD: runs the tests of the PyTorch front with the wheel that users get.
+# PYTHON must have torch; BUILD holds libcairn_plan.so. Exits with 77 if torch is missing.
 set -eu
 python=$1
 build=$(cd "$2" && pwd)

@@ -31,11 +31,15 @@ class Text(C.Structure):
 
 
 class Machine(C.Structure):
-    _fields_ = [("name", C.c_char * 64), ("summary", C.c_char * 160),
+    _fields_ = [("struct_size", C.c_uint32), ("name", C.c_char * 64), ("summary", C.c_char * 160),
                 ("flops_per_second", C.c_uint64), ("memory_bytes_per_second", C.c_uint64),
                 ("launch_ns", C.c_int64), ("link_bytes_per_second", C.c_uint64),
                 ("link_latency_ns", C.c_int64), ("full_duplex", C.c_bool),
                 ("memory_bytes", C.c_uint64), ("host_memory_bytes", C.c_uint64)]
+
+    @classmethod
+    def new(cls):
+        return cls(struct_size=C.sizeof(cls))
 
 
 class SolveOptions(C.Structure):

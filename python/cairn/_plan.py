@@ -110,7 +110,7 @@ class Planner:
         if not self.options.offload:
             return None
         rate, latency = _costs.measure_link(self.table, self.joint.device)
-        machine = lib.Machine()
+        machine = lib.Machine.new()
         machine.name = b"torch"
         machine.flops_per_second = machine.memory_bytes_per_second = 1
         machine.link_bytes_per_second, machine.link_latency_ns = rate, latency

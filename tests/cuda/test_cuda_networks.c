@@ -1,9 +1,11 @@
-/* test_cuda_networks.c: networks of the zoo on the backend cuda against the reference; every plan,
- * recorded and replayed, bitwise like `none`; the same without recording, where nothing is fused.
+/* test_cuda_networks.c: networks of the zoo on the backend cuda against the reference. Every plan,
+ * recorded and replayed, is bitwise equal to `none`; so is a run without recording, where nothing
+ * is fused.
  *
  * Without arguments the kernels run on the processor (fake_driver.h), the nodes of a recorded step
- * in random legal orders, and failures of the device are tried. With "device" first, on a GPU; 77
- * where there is none. Names of networks may follow. */
+ * run in random legal orders, and failures of the device are tested. With "device" as the first
+ * argument the test runs on a GPU; it exits with 77 if there is none. Names of networks may
+ * follow. */
 #include "backend/narrow.h"
 #include "cairn.h"
 #include "check.h"
@@ -17,11 +19,11 @@ static const crn_backend *subject = &fake_backend_cuda_host;
 
 #define STEPS 2
 
-/* Networks with all their widths divided, so that a test can afford them. */
+/* Networks with all their widths divided, so that they run quickly. */
 typedef struct network {
     const char *name;
     uint32_t batch, input[3], steps, divisor;
-    bool thorough; /* plans that recompute and plans that offload, too */
+    bool thorough; /* also plans that recompute and plans that offload */
 } network;
 
 static const network networks[] = {
@@ -65,7 +67,8 @@ static cairn_device *open_device(const crn_backend *backend, cairn_math math) {
     return device;
 }
 
-/* Run a plan for some steps with updates. */
+/* Run a plan for some steps with updates: as part of the run, which is then one launch, or, in
+ * check mode, asked for after it. */
 static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_costs *costs,
                    const cairn_solution *solution, bool check) {
     outcome o;
@@ -74,13 +77,20 @@ static outcome run(cairn_device *device, const cairn_graph *graph, const cairn_c
     cairn_exec *exec;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.check = check;
+    options.update_in_run = !check;
     options.learning_rate = 0.001f;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
     o.figures = *cairn_exec_get_figures(exec);
     for (uint64_t step = 0; step < STEPS; step++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         CHECK_OK(cairn_exec_fill(exec, step, &err), &err);
+        fake_counts before = fake_driver_counts();
         CHECK_OK(cairn_exec_run(exec, step, &result, &err), &err);
+        fake_counts after = fake_driver_counts();
+        if (subject == &fake_backend_cuda_host && !check) {
+            CHECK_U64(after.launches, before.launches + 1);
+            CHECK_U64(after.direct, before.direct);
+        }
         cairn_exec_update(exec);
         o.losses[step] = result.loss;
         o.correct += result.correct;
@@ -116,14 +126,33 @@ static cairn_solution *solve(const cairn_graph *graph, const cairn_costs *costs,
     return solution;
 }
 
+/* Change every parameter by about one unit in its last place, up and down in turns. */
+static void nudge(cairn_exec *exec, const cairn_graph *graph) {
+    cairn_error err = {0};
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
+            continue;
+        float *values = malloc((size_t)tensor->bytes);
+        CHECK_OK(cairn_exec_read(exec, t, values, &err), &err);
+        for (uint64_t i = 0; i < tensor->bytes / sizeof *values; i++)
+            values[i] *= i % 2 == 0 ? 1 + 1.2e-7f : 1 - 0.6e-7f;
+        CHECK_OK(cairn_exec_write(exec, t, values, &err), &err);
+        free(values);
+    }
+}
+
 /* The gradients of the first step, one after the other. */
 static float *gradients_of(cairn_device *device, const cairn_graph *graph, const cairn_costs *costs,
-                           const cairn_solution *solution, uint64_t *count, float *loss) {
+                           const cairn_solution *solution, bool nudged, uint64_t *count,
+                           float *loss) {
     cairn_error err = {0};
     cairn_exec *exec;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
+    if (nudged)
+        nudge(exec, graph);
     CHECK_OK(cairn_exec_fill(exec, 0, &err), &err);
     CHECK_OK(cairn_exec_run(exec, 0, &result, &err), &err);
     *loss = result.loss;
@@ -162,18 +191,22 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
     CHECK_OK(cairn_bind(graph, ref, &ref_costs, &err), &err);
     cairn_solution *ref_none = solve(graph, ref_costs, "none", 0, NULL);
     uint64_t count, ref_count;
-    float loss, ref_loss;
-    float *ours = gradients_of(device, graph, costs, none, &count, &loss);
-    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, &ref_count, &ref_loss);
+    float loss, ref_loss, nudged_loss;
+    float *ours = gradients_of(device, graph, costs, none, false, &count, &loss);
+    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, false, &ref_count, &ref_loss);
+    float *nudged = gradients_of(ref, graph, ref_costs, ref_none, true, &ref_count, &nudged_loss);
     CHECK_U64(count, ref_count);
-    double far = distance(ours, theirs, count);
-    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e\n", name, (double)loss,
-           (double)ref_loss, far);
+    double far = distance(ours, theirs, count), rounding = distance(nudged, theirs, count);
+    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e, by rounding alone "
+           "%.1e\n",
+           name, (double)loss, (double)ref_loss, far, rounding);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    CHECK(far < 5e-2); /* rounding comes back enlarged from a batch-norm over few elements */
+    /* a batch-norm over few elements enlarges rounding errors */
+    CHECK(far < CRN_MAX(1e-4, 30 * rounding));
     free(ours);
     free(theirs);
+    free(nudged);
     cairn_solution_destroy(ref_none);
     cairn_costs_destroy(ref_costs);
     cairn_device_close(ref);
@@ -182,7 +215,7 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
 static void check_plan(const char *name, cairn_device *device, const cairn_graph *graph,
                        const cairn_costs *costs, const char *algorithm, uint64_t budget,
                        const outcome *none) {
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_machine_find("h200", &machine, &err), &err);
     cairn_solution *solution = solve(graph, costs, algorithm, budget, &machine);
@@ -197,7 +230,7 @@ static void check_plan(const char *name, cairn_device *device, const cairn_graph
     cairn_solution_destroy(solution);
 }
 
-/* In full precision: as near to the reference as rounding allows. */
+/* In full precision the results agree with the reference up to rounding. */
 static void compare_network(const network *n, const cairn_graph *graph) {
     cairn_error err = {0};
     cairn_device *device = open_device(subject, CAIRN_MATH_FP32);
@@ -269,7 +302,7 @@ static void check_profile(void) {
     cairn_device_close(device);
 }
 
-/* What a device says of itself. */
+/* The facts of a device. */
 static void check_facts(void) {
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
@@ -278,7 +311,7 @@ static void check_facts(void) {
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
-    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
+    CHECK(facts.machine->host_memory_bytes > 0 && facts.machine->link_bytes_per_second > 0);
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);
@@ -287,7 +320,7 @@ static void check_facts(void) {
     cairn_device_close(device);
 }
 
-/* A kernel that fails: the run says so in a sentence, and everything can be destroyed. */
+/* A kernel fails: the run reports it with a message, and everything can be destroyed. */
 static void check_failure(void) {
     cairn_error err = {0};
     cairn_graph *graph = build(&networks[0]);

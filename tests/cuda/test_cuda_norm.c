@@ -1,6 +1,6 @@
-/* test_cuda_norm.c: batch-norm of the backend cuda with all that is folded into it (ReLU, addition,
- * two gradients, in place), and biases, against plain loops in double; small and large shapes, far
- * means and outliers. Runs on the processor. */
+/* test_cuda_norm.c: batch-norm of the backend cuda with everything that can be fused with it (ReLU,
+ * addition, two gradients, in place), and biases, against plain loops in double precision; small
+ * and large shapes, large means and outliers. Runs on the processor. */
 #include "base/rng.h"
 #include "cuda/kernel_rig.h"
 
@@ -12,7 +12,7 @@ static float unit(void) {
     return (float)crn_rng_below(&rng, 1u << 24) / 8388608.0f - 1;
 }
 
-/* A matrix in plain floats, each value one that the element can hold, and as an image. */
+/* A matrix as plain floats, which the element type can hold exactly, and as an image. */
 typedef struct matrix {
     float *plain;
     kernel_image image;
@@ -75,7 +75,7 @@ static crn_norm_args norm_args(kernel_rig *r, matrix x) {
                           .x = x.image.at,
                           .gamma = draw_floats(r, 1, 0.5f),
                           .beta = draw_floats(r, 0, 0.5f),
-                          .running_mean = draw_floats(r, 0, 1),
+                          .running_mean = draw_floats(r, 1, 0.5f),
                           .running_var = draw_floats(r, 2, 1),
                           .stats = kernel_rig_make(r, 2 * channels * sizeof(float)),
                           .tickets = kernel_rig_tickets(r)};
@@ -83,7 +83,8 @@ static crn_norm_args norm_args(kernel_rig *r, matrix x) {
     return args;
 }
 
-/* The statistics of x, as the reference takes them; `f32` of the largest. */
+/* The statistics of x, as the reference computes them; `f32` is the tolerance relative to the
+ * largest. */
 static void test_statistics(kernel_rig *r, float offset, float scale, bool outlier, double f32) {
     matrix x = draw_matrix(r, offset, scale);
     if (outlier) { /* the very first value of each channel */
@@ -104,7 +105,8 @@ static void test_statistics(kernel_rig *r, float offset, float scale, bool outli
         running_vars[c] =
             (float)(0.9 * args.running_var[c] + 0.1 * squares / (rows > 1 ? rows - 1 : 1));
     }
-    kernel_rig_run(r, crn_norm_statistics_launch(&args), &args); /* again: nothing moves */
+    kernel_rig_run(r, crn_norm_statistics_launch(&args),
+                   &args); /* recomputed: running statistics do not change */
     args.flags = CRN_NORM_MOVE;
     kernel_rig_run(r, crn_norm_statistics_launch(&args), &args);
     CHECK(kernel_rig_equal(args.stats, means, channels, f32, "mean"));
@@ -146,13 +148,40 @@ static void test_apply(kernel_rig *r, uint32_t flags, int place) {
     kernel_rig_clear(r);
 }
 
+/* One kernel gives the bits that statistics and apply give. */
+static void test_whole(kernel_rig *r, uint32_t flags, int place) {
+    matrix x = draw_matrix(r, 0.3f, 1), added = draw_matrix(r, 0, 1), y = draw_matrix(r, 0, 1);
+    crn_norm_args args = norm_args(r, x);
+    kernel_image to = place == ON_X ? x.image : place == ON_ADDED ? added.image : y.image;
+    args.flags = flags | CRN_NORM_MOVE;
+    args.added = added.image.at, args.added_pitch = added.image.pitch;
+    args.y = to.at, args.y_pitch = to.pitch;
+    CHECK(crn_norm_is_whole(&args) == (rows <= 4096));
+    char *before = kernel_rig_keep(r);
+    kernel_rig_run(r, crn_norm_statistics_launch(&args), &args);
+    kernel_rig_run(r, crn_norm_apply_launch(&args), &args);
+    if (crn_norm_is_whole(&args)) {
+        char *after = kernel_rig_keep(r);
+        kernel_rig_restore(r, before);
+        kernel_rig_run(r, crn_norm_whole_launch(&args), &args);
+        CHECK(kernel_rig_is(r, after));
+        free(after);
+    }
+    if (rows > 1) { /* y lies on a part of x: blocks would write what others read */
+        args.y = (char *)x.image.at + x.image.pitch * kernel_rig_element(r);
+        CHECK(!crn_norm_is_whole(&args));
+    }
+    free(before), free(x.plain), free(added.plain), free(y.plain);
+    kernel_rig_clear(r);
+}
+
 /* ---- backward ---- */
 
 typedef struct variant {
     uint32_t mask;
     bool join, other, fixed;
-    char masked; /* where reduce writes: 0 nowhere, 'n' apart, 'a' on gy, 'b' on gy2, 'y' on y */
-    char gx;     /* 'n' apart, 'a' on gy, 'x' on x, 'm' on masked, 'o' on other */
+    char masked; /* where reduce writes: 0 nowhere, 'n' separate, 'a' on gy, 'b' on gy2, 'y' on y */
+    char gx;     /* 'n' separate, 'a' on gy, 'x' on x, 'm' on masked, 'o' on other */
 } variant;
 
 static const variant variants[] = {
@@ -173,7 +202,7 @@ typedef struct backward {
     crn_norm_bwd_args args;
 } backward;
 
-/* g, both sums and gx by hand: g into apart.plain, gx into result.plain. */
+/* Compute g, both sums and gx with plain loops: g in apart.plain, gx in result.plain. */
 static void backward_by_hand(const variant *v, backward *b, float *gbeta, float *ggamma) {
     const crn_norm_bwd_args *a = &b->args;
     for (uint32_t c = 0; c < channels; c++) {
@@ -270,6 +299,7 @@ static void test_backward(kernel_rig *r, const variant *v) {
     b.args.gx = gx.at;
     float *gbeta = malloc(2 * channels * sizeof *gbeta), *ggamma = gbeta + channels;
     backward_by_hand(v, &b, gbeta, ggamma);
+    char *before = kernel_rig_keep(r);
     kernel_rig_run(r, crn_norm_reduce_launch(&b.args), &b.args);
     if (v->masked != 0)
         compare(r, masked, b.apart.plain, 0, "masked gradient");
@@ -277,8 +307,21 @@ static void test_backward(kernel_rig *r, const variant *v) {
     CHECK(kernel_rig_equal(b.args.gbeta, gbeta, channels, f32, "gbeta"));
     CHECK(kernel_rig_equal(b.args.ggamma, ggamma, channels, f32, "ggamma"));
     kernel_rig_run(r, crn_norm_spread_launch(&b.args), &b.args);
-    if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else little is left but rounding errors */
+    if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else the result is mostly rounding errors */
         compare(r, gx, b.result.plain, 1e-5, "gx");
+    CHECK(crn_norm_bwd_is_whole(&b.args) == (rows <= 4096));
+    if (crn_norm_bwd_is_whole(&b.args)) {
+        char *after = kernel_rig_keep(r);
+        kernel_rig_restore(r, before);
+        kernel_rig_run(r, crn_norm_bwd_whole_launch(&b.args), &b.args);
+        CHECK(kernel_rig_is(r, after));
+        free(after);
+    }
+    if (rows > 1) {
+        b.args.gx = (char *)b.gy.image.at + b.gy.image.pitch * kernel_rig_element(r);
+        CHECK(!crn_norm_bwd_is_whole(&b.args));
+    }
+    free(before);
     free(b.x.plain), free(b.gy.plain), free(b.gy2.plain), free(b.y.plain), free(b.other.plain);
     free(b.apart.plain), free(b.result.plain), free(gbeta);
     kernel_rig_clear(r);
@@ -344,6 +387,8 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
     test_statistics(r, 0, 1, true, 2e-5);
     for (uint32_t flags = first % step; flags < 8; flags += step)
         test_apply(r, flags, flags % 2 == 0 ? APART : flags & CRN_NORM_ADD ? ON_ADDED : ON_X);
+    for (uint32_t flags = first % step; flags < 4; flags += step)
+        test_whole(r, flags, flags == 1 ? ON_X : flags == 2 ? ON_ADDED : APART);
     for (size_t i = first % step; i < sizeof variants / sizeof *variants; i += step)
         test_backward(r, &variants[i]);
     test_bias(r, first % 2 != 0);

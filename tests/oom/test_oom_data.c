@@ -26,14 +26,14 @@ static cairn_status open_data(void *context) {
     return status;
 }
 
-/* With data of its own, whose statistics are not there yet. */
+/* With fresh data, whose statistics are not computed yet. */
 static cairn_status create_loader(void *context) {
     fixture *f = context;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     cairn_loader_options how = CAIRN_LOADER_OPTIONS_INIT;
     cairn_data *data = NULL;
     cairn_loader *loader = NULL;
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_error err = {0};
     cairn_status status;
     options.allocator = &f->allocator;

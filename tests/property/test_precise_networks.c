@@ -1,5 +1,5 @@
-/* test_precise_networks.c: what the recurrence promises of a network is what the simulator finds:
- * the time to the nanosecond, the peak within the memory. */
+/* test_precise_networks.c: the prediction of the recurrence for a network agrees with the
+ * simulator: the time is exactly the same, and the peak is within the memory. */
 #include "cairn.h"
 #include "check.h"
 #include "solve/parts/network_pieces.h"
@@ -11,7 +11,7 @@ typedef struct network {
 
 static network open_network(const char *name, uint32_t batch, uint32_t size, uint32_t steps) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_graph *forward;
     cairn_error err = {0};
     network net;

@@ -1,5 +1,5 @@
-/* test_data.c: small files in every format are read as they were written; everything that can be
- * wrong with them is said in one sentence that names the file. */
+/* test_data.c: small files in every format are read as they were written; every error in them is
+ * reported with a message that names the file. */
 #include "data_folder.h"
 #include "base/crn_base.h"
 #include "base/sha256.h"
@@ -14,7 +14,7 @@ static cairn_data *open_data(const char *source, const cairn_data_options *optio
     return data;
 }
 
-/* One batch of a split, values as they are in the file. */
+/* One batch of a split, with the values of the file. */
 typedef struct taken {
     cairn_loader *loader;
     cairn_batch batch;
@@ -23,7 +23,7 @@ typedef struct taken {
 static taken take(cairn_data *data, cairn_split split, uint32_t batch, bool normalise) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
     cairn_error err = {0};
-    taken t;
+    taken t = {.batch = CAIRN_BATCH_INIT};
     options.split = split;
     options.batch = batch;
     options.normalise = normalise;
@@ -43,7 +43,7 @@ static bool is_sample(const cairn_batch *batch, uint32_t k, uint32_t number, uin
 
 static void check_info(const cairn_data *data, const uint32_t shape[3], uint32_t classes,
                        uint32_t train, uint32_t validation) {
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK_U64(info.rank, 3);
     CHECK(memcmp(info.shape, shape, 3 * sizeof *shape) == 0);
     CHECK_U64(info.classes, classes);
@@ -72,13 +72,13 @@ static void test_mnist(void) {
     put_mnist(&f, 23, 7);
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){1, 12, 9}, 10, 23, 7);
-    CHECK(!cairn_data_get_info(data).held_out);
+    CHECK(!cairn_data_get_info(data)->held_out);
     check_both_splits(data, 23, 7, 12 * 9);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
 
-/* The names that some programs give when they unpack. */
+/* The file names that some programs use when they unpack. */
 static void test_mnist_dotted(void) {
     folder f;
     folder_make(&f, "mnist");
@@ -95,7 +95,7 @@ static void test_mnist_dotted(void) {
 static void test_cifar10(void) {
     folder f;
     folder_make(&f, "cifar10");
-    put_cifar10(&f, 23, 11); /* more than are read at once */
+    put_cifar10(&f, 23, 11); /* more samples than are read at once */
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){3, 32, 32}, 10, 115, 11);
     check_both_splits(data, 115, 11, 3072);
@@ -123,7 +123,7 @@ static void test_tensors(void) {
     folder_make(&f, "tensors");
     put_tensors(&f);
     cairn_data *data = open_data(f.source, NULL);
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK(info.rank == 2 && info.shape[0] == 2 && info.shape[1] == 3 && info.classes == 3);
     CHECK(info.train == 7 && info.validation == 4 && !info.held_out);
     for (int split = 0; split < 2; split++) {
@@ -140,7 +140,7 @@ static void test_tensors(void) {
     folder_remove(&f);
 }
 
-/* Bytes, one file, no split of its own. */
+/* Bytes, one file, no split. */
 static const char byte_index[] =
     "{\"format\": \"cairn-tensors\", \"version\": 1, \"shape\": [1, 2, 2], \"dtype\": \"u8\", "
     "\"classes\": 3, \"files\": [{\"split\": \"train\", \"samples\": \"s\", \"labels\": \"l\", "
@@ -150,10 +150,10 @@ static void test_tensors_of_bytes(void) {
     folder f;
     folder_make(&f, "tensors");
     put_text(&f, "index.json", byte_index);
-    put_reals(&f, "s", "l", 0, 8, 1); /* 32 bytes, whatever they stand for; 8 labels */
+    put_reals(&f, "s", "l", 0, 8, 1); /* 32 bytes of any values; 8 labels */
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){1, 2, 2}, 3, 7, 1);
-    CHECK(cairn_data_get_info(data).held_out);
+    CHECK(cairn_data_get_info(data)->held_out);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -183,7 +183,7 @@ static void test_held_out(void) {
         options.seed = seed;
         cairn_data *data = open_data(f.source, &options);
         check_info(data, (const uint32_t[]){1, 12, 9}, 10, 30, 10);
-        CHECK(cairn_data_get_info(data).held_out);
+        CHECK(cairn_data_get_info(data)->held_out);
         uint64_t train = members(data, CAIRN_SPLIT_TRAIN, 30);
         seen[seed] = members(data, CAIRN_SPLIT_VALIDATION, 10);
         CHECK((train & seen[seed]) == 0 && (train | seen[seed]) == (1ull << 40) - 1);
@@ -196,7 +196,7 @@ static void test_held_out(void) {
     folder_remove(&f);
 }
 
-/* Over many seeds every sample is held out about as often as any other. */
+/* Over many seeds all samples are held out about equally often. */
 static void test_held_out_evenly(void) {
     folder f;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
@@ -213,7 +213,7 @@ static void test_held_out_evenly(void) {
         cairn_data_destroy(data);
     }
     for (uint32_t i = 0; i < 10; i++)
-        CHECK(times[i] > 230 && times[i] < 370); /* 300 expected, 14.5 the deviation */
+        CHECK(times[i] > 230 && times[i] < 370); /* 300 expected, with a deviation of 14.5 */
     folder_remove(&f);
 }
 
@@ -228,8 +228,8 @@ static void test_shares(void) {
         options.count = cases[i].count;
         options.validation = cases[i].share;
         cairn_data *data = open_data("synthetic", &options);
-        CHECK_U64(cairn_data_get_info(data).validation, cases[i].held);
-        CHECK_U64(cairn_data_get_info(data).train, cases[i].count - cases[i].held);
+        CHECK_U64(cairn_data_get_info(data)->validation, cases[i].held);
+        CHECK_U64(cairn_data_get_info(data)->train, cases[i].count - cases[i].held);
         cairn_data_destroy(data);
     }
 }
@@ -244,7 +244,7 @@ static void test_statistics(void) {
     put_cifar10(&f, 4, 3);
     cairn_data *data = open_data(f.source, NULL);
     CHECK_OK(cairn_data_statistics(data, &mean, &deviation, &err), &err);
-    for (uint32_t c = 0; c < 3; c++) { /* over the training split alone, the plain way */
+    for (uint32_t c = 0; c < 3; c++) { /* over the training split only, with plain sums */
         double sum = 0, squares = 0, n = 20 * 1024;
         for (uint32_t i = 0; i < 20; i++)
             for (uint32_t k = 0; k < 1024; k++)
@@ -264,7 +264,7 @@ static void test_statistics(void) {
     folder_remove(&f);
 }
 
-/* Reals around a large mean: the deviation is not lost. One channel is constant. */
+/* Real numbers around a large mean: the deviation is still exact. One channel is constant. */
 static void test_statistics_of_reals(void) {
     static const float values[] = {100000.25f, 7, 100000.75f, 7, 100000.25f, 7, 100000.75f, 7};
     static const uint8_t labels[16] = {0};
@@ -290,7 +290,7 @@ static void test_statistics_of_reals(void) {
     CHECK_OK(cairn_data_statistics(data, &mean, &deviation, &err), &err);
     CHECK(mean[0] == 100000.5f && deviation[0] == 0.25f);
     CHECK(mean[1] == 7.0f && deviation[1] == 1.0f);
-    CHECK(cairn_data_get_info(data).validation == 0);
+    CHECK(cairn_data_get_info(data)->validation == 0);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -302,7 +302,7 @@ static void test_synthetic(void) {
     options.seed = 5;
     options.count = 1000;
     cairn_data *data = open_data("synthetic", &options);
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK(info.rank == 3 && info.shape[0] == 3 && info.shape[1] == 32 && info.shape[2] == 32);
     CHECK(info.classes == 10 && info.train == 900 && info.validation == 100 && info.held_out);
     taken t = take(data, CAIRN_SPLIT_TRAIN, 900, false);
@@ -311,7 +311,7 @@ static void test_synthetic(void) {
         times[t.batch.labels[i]]++;
     for (uint32_t c = 0; c < 10; c++)
         CHECK(times[c] > 50 && times[c] < 140);
-    /* The very bytes, on every machine. */
+    /* The bytes are the same on every machine. */
     crn_sha256 hash;
     char digits[65];
     bool bytes = true;
@@ -328,7 +328,7 @@ static void test_synthetic(void) {
     cairn_data_destroy(data);
 }
 
-/* Another count gives the same samples, more of them; another seed others. */
+/* A larger count gives the same samples and more; another seed gives other samples. */
 static void test_synthetic_depends(void) {
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     options.validation = 0;
@@ -342,7 +342,7 @@ static void test_synthetic_depends(void) {
     taken c = take(other, CAIRN_SPLIT_TRAIN, 10, false);
     CHECK(memcmp(a.batch.inputs, b.batch.inputs, 10 * 3072 * sizeof(float)) == 0);
     CHECK(memcmp(a.batch.inputs, c.batch.inputs, 3072 * sizeof(float)) != 0);
-    CHECK(cairn_data_get_info(many).fingerprint != cairn_data_get_info(other).fingerprint);
+    CHECK(cairn_data_get_info(many)->fingerprint != cairn_data_get_info(other)->fingerprint);
     cairn_loader_destroy(a.loader);
     cairn_loader_destroy(b.loader);
     cairn_loader_destroy(c.loader);
@@ -369,7 +369,7 @@ static void test_synthetic_shapes(void) {
     }
 }
 
-/* The fingerprint sees labels and split. */
+/* The fingerprint depends on labels and split. */
 static void test_fingerprint(void) {
     folder f;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
@@ -381,7 +381,7 @@ static void test_fingerprint(void) {
         if (i == 3)
             put_labels(&f, "train-labels-idx1-ubyte", 1, 40);
         cairn_data *data = open_data(f.source, &options);
-        prints[i] = cairn_data_get_info(data).fingerprint;
+        prints[i] = cairn_data_get_info(data)->fingerprint;
         cairn_data_destroy(data);
     }
     CHECK(prints[0] == prints[2]);
@@ -403,7 +403,7 @@ static void check_wrong(const char *source, const cairn_data_options *options, c
     cairn_error_text(&err, text, sizeof text);
     CHECK(got == status && err.status == status && data == NULL);
     CHECK(strstr(text, name) != NULL && strstr(text, part) != NULL && strchr(text, '\n') == NULL);
-    CHECK(cairn_data_open(source, options, &data, NULL) == status); /* nobody wants to know */
+    CHECK(cairn_data_open(source, options, &data, NULL) == status); /* without an error struct */
     if (check_failures > before)
         fprintf(stderr, "that was line %d: %s: %s\n", line, cairn_status_name(got), text);
     cairn_data_destroy(data);
@@ -480,7 +480,7 @@ static void test_wrong_mnist_files(void) {
     put_text(&f, TRAIN_LABELS ".gz", "x");
     WRONG(f.source, EINVAL, "/" TRAIN_LABELS ".gz: ", "unpack it with gunzip");
     put_mnist(&f, 5, 2);
-    folder_drop(&f, TEST_IMAGES); /* half a validation split is none */
+    folder_drop(&f, TEST_IMAGES); /* half of a validation split is missing */
     WRONG(f.source, EUNKNOWN, "/" TEST_IMAGES ": ", "no such file");
     put_text(&f, "t10k-images.idx3-ubyte.gz", "x");
     WRONG(f.source, EINVAL, "/t10k-images.idx3-ubyte.gz: ", "is packed");
@@ -608,12 +608,12 @@ static void test_wrong_index(void) {
     folder_remove(&f);
 }
 
-/* An infinity is found where values are looked at, with the file that has it. */
+/* An infinity is reported when values are read, with the file that contains it. */
 static void test_not_finite(void) {
     folder f;
     cairn_error err = {0};
     cairn_loader *loader;
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     const float *mean, *deviation;
     uint8_t bytes[48] = {0};
     folder_make(&f, "tensors");
