@@ -17,7 +17,6 @@ typedef struct crn_candidate {
     int64_t relief;   /* what it gives at most */
     int64_t returned; /* time that comes back */
     uint32_t value, slot;
-    uint32_t noise; /* the factor on its cost, in 1/1024 */
 } crn_candidate;
 
 /* What it takes to have a value in a slot. */
@@ -51,7 +50,8 @@ typedef struct crn_search {
     uint32_t noise;         /* on the scores of candidates, in 1/1024 */
 
     uint32_t stamp, visited;
-    uint32_t *stamps; /* per value */
+    uint32_t *stamps;    /* per value */
+    uint32_t *op_stamps; /* per op */
     uint8_t *choices;
     crn_closure closure;
     crn_candidate *candidates;

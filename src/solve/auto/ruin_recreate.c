@@ -230,6 +230,7 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     CRN_TAKE(arena, s->pinned, flat->value_count);
     CRN_TAKE(arena, s->loads, matrix->slot_count + 1);
     CRN_TAKE(arena, s->stamps, flat->value_count);
+    CRN_TAKE(arena, s->op_stamps, flat->op_count);
     CRN_TAKE(arena, s->choices, flat->value_count);
     CRN_TAKE(arena, s->candidates, flat->value_count);
     CRN_TAKE(arena, s->closure.ops, CRN_MOST_CLOSURE + 16);
