@@ -121,6 +121,7 @@ static scan scan_slot(const crn_matrix *m, uint32_t slot) {
 static void settle_slot(crn_matrix *m, uint32_t slot) {
     uint32_t node = m->leaf_count + slot;
     scan s = scan_slot(m, slot);
+    m->scans += m->slots[slot].length;
     if (m->sum[node] == s.sum && m->most[node] == s.most)
         return;
     m->sum[node] = s.sum;
@@ -183,7 +184,8 @@ crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
     return best;
 }
 
-/* From the leaves up: the nodes that make up the range, from both ends, and the memory before it. */
+/* From the leaves up: the nodes that make up the range, from both ends, and the memory before it.
+ */
 int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     settle(m);
     if (first > last)

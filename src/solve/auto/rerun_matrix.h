@@ -56,8 +56,8 @@ typedef struct crn_matrix {
     uint32_t *stale; /* slots to be scanned again */
     bool *is_stale;
     uint32_t stale_count;
-    int64_t time; /* of all runs, in the unit of the flat problem */
-    uint64_t flips;
+    int64_t time;          /* of all runs, in the unit of the flat problem */
+    uint64_t flips, scans; /* so far; scans of runs */
     bool journaling, failed;
 } crn_matrix;
 
