@@ -33,7 +33,6 @@ static cairn_status train(const cli_args *args, const char *network, const char 
             status = cairn_exec_run(exec, step, &result, err);
         if (status != CAIRN_OK)
             return status;
-        cairn_exec_update(exec);
         if (cli_allocations_peak() > library)
             library = cli_allocations_peak();
         if (step == EARLY) {
@@ -74,6 +73,7 @@ int cli_bench_resident(const cli_args *args) {
     cairn_solution *solution = NULL;
     cairn_exec *exec = NULL;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.update_in_run = true;
     cairn_status status = cli_model_network(network, (uint32_t)batch, (uint32_t)size, &model, &err);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, &model, backend, (uint32_t)threads, &err);

@@ -64,7 +64,6 @@ static cairn_status run_step(cairn_exec *exec, cairn_exec_result *result, char h
     cairn_status status = cairn_exec_fill(exec, 1, err);
     if (status == CAIRN_OK)
         status = cairn_exec_run(exec, 1, result, err);
-    cairn_exec_update(exec);
     if (status == CAIRN_OK)
         status = cairn_exec_sha256(
             exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE | CAIRN_EXEC_GRADIENTS, hash, err);
@@ -110,6 +109,7 @@ static cairn_status run_plan(trial *t, const cairn_solution *solution, const cha
     char hash[65];
     options.budget_bytes = budget_bytes;
     options.seed = 1;
+    options.update_in_run = true;
     cairn_status status = cairn_exec_create(t->model.graph, t->model.device, t->model.costs,
                                             solution, &options, &exec, err);
     if (status != CAIRN_OK)

@@ -46,6 +46,9 @@ typedef struct cairn_exec_options {
                                outlives this one, and the two are never run at once */
     bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
                    runs does not record these, and is slower */
+    bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
+                           with several micro-batches each run adds to the sum of gradients, and
+                           the last of them ends with the update. Not for evaluation */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -118,8 +121,9 @@ typedef struct cairn_exec_result {
 } cairn_exec_result;
 #define CAIRN_EXEC_RESULT_INIT CAIRN_INIT_SIZED(cairn_exec_result)
 
-/* Run the plan once and wait for its end. Dropout draws from the executor's seed and `step`.
- * Afterwards the gradients of the parameters are in the stationary memory. Allocates nothing.
+/* Run the plan once, with `update_in_run` also the update, and wait for the end. Dropout draws from
+ * the executor's seed and `step`. Afterwards the gradients of the parameters are in the stationary
+ * memory. Allocates nothing.
  * CAIRN_ESYSTEM: the device failed, now or since the last call that waited for it; the executor is
  * then good for nothing but being destroyed. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step,
@@ -130,17 +134,21 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step
  * executor is not `timed`. Valid until the next run. */
 CAIRN_API const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count);
 
-/* Add the gradients of the last run to those of the runs before it, for an update over several
- * micro-batches. An executor with `micro_batches` of 1 has no memory for that; it does nothing. */
-CAIRN_API void cairn_exec_accumulate(cairn_exec *exec);
+/* The learning rate of the updates that follow; before the first call it is that of the options. */
+CAIRN_API void cairn_exec_set_rate(cairn_exec *exec, double rate);
 
-/* One step of the optimiser for every parameter that has a gradient, by the mean of the gradients
- * that were accumulated since the last update, or by that of the last run where none were. With the
- * learning rate of the options, or with `rate`. The bits do not depend on the number of threads.
- * Nothing after evaluation. Neither waits for the device; a failure shows in the next call that
- * does. Allocates nothing. */
+/* Without `update_in_run` the caller asks for the update; with it these two do nothing. Neither
+ * waits for the device; a failure shows in the next call that does. They allocate nothing.
+ *
+ * accumulate: add the gradients of the last run to those of the runs before it, for an update over
+ * several micro-batches. An executor with `micro_batches` of 1 has no memory for that; it does
+ * nothing.
+ *
+ * update: one step of the optimiser for every parameter that has a gradient, by the mean of the
+ * gradients that were accumulated since the last update, or by that of the last run where none
+ * were. The bits do not depend on the number of threads. Nothing after evaluation. */
+CAIRN_API void cairn_exec_accumulate(cairn_exec *exec);
 CAIRN_API void cairn_exec_update(cairn_exec *exec);
-CAIRN_API void cairn_exec_update_at(cairn_exec *exec, double rate);
 
 /* Wait for all that was asked of the device. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_join(cairn_exec *exec, cairn_error *err);

@@ -15,7 +15,7 @@
  * through `convert` and the results of `join`.
  *
  * What changes from step to step (seed, step, rate) is one block of values in device memory, so
- * that a recorded step can be replayed.
+ * that a recorded step, its update included, can be replayed.
  *
  * Adding a backend: a folder, and a line in backends.def. Who writes one for a processor starts
  * from processor.h. */
@@ -277,7 +277,8 @@ typedef struct crn_backend {
     CAIRN_MUST cairn_status (*begin_recording)(crn_queue *queue, cairn_error *err);
     CAIRN_MUST cairn_status (*end_recording)(crn_queue *queue, crn_recording **out,
                                              cairn_error *err);
-    void (*replay)(crn_queue *queue, crn_recording *recording);
+    /* As begin() with these values, then all that was recorded. At most once between two joins. */
+    void (*replay)(crn_queue *queue, crn_recording *recording, const crn_values *values);
     void (*forget)(crn_queue *queue, crn_recording *recording);
 } crn_backend;
 

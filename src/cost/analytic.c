@@ -1,8 +1,8 @@
-/* analytic.c: how much arithmetic an op does and how many bytes it moves.
+/* analytic.c: the number of arithmetic operations of an op, and the bytes that it moves.
  *
- * A gradient with respect to data or to weights costs what the forward op does: each is a product
- * of the same three extents. Everything that is not a product is bound by memory; its count of
- * operations matters little and is kept to a few per element. */
+ * A gradient with respect to data or to weights costs as much as the forward op: each is a product
+ * of the same three extents. Every other op is limited by memory, so its operations are only
+ * estimated, at a few per element. */
 #include "cairn/cost.h"
 #include "graph/graph_internal.h"
 
@@ -14,7 +14,7 @@ static uint64_t multiply(uint64_t a, uint64_t b) {
 static uint64_t elements(const cairn_tensor *tensor) {
     uint64_t count = tensor->rank == 0 ? tensor->bytes / 4 : 1;
     for (uint32_t i = 0; i < tensor->rank; i++)
-        count *= tensor->shape[i]; /* fits: the graph was validated */
+        count *= tensor->shape[i]; /* cannot overflow: the graph was validated */
     return count;
 }
 
@@ -22,7 +22,7 @@ static const cairn_tensor *tensor_of(const cairn_graph *graph, cairn_id id) {
     return cairn_graph_tensor(graph, id);
 }
 
-/* Multiply-adds of a forward op that is a product, else 0. */
+/* Multiply-adds of a forward op that is a product; 0 for other ops. */
 static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
     const cairn_tensor *weight, *output = tensor_of(graph, op->outputs[0]);
     switch (op->kind) {
@@ -30,7 +30,7 @@ static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
     case CAIRN_OP_LINEAR:
         weight = tensor_of(graph, op->params[0]);
         return multiply(elements(output), elements(weight) / weight->shape[0]);
-    case CAIRN_OP_CONV_TRANSPOSE2D: /* every input element is spread over one */
+    case CAIRN_OP_CONV_TRANSPOSE2D: /* every input element is spread over such a window */
         weight = tensor_of(graph, op->params[0]);
         return multiply(elements(tensor_of(graph, op->inputs[0])),
                         elements(weight) / weight->shape[0]);
@@ -45,7 +45,7 @@ static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
     }
 }
 
-/* Operations per element of what is neither a product nor a copy. */
+/* Operations per element of an op that is not a product. */
 static uint64_t per_element(const cairn_op *op) {
     uint32_t work = crn_op_kinds[op->kind].work;
     const int32_t *window = op->attributes.kernel;
@@ -65,7 +65,7 @@ void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint6
     *flops = *bytes = 0;
     if (op->output_count == 1 && op->outputs[0] != CAIRN_NONE &&
         tensor_of(graph, op->outputs[0])->alias_of != CAIRN_NONE)
-        return; /* nothing moves */
+        return; /* an alias: no bytes are moved */
     *bytes = sum_bytes(graph, op->inputs, op->input_count) +
              sum_bytes(graph, op->outputs, op->output_count) +
              sum_bytes(graph, op->params, op->param_count);

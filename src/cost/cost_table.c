@@ -1,4 +1,4 @@
-/* cost_table.c: measured costs in files, docs/cost-format.md. */
+/* cost_table.c: reads and writes files of measured costs, docs/cost-format.md. */
 #include "base/json.h"
 #include "base/names.h"
 #include "cairn/cost.h"
@@ -35,7 +35,7 @@ static void write_shapes(cairn_text *text, const cairn_graph *graph, const cairn
 static void write_attributes(cairn_text *text, const cairn_op *op) {
     for (size_t k = 0; k < crn_attribute_count; k++) {
         const crn_attribute *a = &crn_attribute_list[k];
-        /* Real attributes do not change what an op costs. */
+        /* Attributes that are doubles do not change the cost of an op. */
         if ((crn_op_kinds[op->kind].attributes & a->bit) == 0 || a->count == 0)
             continue;
         int32_t values[4];
@@ -231,7 +231,7 @@ static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t ind
     return CAIRN_OK;
 }
 
-/* The implementations that the costs have take the times that the table has under their names. */
+/* Set the times of the op's implementations to those that the table has under their names. */
 static cairn_status merge_times(table_reader *r, cairn_id op, const table_entry *entry) {
     uint32_t count, found = 0;
     const cairn_implementation *known = cairn_costs_op(r->costs, op, &count);

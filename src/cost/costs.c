@@ -1,4 +1,4 @@
-/* costs.c: the object that holds bytes and implementations, and the analytic figures in it. */
+/* costs.c: bytes of tensors and implementations of ops, filled in with analytic estimates. */
 #include "base/crn_base.h"
 #include "base/names.h"
 #include "cairn/cost.h"
@@ -18,7 +18,7 @@ struct cairn_costs {
 void cairn_costs_destroy(cairn_costs *costs) {
     if (costs == NULL)
         return;
-    crn_arena arena = costs->arena; /* the object lies in it */
+    crn_arena arena = costs->arena; /* the object itself is allocated in it */
     crn_arena_release(&arena);
 }
 
@@ -72,7 +72,8 @@ uint64_t cairn_costs_memory_hash(const cairn_costs *costs) {
     return hash;
 }
 
-/* Fill a new object: the graph's bytes; per op one implementation, timed by the machine if any. */
+/* Fill a new object: the bytes of the tensors, and one implementation per op. Its time is estimated
+ * if there is a machine. */
 static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
                          const cairn_machine *machine) {
     costs->tensor_count = cairn_graph_tensor_count(graph);

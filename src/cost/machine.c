@@ -1,4 +1,5 @@
-/* machine.c: descriptions of machines, built in from machines/ or read from a user's file. */
+/* machine.c: descriptions of machines: those of machines/, which are built in, and those of the
+ * user's files. */
 #include "base/json.h"
 #include "cairn/cost.h"
 #include "cost/machines_embedded.h"

@@ -1,10 +1,11 @@
-/* measured.c: a table of measured costs taken over whole: times, the link, what updating takes. */
+/* measured.c: applies a table of measured costs: times of ops, the link to the host, the cost of
+ * the update. */
 #include "base/crn_base.h"
 #include "cairn/cost.h"
 
 #include <stdio.h>
 
-/* What the machine is, as far as the table says. */
+/* Describe the machine, as far as the table knows it. */
 static void describe_machine(const cairn_costs_origin *origin, cairn_machine *machine) {
     if (origin->backend[0] != '\0')
         snprintf(machine->name, sizeof machine->name, "%s with %u thread%s", origin->backend,
@@ -15,7 +16,7 @@ static void describe_machine(const cairn_costs_origin *origin, cairn_machine *ma
     }
 }
 
-/* A table of another backend, or of another number of threads, says nothing of this one. */
+/* Refuse a table that was measured on another backend or with another number of threads. */
 static cairn_status check_origin(const cairn_costs_origin *origin, const char *file,
                                  const cairn_measured_options *options, cairn_error *err) {
     if (origin->backend[0] == '\0' || options->backend == NULL ||

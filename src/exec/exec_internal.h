@@ -74,9 +74,10 @@ struct cairn_exec {
     crn_program program;
     crn_stationary stationary;
     crn_occupancy occupancy;
-    crn_recording *recording; /* of the whole step; NULL: it is interpreted */
+    crn_recording *recording; /* of a whole run; NULL: it is interpreted */
     int64_t *times;           /* where timed, per action: how long the last run spent on it */
     crn_update update;
+    double rate;       /* of the next update */
     uint64_t updates;  /* so far */
     uint32_t gathered; /* micro-batches in the sum of gradients */
 };
@@ -126,6 +127,13 @@ void crn_stationary_share(cairn_exec *exec);
 /* The description of the update; crn_optimizer_release() gives back what the device made of it. */
 CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err);
 void crn_optimizer_release(cairn_exec *exec);
+
+/* Of a run with `update_in_run`; otherwise they do nothing. The values that its end needs; the end
+ * that is the same in every run, so that it can be recorded: the update, or with micro-batches
+ * the addition to their sum; and what comes after that, the update of the last micro-batch. */
+void crn_optimizer_set_values(const cairn_exec *exec, crn_values *values);
+void crn_optimizer_end_run(cairn_exec *exec);
+void crn_optimizer_after_run(cairn_exec *exec);
 
 /* ---- transfer.c: between host and device, in the plain layout of the graph ---- */
 

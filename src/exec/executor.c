@@ -3,8 +3,8 @@
  *     judged with the costs bound here? -> within the budget? -> reserve -> bind
  *
  * A step walks the actions in order: what an action binds is counted, its kernel or its copy is
- * enqueued on the device, what it gives back is counted off; one join ends it. A device that can
- * record a step does the walk once.
+ * enqueued on the device, what it gives back is counted off; the update comes last, where it is
+ * part of the run; one join ends it. A device that can record a run does the walk once.
  *
  *     offload x   compute: record r;  copy out: follow r, copy x, record d;  wait x: compute
  * follows d fetch x     likewise on the lane of copies in
@@ -98,6 +98,7 @@ static void enqueue_all(cairn_exec *exec) {
         exec->backend->follow(exec->queue, CRN_COMPUTE, program->unwaited[i]);
     if (program->loss != NULL)
         exec->backend->take_loss(exec->queue, program->loss);
+    crn_optimizer_end_run(exec);
 }
 
 /* ---- Making one ---- */
@@ -331,11 +332,15 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
     crn_results results;
     crn_error_clear(err);
     CRN_OPEN_OUTPUT(cairn_exec_result, out, err);
-    exec->backend->begin(exec->queue, &(crn_values){.seed = exec->options.seed, .step = step});
-    if (exec->recording != NULL)
-        exec->backend->replay(exec->queue, exec->recording);
-    else
+    crn_values values = {.seed = exec->options.seed, .step = step};
+    crn_optimizer_set_values(exec, &values);
+    if (exec->recording != NULL) {
+        exec->backend->replay(exec->queue, exec->recording, &values);
+    } else {
+        exec->backend->begin(exec->queue, &values);
         enqueue_all(exec);
+    }
+    crn_optimizer_after_run(exec);
     cairn_status status = exec->backend->join(exec->queue, &results, err);
     if (exec->options.check)
         crn_check_end(exec);

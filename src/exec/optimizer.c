@@ -33,6 +33,7 @@ cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {
     const crn_stationary *s = &exec->stationary;
     if (!exec->training)
         return CAIRN_OK;
+    exec->rate = (double)o->learning_rate;
     exec->update = (crn_update){.parameters = s->parameters,
                                 .count = s->parameter_count,
                                 .slot_count = s->slot_count,
@@ -56,34 +57,77 @@ void crn_optimizer_release(cairn_exec *exec) {
         exec->backend->finish_update(exec->queue, &exec->update);
 }
 
+void cairn_exec_set_rate(cairn_exec *exec, double rate) {
+    exec->rate = rate;
+}
+
+/* ---- An update that the caller asks for ---- */
+
+/* What an update reads, by the mean of `gathered` micro-batches. */
+static void set_update(const cairn_exec *exec, uint32_t gathered, crn_values *values) {
+    const cairn_exec_options *o = &exec->options;
+    uint64_t n = exec->updates + 1;
+    values->rate = (float)exec->rate;
+    values->keep = (float)(1 - exec->rate * o->weight_decay);
+    values->step_size = (float)(exec->rate / (1 - crn_power(o->beta1, n)));
+    values->root_correction = (float)sqrt(1 - crn_power(o->beta2, n));
+    values->gathered = (float)gathered;
+}
+
+static void count_update(cairn_exec *exec) {
+    exec->updates++;
+    exec->gathered = 0;
+}
+
+static bool is_in_run(const cairn_exec *exec) {
+    return exec->training && exec->options.update_in_run;
+}
+
 void cairn_exec_accumulate(cairn_exec *exec) {
-    if (!exec->training || exec->options.micro_batches <= 1)
+    if (!exec->training || is_in_run(exec) || !exec->update.has_sum)
         return;
     exec->backend->begin(exec->queue, &(crn_values){.first = exec->gathered == 0});
     exec->backend->accumulate(exec->queue, &exec->update);
     exec->gathered++;
 }
 
-void cairn_exec_update_at(cairn_exec *exec, double rate) {
-    const cairn_exec_options *o = &exec->options;
-    if (!exec->training)
+void cairn_exec_update(cairn_exec *exec) {
+    crn_values values = {0};
+    if (!exec->training || is_in_run(exec))
         return;
-    exec->updates++;
-    crn_values values = {
-        .rate = (float)rate,
-        .keep = (float)(1 - rate * o->weight_decay),
-        .step_size = (float)(rate / (1 - crn_power(o->beta1, exec->updates))),
-        .root_correction = (float)sqrt(1 - crn_power(o->beta2, exec->updates)),
-        .gathered = (float)exec->gathered,
-    };
+    set_update(exec, exec->gathered, &values);
     exec->backend->begin(exec->queue, &values);
     exec->backend->update(exec->queue, &exec->update);
-    exec->gathered = 0;
+    count_update(exec);
 }
 
-void cairn_exec_update(cairn_exec *exec) {
-    cairn_exec_update_at(exec, (double)exec->options.learning_rate);
+/* ---- An update that is part of a run ---- */
+
+void crn_optimizer_set_values(const cairn_exec *exec, crn_values *values) {
+    if (!is_in_run(exec))
+        return;
+    set_update(exec, exec->update.has_sum ? exec->gathered + 1 : 0, values);
+    values->first = exec->gathered == 0;
 }
+
+void crn_optimizer_end_run(cairn_exec *exec) {
+    if (!is_in_run(exec))
+        return;
+    if (exec->update.has_sum)
+        exec->backend->accumulate(exec->queue, &exec->update);
+    else
+        exec->backend->update(exec->queue, &exec->update);
+}
+
+void crn_optimizer_after_run(cairn_exec *exec) {
+    if (!is_in_run(exec) || ++exec->gathered < exec->options.micro_batches)
+        return;
+    if (exec->update.has_sum)
+        exec->backend->update(exec->queue, &exec->update);
+    count_update(exec);
+}
+
+/* ---- How many there were ---- */
 
 uint64_t cairn_exec_updates(const cairn_exec *exec) {
     return exec->updates;

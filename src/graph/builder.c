@@ -1,4 +1,4 @@
-/* builder.c: a graph while it grows. */
+/* builder.c: building a graph, tensor by tensor and op by op. */
 #include "graph/graph_internal.h"
 
 cairn_status cairn_builder_create(const cairn_allocator *allocator, const char *name,
@@ -34,7 +34,7 @@ void cairn_builder_destroy(cairn_builder *builder) {
     crn_resize(&from, builder, sizeof *builder, 0);
 }
 
-/* Keep the first error. */
+/* Pass the id on. On failure keep the error, if it is the first, and return CAIRN_NONE. */
 static cairn_id settle(cairn_builder *builder, cairn_status status, cairn_id id) {
     if (status == CAIRN_OK)
         return id;
@@ -46,7 +46,7 @@ static cairn_id settle(cairn_builder *builder, cairn_status status, cairn_id id)
     return CAIRN_NONE;
 }
 
-/* The bytes that a shape and dtype make; false on overflow. */
+/* The size of a tensor of this shape and dtype; false on overflow. */
 static bool shape_bytes(const cairn_tensor *tensor, uint64_t *out) {
     uint64_t bytes = crn_dtype_size(tensor->dtype);
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -105,7 +105,8 @@ static cairn_status copy_array(crn_arena *arena, const void *from, uint32_t coun
     return CAIRN_OK;
 }
 
-/* An op as the caller compiled it, with attributes as this library knows them. */
+/* Read an op that the caller's version of the header defines. Attributes that the caller does not
+ * know become 0. */
 static cairn_status read_op(const cairn_op *given, cairn_op *out, cairn_error *err) {
     *out = (cairn_op){0};
     memcpy(out, given, offsetof(cairn_op, attributes));

@@ -1,4 +1,4 @@
-/* check_derivative.c: backward ops that were read from a file, held against the rules. */
+/* check_derivative.c: checks backward ops that were read from a file against the rules. */
 #include "graph/derivative_rules.h"
 
 static const crn_rule *find_rule(const cairn_graph *graph, const cairn_op *op) {
@@ -10,7 +10,7 @@ static const crn_rule *find_rule(const cairn_graph *graph, const cairn_op *op) {
     return NULL;
 }
 
-/* Whether `tensor` can be what the rule wants in that place. */
+/* Whether `tensor` can be the operand that the rule names. */
 static bool fits(const cairn_graph *graph, const crn_rule *r, const cairn_op *forward,
                  crn_operand wanted, uint32_t input, cairn_id tensor) {
     const cairn_tensor *given = &graph->tensors.data[tensor];

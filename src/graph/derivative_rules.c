@@ -1,14 +1,15 @@
 /* derivative_rules.c: the table of rules.
  *
- * A rule says what a backward op reads of the forward pass (its needs) and what it writes; where it
- * may work in place stands in op_kinds.def. Everything else follows:
+ * A rule says what a backward op reads of the forward pass (its needs) and what it writes.
+ * op_kinds.def says where an op may work in place. Everything else follows:
  *
  *     forward op   y = f(x; w)              X(i) inputs, Y(i) outputs, W(i) parameters
  *     backward op  gx, gw = f'(x?, y?, gy)  GY(i), GX(i), GW(i) their gradients
  *
- * T(0) is a tensor that one rule of an op hands to the next (the gradient before a cell's
- * activation). Rules of an op are applied in order; weight gradients come before data gradients so
- * that an input that only the weight gradient reads is gone before the data gradient is made. */
+ * T(0) is a tensor that one rule of an op passes to the next rule (the gradient before a cell's
+ * activation). The rules of an op are applied in order. Weight gradients come before data
+ * gradients: an input that only the weight gradient reads is then freed before the data gradient is
+ * made. */
 #include "graph/derivative_rules.h"
 
 #define X(i)                                                                                       \
@@ -58,7 +59,7 @@ const crn_rule crn_rules[] = {
      .writes = {GW(0), GW(1), GW(2), GW(3)}},
     {CAIRN_OP_CROSS_ENTROPY, CAIRN_OP_CROSS_ENTROPY_BWD, .reads = {Y(1), X(1)}, .writes = {GX(0)}},
 };
-/* An addition has no backward op: its gradient is the gradient of both inputs. */
+/* An addition has no backward op: the gradient of its output is the gradient of both inputs. */
 
 #undef X
 #undef Y

@@ -1,10 +1,10 @@
-/* derivative_rules.h: how forward kinds are differentiated, one or two rules for each. */
+/* derivative_rules.h: how each kind of forward op is differentiated, in one or two rules. */
 #ifndef CRN_DERIVATIVE_RULES_H
 #define CRN_DERIVATIVE_RULES_H
 
 #include "graph/graph_internal.h"
 
-/* What of a forward op, or of its gradients, a backward op reads or writes. */
+/* An operand of a backward op: a tensor of the forward op, or a gradient of one. */
 typedef enum crn_operand_kind {
     CRN_NOTHING,
     CRN_FORWARD_INPUT,
@@ -24,15 +24,15 @@ typedef struct crn_rule {
     cairn_op_kind forward, backward;
     crn_operand reads[4], params[2], writes[4];
     crn_operand handed_like; /* T(0) has the shape of this */
-    bool each_input;         /* one op per input, which is GX(0) */
-    bool alias;              /* the gradient is an alias of what is read */
+    bool each_input;         /* one backward op per input; GX(0) is the gradient of that input */
+    bool alias;              /* the written gradient is an alias of the gradient that is read */
 } crn_rule;
 
 extern const crn_rule crn_rules[];
 extern const size_t crn_rule_count;
 
-/* The forward tensor whose gradient a written operand is; CAIRN_NONE: the op has no such parameter.
- * `input` counts the inputs of a rule that makes one op for each. */
+/* The forward tensor whose gradient a written operand is. CAIRN_NONE: the op has no such parameter.
+ * `input` is the input at hand, for a rule with `each_input`. */
 cairn_id crn_rule_target(const cairn_op *op, crn_operand written, uint32_t input);
 
 /* The first channel of input `input` in a concatenation. */

@@ -1,7 +1,7 @@
-/* derivatives.c: backward ops, made from the rules of derivative_rules.c.
+/* derivatives.c: makes the backward ops, by the rules of derivative_rules.c.
  *
  * Forward ops keep their ids; backward ops follow in reverse order. The gradient of a tensor with
- * several readers is a chain of sums, each made as soon as there is something to add. */
+ * several readers is a chain of sums, each computed as soon as there is something to add. */
 #include "graph/derivative_rules.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@
 typedef struct work {
     cairn_builder *builder;
     const cairn_graph *forward;
-    bool *wanted;       /* per forward tensor: its gradient is */
+    bool *wanted;       /* per forward tensor: whether its gradient is computed */
     cairn_id *gradient; /* per forward tensor: the sum so far, in the new graph */
     uint32_t *summed;   /* per forward tensor: contributions so far */
 } work;
 
-/* Gradients are wanted of parameters and of whatever lies downstream of one. */
+/* Gradients are computed for parameters, and for every tensor that depends on one. */
 static void find_wanted(work *at, bool inputs) {
     const cairn_graph *g = at->forward;
     for (cairn_id t = 0; t < g->tensors.length; t++) {
@@ -49,9 +49,9 @@ static cairn_status add_gradient(work *at, cairn_id of, const char *suffix, bool
     return crn_builder_add_tensor(at->builder, &tensor, out);
 }
 
-/* A new contribution to the gradient of forward tensor `of` arrives as `part`, through the forward
- * op `through`: the first is the gradient, later ones are added to it at once by an op of their
- * own. */
+/* Add `part` to the gradient of forward tensor `of`; it comes from the backward op of `through`.
+ * The first contribution is the gradient itself. An accumulate op of its own adds each later one at
+ * once. */
 static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id part) {
     if (at->summed[of]++ == 0) {
         at->gradient[of] = part;
@@ -74,13 +74,13 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
                    .output_count = 1,
                    .outputs = &sum};
     op.inplace = crn_op_kinds[op.kind].inplace;
-    op.inplace_count = stationary ? 1 : crn_op_kinds[op.kind].inplace_count; /* into the first */
+    op.inplace_count =
+        stationary ? 1 : crn_op_kinds[op.kind].inplace_count; /* into the first input */
     at->gradient[of] = sum;
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-/* An crn_operand that a rule reads, as a tensor of the new graph; forward tensors keep their ids.
- */
+/* The tensor of the new graph that a rule reads. Forward tensors keep their ids. */
 static cairn_id resolve(const work *at, const cairn_op *op, crn_operand read, cairn_id handed) {
     switch (read.what) {
     case CRN_FORWARD_INPUT:
@@ -141,7 +141,7 @@ static cairn_status make_outputs(work *at, const crn_rule *r, const cairn_op *fo
     return CAIRN_OK;
 }
 
-/* Which forward tensor each output of the op just made contributes to. */
+/* Add each output of the backward op just made to the gradient of its forward tensor. */
 static cairn_status spread(work *at, const crn_rule *r, cairn_id forward_id, uint32_t input,
                            const cairn_id *outputs) {
     const cairn_op *forward = &at->forward->ops.data[forward_id];
@@ -190,7 +190,7 @@ static cairn_status apply(work *at, const crn_rule *r, cairn_id forward_id, uint
     if (r->each_input)
         op.attributes.index = crn_channel_offset(at->forward, forward, input);
     CRN_TRY(make_outputs(at, r, forward, input, &op, outputs, handed));
-    /* A permission for a result that is not wanted is no permission. */
+    /* The op cannot work in place on a result that it does not compute. */
     if (op.inplace_count > 0 && outputs[op.inplace[0].output] == CAIRN_NONE)
         op.inplace_count = 0;
     CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
@@ -201,7 +201,7 @@ static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
     const cairn_op *op = &at->forward->ops.data[id];
     bool is_loss = at->forward->tensors.data[op->outputs[0]].role == CAIRN_ROLE_LOSS;
     if (!at->wanted[op->outputs[0]] || (!is_loss && at->gradient[op->outputs[0]] == CAIRN_NONE))
-        return CAIRN_OK; /* nothing wanted upstream, or the loss does not depend on it */
+        return CAIRN_OK; /* no gradient is computed upstream, or the loss does not depend on it */
     if (op->kind == CAIRN_OP_ADD) {
         for (uint32_t i = 0; i < 2; i++)
             if (at->wanted[op->inputs[i]])

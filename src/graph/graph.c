@@ -1,4 +1,4 @@
-/* graph.c: reading a finished graph. */
+/* graph.c: access to a finished graph. */
 #include "graph/graph_internal.h"
 
 void cairn_graph_destroy(cairn_graph *graph) {
@@ -119,8 +119,8 @@ static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
         if (last->input_count > 0)
             out->output = last->inputs[0];
     }
-    /* A parameter used several times has a chain of stationary sums in one place: count the place.
-     */
+    /* The gradient of a parameter that is used several times is a chain of sums in one storage.
+     * Count that storage once. */
     for (cairn_id t = 0; t < graph->tensors.length; t++) {
         const cairn_tensor *tensor = &graph->tensors.data[t];
         if (tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&

@@ -6,7 +6,7 @@
 #include "base/names.h"
 #include "cairn/graph.h"
 
-/* The graph owns the arena in which it lies itself. */
+/* The graph owns the arena that it is itself allocated in. */
 struct cairn_graph {
     crn_arena arena;
     const char *name;
@@ -18,7 +18,7 @@ struct cairn_graph {
     uint64_t hash;
 };
 
-/* A builder is a graph that still grows, and its first error. */
+/* A builder holds a graph that still grows, and the first error. */
 struct cairn_builder {
     cairn_allocator allocator;
     cairn_graph *graph; /* NULL after finish */
@@ -41,34 +41,34 @@ enum {
     A_EPSILON = 1 << 9,
     A_MOMENTUM = 1 << 10,
     A_SMOOTHING = 1 << 11,
-    /* May be left out of a file, and is where it is 0. */
+    /* The attributes that files may leave out. A file never holds one that is 0. */
     A_OPTIONAL = A_SMOOTHING
 };
 
-/* How the parameters of an op begin. */
+/* How the parameters of an op are initialised. */
 typedef enum crn_start {
     S_NONE,
     S_FAN_IN,       /* weights uniform in +-sqrt(6 / fan-in), biases zero */
-    S_FAN_IN_FIRST, /* the same, an output element sums over the weight's first dimension */
+    S_FAN_IN_FIRST, /* the same, but the fan-in is the first dimension of the weight */
     S_HIDDEN,       /* all uniform in +-1 / sqrt(hidden size) */
-    S_IDENTITY /* the first and the last one, the others zero: a batch-norm that does nothing */
+    S_IDENTITY      /* the first and the last are one, the others zero, as for batch-norm */
 } crn_start;
 
 typedef struct crn_op_kind {
     const char *name;
     uint32_t least_inputs, most_inputs, least_outputs, most_outputs, least_params, most_params;
     uint32_t attributes; /* A_* */
-    uint32_t flags;      /* that every op of the kind carries */
-    bool product;        /* multiplies matrices: slow to make again */
-    uint32_t work;       /* operations per element; 0: as many as its window has elements */
+    uint32_t flags;      /* every op of the kind has these */
+    bool product;        /* multiplies matrices: slow to recompute */
+    uint32_t work;       /* operations per element; 0: the number of elements of its window */
     const cairn_inplace *inplace; /* permissions, in the order in which they are tried */
     uint32_t inplace_count;
     crn_start start;
-    const char *internal; /* what its second output is called, after the op; or NULL */
+    const char *internal; /* suffix of the name of its second output, or NULL */
 } crn_op_kind;
 extern const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS];
 
-/* One field of cairn_attributes as files know it. */
+/* One field of cairn_attributes as it appears in files. */
 typedef struct crn_attribute {
     uint32_t bit; /* A_* */
     const char *name;
@@ -93,9 +93,9 @@ cairn_status crn_builder_add_op(cairn_builder *builder, const cairn_op *op, cair
 
 #define CRN_MAX_FORWARD_OUTPUTS 2
 
-/* What a forward op makes of its inputs and parameters: for each output its role, dtype, shape and
- * whether it is an alias (alias_of then the storage of input 0). Fails with a sentence that names
- * the op. Opaque and backward ops are not asked. */
+/* Infer the outputs of a forward op from its inputs and parameters: role, dtype and shape of each,
+ * and whether it is an alias (alias_of is then the storage of input 0). The error message names the
+ * op. Not for opaque and backward ops. */
 CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
                                           cairn_tensor out[CRN_MAX_FORWARD_OUTPUTS],
                                           cairn_error *err);
@@ -108,7 +108,7 @@ CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cai
 
 /* ---- validate.c ---- */
 
-/* Check everything, fill in producers, name tables, readers and hash. */
+/* Check everything, and fill in producers, name tables, readers and hash. */
 CAIRN_MUST cairn_status crn_validate(cairn_graph *graph, cairn_error *err);
 
 static inline bool crn_same_shape(const cairn_tensor *a, const cairn_tensor *b) {

@@ -1,7 +1,7 @@
-/* graph_json.c: the file form of a graph, docs/graph-format.md.
+/* graph_json.c: reads and writes graph files, docs/graph-format.md.
  *
- * Fields at their defaults are left out, and fields stand in a fixed order, one tensor or op a
- * line: so a file that was written, read and written again has the same bytes. */
+ * Fields that have their default are left out. Fields have a fixed order, and every tensor and op
+ * has one line. So a file that was written, read and written again has the same bytes. */
 #include "base/json.h"
 #include "graph/graph_internal.h"
 
@@ -61,7 +61,7 @@ static void write_flags(cairn_text *text, uint32_t flags) {
         crn_text_put(text, "]", 1);
 }
 
-/* Of a real attribute. */
+/* Whether an attribute that is a double is zero. */
 static bool is_zero(const char *field) {
     double value;
     memcpy(&value, field, sizeof value);
@@ -142,7 +142,7 @@ typedef struct reader {
     cairn_error *err;
 } reader;
 
-/* One of a list of names, as its place. */
+/* Read one of a list of names; `*out` is its place in the list. */
 static cairn_status read_choice(const crn_json *at, const char *const *names, uint32_t count,
                                 uint32_t *out, cairn_error *err) {
     const char *string;
@@ -181,7 +181,8 @@ static cairn_status read_optional_id(const crn_json *at, cairn_id *out, cairn_er
     return at->value == NULL ? CAIRN_OK : read_id(at, out, err);
 }
 
-/* An operand: checked here rather than by the builder, because here its path is known. */
+/* Read an operand. It is checked here and not by the builder, because its path in the file is known
+ * here. */
 static cairn_status read_operand(reader *r, const crn_json *at, cairn_id *out) {
     uint32_t tensors = r->builder->graph->tensors.length;
     CRN_TRY(read_id(at, out, r->err));
@@ -230,7 +231,7 @@ static cairn_status read_shape(reader *r, const crn_json *at, cairn_tensor *tens
     return CAIRN_OK;
 }
 
-/* Put the place in the file before an error of the builder's. */
+/* Add the place in the file to an error of the builder. */
 static cairn_status placed(reader *r, const crn_json *at, cairn_status status) {
     if (status == CAIRN_OK || status == CAIRN_ENOMEM)
         return status;

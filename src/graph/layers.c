@@ -1,4 +1,4 @@
-/* layers.c: the building of networks, one forward op with its parameters at a time. */
+/* layers.c: adds forward ops to a network, each with its parameters. */
 #include "graph/graph_internal.h"
 
 #include <stdio.h>
@@ -46,7 +46,8 @@ static cairn_id add_param(cairn_builder *builder, const char *name, const char *
     return add_tensor(builder, full, role, CAIRN_DTYPE_F32, rank, shape);
 }
 
-/* Add an op of a kind: infer its outputs, make them, and give it the kind's permissions. */
+/* Add an op of a kind: infer its outputs, add them, and allow it to work in place where its kind
+ * may. */
 static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *name,
                        uint32_t input_count, const cairn_id *inputs, uint32_t param_count,
                        const cairn_id *params, const cairn_attributes *attributes) {

@@ -1,11 +1,11 @@
-/* op_kinds.c: the tables behind kinds, roles, phases and attributes. */
+/* op_kinds.c: the tables of op kinds, roles, phases and attributes. */
 #include "graph/graph_internal.h"
 
 #define MANY UINT32_MAX
 #define F_ONCE CAIRN_OP_FLAG_ONCE
 #define F_RANDOM CAIRN_OP_FLAG_RANDOM
 
-#define F_PRODUCT 0x100u /* a fact of the kind rather than a flag of its ops */
+#define F_PRODUCT 0x100u /* a property of the kind, not a flag of its ops */
 #define FLAGS_OF_OPS 0xffu
 #define WINDOW 0
 

@@ -1,7 +1,7 @@
-/* shapes.c: what each forward kind makes of its inputs, and what shapes it wants.
+/* shapes.c: the output shapes of each kind of forward op, and the input shapes that it accepts.
  *
- * One function per kind fills the outputs; the same functions serve the builder, which makes
- * tensors from the answer, and the validation, which compares. */
+ * One function per kind fills in the outputs. The builder makes tensors from the result; the
+ * validation compares tensors with it. */
 #include "graph/graph_internal.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static bool has_shape(const cairn_tensor *tensor, uint32_t rank, const uint32_t 
 static cairn_status want_image(const inference *at) {
     const cairn_tensor *x = input(at, 0);
     if (x->rank != 4 || x->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "wants an input of shape [N, C, H, W]");
+        return refuse(at, "needs an input of shape [N, C, H, W]");
     return CAIRN_OK;
 }
 
@@ -73,7 +73,7 @@ static cairn_status want_window(const inference *at) {
     return CAIRN_OK;
 }
 
-/* The image that windows over input 0 give, with `channels`. */
+/* The image that a window sliding over input 0 gives, with `channels`. */
 static cairn_status slide(const inference *at, uint32_t channels, int64_t dilation_y,
                           int64_t dilation_x) {
     const cairn_attributes *a = &at->op->attributes;
@@ -135,7 +135,7 @@ static cairn_status infer_conv_transpose2d(const inference *at) {
 static cairn_status infer_linear(const inference *at) {
     const cairn_tensor *x = input(at, 0), *weight = param(at, 0);
     if (x->rank != 2 || x->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "wants an input of shape [N, F]");
+        return refuse(at, "needs an input of shape [N, F]");
     if (weight->rank != 2 || !HAS_SHAPE(weight, weight->shape[0], x->shape[1]))
         return refuse(at, "has a weight of the wrong shape");
     CRN_TRY(want_bias(at, weight->shape[0]));
@@ -149,7 +149,7 @@ static cairn_status infer_batch_norm(const inference *at) {
     for (uint32_t i = 0; i < 4; i++)
         if (!HAS_SHAPE(param(at, i), x->shape[1]) ||
             param(at, i)->role != (i < 2 ? CAIRN_ROLE_PARAMETER : CAIRN_ROLE_STATE))
-            return refuse(at, "wants weight, bias, running mean and variance, each of shape [C]");
+            return refuse(at, "needs weight, bias, running mean and variance, each of shape [C]");
     set_shape(&at->out[0], x->rank, x->shape);
     SHAPE(&at->out[1], 2, x->shape[1]);
     return CAIRN_OK;
@@ -158,7 +158,7 @@ static cairn_status infer_batch_norm(const inference *at) {
 static cairn_status infer_same(const inference *at) {
     const cairn_tensor *x = input(at, 0);
     if (x->rank == 0 || x->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "wants an input with a shape");
+        return refuse(at, "needs an input with a shape");
     set_shape(&at->out[0], x->rank, x->shape);
     return CAIRN_OK;
 }
@@ -179,7 +179,8 @@ static cairn_status infer_max_pool(const inference *at) {
             return refuse(at, "has a padding of more than half of its kernel");
     CRN_TRY(slide(at, input(at, 0)->shape[1], 1, 1));
     set_shape(&at->out[1], at->out[0].rank, at->out[0].shape);
-    /* Where in its window the maximum was: a byte does for windows of up to 256. */
+    /* The place of the maximum in its window: a byte is enough for windows of up to 256
+     * elements. */
     at->out[1].dtype =
         a->kernel[0] * (int64_t)a->kernel[1] <= 256 ? CAIRN_DTYPE_U8 : CAIRN_DTYPE_I32;
     return CAIRN_OK;
@@ -231,7 +232,7 @@ static cairn_status infer_concat(const inference *at) {
 static cairn_status infer_flatten(const inference *at) {
     const cairn_tensor *x = input(at, 0);
     if (x->rank < 2)
-        return refuse(at, "wants an input of at least two dimensions");
+        return refuse(at, "needs an input of at least two dimensions");
     uint64_t features = 1;
     for (uint32_t i = 1; i < x->rank; i++)
         if (!crn_mul_u64(features, x->shape[i], &features) || features > UINT32_MAX)
@@ -255,7 +256,7 @@ static cairn_status infer_select(const inference *at) {
 static cairn_status want_cell(const inference *at, uint32_t gates, uint32_t rows, uint32_t hidden) {
     const cairn_tensor *x = input(at, 0);
     if (x->rank != 2 || x->shape[0] != rows || hidden > UINT32_MAX / 4)
-        return refuse(at, "wants an input of shape [N, F] and a state for as many rows");
+        return refuse(at, "needs an input of shape [N, F] and a state for as many rows");
     uint32_t wide = gates * hidden;
     if (!HAS_SHAPE(param(at, 0), wide, x->shape[1]) || !HAS_SHAPE(param(at, 1), wide, hidden) ||
         !HAS_SHAPE(param(at, 2), wide) || !HAS_SHAPE(param(at, 3), wide))
@@ -266,7 +267,7 @@ static cairn_status want_cell(const inference *at, uint32_t gates, uint32_t rows
 static cairn_status infer_rnn_cell(const inference *at) {
     const cairn_tensor *state = input(at, 1);
     if (state->rank != 2 || state->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "wants a state of shape [N, H]");
+        return refuse(at, "needs a state of shape [N, H]");
     CRN_TRY(want_cell(at, 1, state->shape[0], state->shape[1]));
     set_shape(&at->out[0], 2, state->shape);
     return CAIRN_OK;
@@ -275,7 +276,7 @@ static cairn_status infer_rnn_cell(const inference *at) {
 static cairn_status infer_lstm_cell(const inference *at) {
     const cairn_tensor *state = input(at, 1);
     if (state->rank != 3 || state->shape[0] != 2 || state->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "wants a state of shape [2, N, H]");
+        return refuse(at, "needs a state of shape [2, N, H]");
     CRN_TRY(want_cell(at, 4, state->shape[1], state->shape[2]));
     set_shape(&at->out[0], 3, state->shape);
     SHAPE(&at->out[1], 4, state->shape[1], state->shape[2]);
@@ -290,7 +291,7 @@ static cairn_status infer_cross_entropy(const inference *at) {
     for (uint32_t i = 1; fits && i < labels->rank; i++)
         fits = labels->shape[i] == logits->shape[i + 1];
     if (!fits)
-        return refuse(at, "wants logits [N, C, ...] and integer labels [N, ...]");
+        return refuse(at, "needs logits [N, C, ...] and integer labels [N, ...]");
     double smoothing = at->op->attributes.smoothing;
     if (!(smoothing >= 0 && smoothing < 1))
         return refuse(at, "has a smoothing outside 0 <= s < 1");
@@ -320,7 +321,7 @@ cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
         [CAIRN_OP_LSTM_CELL] = infer_lstm_cell,
         [CAIRN_OP_CROSS_ENTROPY] = infer_cross_entropy,
     };
-    /* The first output is what the op is for; a second serves its backward only. */
+    /* The first output is the result of the op; a second one is only for its backward op. */
     out[0] = out[1] = (cairn_tensor)CAIRN_TENSOR_INIT;
     out[0].role = CAIRN_ROLE_ACTIVATION;
     out[1].role = CAIRN_ROLE_INTERNAL;

@@ -1,7 +1,8 @@
-/* validate.c: everything that must hold of a graph, checked once; the error names the op or tensor.
+/* validate.c: checks everything that must hold for a graph, once. The error names the op or tensor.
  *
- * Later stages rely on it and check nothing again: ids are in range, every tensor has its one
- * producer, the order is topological, shapes are those the kinds make, sums of sizes fit. */
+ * Later stages rely on these checks and do not repeat them: ids are in range, every tensor has one
+ * producer, the order is topological, shapes agree with the kinds of the ops, sums of sizes do not
+ * overflow. */
 #include "graph/graph_internal.h"
 
 #define LONGEST_NAME 120
@@ -159,7 +160,7 @@ static cairn_status set_producers(cairn_graph *g, cairn_error *err) {
     return CAIRN_OK;
 }
 
-/* Whether op `late` needs, through any number of ops, what op `early` makes. */
+/* Whether op `late` depends on op `early`, directly or through other ops. */
 static cairn_status depends_on(cairn_graph *g, cairn_id late, cairn_id early, bool *out) {
     bool *seen;
     CRN_ARRAY(cairn_id) stack = {0};
@@ -260,7 +261,8 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
                                "exist or has another shape",
                                tensor->name);
     }
-    /* Room for rounding up and for four copies of everything keeps later sums from overflowing. */
+    /* The limit leaves room for rounding up and for four copies of everything, so that later sums
+     * cannot overflow. */
     uint64_t limit = (uint64_t)INT64_MAX / 4;
     if (tensor->bytes > limit || !crn_add_u64(*total, crn_align(tensor->bytes), total) ||
         *total > limit)
@@ -271,7 +273,7 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
     return CAIRN_OK;
 }
 
-/* ---- What the kinds make ---- */
+/* ---- Shapes ---- */
 
 static cairn_status check_shapes(const cairn_graph *g, const cairn_op *op, cairn_error *err) {
     if (op->kind == CAIRN_OP_OPAQUE)
@@ -345,7 +347,8 @@ static uint64_t hash_structure(const cairn_graph *g) {
     }
     for (cairn_id o = 0; o < g->ops.length; o++) {
         const cairn_op *op = &g->ops.data[o];
-        const char *kind = crn_op_kinds[op->kind].name; /* not its number, which may change */
+        const char *kind =
+            crn_op_kinds[op->kind].name; /* the name, because the number may change */
         hash = crn_hash_bytes(hash, kind, strlen(kind));
         hash = hash_ids(hash, (uint32_t[]){op->phase, op->of, op->flags}, 3);
         hash = hash_ids(hash, op->inputs, op->input_count);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- What both views leave out ---- */
+/* ---- Tensors that both views leave out ---- */
 
 static cairn_id first_input(const cairn_graph *g) {
     for (cairn_id t = 0; t < g->tensors.length; t++)
@@ -49,8 +49,9 @@ static bool makes_loss(const cairn_graph *g, const cairn_op *op) {
            g->tensors.data[op->outputs[0]].role == CAIRN_ROLE_LOSS;
 }
 
-/* The input in whose storage an op's output can always be made: an alias's, or the only input's
- * where that is allowed, nobody else reads it and no backward does. CAIRN_NONE: none. */
+/* The input whose storage an output can always share, or CAIRN_NONE. An alias shares the storage of
+ * its input. Another output shares that of the only input, if the op may work in place on it and no
+ * other op reads it. */
 static cairn_id shares_with(const cairn_graph *g, const cairn_op *op, uint32_t output) {
     cairn_id made = op->outputs[output];
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -104,7 +105,7 @@ static int compare_edges(const void *a, const void *b) {
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Join several sources (or targets) by a free vertex; `at_target` says which end. */
+/* Join several sources (or targets, if `at_target`) by a vertex that costs nothing. */
 static cairn_status join_ends(dag_work *at, bool at_target, uint32_t *end) {
     uint32_t count = at->tensors.length, edges = at->edges.length, ends = 0;
     bool *inner;
@@ -194,7 +195,7 @@ void cairn_dag_view_destroy(cairn_dag_view *view) {
 /* Per storage: the last forward op that reads it or one of its aliases, and whether a backward op
  * does. */
 typedef struct storage_use {
-    cairn_id last_forward; /* CAIRN_NONE: no forward op does */
+    cairn_id last_forward; /* CAIRN_NONE: no forward op reads it */
     bool backward;
 } storage_use;
 
@@ -215,8 +216,8 @@ static void find_uses(const cairn_graph *g, cairn_id input, storage_use *uses) {
     }
 }
 
-/* Sweep the forward ops, keeping how many storages are alive and the sum of their ids: when the
- * count is one, the sum is the id. */
+/* Sweep over the forward ops, with the number of live storages and the sum of their ids: when one
+ * storage is alive, the sum is its id. */
 static cairn_status find_cuts(const cairn_graph *g, crn_arena *arena, crn_arena *scratch,
                               cairn_chain_view *view) {
     CRN_ARRAY(cairn_id) cuts = {0}, first = {0};
@@ -277,7 +278,7 @@ static cairn_status assign_pieces(const cairn_graph *g, crn_arena *arena, cairn_
     for (uint32_t p = 0; p < view->piece_count; p++)
         for (cairn_id o = view->first_op[p]; o < view->first_op[p + 1]; o++)
             piece_of[o] = p;
-    /* An op without an `of` stays with the one before it. */
+    /* An op without an `of` belongs to the piece of the op before it. */
     for (cairn_id o = view->first_op[view->piece_count]; o < g->ops.length; o++) {
         cairn_id of = g->ops.data[o].of;
         piece_of[o] = of != CAIRN_NONE ? piece_of[of] : o > 0 ? piece_of[o - 1] : 0;

@@ -1,4 +1,4 @@
-/* lower.c: decisions to steps, for a whole plan or for a part of one that is only measured. */
+/* lower.c: turns decisions into steps, for a whole plan or for a part that is only measured. */
 #include "plan/lowering.h"
 
 static cairn_status lower(crn_lowering *l) {
@@ -6,7 +6,7 @@ static cairn_status lower(crn_lowering *l) {
     return crn_lower_steps(l);
 }
 
-/* What a whole plan starts and ends with. */
+/* The tensors that are there before the first step of a whole plan, and after the last. */
 static cairn_status find_ends(crn_lowering *l, cairn_goal goal) {
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(l->graph, &summary);

@@ -1,9 +1,9 @@
 /* lower.h: from a solver's decisions to a plan.
  *
- * A solver says which ops run in which order, again or for the first time, and what is copied when.
- * The rest follows here for all of them alike: a re-run that nothing wants is dropped, a tensor is
- * freed at the first moment nothing needs it, an op works in place where it may, copies are waited
- * for where they must be. */
+ * A solver decides which ops run in which order, which ops are recomputed, and when tensors are
+ * copied. The lowering decides the rest, in the same way for all solvers. It drops recomputations
+ * that nothing needs. It frees a tensor as soon as nothing needs it. It lets an op work in place
+ * where it may, and waits for copies where that is necessary. */
 #ifndef CRN_LOWER_H
 #define CRN_LOWER_H
 
@@ -13,8 +13,8 @@
 
 typedef enum crn_decision_kind {
     CRN_RUN,     /* run the op */
-    CRN_OFFLOAD, /* start copying the tensor out; it goes when its memory is needed, or: */
-    CRN_EVICT,   /* give its memory back here */
+    CRN_OFFLOAD, /* start copying the tensor out; it is freed when its memory is needed, or: */
+    CRN_EVICT,   /* free the offloaded tensor here */
     CRN_FETCH    /* start copying the tensor in */
 } crn_decision_kind;
 
@@ -25,7 +25,7 @@ typedef struct crn_decision {
 
 typedef struct crn_schedule {
     CRN_ARRAY(crn_decision) decisions;
-    const uint16_t *implementations; /* per op, for all its runs; NULL: the first of each */
+    const uint16_t *implementations; /* per op, for all its runs; NULL: the lowering chooses */
     int64_t lower_bound_ns;          /* no plan within the budget takes less; 0: not known */
     bool last;                       /* the algorithm has nothing that needs less memory */
 } crn_schedule;
@@ -41,23 +41,24 @@ CAIRN_MUST cairn_status crn_schedule_all(crn_schedule *schedule, crn_arena *aren
 CAIRN_MUST cairn_status crn_schedule_infer(crn_schedule *schedule, crn_arena *arena,
                                            const cairn_graph *graph);
 
-/* A keep-set. Per forward op: the segment that it is run again with, or CAIRN_NONE where its
- * outputs are kept from the first pass. After the first pass come the backward ops, segment by
- * segment as far as their dependencies allow; before a segment's first backward op its forward ops
- * run again. The segment that the backward pass starts with is still there and is not. */
+/* A keep-set. `segment` has, per forward op, the segment that it is recomputed with, or CAIRN_NONE
+ * where its outputs are kept. The backward ops follow the forward pass, segment by segment as far
+ * as their dependencies allow. The forward ops of a segment are recomputed before its first
+ * backward op. The segment that the backward pass starts with is still in memory and is not
+ * recomputed. */
 CAIRN_MUST cairn_status crn_schedule_segments(crn_schedule *schedule, crn_arena *arena,
                                               const cairn_graph *graph, const uint32_t *segment);
 
-/* Lower a schedule. Reads bind to the latest earlier run or fetch. Offloaded tensors stay until
- * `budget` (0: none) asks for their memory. The plan is legal if the decisions make sense; the
- * simulator says. O(decisions + reads). */
+/* Lower a schedule. A read refers to the latest earlier run or fetch. Offloaded tensors stay in
+ * memory until `budget` (0: none) requires that they are freed. Whether the plan is legal depends
+ * on the decisions; the simulator checks it. O(decisions + reads). */
 CAIRN_MUST cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
                                   const crn_schedule *schedule, cairn_goal goal, uint64_t budget,
                                   cairn_plan **out, cairn_error *err);
 
-/* A part of a schedule by itself, with `given` tensors there at its start and `wanted` ones at its
- * end: the most memory it takes, what is left at its end (both with the given and wanted counted),
- * and the time of its runs. What it says is what crn_lower() makes of the part, or more. */
+/* A part of a schedule by itself. The tensors `given` are in memory at its start and `wanted` ones
+ * at its end; both are counted. Measured are its peak, the memory that is left at its end, and the
+ * time of its runs. The memory is what crn_lower() needs for the part, or more. */
 typedef struct crn_part {
     const crn_decision *decisions;
     uint32_t count;
@@ -70,7 +71,7 @@ typedef struct crn_part_cost {
     int64_t time;
 } crn_part_cost;
 
-/* `scratch` is used and not given back. O(decisions + reads + tensors). */
+/* Memory taken from `scratch` is not given back. O(decisions + reads + tensors). */
 CAIRN_MUST cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs,
                                          const crn_part *part, crn_arena *scratch,
                                          crn_part_cost *out);

@@ -1,5 +1,5 @@
-/* lower_lifetimes.c: which instance a read means, which runs are wanted, and until when an instance
- * lives. See lowering.h. */
+/* lower_lifetimes.c: which instance each read refers to, which runs are needed, and how long each
+ * instance lives. See lowering.h. */
 #include "plan/lowering.h"
 
 /* ---- First pass: bind ---- */
@@ -65,11 +65,11 @@ static cairn_status bind(crn_lowering *l) {
     return CAIRN_OK;
 }
 
-/* ---- Second pass: what is wanted, and until when ---- */
+/* ---- Second pass: what is needed, and until when ---- */
 
 static void want(crn_lowering *l, uint32_t read, uint32_t d) {
     if (read == CRN_NO_INSTANCE)
-        return; /* read before it is made: the simulator will say so */
+        return; /* read before it is made: the simulator reports it */
     crn_instance *i = &l->instances.data[read];
     i->wanted = i->read = true;
     if (!i->stays && (i->last_use == i->made || i->last_use < d))
@@ -83,7 +83,7 @@ static bool makes_something_wanted(const crn_lowering *l, uint32_t d) {
     return false;
 }
 
-/* What is wanted at the end stays. */
+/* The tensors that must be there at the end stay. */
 static void want_kept(crn_lowering *l) {
     for (uint32_t k = 0; k < l->kept_count; k++) {
         uint32_t last = l->current[l->kept[k]];
@@ -94,8 +94,8 @@ static void want_kept(crn_lowering *l) {
     }
 }
 
-/* A re-run that is wanted for results only, which nothing reads any more: the results of the run
- * before it will do. */
+/* Whether nothing reads what a recomputation makes, and it is needed only because its outputs are
+ * results of the plan. The earlier instances are then kept instead. */
 static bool keep_earlier_results(crn_lowering *l, uint32_t d) {
     for (uint32_t i = l->first_made[d]; i < l->first_made[d + 1]; i++)
         if (l->instances.data[i].read)
@@ -121,14 +121,14 @@ static void sweep(crn_lowering *l) {
             for (uint32_t r = l->first_read[d]; r < l->first_read[d + 1] && !l->dropped[d]; r++)
                 want(l, l->reads.data[r], d);
             break;
-        case CRN_FETCH: /* wants its source, not as a reader but through the copy out */
+        case CRN_FETCH: /* a fetch needs its source through the copy to the host, not as a reader */
             l->dropped[d] = !makes_something_wanted(l, d) || read == CRN_NO_INSTANCE;
             if (!l->dropped[d]) {
                 crn_instance *source = &l->instances.data[read];
                 source->offloaded = source->wanted = source->read = true;
             }
             break;
-        default: /* OFFLOAD and EVICT follow the crn_instance */
+        default: /* offload and evict only an instance that a fetch brings back */
             l->dropped[d] = read == CRN_NO_INSTANCE || !l->instances.data[read].offloaded;
             break;
         }

@@ -1,9 +1,9 @@
-/* lower_steps.c: writes the steps: a tensor is freed at the first moment nothing needs it, an op
- * works in place where it may, copies are waited for where they must be. See lowering.h. */
+/* lower_steps.c: writes the steps. It frees a tensor as soon as nothing needs it, lets an op work
+ * in place where it may, and waits for copies where that is necessary. See lowering.h. */
 #include "plan/lowering.h"
 
-/* The fastest implementation that needs no more workspace than the first, by which solvers count
- * memory; of equal ones the first. */
+/* The fastest implementation that needs no more workspace than the first one, which solvers count
+ * with. Of equally fast ones it is the first. */
 static uint16_t fastest(const crn_lowering *l, cairn_id op) {
     uint32_t count, best = 0;
     const cairn_implementation *list = cairn_costs_op(l->costs, op, &count);
@@ -14,7 +14,7 @@ static uint16_t fastest(const crn_lowering *l, cairn_id op) {
     return (uint16_t)best;
 }
 
-/* Which implementation runs an op: the solver's choice, or ours. */
+/* Which implementation runs an op: the solver's choice, or the fastest one. */
 static uint16_t implementation(const crn_lowering *l, cairn_id op) {
     return l->implementations == NULL ? fastest(l, op) : l->implementations[op];
 }
@@ -69,7 +69,7 @@ static cairn_status release(crn_lowering *l, uint32_t id) {
     return CAIRN_OK;
 }
 
-/* Let offloaded tensors go, oldest first, until `need` more bytes fit. */
+/* Free offloaded tensors, oldest first, until `need` more bytes fit. */
 static cairn_status make_room(crn_lowering *l, uint64_t need, uint32_t d) {
     for (uint32_t k = l->first_leaving; k < l->leaving.length; k++) {
         if (l->budget == 0 || l->live + need <= l->budget)
@@ -83,7 +83,7 @@ static cairn_status make_room(crn_lowering *l, uint64_t need, uint32_t d) {
     return CAIRN_OK;
 }
 
-/* Whether the op makes an alias of what it reads as `input`. */
+/* Whether an output of the op is an alias of this input. */
 static bool makes_alias(const crn_lowering *l, const cairn_op *op, uint32_t input) {
     cairn_id root = cairn_graph_storage(l->graph, op->inputs[input]);
     for (uint32_t i = 0; i < op->output_count; i++)
@@ -92,8 +92,8 @@ static bool makes_alias(const crn_lowering *l, const cairn_op *op, uint32_t inpu
     return false;
 }
 
-/* The permission that a run can use: its operand dies here, alone in its storage, which is large
- * enough. 0: none. */
+/* The in-place pair that a run can use, counted from 1; 0: none. The operand must die here, be
+ * alone in its storage, and the storage must be large enough. */
 static uint8_t find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t d) {
     for (uint32_t k = 0; k < op->inplace_count; k++) {
         cairn_inplace pair = op->inplace[k];
@@ -114,7 +114,7 @@ static uint8_t find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t 
     return 0;
 }
 
-/* The storage that an alias shares. */
+/* The storage that an output shares because it is an alias, or CRN_NO_INSTANCE. */
 static uint32_t shared_storage(const crn_lowering *l, const cairn_op *op, uint32_t d,
                                cairn_id output) {
     cairn_id root = cairn_graph_storage(l->graph, output);
@@ -157,7 +157,7 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
     }
     uint8_t inplace = find_inplace(l, op, d);
     CRN_TRY(make_room(l, bytes_needed(l, op, id, inplace), d));
-    if (inplace == 0) /* room was made by what shared an operand's storage */
+    if (inplace == 0) /* a tensor freed for room may have shared the operand's storage */
         inplace = find_inplace(l, op, d);
     cairn_inplace pair = {UINT32_MAX, UINT32_MAX};
     if (inplace > 0)
@@ -177,7 +177,7 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
         }
         CRN_TRY(settle(l, made, share));
         if (i == pair.output && share != CRN_NO_INSTANCE)
-            l->storages.data[share].users--; /* taken over, not shared */
+            l->storages.data[share].users--; /* the output replaces the operand in it */
         made++;
     }
     return CAIRN_OK;
@@ -186,7 +186,7 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
 static cairn_status write_fetch(crn_lowering *l, uint32_t d) {
     uint32_t id = l->first_made[d];
     crn_instance *i = &l->instances.data[id], *source = &l->instances.data[i->source];
-    if (source->resident) { /* its memory was never needed: it need not come back */
+    if (source->resident) { /* its memory was never needed, so it is still there */
         i->resident = true;
         i->storage = source->storage;
         i->going = source->going;
@@ -213,7 +213,7 @@ static cairn_status write_decision(crn_lowering *l, uint32_t d) {
             return CAIRN_OK;
         CRN_PUSH(l->scratch, l->leaving, read);
         if (l->on_host[l->decisions[d].id])
-            return CAIRN_OK; /* from an earlier round trip, with equal bits */
+            return CAIRN_OK; /* an earlier offload left the same bits on the host */
         l->on_host[l->decisions[d].id] = true;
         CRN_TRY(emit(l, CAIRN_STEP_OFFLOAD, l->decisions[d].id, 0));
         l->instances.data[read].going = true;
@@ -233,8 +233,7 @@ static cairn_status index_deaths(crn_lowering *l) {
         uint32_t last = l->instances.data[i].last_use;
         if (l->instances.data[i].stays)
             continue;
-        uint32_t slot =
-            last == CRN_TO_THE_END ? l->count : last; /* slot `count`: dead from the start */
+        uint32_t slot = last == CRN_TO_THE_END ? l->count : last; /* slot `count`: never used */
         l->next_dying[i] = l->dying[slot];
         l->dying[slot] = i;
     }

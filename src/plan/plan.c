@@ -1,4 +1,4 @@
-/* plan.c: the step list in memory, eight bytes a step, and its builder. */
+/* plan.c: the list of steps in memory, eight bytes a step, and its builder. */
 #include "plan/plan_internal.h"
 
 const char *cairn_step_kind_name(cairn_step_kind kind) {
@@ -21,7 +21,7 @@ void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header) {
     plan->header.graph_hash = hash;
 }
 
-/* A plan lies in its own arena; the builder is a plan that still grows. */
+/* A plan is allocated in its own arena. The builder is a plan that still grows. */
 void cairn_plan_destroy(cairn_plan *plan) {
     if (plan == NULL)
         return;

@@ -6,7 +6,7 @@
 #include "cairn/plan.h"
 
 struct cairn_plan {
-    crn_arena arena; /* in which the plan lies */
+    crn_arena arena; /* the plan itself is allocated in it */
     cairn_plan_header header;
     CRN_ARRAY(cairn_step) steps;
 };

@@ -1,7 +1,7 @@
-/* plan_text.c: the readable form of a plan, docs/plan-format.md.
+/* plan_text.c: reads and writes the text form of a plan, docs/plan-format.md.
  *
- * The form is strict: fixed order, single spaces, a count of steps. So a text that is accepted is
- * the text that would be written, byte for byte, and a damaged one is noticed. */
+ * The form is strict: a fixed order, single spaces, the number of steps. So a text that is accepted
+ * is, byte for byte, the text that would be written, and a damaged text is detected. */
 #include "plan/plan_internal.h"
 
 #include <stdio.h>
@@ -98,7 +98,7 @@ cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph
 
 /* ---- Reading ---- */
 
-/* A place in the text. Words are cut out of the line at hand into `word`. */
+/* A place in the text. `word` holds the word that was read last. */
 typedef struct cursor {
     const char *at, *end, *line_start;
     uint32_t line;
@@ -152,7 +152,7 @@ static cairn_status expect(cursor *c, char byte, const char *what) {
     return CAIRN_OK;
 }
 
-/* A number written the one way we write it: no sign, no leading zeros. */
+/* A number in the only form that is allowed: no sign, no leading zeros. */
 static cairn_status number(cursor *c, uint64_t high, uint64_t *out) {
     const char *start = c->at;
     CRN_TRY(next_word(c, "a number"));
@@ -168,7 +168,7 @@ static cairn_status number(cursor *c, uint64_t high, uint64_t *out) {
     return CAIRN_OK;
 }
 
-/* "key " at the start of the line, consumed if it is there. */
+/* Whether the line starts with "key "; if so, skip it. */
 static bool key(cursor *c, const char *name) {
     size_t length = strlen(name);
     if ((size_t)(c->end - c->at) <= length || memcmp(c->at, name, length) != 0 ||
@@ -185,7 +185,7 @@ static cairn_status optional_number(cursor *c, const char *name, uint32_t *out) 
         return CAIRN_OK;
     CRN_TRY(number(c, UINT32_MAX, &value));
     if (value == 0)
-        return fail_here(c, start, "a zero is left out");
+        return fail_here(c, start, "a line whose value is 0 must be left out");
     *out = (uint32_t)value;
     return expect(c, '\n', "the end of the line");
 }
@@ -258,7 +258,7 @@ static cairn_status read_header(cursor *c, cairn_plan_header *out) {
     const char *start = c->at;
     CRN_TRY(number(c, UINT32_MAX, &value));
     if (value != VERSION)
-        return fail_here(c, start, "the plan is of another version; this program reads version 1");
+        return fail_here(c, start, "the plan has another version; this program reads version 1");
     CRN_TRY(expect(c, '\n', "the end of the line"));
     CRN_TRY(read_model(c, out));
     CRN_TRY(optional_number(c, "batch", &out->batch));
@@ -270,7 +270,7 @@ static cairn_status read_header(cursor *c, cairn_plan_header *out) {
         start = c->at;
         CRN_TRY(next_word(c, "the algorithm"));
         if (strlen(c->word) >= sizeof out->algorithm)
-            return fail_here(c, start, "the algorithm's name is longer than any");
+            return fail_here(c, start, "the name of the algorithm is too long");
         crn_copy_string(out->algorithm, sizeof out->algorithm, c->word);
         CRN_TRY(expect(c, '\n', "the end of the line"));
     }
@@ -304,7 +304,7 @@ static cairn_status read_kind(cursor *c, uint8_t *out) {
     return fail_here(c, start, "a step begins with run, free, offload, fetch or wait");
 }
 
-/* What may stand after the op of a run. */
+/* Read what may follow the op of a run. */
 static cairn_status read_run_options(cursor *c, cairn_step *step) {
     uint64_t value = 0;
     const char *start = c->at + 1;
@@ -315,7 +315,7 @@ static cairn_status read_run_options(cursor *c, cairn_step *step) {
             c->at++;
             CRN_TRY(number(c, UINT8_MAX, &value));
             if (value < 2)
-                return fail_here(c, start, "\"inplace 1\" is written \"inplace\"");
+                return fail_here(c, start, "\"inplace 1\" must be written \"inplace\"");
             step->inplace = (uint8_t)value;
         }
     }
@@ -324,7 +324,7 @@ static cairn_status read_run_options(cursor *c, cairn_step *step) {
         c->at = start + 5;
         CRN_TRY(number(c, UINT16_MAX, &value));
         if (value == 0)
-            return fail_here(c, start, "\"impl 0\" is left out");
+            return fail_here(c, start, "\"impl 0\" must be left out");
         step->implementation = (uint16_t)value;
     }
     return CAIRN_OK;

@@ -1,4 +1,4 @@
-/* schedule.c: run lists for decisions that many solvers share. */
+/* schedule.c: the schedules that many solvers share. */
 #include "plan/lower.h"
 
 cairn_status crn_schedule_add(crn_schedule *schedule, crn_arena *arena, crn_decision_kind kind,
@@ -43,7 +43,7 @@ cairn_status crn_schedule_infer(crn_schedule *schedule, crn_arena *arena,
 typedef struct backward_work {
     const cairn_graph *graph;
     const uint32_t *segment;
-    uint32_t *missing;         /* per op: results of other backward ops that it still waits for */
+    uint32_t *missing; /* per op: how many results of other backward ops it still waits for */
     CRN_ARRAY(cairn_id) ready; /* backward ops that could run next */
 } backward_work;
 
@@ -71,7 +71,7 @@ static cairn_status find_ready(backward_work *at, crn_arena *arena) {
     return CAIRN_OK;
 }
 
-/* Take the first ready op of the segment at hand, or else the first of all. */
+/* Take the first ready op of the current segment, or else the first ready op. */
 static cairn_id take_next(backward_work *at, uint32_t current) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < at->ready.length; i++) {

@@ -1,4 +1,5 @@
-/* graph_dot.c: a graph for graphviz, tensors as nodes and ops as edges, as the papers draw them. */
+/* graph_dot.c: a graph for graphviz, with tensors as nodes and ops as edges, as the papers draw
+ * it. */
 #include "base/crn_base.h"
 #include "cairn/acg.h"
 #include "cairn/report.h"
@@ -24,7 +25,7 @@ static bool is_drawn(const cairn_tensor *tensor, bool whole) {
     return false;
 }
 
-/* A string for graphviz, which escapes quotes and backslashes. */
+/* Write a string for graphviz, with quotes and backslashes escaped. */
 static void write_escaped(cairn_text *text, const char *string) {
     for (const char *c = string; *c != '\0'; c++)
         crn_text_printf(text, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
@@ -65,7 +66,7 @@ cairn_status cairn_graph_to_dot(const cairn_graph *graph, const char *const *col
     return crn_text_finish(out);
 }
 
-/* The ops between a vertex and the one it is made from: "conv2d+batch_norm". */
+/* The ops that compute a vertex from the one before it: "conv2d+batch_norm". */
 static void write_ops(cairn_text *text, const cairn_graph *graph, const cairn_dag_view *view,
                       uint32_t vertex) {
     bool any = false;

@@ -1,6 +1,6 @@
-/* memory_svg.c: memory over the simulated time of a step, as a picture that needs nothing but a
- * browser: the curve filled, the live peak marked, its largest holders listed beside it. The
- * picture is as wide as their names need. */
+/* memory_svg.c: memory over the simulated time of a step, as an SVG picture. The curve is filled
+ * and its peak is marked. The largest tensors at the peak are listed beside it; the picture is as
+ * wide as their names need. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
 #include "report/palette.h"
@@ -10,7 +10,7 @@
 #define TOP 50
 #define PLOT_WIDTH 600
 #define PLOT_HEIGHT 310
-#define LIST (LEFT + PLOT_WIDTH + 24) /* where the list of holders begins */
+#define LIST (LEFT + PLOT_WIDTH + 24) /* where the list of tensors begins */
 #define LISTED 14
 #define FONT CRN_FONT
 
@@ -19,7 +19,8 @@ typedef struct axes {
     uint64_t bytes; /* at the upper edge */
 } axes;
 
-/* Positions in tenths of a pixel, in whole numbers: the same file on every machine. */
+/* Positions are in tenths of a pixel and integers, so that the file is the same on every
+ * machine. */
 static uint64_t x_of(const axes *a, int64_t time) {
     return 10u * LEFT + crn_mul_div_up((uint64_t)time, 10u * PLOT_WIDTH, (uint64_t)a->time);
 }
@@ -63,7 +64,7 @@ static void write_milliseconds(cairn_text *text, uint64_t ns) {
     crn_text_printf(text, " ms");
 }
 
-/* The smallest of 1, 2, 5 times a power that gives at most six ticks. */
+/* The smallest of 1, 2, 5 times a power of `base` that gives at most six ticks. */
 static uint64_t tick_of(uint64_t whole, uint64_t base) {
     static const uint64_t steps[] = {1, 2, 5};
     for (uint64_t power = 1;; power *= base) {
@@ -102,7 +103,8 @@ static void write_grid(cairn_text *out, const axes *a) {
     }
 }
 
-/* The curve as a filled path of steps: memory holds from a step's start to the next one's. */
+/* The curve as a filled path. Memory is constant from the start of a step to the start of the
+ * next. */
 static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
@@ -139,7 +141,7 @@ static const char *holder_name(const cairn_report *r, const cairn_holder *holder
                                         : cairn_graph_tensor(r->graph, holder->tensor)->name;
 }
 
-/* With room for the longest line of the list: "999.9 MiB  name". */
+/* The width of the picture, with room for the longest line of the list: "999.9 MiB name". */
 static uint32_t picture_width(const cairn_report *r, size_t title) {
     uint32_t count;
     const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);

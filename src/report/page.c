@@ -1,6 +1,6 @@
-/* page.c: the page's file: the template src/report/page/page.html with the style, the script and
- * the data in it. Nothing else runs in the page or is loaded by it: its policy names the one script
- * and the one style by their hashes, and forbids the rest. */
+/* page.c: writes the page: the template src/report/page/page.html with the style, the script and
+ * the data in it. The page loads and runs nothing else: its content security policy names the one
+ * script and the one style by their hashes, and forbids the rest. */
 #include "base/sha256.h"
 #include "report/page_embedded.h"
 #include "report/page_internal.h"
@@ -14,8 +14,8 @@ struct cairn_page {
     char model[256];
     uint32_t batch;
     uint64_t stationary_bytes;
-    CRN_ARRAY(cairn_text) plans; /* as JSON, no two alike */
-    cairn_text entries;          /* the objects of all entries, with commas */
+    CRN_ARRAY(cairn_text) plans; /* as JSON, all different */
+    cairn_text entries;          /* the JSON objects of all entries, separated by commas */
     uint32_t entry_count;
 };
 
@@ -54,7 +54,8 @@ void cairn_page_destroy(cairn_page *page) {
 
 /* ---- Plans ---- */
 
-/* The place of the plan among those stored. The text becomes the page's, or is released. */
+/* Find or store a plan; `*place` is its place in the list. The page takes over the text, or
+ * releases it. */
 static cairn_status store_plan(cairn_page *page, cairn_text *text, uint32_t *place) {
     for (*place = 0; *place < page->plans.length; ++*place) {
         const cairn_text *other = &page->plans.data[*place];
@@ -157,7 +158,7 @@ static void write_lines(cairn_text *out, const char *const *lines) {
         crn_text_put(out, *lines, strlen(*lines));
 }
 
-/* 'sha256-...', as a policy names a script or style. */
+/* 'sha256-...', the form in which a policy names a script or style. */
 static void write_hash(cairn_text *out, const char *const *lines) {
     crn_sha256 hash;
     char hex[65];
@@ -177,7 +178,7 @@ static void write_hash(cairn_text *out, const char *const *lines) {
     crn_text_printf(out, "'");
 }
 
-/* What stands for a {{word}} of the template. */
+/* Write what replaces a {{word}} of the template. */
 static void write_part(cairn_text *out, const cairn_page *page, const char *word, size_t length) {
 #define IS(name) (length == sizeof(name) - 1 && memcmp(word, name, length) == 0)
     if (IS("title"))

@@ -1,4 +1,4 @@
-/* page_columns.c: numbers and names of a page's data, short and safe. */
+/* page_columns.c: encodes the numbers and names of a page's data. */
 #include "report/page_columns.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -16,7 +16,7 @@ static void put_byte(crn_column *c, uint8_t byte) {
     c->bits = c->held = 0;
 }
 
-/* What is left over, filled up with "=". */
+/* Write the last group, padded with "=". */
 static void put_rest(crn_column *c) {
     uint32_t held = c->held;
     if (held == 0)
@@ -58,7 +58,7 @@ void crn_text_base64(cairn_text *text, const uint8_t *bytes, size_t length) {
 
 /* ---- Names ---- */
 
-/* The length of the UTF-8 sequence at `s` and its code point; 0: it is none. */
+/* The length of the UTF-8 sequence at `s`, and its code point; 0: it is not valid. */
 static uint32_t decode(const uint8_t *s, uint32_t *point) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t length = *s < 0x80 ? 1 : *s < 0xC0 ? 0 : *s < 0xE0 ? 2 : *s < 0xF0 ? 3 : 4;

@@ -1,5 +1,6 @@
-/* page_columns.h: arrays of whole numbers inside JSON, a few bytes a number: variable-length
- * integers (seven bits a byte, lowest first, the eighth bit says that more follow), then base64. */
+/* page_columns.h: arrays of integers inside JSON, a few bytes for each number. Numbers are written
+ * as variable-length integers (seven bits a byte, lowest first; the eighth bit says that more bytes
+ * follow), and these as base64. */
 #ifndef CRN_PAGE_COLUMNS_H
 #define CRN_PAGE_COLUMNS_H
 
@@ -7,22 +8,23 @@
 
 typedef struct crn_column {
     cairn_text *text;
-    uint32_t bits, held; /* bytes that await their group of three, and how many */
+    uint32_t bits, held; /* bytes of an incomplete group of three, and how many */
 } crn_column;
 
-/* ,"key":" of an object that has a member already; `first` leaves out the comma. */
+/* Begin a column: write ,"key":" (without the comma if it is the `first` member of its object). */
 crn_column crn_column_begin(cairn_text *text, const char *key, bool first);
 void crn_column_put(crn_column *column, uint64_t value);
 
-/* Numbers that may be negative alternate in sign: 0, -1, 1, -2, ... */
+/* Numbers that may be negative are numbered 0, -1, 1, -2, ... */
 void crn_column_put_signed(crn_column *column, int64_t value);
 void crn_column_end(crn_column *column);
 
 /* `length` bytes in base64. */
 void crn_text_base64(cairn_text *text, const uint8_t *bytes, size_t length);
 
-/* A JSON string that is safe inside an HTML script element, whatever the bytes: "<" and characters
- * that end a line in JavaScript are escaped, and what is not UTF-8 becomes U+FFFD. */
+/* Write a JSON string that is safe inside an HTML script element, whatever its bytes are: "<" and
+ * characters that end a line in JavaScript are escaped, and bytes that are not UTF-8 become
+ * U+FFFD. */
 void crn_text_page_string(cairn_text *text, const char *string);
 
 #endif

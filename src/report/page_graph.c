@@ -1,5 +1,5 @@
-/* page_graph.c: a graph with its costs as columns, for the page. Ids that may be absent are stored
- * plus one, 0 for none. The page's decode.js reads what is written here. */
+/* page_graph.c: a graph with its costs as columns, for the page. An id that may be absent is stored
+ * plus one; 0 is none. The page's decode.js reads what is written here. */
 #include "report/page_internal.h"
 
 void crn_page_number(cairn_text *text, const char *key, uint64_t value) {
@@ -22,7 +22,7 @@ static uint64_t or_none(cairn_id id) {
 #define TENSOR cairn_graph_tensor(graph, i)
 #define OP cairn_graph_op(graph, i)
 
-/* Rank and sizes of every tensor, one after the other. */
+/* The rank and the dimensions of every tensor, one after the other. */
 static void write_shapes(cairn_text *text, const cairn_graph *graph) {
     crn_column column = crn_column_begin(text, "shape", false);
     for (cairn_id i = 0; i < cairn_graph_tensor_count(graph); i++) {
@@ -50,7 +50,7 @@ static void write_tensors(cairn_text *text, const cairn_graph *graph, const cair
     crn_text_printf(text, "}");
 }
 
-/* The number of ids of every op and the ids, one after the other. */
+/* For every op the number of ids, then the ids. */
 static void write_ids(cairn_text *text, const cairn_graph *graph, const char *key, bool outputs) {
     crn_column column = crn_column_begin(text, key, false);
     for (cairn_id i = 0; i < cairn_graph_op_count(graph); i++) {

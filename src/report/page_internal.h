@@ -19,7 +19,7 @@ typedef struct crn_page_subject {
 } crn_page_subject;
 
 /* One plan as an object: figures, steps with times, lifetimes with addresses. `measured` may be
- * NULL. CAIRN_ENOMEM only; whether the text failed is the caller's to check. */
+ * NULL. The only error is CAIRN_ENOMEM; the caller checks whether writing to `text` failed. */
 CAIRN_MUST cairn_status crn_page_plan(cairn_text *text, const crn_page_subject *subject,
                                       const cairn_sim_step *measured);
 

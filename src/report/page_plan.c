@@ -1,7 +1,7 @@
 /* page_plan.c: a plan as columns, for the page: what each step does and when, and every lifetime
- * with its address. What follows from the graph and the step before is stored as the difference
- * from it, which is mostly 0: a ResNet-152 takes less than 100 kB. The page's decode.js reads it.
- */
+ * with its address. A value that can be predicted from the graph and the step before is stored as
+ * the difference, which is mostly 0: a plan of ResNet-152 takes less than 100 kB. The page's
+ * decode.js reads it. */
 #include "report/page_internal.h"
 
 static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn_sim_step *times) {
@@ -18,7 +18,7 @@ static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn
         crn_column_put_signed(&ids, (int64_t)steps[i].id - (i > 0 ? (int64_t)steps[i - 1].id : 0));
     crn_column_end(&ids);
 
-    /* from when the compute lane reaches the step */
+    /* relative to the time when the compute lane reaches the step */
     crn_column starts = crn_column_begin(text, "start", false);
     int64_t now = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -28,7 +28,7 @@ static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn
     }
     crn_column_end(&starts);
 
-    /* beyond the time of the op's first implementation */
+    /* minus the time of the op's first implementation */
     crn_column lengths = crn_column_begin(text, "length", false);
     for (uint32_t i = 0; i < count; i++) {
         int64_t usual = 0;
@@ -42,7 +42,7 @@ static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn
 
 /* ---- Lifetimes ---- */
 
-/* A tensor that continues the storage of another: made in its place, or an alias. */
+/* A tensor that uses the storage of another: made in place, or an alias. */
 typedef struct tenant {
     uint32_t lifetime, step;
     cairn_id tensor;
@@ -98,7 +98,7 @@ static cairn_status note(tenants *t, uint32_t lifetime, uint32_t step, cairn_id 
     return CAIRN_OK;
 }
 
-/* What a run makes in the storage of one of its inputs. */
+/* Find the outputs of a run that use the storage of one of its inputs. */
 static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cairn_step *step,
                                 uint32_t at, uint32_t *life_of) {
     const cairn_op *op = cairn_graph_op(graph, step->id);
@@ -120,7 +120,7 @@ static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cair
     return CAIRN_OK;
 }
 
-/* Follow every tensor through the steps. Lifetimes stand in the order in which they begin. */
+/* Follow every tensor through the steps. Lifetimes are ordered by the step at which they begin. */
 static cairn_status find_tenants(tenants *t, const crn_page_subject *r) {
     uint32_t step_count, life_count, next = 0, *life_of;
     const cairn_step *steps = cairn_plan_steps(r->solution->plan, &step_count);

@@ -1,5 +1,5 @@
-/* palette.h: the colours of all pictures, after Okabe and Ito: colour-blind readers can tell them
- * apart. The page's style sheet (page/page.css) has the same. */
+/* palette.h: the colours of all pictures, after Okabe and Ito: colour-blind readers can distinguish
+ * them. The page's style sheet (page/page.css) has the same colours. */
 #ifndef CRN_PALETTE_H
 #define CRN_PALETTE_H
 
@@ -15,8 +15,8 @@
 
 #define CRN_FONT "font-family=\"Helvetica, Arial, sans-serif\""
 
-/* How wide a text is at most in a font of this size, in pixels: its longest characters are not
- * counted one by one, so some room is left over. */
+/* An estimate of the width of a text in a font of this size, in pixels. It is rather too large than
+ * too small. */
 static inline uint32_t crn_text_width(size_t characters, uint32_t font_size) {
     return (uint32_t)(characters * font_size * 6 / 10 + font_size / 2);
 }

@@ -1,6 +1,6 @@
 /* plot_svg.c: curves in a frame with ticks and a legend. The picture is as wide as the legend
- * needs. Curves that are the same are drawn once and stand in the legend as one, under all their
- * names; marks differ in shape as well as in colour. */
+ * needs. Curves that are equal are drawn once and share a line of the legend, with all their names.
+ * Marks differ in shape as well as in colour. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
 #include "report/palette.h"
@@ -29,7 +29,7 @@ static double y_of(const frame *f, double y) {
     return TOP + PLOT_HEIGHT - PLOT_HEIGHT * y / f->y_top;
 }
 
-/* A round distance of ticks, at most eight on an axis. */
+/* A round distance between ticks, such that an axis has at most eight. */
 static double tick_of(double top) {
     double tick = 1e-9;
     static const double factors[] = {2, 2.5, 2};
@@ -38,7 +38,7 @@ static double tick_of(double top) {
     return tick;
 }
 
-/* ---- Which curves are the same ---- */
+/* ---- Equal curves ---- */
 
 static bool same(const cairn_curve *a, const cairn_curve *b) {
     bool equal = a->count == b->count && a->joined == b->joined && a->shaded == b->shaded;
@@ -47,8 +47,8 @@ static bool same(const cairn_curve *a, const cairn_curve *b) {
     return equal;
 }
 
-/* The first curve that is the same as curve `c`, which may be that curve itself. Those without a
- * point have nothing to be compared by. */
+/* The first curve that is equal to curve `c`, which may be `c` itself. Curves without a point are
+ * equal to no other. */
 static uint32_t first_same(const cairn_curve *curves, uint32_t c) {
     for (uint32_t k = 0; k < c; k++)
         if (curves[c].count > 0 && same(&curves[k], &curves[c]))
@@ -62,7 +62,7 @@ static size_t note_length(const cairn_curve *curve) {
     return curve->note != NULL ? strlen(curve->note) : 0;
 }
 
-/* The length of the names that stand for curve `c`: "chen = revolve". */
+/* The length of the names of curve `c` and its equals: "chen = revolve". */
 static size_t names_length(const cairn_curve *curves, uint32_t count, uint32_t c) {
     size_t length = strlen(curves[c].name);
     for (uint32_t k = c + 1; k < count; k++)
@@ -124,7 +124,8 @@ static void write_axes(cairn_text *out, const frame *f, const char *x_label, con
     crn_text_printf(out, "</text>\n");
 }
 
-/* A mark around (x, y): a circle, a square, triangles, a diamond, by the curve's number. */
+/* A mark around (x, y). The number of the curve chooses a circle, a square, a triangle or a
+ * diamond. */
 static void write_mark(cairn_text *out, double x, double y, double r, uint32_t number,
                        const char *color) {
     static const double corners[][4][2] = {
@@ -146,7 +147,8 @@ static void write_mark(cairn_text *out, double x, double y, double r, uint32_t n
     crn_text_printf(out, "\"/>");
 }
 
-/* Everything left of and below a falling staircase through the points, which stand by rising x. */
+/* Fill the area left of and below a falling staircase through the points, which are ordered by
+ * x. */
 static void write_region(cairn_text *out, const frame *f, const cairn_curve *curve) {
     crn_text_printf(out,
                     "<path fill=\"" CRN_VERMILLION "\" fill-opacity=\"0.15\" d=\"M%.1f %.1fH%.1f",
@@ -180,7 +182,7 @@ static void write_note(cairn_text *out, const char *note, uint32_t y) {
     crn_text_printf(out, "</text>\n");
 }
 
-/* The lines of the legend for curve `c` and those that are the same, from `y` on. */
+/* The lines of the legend for curve `c` and its equals, from `y` on. */
 static uint32_t write_legend(cairn_text *out, const cairn_curve *curves, uint32_t count, uint32_t c,
                              uint32_t number, uint32_t y) {
     if (curves[c].shaded)

@@ -1,4 +1,4 @@
-/* report.c: the figures of a plan, gathered once for every way of showing them. */
+/* report.c: collects the figures of a plan for all kinds of reports. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
 
@@ -14,7 +14,7 @@ static void compare(cairn_report *r, const cairn_solution *none) {
     r->none_time_ns = cairn_sim_result(none->sim)->time_ns;
 }
 
-/* With what `none` needs on the same graph. */
+/* Compare with the plan of `none` for the same graph. */
 static cairn_status compare_with_own(cairn_report *r, cairn_error *err) {
     cairn_solution *none;
     CRN_TRY(cairn_solve(r->graph, r->costs, "none", NULL, &none, err));
@@ -80,7 +80,7 @@ static void write_holders(cairn_text *text, const cairn_report *r) {
     crn_text_printf(text, "]");
 }
 
-/* What happens at the peak: the op that runs then. */
+/* The op that runs at the peak. */
 static const char *peak_op(const cairn_report *r) {
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);

@@ -1,5 +1,5 @@
-/* trace.c: the simulated step as a Chrome trace: three lanes and a memory counter. Times in it are
- * microseconds, with the nanoseconds as decimals. */
+/* trace.c: the simulated training step as a Chrome trace, with three lanes and a memory counter.
+ * Times are in microseconds, with the nanoseconds as decimals. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
 
@@ -44,7 +44,7 @@ cairn_status cairn_report_trace(const cairn_report *r, cairn_text *out) {
     write_lane(out, LANE_COMPUTE, "compute");
     write_lane(out, LANE_OUT, "copy out");
     write_lane(out, LANE_IN, "copy in");
-    int64_t now = 0; /* of the compute lane, where memory is counted */
+    int64_t now = 0; /* time on the compute lane; memory is counted there */
     for (uint32_t i = 0; i < count; i++) {
         const char *name = steps[i].kind == CAIRN_STEP_RUN
                                ? cairn_graph_op(r->graph, steps[i].id)->name

@@ -1,10 +1,11 @@
-/* sim_memory.c: the memory of a walk: storages, their lifetimes, and who holds them at the peak. */
+/* sim_memory.c: the memory of a walk: storages, their lifetimes, and what is in memory at the
+ * peak. */
 #include "sim/sim_walk.h"
 
 #include <stdlib.h>
 
-/* A storage is named after the first tensor that is in it; the one it was taken for may have been
- * freed while an alias stays. */
+/* List the storages at the peak. A storage is named after the first tensor that is in it now: the
+ * tensor that it was allocated for may have been freed while an alias of it stays. */
 static cairn_status capture_holders(crn_sim_walk *w, uint64_t workspace) {
     cairn_sim *sim = w->sim;
     bool *named;
@@ -24,7 +25,7 @@ static cairn_status capture_holders(crn_sim_walk *w, uint64_t workspace) {
     return CAIRN_OK;
 }
 
-/* The memory of this moment, with what a run takes beside the storages. */
+/* Count the memory at this step: the storages, and the workspace of a run. */
 cairn_status crn_sim_count(crn_sim_walk *w, uint64_t workspace, cairn_id culprit) {
     uint64_t bytes = w->live + workspace;
     cairn_sim_summary *summary = &w->sim->summary;
@@ -50,7 +51,7 @@ cairn_status crn_sim_record_lifetime(crn_sim_walk *w, cairn_id tensor, uint64_t 
     return CAIRN_OK;
 }
 
-/* A new storage for a tensor that is not resident. */
+/* Allocate a storage for a tensor that is not resident. */
 cairn_status crn_sim_take_storage(crn_sim_walk *w, cairn_id tensor) {
     crn_sim_place *p = &w->places[tensor];
     p->resident = true;
@@ -70,8 +71,8 @@ cairn_status crn_sim_take_storage(crn_sim_walk *w, cairn_id tensor) {
     return CAIRN_OK;
 }
 
-/* A tensor leaves its storage, which is given back with its last user. Steps up to `last` still had
- * it. */
+/* A tensor leaves its storage. The storage is freed with its last user; its lifetime then ends at
+ * step `last`. */
 cairn_status crn_sim_leave_storage(crn_sim_walk *w, cairn_id tensor, crn_sim_absence why,
                                    uint32_t last) {
     crn_sim_place *p = &w->places[tensor];
@@ -97,8 +98,8 @@ static int compare_holders(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* Walk again to the peak and note who is there; sums of the first walk are kept. The second starts
- * from nothing: host memory that is counted twice would seem full. */
+/* Walk again up to the peak and list what is in memory there. The figures of the first walk are
+ * kept. The second walk starts from zero, or else host memory would be counted twice. */
 cairn_status crn_sim_find_holders(crn_sim_walk *w) {
     cairn_sim_summary kept = w->sim->summary;
     w->sim->summary =

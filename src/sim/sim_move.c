@@ -1,4 +1,4 @@
-/* sim_move.c: the steps that are no runs: free, offload, fetch, wait. */
+/* sim_move.c: the steps that run no op: free, offload, fetch, wait. */
 #include "sim/sim_walk.h"
 
 cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
@@ -14,7 +14,8 @@ cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
     return crn_sim_count(w, 0, tensor);
 }
 
-/* A copy on a lane; on a half-duplex link both directions share one. Fills the step's times. */
+/* Start a copy on its lane and fill in the times of the step. On a half-duplex link both directions
+ * share one lane. */
 static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
     int64_t *lane = out ? &w->out_free : &w->in_free;
     bool shared = w->machine != NULL && !w->machine->full_duplex;

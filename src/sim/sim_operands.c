@@ -1,5 +1,5 @@
-/* sim_operands.c: in which lifetime every operand of every step is, so that who lays lifetimes out
- * knows the address of each.
+/* sim_operands.c: the lifetime that holds each operand of each step. With a layout of the lifetimes
+ * it gives the address of every operand.
  *
  *     run OP      inputs, outputs, workspace
  *     any other   the tensor */

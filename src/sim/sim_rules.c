@@ -1,4 +1,4 @@
-/* sim_rules.c: the rules in words. */
+/* sim_rules.c: names and error messages of the rules. */
 #include "sim/sim_walk.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* sim_run.c: a run: whether its operands are there, where its outputs go, what it takes. */
+/* sim_run.c: runs an op: are its operands there, where do its outputs go, how much memory and time
+ * does it take. */
 #include "sim/sim_walk.h"
 
 static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
@@ -21,7 +22,8 @@ static cairn_status check_again(crn_sim_walk *w, cairn_id id, const cairn_op *op
         return CAIRN_OK;
     if (op->flags & CAIRN_OP_FLAG_NEVER_AGAIN)
         return crn_sim_break_rule(w, CAIRN_RULE_NEVER_AGAIN, id);
-    /* Run again, an op leaves out its `once` effect; if that is all it does, it cannot be. */
+    /* A recomputed op leaves out its `once` effect. An op that does nothing else cannot be
+     * recomputed. */
     if ((op->flags & CAIRN_OP_FLAG_ONCE) &&
         (op->output_count == 0 || op->phase == CAIRN_PHASE_UPDATE))
         return crn_sim_break_rule(w, CAIRN_RULE_ONCE_TWICE, id);
@@ -41,8 +43,8 @@ static bool is_alias(const crn_sim_walk *w, cairn_id tensor) {
     return cairn_graph_tensor(w->graph, tensor)->alias_of != CAIRN_NONE;
 }
 
-/* Make one output that is not made in place. One that is resident is rewritten with equal bits, and
- * with it its aliases; making an alias writes nothing. */
+/* Make one output that is not made in place. If it is resident, it and its aliases are overwritten
+ * with the same bits. Making an alias writes nothing. */
 static cairn_status make_output(crn_sim_walk *w, const cairn_op *op, cairn_id output) {
     crn_sim_place *p = &w->places[output];
     if (p->resident) {
@@ -65,7 +67,7 @@ static bool both_stationary(const crn_sim_walk *w, const cairn_op *op, cairn_inp
            cairn_graph_tensor(w->graph, op->outputs[pair.output])->stationary;
 }
 
-/* May the operand's storage be taken over? */
+/* Check that the output may take over the operand's storage. */
 static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t inplace) {
     for (uint32_t i = 0; i < op->inplace_count && inplace == 0; i++)
         if (both_stationary(w, op, op->inplace[i]))
@@ -75,7 +77,7 @@ static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t i
         return CAIRN_OK;
     cairn_inplace pair = op->inplace[inplace - 1];
     cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
-    uint32_t s = w->places[input].storage; /* as stored, one may be larger than the other */
+    uint32_t s = w->places[input].storage; /* backends may store them with different sizes */
     bool fits = s == NO_STORAGE ||
                 crn_align(cairn_costs_bytes(w->costs, output)) <= w->storages.data[s].bytes;
     if (w->places[output].resident || !fits)
@@ -85,13 +87,13 @@ static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t i
     if (s != NO_STORAGE && w->storages.data[s].users > 1)
         return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     cairn_id root = cairn_graph_storage(w->graph, input);
-    for (uint32_t i = 0; i < op->output_count; i++) /* an alias that the op itself makes */
+    for (uint32_t i = 0; i < op->output_count; i++) /* the op makes an alias of the operand */
         if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(w->graph, op->outputs[i]) == root)
             return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     return CAIRN_OK;
 }
 
-/* The output takes over the operand's storage, and the operand is gone. */
+/* The output takes over the operand's storage. The operand is no longer resident. */
 static void take_over(crn_sim_walk *w, const cairn_op *op, cairn_inplace pair) {
     crn_sim_place *from = &w->places[op->inputs[pair.input]];
     crn_sim_place *to = &w->places[op->outputs[pair.output]];

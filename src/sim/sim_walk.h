@@ -1,12 +1,13 @@
-/* sim_walk.h: what the files of the simulator share: the walk over a plan, and its state.
+/* sim_walk.h: shared by the files of the simulator: the walk over a plan, and its state.
  *
  *     per tensor   is it resident, in which storage; is a copy of it under way; is it on the host
  *     per storage  bytes, and how many tensors (aliases) use it
  *     lanes        when compute, copies out and copies in are next free
  *
- * Memory is counted in list order: outputs and workspace are taken while the inputs are still
- * there. Time follows: a copy starts when the compute lane has reached it and its lane is free;
- * only a wait makes the compute lane stand still. The walk ends at the first broken rule. */
+ * Memory is counted in the order of the steps: outputs and workspace are allocated while the inputs
+ * are still there. For the time, a copy starts when the compute lane has reached its step and the
+ * lane of the copy is free. Only a wait stops the compute lane. The walk ends at the first broken
+ * rule. */
 #ifndef CRN_SIM_WALK_H
 #define CRN_SIM_WALK_H
 
@@ -29,8 +30,8 @@ typedef struct crn_sim_place {
 typedef struct crn_sim_storage {
     uint64_t bytes;
     uint32_t users;    /* tensors resident in it; 0: the slot is free */
-    uint32_t copied;   /* those of them that are being copied */
-    uint32_t lifetime; /* its record */
+    uint32_t copied;   /* how many of them are being copied */
+    uint32_t lifetime; /* index of its lifetime */
 } crn_sim_storage;
 
 struct cairn_sim {
@@ -40,8 +41,8 @@ struct cairn_sim {
     uint32_t step_count;
     CRN_ARRAY(cairn_lifetime) lifetimes;
     CRN_ARRAY(cairn_holder) holders;
-    uint32_t *operands;      /* lifetimes, of all steps one after the other; see sim_operands.c */
-    uint64_t *first_operand; /* per step, and one past the end; NULL: nobody asks */
+    uint32_t *operands;      /* lifetimes, for all steps one after the other; see sim_operands.c */
+    uint64_t *first_operand; /* per step, and one past the end; NULL: not asked for */
 };
 
 typedef struct crn_sim_walk {
@@ -56,10 +57,10 @@ typedef struct crn_sim_walk {
     crn_sim_place *places;
     CRN_ARRAY(crn_sim_storage) storages;
     CRN_ARRAY(uint32_t) free_slots;
-    uint32_t *ran_by; /* per op: 0, or 1 + the implementation it was run by */
+    uint32_t *ran_by; /* per op: 0, or 1 + the implementation that ran it */
 
     uint64_t live;
-    int64_t now, out_free, in_free; /* of the compute, copy-out and copy-in lanes */
+    int64_t now, out_free, in_free; /* when the compute, copy-out and copy-in lanes are free */
     uint32_t step;
     cairn_sim *sim;
     bool find_holders; /* the second walk, which stops at the peak */
@@ -74,7 +75,7 @@ cairn_status crn_sim_break_rule(crn_sim_walk *w, cairn_rule rule, cairn_id culpr
 /* The memory of this moment, with what a run takes beside the storages. */
 CAIRN_MUST cairn_status crn_sim_count(crn_sim_walk *w, uint64_t workspace, cairn_id culprit);
 
-/* A lifetime that starts at this step. */
+/* Add a lifetime that starts at this step. */
 CAIRN_MUST cairn_status crn_sim_record_lifetime(crn_sim_walk *w, cairn_id tensor, uint64_t bytes,
                                                 uint32_t last, uint32_t *out);
 
@@ -86,7 +87,7 @@ CAIRN_MUST cairn_status crn_sim_take_storage(crn_sim_walk *w, cairn_id tensor);
 CAIRN_MUST cairn_status crn_sim_leave_storage(crn_sim_walk *w, cairn_id tensor, crn_sim_absence why,
                                               uint32_t last);
 
-/* Walk again to the peak and note who is there. */
+/* Walk again up to the peak and list what is in memory there. */
 CAIRN_MUST cairn_status crn_sim_find_holders(crn_sim_walk *w);
 
 /* ---- sim_operands.c ---- */
@@ -94,7 +95,7 @@ CAIRN_MUST cairn_status crn_sim_find_holders(crn_sim_walk *w);
 /* Make room for the operands of all steps. */
 CAIRN_MUST cairn_status crn_sim_keep_operands(crn_sim_walk *w);
 
-/* Note in which lifetime tensors are, from place `operand` of the step's list on. */
+/* Record the lifetimes of tensors, from place `operand` of the step's list on. */
 void crn_sim_note_tensors(crn_sim_walk *w, uint32_t operand, const cairn_id *tensors,
                           uint32_t count);
 void crn_sim_note_lifetime(crn_sim_walk *w, uint32_t operand, uint32_t lifetime);
@@ -109,12 +110,12 @@ CAIRN_MUST cairn_status crn_sim_wait(crn_sim_walk *w, cairn_id tensor);
 
 /* ---- simulate.c ---- */
 
-/* The whole plan from its first step on. */
+/* Walk over the whole plan. */
 CAIRN_MUST cairn_status crn_sim_walk_plan(crn_sim_walk *w);
 
 /* ---- sim_rules.c ---- */
 
-/* "step 12 (run conv1) reads "x" after it was freed", of the rule that was broken. */
+/* Describe the broken rule: "step 12 (run conv1) reads "x" after it was freed". */
 void crn_sim_describe(const crn_sim_walk *w, cairn_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* simulate.c: the one judge: walks a plan from its first step to its last (sim_walk.h). */
+/* simulate.c: decides whether a plan is legal, by walking from its first step to its last
+ * (sim_walk.h). */
 #include "sim/sim_walk.h"
 
 cairn_status crn_sim_break_rule(crn_sim_walk *w, cairn_rule rule, cairn_id culprit) {
@@ -35,9 +36,9 @@ static cairn_status take_step(crn_sim_walk *w, const cairn_step *step) {
     return status;
 }
 
-/* ---- The two ends ---- */
+/* ---- Before the first step and after the last ---- */
 
-/* Inputs are there from the start; labels too, where there is a loss to compute. */
+/* Inputs are there from the start. Labels are too, if a loss is computed. */
 static cairn_status begin(crn_sim_walk *w) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
@@ -48,12 +49,14 @@ static cairn_status begin(crn_sim_walk *w) {
     return crn_sim_count(w, 0, CAIRN_NONE);
 }
 
-/* What must be there at the end: the loss and the gradients of parameters, or the output. */
+/* Whether the tensor must be there at the end: the loss and the gradients of parameters, or the
+ * output. */
 static bool is_result(const crn_sim_walk *w, cairn_id t, cairn_id output) {
     return w->goal == CAIRN_GOAL_INFER ? t == output : cairn_graph_is_result(w->graph, t);
 }
 
-/* A gradient that was overwritten in place is in the sum that did so. */
+/* Whether the tensor is there at the end. A gradient that was overwritten in place is part of the
+ * sum that replaced it. */
 static bool is_kept(const crn_sim_walk *w, cairn_id t) {
     const crn_sim_place *p = &w->places[t];
     return p->resident ||

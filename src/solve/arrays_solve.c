@@ -1,4 +1,4 @@
-/* arrays_solve.c: solutions of a step that came as arrays, in the ids of the arrays. */
+/* arrays_solve.c: solutions of a step that was given as arrays, with the ids of the arrays. */
 #include "base/crn_base.h"
 #include "cairn/arrays.h"
 
@@ -44,7 +44,7 @@ static cairn_status translate_lifetimes(const cairn_arrays_step *step, solution_
     return CAIRN_OK;
 }
 
-/* Takes over `solution`, also where it fails. */
+/* Takes over `solution`, even on failure. */
 static cairn_status translate(const cairn_arrays_step *step, cairn_solution *solution,
                               cairn_arrays_solution **out, cairn_error *err) {
     crn_arena arena;

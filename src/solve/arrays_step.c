@@ -1,11 +1,12 @@
-/* arrays_step.c: arrays to a graph of opaque ops with its costs.
+/* arrays_step.c: turns arrays into a graph of opaque ops with its costs.
  *
- * A group, a run of neighbouring ops, becomes one op. What its ops exchange among themselves and
- * nobody else reads becomes its workspace, all of it at once: which of it lives together is the
- * kernel's business.
+ * A group of neighbouring ops becomes one op. Tensors that only the ops of the group read become
+ * its workspace. All of them are counted at once, because only the kernel knows which of them live
+ * at the same time.
  *
- *     a --f--> t --g--> b     f, g one group:     a --fg--> b, workspace: the larger of f's and
- * g's, and t */
+ *     a --f--> t --g--> b      if f and g are a group:      a --fg--> b
+ *
+ * The workspace of fg is the larger one of f and g, plus t. */
 #include "base/crn_base.h"
 #include "cairn/arrays.h"
 
@@ -78,7 +79,7 @@ static bool is_result(const cairn_arrays *in, uint32_t t) {
             (in->tensor_flags[t] & (CAIRN_TENSOR_FLAG_RESULT | CAIRN_TENSOR_FLAG_STATIONARY)));
 }
 
-/* Who makes a tensor, and who reads it last. */
+/* Find the producer and the last reader of every tensor. */
 static cairn_status index_uses(reading *r) {
     const cairn_arrays *in = r->in;
     CRN_TAKE(r->scratch, r->id_of, in->tensor_count);
@@ -138,8 +139,8 @@ static bool is_param(const cairn_arrays *in, cairn_id t) {
     return in->roles[t] == CAIRN_ROLE_PARAMETER || in->roles[t] == CAIRN_ROLE_STATE;
 }
 
-/* What ops first .. end - 1 read and make of what lies outside. `place_of` is where an input came
- * to stand, so that permissions follow. */
+/* Collect the inputs and outputs of the group of ops first .. end - 1. `place_of` is the new place
+ * of an input, for the in-place permissions. */
 static cairn_status draw(reading *r, uint32_t first, uint32_t end, drawn *d, uint32_t *place_of) {
     const cairn_arrays *in = r->in;
     for (uint32_t o = first; o < end; o++)
@@ -172,7 +173,7 @@ static cairn_status draw_inplace(reading *r, uint32_t o, drawn *d, const uint32_
         uint32_t inputs = in->first_input[o + 1] - in->first_input[o];
         if (pair.input >= inputs || is_param(in, in->inputs[in->first_input[o] + pair.input]))
             return crn_fail(r->err, CAIRN_EINVAL,
-                            "op %u may work in place of an input that it does not have", o);
+                            "op %u may work in place on an input that it does not have", o);
         pair.input = place_of[pair.input];
         CRN_PUSH(r->scratch, d->inplace, pair);
     }

@@ -1,4 +1,4 @@
-/* budget.c: what a limit that a person gives leaves for a plan. */
+/* budget.c: computes the memory that a user's limit leaves for a plan. */
 #include "base/crn_base.h"
 #include "cairn/budget.h"
 
@@ -6,7 +6,7 @@ uint64_t cairn_share_of(uint64_t whole, uint64_t millionths) {
     return whole / 1000000 * millionths + whole % 1000000 * millionths / 1000000;
 }
 
-/* The arena that `none` needs, of which shares are. */
+/* The arena of `none`. A limit in percent is a share of it. */
 static cairn_status find_whole(const cairn_graph *graph, const cairn_costs *costs,
                                const cairn_solution *none, uint64_t *out, cairn_error *err) {
     cairn_solution *own = NULL;

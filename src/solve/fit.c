@@ -4,15 +4,15 @@
  *      |---------- guess ----------|      memory grows about as the batch does, so the first that
  *                                         does not fit tells nearly what will
  *
- * Solvers can take seconds, and halving would ask them ten times; guesses that lead nowhere end in
- * halving all the same. */
+ * A solver can take seconds, and bisection would call it ten times. If guesses do not help, the
+ * search falls back to bisection. */
 #include "base/crn_base.h"
 #include "cairn/budget.h"
 
 #define LARGEST_BATCH ((uint32_t)1 << 24)
 #define MOST_GUESSES 4u
 
-/* What is known while the largest batch is looked for. */
+/* The state of the search for the largest batch. */
 typedef struct search {
     cairn_fit_options options;
     uint64_t budget;
@@ -20,7 +20,8 @@ typedef struct search {
     uint32_t tries, guesses;
 } search;
 
-/* A plan at one batch; CAIRN_OK fills the result, CAIRN_INFEASIBLE says what is in the way. */
+/* Solve for one batch. CAIRN_OK: the result is filled in. CAIRN_INFEASIBLE: the error says why it
+ * does not fit. */
 static cairn_status try_batch(const search *s, uint32_t batch, cairn_fit_result *out,
                               cairn_error *err) {
     cairn_graph *graph = NULL;
@@ -76,14 +77,15 @@ cairn_status cairn_fit(const cairn_fit_options *given, cairn_fit_result *out, ca
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     search s = {.options = CAIRN_FIT_OPTIONS_INIT};
     cairn_fit_result made = {0};
-    err = err != NULL ? err : &own; /* what does not fit says there why */
+    err = err != NULL ? err : &own; /* needed here to tell why a batch does not fit */
     crn_error_clear(err);
     CRN_OPEN_OUTPUT(cairn_fit_result, out, err);
     CRN_READ_OPTIONS(cairn_fit_options, s.options, given, err);
     CRN_READ_OPTIONS(cairn_solve_options, solve, s.options.solve, err);
     if (s.options.open == NULL || solve.budget_bytes == 0)
-        return crn_fail(err, CAIRN_EINVAL,
-                        "to find the largest batch takes a budget and a way to open a batch");
+        return crn_fail(
+            err, CAIRN_EINVAL,
+            "finding the largest batch needs a budget and a function that opens a batch");
     s.budget = solve.budget_bytes;
     s.options.hint = CRN_MAX(s.options.hint, 1);
     CRN_TRY(find_largest(&s, &made, err));

@@ -1,13 +1,12 @@
 /* regions.c: several parts of a step under one budget.
  *
- * Region i runs while the regions before it hold what they saved, so only the sum of what was saved
- * matters for what follows. Region by region a front of (sum saved, time) is kept, each sum with
- * the least time in which it can be had and nothing dominated:
+ * While region i runs, the regions before it hold what they saved. So only the sum of what was
+ * saved matters for the next regions. Region by region, a front of (sum saved, time) is kept: for
+ * each sum the least time, without dominated points:
  *
- *     front of regions 0 .. i-1     x     ways of i that fit over the sum     ->     front of 0 ..
- * i
+ *     front of regions 0 .. i-1   x   ways of i that fit   ->   front of regions 0 .. i
  *
- * Exact. The smallest budget is found by bisection on the same question. */
+ * The result is exact. The smallest budget is found by bisection. */
 #include "base/crn_base.h"
 #include "cairn/arrays.h"
 
@@ -16,7 +15,7 @@
 typedef struct reached {
     uint64_t saved;
     int64_t time;
-    uint32_t way, before; /* how it was reached: the way, and the place in the front before */
+    uint32_t way, before; /* how it was reached: the way, and the point of the front before */
 } reached;
 
 typedef struct front {
@@ -43,7 +42,7 @@ static int compare_reached(const void *a, const void *b) {
     return (x->way > y->way) - (x->way < y->way);
 }
 
-/* Sort by what is saved and drop what takes longer than something that saves no more. */
+/* Sort by what is saved, and drop points that take longer than a point that saves no more. */
 static uint32_t thin(reached *points, uint32_t count) {
     uint32_t kept = 0;
     if (count > 0)
@@ -83,8 +82,8 @@ static cairn_status reach(choosing *c, uint64_t budget, bool *fits) {
     return CAIRN_OK;
 }
 
-/* Every region with its smallest way is not always the least: what is small while it runs may save
- * more. So the question itself is bisected. */
+/* The smallest way of every region does not always give the smallest budget: a way that needs
+ * little while it runs may save more. So the budget is found by bisection. */
 static cairn_status least_budget(choosing *c, uint64_t *out) {
     uint64_t low = 0, high = INT64_MAX;
     while (low < high) {

@@ -1,4 +1,4 @@
-/* solution.c: a plan together with what the simulator and the layout say of it. */
+/* solution.c: a plan together with its simulation and its layout. */
 #include "solve/solution.h"
 
 typedef struct solution_memory {

@@ -1,10 +1,11 @@
-/* solve.c: finds the algorithm, and holds what it makes to its promise.
+/* solve.c: finds the algorithm, and checks that its plan fits the budget.
  *
  *     algorithm -> schedule -> lower -> simulate -> layout -> within the budget?
  *         ^                                                        | no: take the excess off
  *         +--------------------------------------------------------+
  *
- * A solver's own claim is never believed: the peak in a plan's header is the simulator's. */
+ * The figures of a solver are never used: the peak in a plan's header is the one that the simulator
+ * found. */
 #include "solve/solver.h"
 
 #include "layout/crn_layout.h"
@@ -76,7 +77,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     return CAIRN_OK;
 }
 
-/* What of a solution must be within the budget. */
+/* The memory of a solution that must be within the budget. */
 static uint64_t memory_of(const crn_problem *problem, const cairn_solution *solution) {
     return problem->live_peak ? cairn_sim_result(solution->sim)->peak_bytes
                               : cairn_layout_arena_bytes(solution->layout);
@@ -87,7 +88,7 @@ static cairn_status refuse(const crn_problem *problem, const cairn_solution *bes
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(best->plan, &count);
     uint64_t needed = memory_of(problem, best);
-    /* The peak is a run's, or that of a moment before a run: then the run is what it is for. */
+    /* The peak is at a run, or at a step before one. Then the next run is the op to name. */
     uint32_t peak = cairn_sim_result(best->sim)->peak_step;
     while (peak + 1 < count && steps[peak].kind != CAIRN_STEP_RUN)
         peak++;
@@ -105,13 +106,14 @@ static cairn_status refuse(const crn_problem *problem, const cairn_solution *bes
     return status;
 }
 
-/* The excess, and more of it from round to round: a layout can stay as large as it was. */
+/* How much to subtract from the budget: the excess, and more in every round, because a layout may
+ * not shrink. */
 uint64_t crn_less_after(uint32_t round, uint64_t excess) {
     uint64_t less;
     return crn_mul_u64(excess, CRN_MAX(round + 1, 2), &less) ? less / 2 : excess;
 }
 
-/* Ask again with less while the arena overshoots the budget. */
+/* Solve again with less memory while the arena exceeds the budget. */
 static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_solution **out) {
     uint64_t budget = problem->budget;
     bool last = false;
@@ -125,15 +127,14 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
         uint64_t less = crn_less_after(round, needed - budget);
         uint64_t peak = cairn_sim_result((*out)->sim)->peak_bytes;
         if (last || peak <= 1 || peak > problem->budget)
-            break; /* less will not help: this algorithm does not look at budgets, or is at its end
-                    */
-        /* less than the plan takes, or it would stay the same */
+            break; /* less memory will not help */
+        /* below the plan's peak, or the plan would not change */
         problem->budget = peak - CRN_MIN(less, peak - 1);
     }
     return refuse(problem, *out, solvers[which].name, budget);
 }
 
-/* The plan's file says how it was made. */
+/* Write the name of the algorithm into the plan's header. */
 static void sign(cairn_solution *solution, const char *algorithm) {
     cairn_plan_header header = *cairn_plan_get_header(solution->plan);
     crn_copy_string(header.algorithm, sizeof header.algorithm, algorithm);
@@ -178,7 +179,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
-/* Where a plan that is there already fits, what was found is to be faster. */
+/* If the plan to start from fits and the new one is not faster, keep the plan to start from. */
 static cairn_status compare_with_start(const cairn_graph *graph, const cairn_costs *costs,
                                        const cairn_solve_options *options, cairn_status status,
                                        cairn_solution **out, cairn_error *err) {

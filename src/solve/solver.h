@@ -1,8 +1,8 @@
-/* solver.h: what an algorithm is given and what it gives back.
+/* solver.h: input and output of an algorithm.
  *
  * An algorithm fills the schedule. It works in `scratch`, which the dispatcher frees on every path,
- * and so holds no cleanup code. The dispatcher lowers the schedule, has it judged and laid out, and
- * holds it to the budget. */
+ * so it needs no cleanup code. The dispatcher lowers the schedule, simulates it, lays it out, and
+ * checks it against the budget. */
 #ifndef CRN_SOLVER_H
 #define CRN_SOLVER_H
 
@@ -10,36 +10,37 @@
 #include "plan/lower.h"
 
 typedef struct crn_problem {
-    const char *algorithm; /* its name in solvers.def, for a function that serves several */
+    const char *algorithm; /* its name in solvers.def, for a function that serves several names */
     const cairn_graph *graph;
     const cairn_costs *costs;
     const cairn_machine *machine; /* or NULL */
     uint64_t budget;              /* UINT64_MAX: none */
-    uint64_t limit;               /* of the arena, from which rounds take off the budget; 0: none */
+    uint64_t limit; /* of the arena; `budget` is this or, in later rounds, less; 0: none */
     uint64_t seed;
     cairn_cost_model cost_model;
-    bool no_offload; /* of an algorithm that may offload or not */
+    bool no_offload; /* offloading is not allowed; for algorithms that can do without */
     bool live_peak;  /* the budget bounds the live peak, not the arena */
-    uint32_t effort; /* of one that searches: at least 1 */
+    uint32_t effort; /* of a search; at least 1 */
     crn_arena *scratch;
-    void **kept; /* the algorithm's own from one round to the next, in scratch; at first NULL */
+    void **kept; /* what the algorithm keeps for the next round, in scratch; NULL at first */
     cairn_error *err;
 } crn_problem;
 
-/* What the simulator and the layout say of a plan. */
+/* Memory and time of a plan, from the simulator and the layout. */
 typedef struct crn_judgement {
     uint64_t peak, arena;
     uint32_t peak_step;
     int64_t time;
 } crn_judgement;
 
-/* The search for a layout ends when the arena is within problem->limit; with `brief` it is a short
- * one for an arena as close to the live peak as is promised. */
+/* Simulate a plan and lay it out. The search for a layout ends when the arena is within
+ * problem->limit. With `brief` it is a short search, which ends when the arena is close enough to
+ * the live peak. */
 CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 
-/* An algorithm whose arena passes the budget by `excess` is asked again with so much less, this
- * being the answer to round `round` (from 0) of at most CRN_MOST_ROUNDS. */
+/* How much to subtract from the budget if the arena exceeds it by `excess` in round `round` (from
+ * 0). There are at most CRN_MOST_ROUNDS rounds. */
 #define CRN_MOST_ROUNDS 8
 uint64_t crn_less_after(uint32_t round, uint64_t excess);
 

@@ -147,6 +147,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_exec_options, exec, train->options.exec, err);
     exec.micro_batches = CRN_MAX(exec.micro_batches, 1);
+    exec.update_in_run = true;
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;
     if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
@@ -246,13 +247,11 @@ static cairn_status run_micro_batch(cairn_train *train, cairn_train_result *out,
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     CRN_TRY(feed(train, out, err));
     CRN_TRY(cairn_exec_run(train->exec, ++train->position, &result, err));
-    int64_t start = clock_ns();
-    cairn_exec_accumulate(train->exec);
     *loss += (double)result.loss;
     out->correct += result.correct;
     out->predictions += result.predictions;
     out->samples += train->batch;
-    out->time_ns += result.time_ns + clock_ns() - start;
+    out->time_ns += result.time_ns;
     out->idle_ns += result.idle_ns;
     out->measured_peak_bytes = CRN_MAX(out->measured_peak_bytes, result.measured_peak_bytes);
     return CAIRN_OK;
@@ -275,12 +274,10 @@ cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out, cairn
     CRN_OPEN_OUTPUT(cairn_train_result, out, err);
     if (crn_history_reserve(train, history->steps + 1, history->score_count + 1) != CAIRN_OK)
         return crn_fail_memory(err);
+    made.rate = cairn_schedule_rate(&train->options.schedule, history->steps);
+    cairn_exec_set_rate(train->exec, made.rate);
     for (uint32_t i = 0; i < train->micro_batches; i++)
         CRN_TRY(run_micro_batch(train, &made, &loss, err));
-    int64_t start = clock_ns();
-    made.rate = cairn_schedule_rate(&train->options.schedule, history->steps);
-    cairn_exec_update_at(train->exec, made.rate);
-    made.time_ns += clock_ns() - start;
     made.loss = (float)(loss / train->micro_batches);
     crn_history_add_step(history, made.loss, made.correct);
     made.step = history->steps;

@@ -1,7 +1,7 @@
 """test_page.py CAIRN [PICTURES]: the pages of plans and sweeps, in a real browser.
 
-Every function whose name starts with test_ is a test; it gets a Run. With PICTURES, a folder, the
-screenshots are kept there. Exits with 77 where there is no browser."""
+Every function whose name starts with test_ is a test; it gets a Run. If PICTURES, a folder, is
+given, the screenshots are kept there. Exits with 77 if there is no browser."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ class Run:
         return done.stdout
 
     def page_of(self, name, *words):
-        """Write a page once; what the command printed and the page's path."""
+        """Write a page once. Returns what the command printed and the path of the page."""
         path = os.path.join(self.folder, name + ".html")
         if name not in self.made:
             self.made[name] = self.command(*words, "--html", path)
@@ -61,14 +61,14 @@ class Run:
 
 
 def box(page, name):
-    """Where a view is, after scrolling to it."""
+    """The place of a view, after scrolling to it."""
     return page.evaluate("(() => { const e = cairn.views.%s.over; e.scrollIntoView({block: 'center'});"
                          "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height];"
                          "})()" % name)
 
 
 def life_place(page, tensor):
-    """A place in the arena map inside the longest lifetime of a tensor, in the page's pixels."""
+    """A point of the arena map inside the longest lifetime of a tensor, in pixels of the page."""
     left, top, _, _ = box(page, "arena")
     x, y = page.evaluate("""(() => {
         const facts = cairn.facts(), { lives } = facts.plan, view = cairn.views.arena;
@@ -180,6 +180,40 @@ def test_zooms_and_remembers(run):
               "and what was chosen")
     again.key("0")
     run.same(again.evaluate("[cairn.state.from, cairn.state.to]"), whole, "0 shows all")
+
+
+def test_two_fingers_zoom(run):
+    _, path = run.half()
+    page = run.open(path, width=390, height=844, mobile=True, scale=2)
+    page.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    left, top, width, height = box(page, "memory")
+    middle, y = left + width / 2, top + height / 2
+    whole = page.evaluate("cairn.state.to - cairn.state.from")
+
+    def fingers(kind, apart):
+        points = [{"x": middle - apart, "y": y, "id": 0}, {"x": middle + apart, "y": y, "id": 1}]
+        page.call("Input.dispatchTouchEvent", type=kind, touchPoints=points if kind != "touchEnd" else [])
+
+    fingers("touchStart", 30)
+    for apart in (45, 60, 75, 90):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 90)
+    page.settle()
+    shown = page.evaluate("cairn.state.to - cairn.state.from")
+    run.check(shown < 0.6 * whole, "two fingers zoom: %g of %g" % (shown, whole))
+    run.same(page.evaluate("visualViewport.scale"), 1, "the page itself does not")
+    run.same(page.complaints(), [], "complaints of the browser")
+
+
+def test_text_can_be_selected(run):
+    _, path = run.half()
+    page = run.open(path)
+    x, y, width, height = page.evaluate("""(() => { const b = [...document.querySelectorAll('#blame td')]
+        .find(cell => cell.innerText === 'conv1').getBoundingClientRect();
+        return [b.left, b.top, b.width, b.height]; })()""")
+    page.mouse("mousePressed", x + 12, y + height / 2, button="left", clickCount=2, buttons=1)
+    page.mouse("mouseReleased", x + 12, y + height / 2, button="left", clickCount=2)
+    run.same(page.evaluate("getSelection().toString().trim()"), "conv1", "a tensor's name, selected by a double click")
 
 
 def test_draws(run):
@@ -342,7 +376,7 @@ def test_sweep(run):
 
 
 def test_large(run):
-    """Ten thousand ops: what a frame costs is printed; only a wrong order of growth fails."""
+    """Ten thousand ops: the time of a frame is printed; only a wrong complexity fails."""
     _, path = run.page_of("large", "plan", "lstm", "--seq", "1450", "--batch", "2", "--algorithm", "none")
     page = run.open(path)
     ops = page.evaluate("cairn.graph.opNames.length")

@@ -1,5 +1,5 @@
-/* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), sums over
- * micro-batches, and that the number of threads changes no bit. Argument: the backend. */
+/* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), and sums over
+ * micro-batches. The number of threads changes no bit. Argument: the backend. */
 #include "cairn.h"
 #include "check.h"
 #include "exec/fingerprint.h"
@@ -38,7 +38,7 @@ static void close_subject(subject *s) {
     cairn_graph_destroy(s->graph);
 }
 
-/* One linear layer; its weight is what the reference moves. */
+/* One linear layer; the reference updates its weight. */
 static cairn_graph *linear(uint32_t features, uint32_t classes) {
     cairn_builder *b;
     cairn_graph *forward, *graph;
@@ -115,11 +115,13 @@ static void test_reference(const json_t *root, const json_t *given) {
         for (size_t i = 0; i < elements; i++)
             g[i] = (float)at(json_array_get(json_object_get(root, "gradients"), step), i);
         write_tensor(&s, gradient, g);
-        cairn_exec_update_at(s.exec, at(json_object_get(root, "rates"), step));
+        cairn_exec_set_rate(s.exec, at(json_object_get(root, "rates"), step));
+        cairn_exec_update(s.exec);
         read_into(&s, weight, p);
         for (size_t i = 0; i < elements; i++) {
             double off = fabs((double)p[i] - at(expected, i));
-            CHECK(off <= 3e-7 * fmax(fabs(at(expected, i)), 2)); /* values on the way are larger */
+            CHECK(off <=
+                  3e-7 * fmax(fabs(at(expected, i)), 2)); /* intermediate values are larger */
         }
     }
     CHECK_U64(cairn_exec_updates(s.exec), json_array_size(values));
@@ -134,7 +136,7 @@ static void test_schedule(const json_t *given) {
         s.kind++;
     for (size_t i = 0; i < json_array_size(rates); i++)
         CHECK(fabs(cairn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
-    /* a warm-up before it */
+    /* with a warm-up before it */
     s.warmup = 5;
     s.total = 17;
     for (size_t i = 0; i < 5; i++)
@@ -188,19 +190,20 @@ static void test_slots(void) {
 
 /* ---- Threads ---- */
 
-/* A parameter of many chunks and some of a few elements. */
+/* One parameter has many chunks, others have a few elements. */
 static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65]) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.optimizer = optimizer;
     options.weight_decay = 0.01;
     options.micro_batches = 2;
+    options.learning_rate = 0.01f;
     subject s = open_subject(linear(50021, 3), threads, &options);
     cairn_error err = {0};
     for (uint64_t step = 0; step < 6; step++) {
         run_step(s.exec, step, step);
         cairn_exec_accumulate(s.exec);
         if (step % 2 == 1)
-            cairn_exec_update_at(s.exec, 0.01);
+            cairn_exec_update(s.exec);
     }
     CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS, hash, &err), &err);
     close_subject(&s);
@@ -217,11 +220,12 @@ static void test_threads(void) {
 
 /* ---- Micro-batches ---- */
 
-/* Three runs and one update move the parameters by the mean of the three gradients. */
+/* Three runs and one update change the parameters by the mean of the three gradients. */
 static void test_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.momentum = 0;
     options.micro_batches = 3;
+    options.learning_rate = 0.5f;
     subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
     cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
     uint64_t count = cairn_graph_tensor(s.graph, weight)->bytes / sizeof(float);
@@ -236,7 +240,7 @@ static void test_accumulation(void) {
             for (uint64_t k = 0; k < count; k++)
                 sum[k] = i == 0 ? g[k] : sum[k] + g[k];
         }
-        cairn_exec_update_at(s.exec, 0.5);
+        cairn_exec_update(s.exec);
         read_into(&s, weight, p);
         for (uint64_t k = 0; k < count; k++)
             CHECK(p[k] == before[k] - 0.5f * (sum[k] / 3));
@@ -248,7 +252,7 @@ static void test_accumulation(void) {
     close_subject(&s);
 }
 
-/* Without memory for a sum, accumulating does nothing. */
+/* Without micro-batches there is no memory for a sum, and accumulating does nothing. */
 static void test_no_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     char plain[65], tried[65];
@@ -264,6 +268,41 @@ static void test_no_accumulation(void) {
         close_subject(&s);
     }
     CHECK_STRING(tried, plain);
+}
+
+/* ---- Updates as part of a run ---- */
+
+/* Seven runs with another rate each, updates asked for or part of the runs. */
+static void train_in_run(const cairn_exec_options *with, bool in_run, char hash[65]) {
+    cairn_exec_options options = *with;
+    cairn_error err = {0};
+    options.update_in_run = in_run;
+    subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
+    for (uint64_t i = 0; i < 7; i++) {
+        cairn_exec_set_rate(s.exec, 0.01 / (double)(i / options.micro_batches + 1));
+        run_step(s.exec, i, i);
+        cairn_exec_accumulate(s.exec);
+        if (i % options.micro_batches == options.micro_batches - 1)
+            cairn_exec_update(s.exec);
+        CHECK_U64(cairn_exec_updates(s.exec), (i + 1) / options.micro_batches);
+    }
+    CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_GRADIENTS, hash, &err),
+             &err);
+    close_subject(&s);
+}
+
+static void test_update_in_run(void) {
+    char asked[65], in_run[65];
+    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; cairn_optimizer_name(o) != NULL; o++)
+        for (uint32_t micro_batches = 1; micro_batches <= 3; micro_batches++) {
+            cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+            options.optimizer = o;
+            options.weight_decay = 0.01;
+            options.micro_batches = micro_batches;
+            train_in_run(&options, false, asked);
+            train_in_run(&options, true, in_run);
+            CHECK_STRING(in_run, asked);
+        }
 }
 
 /* ---- Predictions ---- */
@@ -307,6 +346,7 @@ int main(int argc, char **argv) {
     test_threads();
     test_accumulation();
     test_no_accumulation();
+    test_update_in_run();
     test_correct();
     return check_result();
 }

@@ -1,5 +1,5 @@
-/* test_refused_graphs.c: what a graph must not be. Each case is a small graph with one mistake, and
- * the words that the error must have: the rule that is broken, in the terms of the user. */
+/* test_refused_graphs.c: graphs that are refused. Each case is a small graph with one mistake, and
+ * the words that the error must contain. */
 #include "cairn/graph.h"
 #include "check.h"
 
@@ -14,7 +14,7 @@
 #define OPAQUE(name, more) OP(name, "opaque", "forward", more)
 #define ONE_TO_ONE "\"inputs\": [0], \"outputs\": [1]"
 
-/* An image of 4 channels, and what becomes of it. */
+/* An image of 4 channels, and outputs. */
 #define IMAGE SHAPED("x", "input", "[2, 4, 8, 8]")
 #define ROWS SHAPED("x", "input", "[2, 4]")
 #define OUTPUT SHAPED("y", "activation", "[2, 4, 8, 8]")
@@ -30,7 +30,7 @@ static const refused shapes[] = {
     {ROWS "," OUTPUT "," SHAPED("w", "parameter", "[4, 4, 1, 1]"),
      FORWARD("conv2d", ONE_TO_ONE ", \"params\": [2]" WINDOW("[1, 1]", "[1, 1]", "[0, 0, 0, 0]",
                                                              DILATION("[1, 1]", "1"))),
-     "wants an input of shape [N, C, H, W]"},
+     "needs an input of shape [N, C, H, W]"},
     {IMAGE "," OUTPUT "," SHAPED("w", "parameter", "[4, 4, 1, 1]"),
      FORWARD("conv2d", ONE_TO_ONE ", \"params\": [2]" WINDOW("[1, 1]", "[0, 1]", "[0, 0, 0, 0]",
                                                              DILATION("[1, 1]", "1"))),
@@ -65,11 +65,11 @@ static const refused shapes[] = {
              ", \"params\": [2], \"attributes\": {\"kernel\": [2, 2], \"stride\": [2, 2]}"),
      "weight of the wrong shape"},
     {IMAGE "," OUTPUT "," SHAPED("w", "parameter", "[4, 4]"),
-     FORWARD("linear", ONE_TO_ONE ", \"params\": [2]"), "wants an input of shape [N, F]"},
+     FORWARD("linear", ONE_TO_ONE ", \"params\": [2]"), "needs an input of shape [N, F]"},
     {ROWS "," OUTPUT "," SHAPED("w", "parameter", "[4, 5]"),
      FORWARD("linear", ONE_TO_ONE ", \"params\": [2]"), "weight of the wrong shape"},
     {BYTES("x", "input", "64") "," BYTES("y", "activation", "64"), FORWARD("relu", ONE_TO_ONE),
-     "wants an input with a shape"},
+     "needs an input with a shape"},
     {IMAGE "," OUTPUT, FORWARD("dropout", ONE_TO_ONE ", \"attributes\": {\"probability\": 1.0}"),
      "probability outside 0 <= p < 1"},
     {IMAGE "," OUTPUT "," SHAPED("i", "internal", "[2, 4, 8, 8]"),
@@ -95,7 +95,7 @@ static const refused shapes[] = {
      "selects a slice that its input does not have"},
     {ROWS "," OUTPUT "," SHAPED("l", "label", "[2]") "," SHAPED("p", "internal", "[2, 4]"),
      FORWARD("cross_entropy", "\"inputs\": [0, 2], \"outputs\": [1, 3]"),
-     "wants logits [N, C, ...] and integer labels"},
+     "needs logits [N, C, ...] and integer labels"},
     {IMAGE "," SHAPED("y", "activation", "[2, 4, 8, 7]"), FORWARD("relu", ONE_TO_ONE),
      "with the shape, role and storage that it is said to have"},
     {IMAGE "," OUTPUT, OP("a", "relu", "backward", ONE_TO_ONE), "is not of the backward phase"},

@@ -212,16 +212,23 @@ typedef struct crn_cuda_results {
     uint32_t unused;
 } crn_cuda_results;
 
+/* What a recorded step reads of the host and leaves there. */
+typedef struct crn_cuda_host {
+    crn_values values;
+    crn_cuda_results results;
+} crn_cuda_host;
+
 struct crn_queue {
     crn_device *device;
     crn_values *values;        /* device */
     crn_cuda_results *results; /* device */
-    crn_cuda_results *seen;    /* pinned */
+    crn_cuda_host *host;       /* pinned */
     void *staging;             /* device: plain rows on their way */
     uint64_t staging_bytes;
     CUevent *events;
     uint32_t event_count;
     bool timed;            /* the events are */
+    bool seen;             /* the results are on their way to the host already */
     uint64_t predictions;  /* counted since begin() */
     crn_recording *noting; /* NULL: what is enqueued is done */
 };
@@ -234,6 +241,8 @@ typedef enum crn_action_kind {
     CRN_DO_COPY,
     CRN_DO_LOSS,
     CRN_DO_COUNT,
+    CRN_DO_BEGIN,   /* in a recording: values from the host, results become zero */
+    CRN_DO_RESULTS, /* in a recording: results to the host */
     CRN_DO_ACCUMULATE,
     CRN_DO_UPDATE,
     CRN_DO_EVENT,   /* in a recording: the time is noted */
@@ -274,7 +283,7 @@ void crn_cuda_finish_update(crn_queue *queue, crn_update *update);
 CAIRN_MUST cairn_status crn_cuda_begin_recording(crn_queue *queue, cairn_error *err);
 CAIRN_MUST cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording **out,
                                                cairn_error *err);
-void crn_cuda_replay(crn_queue *queue, crn_recording *recording);
+void crn_cuda_replay(crn_queue *queue, crn_recording *recording, const crn_values *values);
 void crn_cuda_forget(crn_queue *queue, crn_recording *recording);
 /* While noting: keep the action; memory that is out is reported by end_recording. */
 void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action);

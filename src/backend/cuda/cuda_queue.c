@@ -18,19 +18,19 @@ cairn_status crn_cuda_queue(crn_device *device, crn_queue **out, cairn_error *er
     if (queue == NULL)
         return crn_fail_memory(err);
     *queue = (crn_queue){.device = device};
-    void *block = NULL, *seen = NULL;
+    void *block = NULL, *host = NULL;
     cairn_status status = crn_cuda_reserve(
         device, CRN_DEVICE, sizeof(crn_step_values) + sizeof *queue->results, &block, err);
     if (status == CAIRN_OK) {
         queue->values = block;
         queue->results = (crn_cuda_results *)(void *)((char *)block + sizeof(crn_step_values));
-        status = crn_cuda_reserve(device, CRN_HOST, sizeof *queue->seen, &seen, err);
+        status = crn_cuda_reserve(device, CRN_HOST, sizeof *queue->host, &host, err);
     }
     if (status != CAIRN_OK) {
         crn_cuda_finish_queue(queue);
         return status;
     }
-    queue->seen = seen;
+    queue->host = host;
     *out = queue;
     return CAIRN_OK;
 }
@@ -54,7 +54,7 @@ void crn_cuda_finish_queue(crn_queue *queue) {
     crn_cuda_release(device, CRN_DEVICE, queue->staging, queue->staging_bytes);
     crn_cuda_release(device, CRN_DEVICE, queue->values,
                      sizeof(crn_step_values) + sizeof *queue->results);
-    crn_cuda_release(device, CRN_HOST, queue->seen, sizeof *queue->seen);
+    crn_cuda_release(device, CRN_HOST, queue->host, sizeof *queue->host);
     crn_resize(&device->allocator, queue, sizeof *queue, 0);
 }
 
@@ -123,6 +123,29 @@ static void count_hits(crn_queue *queue, const crn_cuda_action *action) {
     crn_cuda_count_hits(&work, &queue->results->correct);
 }
 
+/* From memory that is pinned in a recording, which reads it when it is replayed; else the driver
+ * has its own copy when this returns. */
+static void set_values(crn_queue *queue, const crn_values *values) {
+    crn_device *device = queue->device;
+    const crn_cuda_api *api = device->api;
+    CUstream stream = device->streams[CRN_COMPUTE];
+    (void)crn_cuda_ok(
+        device, api->cuMemcpyAsync(pointer(queue->values), pointer(values), sizeof *values, stream),
+        "setting the values of a step");
+    (void)crn_cuda_ok(
+        device, api->cuMemsetD8Async(pointer(queue->results), 0, sizeof *queue->results, stream),
+        "clearing the results of a step");
+}
+
+static void send_results(crn_queue *queue) {
+    crn_device *device = queue->device;
+    (void)crn_cuda_ok(device,
+                      device->api->cuMemcpyAsync(pointer(&queue->host->results),
+                                                 pointer(queue->results), sizeof *queue->results,
+                                                 device->streams[CRN_COMPUTE]),
+                      "reading the results of a step");
+}
+
 void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action) {
     crn_device *device = queue->device;
     const crn_cuda_api *api = device->api;
@@ -146,6 +169,12 @@ void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action) {
         break;
     case CRN_DO_COUNT:
         count_hits(queue, action);
+        break;
+    case CRN_DO_BEGIN:
+        set_values(queue, &queue->host->values);
+        break;
+    case CRN_DO_RESULTS:
+        send_results(queue);
         break;
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
@@ -176,17 +205,10 @@ static void request(crn_queue *queue, crn_cuda_action action) {
 
 void crn_cuda_begin(crn_queue *queue, const crn_values *values) {
     crn_device *device = queue->device;
-    const crn_cuda_api *api = device->api;
-    CUstream stream = device->streams[CRN_COMPUTE];
     queue->predictions = 0;
-    (void)crn_cuda_ok(device, api->cuCtxSetCurrent(device->context), "choosing the GPU");
-    /* from memory that is not pinned: the driver has its own copy when this returns */
-    (void)crn_cuda_ok(
-        device, api->cuMemcpyAsync(pointer(queue->values), pointer(values), sizeof *values, stream),
-        "setting the values of a step");
-    (void)crn_cuda_ok(
-        device, api->cuMemsetD8Async(pointer(queue->results), 0, sizeof *queue->results, stream),
-        "clearing the results of a step");
+    queue->seen = false;
+    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
+    set_values(queue, values);
 }
 
 void crn_cuda_enqueue(crn_queue *queue, const crn_call *call) {
@@ -326,16 +348,13 @@ cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *
     crn_device *device = queue->device;
     const crn_cuda_api *api = device->api;
     (void)crn_cuda_ok(device, api->cuCtxSetCurrent(device->context), "choosing the GPU");
-    if (results != NULL)
-        (void)crn_cuda_ok(device,
-                          api->cuMemcpyAsync(pointer(queue->seen), pointer(queue->results),
-                                             sizeof *queue->seen, device->streams[CRN_COMPUTE]),
-                          "reading the results of a step");
+    if (results != NULL && !queue->seen)
+        send_results(queue);
     for (int lane = 0; lane < CRN_LANES; lane++)
         (void)crn_cuda_ok(device, api->cuStreamSynchronize(device->streams[lane]), "a step");
     if (results != NULL)
-        *results = (crn_results){.loss = queue->seen->loss,
-                                 .correct = queue->seen->correct,
+        *results = (crn_results){.loss = queue->host->results.loss,
+                                 .correct = queue->host->results.correct,
                                  .predictions = queue->predictions};
     return crn_cuda_take_failure(device, err);
 }

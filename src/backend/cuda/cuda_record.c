@@ -4,6 +4,9 @@
  *         --capture, one after the other, under the nodes it follows--> graph --> launched once a
  * step
  *
+ * The graph begins by fetching the values of the step from the host and ends, beside the update, by
+ * sending the results there: a step is one launch.
+ *
  * Edges come from addresses alone: two actions that touch nothing in common, one of them writing,
  * may run at the same time. Copies of a lane follow each other. Where times are noted, everything
  * follows what is before it. */
@@ -33,6 +36,7 @@ cairn_status crn_cuda_begin_recording(crn_queue *queue, cairn_error *err) {
     crn_arena_init(&recording->memory, &device->allocator);
     queue->noting = recording;
     queue->predictions = 0;
+    crn_cuda_note(queue, &(crn_cuda_action){.kind = CRN_DO_BEGIN});
     return CAIRN_OK;
 }
 
@@ -88,6 +92,7 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
     case CRN_DO_FILL:
     case CRN_DO_COPY:
     case CRN_DO_LOSS:
+    case CRN_DO_RESULTS:
         touch(t, a->to, a->bytes, true);
         touch(t, a->from, a->bytes, false);
         break;
@@ -98,9 +103,9 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
 
 /* An update reads all gradients and writes all parameters; it gets an action's worth of ranges per
  * parameter, so it is not listed but follows everything before it, and all that comes later follows
- * it. */
+ * it. So does all that comes follow the fetching of the values, which any action may read. */
 static bool is_barrier(const crn_cuda_action *a) {
-    return a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
+    return a->kind == CRN_DO_BEGIN || a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
 }
 
 /* ---- Workspaces beside the arena ---- */
@@ -239,6 +244,10 @@ static cairn_status make_graph(crn_queue *queue, crn_recording *r, cairn_error *
 cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording **out, cairn_error *err) {
     crn_recording *r = queue->noting;
     *out = NULL;
+    crn_cuda_note(queue, &(crn_cuda_action){.kind = CRN_DO_RESULTS,
+                                            .to = &queue->host->results,
+                                            .from = queue->results,
+                                            .bytes = sizeof *queue->results});
     r->predictions = queue->predictions;
     cairn_status status = r->out_of_memory ? CAIRN_ENOMEM : make_graph(queue, r, err);
     queue->noting = NULL;
@@ -254,9 +263,12 @@ cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording **out, cairn
     return CAIRN_OK;
 }
 
-void crn_cuda_replay(crn_queue *queue, crn_recording *recording) {
+void crn_cuda_replay(crn_queue *queue, crn_recording *recording, const crn_values *values) {
     crn_device *device = queue->device;
     queue->predictions = recording->predictions;
+    queue->seen = true;
+    queue->host->values = *values;
+    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     (void)crn_cuda_ok(device,
                       device->api->cuGraphLaunch(recording->exec, device->streams[CRN_COMPUTE]),
                       "a step");

@@ -1,5 +1,6 @@
-// arena.js: the arena map: time across, address up, one rectangle per lifetime. Only what is in the
-// stretch of time that is shown is visited; what is smaller than a pixel is drawn once per pixel.
+// arena.js: the arena map. The x axis is time, the y axis is the address, and every lifetime is a
+// rectangle. Only lifetimes in the visible range of time are visited. Rectangles smaller than a
+// pixel are drawn once per pixel.
 
 import { bytesText } from "./format.js";
 import { CLASSES, longestTenant, stepAt, tensorAt } from "./facts.js";
@@ -15,7 +16,7 @@ import {
 
 const MAP_TOP = 8, MAP_AXIS = 22, BLOCK = 128;
 
-// The latest end of every block of lifetimes, so that a block that is over can be left out.
+// The latest end in every block of lifetimes, so that blocks that ended earlier can be skipped.
 function blockEnds(lives) {
   const ends = new Float64Array(Math.ceil(lives.count / BLOCK));
   for (let i = 0; i < lives.count; i++) {
@@ -25,7 +26,7 @@ function blockEnds(lives) {
   return ends;
 }
 
-// The first lifetime that begins after a time; they stand in the order in which they begin.
+// The first lifetime that begins after a time. Lifetimes are ordered by their beginning.
 function firstAfter(lives, time) {
   let low = 0, high = lives.count;
   while (low < high) {
@@ -47,7 +48,8 @@ function visit(facts, from, to, each) {
   }
 }
 
-// Rectangles of one colour are one path. `stamps` has per pixel how far up it is drawn already.
+// Collects the rectangles of one colour into one path. `stamps` has, per pixel column, how far up
+// it is drawn already.
 class Painter {
   constructor(panel) {
     this.panel = panel;
@@ -55,7 +57,7 @@ class Painter {
     this.rows = Math.ceil(panel.height) + 1;
     this.stamps = new Uint16Array(this.width * this.rows);
     this.paths = new Map();
-    this.seen = this.drawn = 0; // rectangles that came, and those that were not merged
+    this.seen = this.drawn = 0; // rectangles in all, and those that were not merged
   }
 
   add(key, x, y, width, height) {
@@ -80,7 +82,7 @@ class Painter {
   }
 }
 
-// `shown()` gives the facts to draw, the most bytes of the axis, and a budget or 0.
+// `shown()` returns the facts to draw, the largest address of the axis in bytes, and a budget or 0.
 export function arenaView(graph, layering, shown) {
   const layers = Math.max(1, layering.layers.length - 1);
   const frame = (panel) => {
@@ -182,7 +184,7 @@ export function arenaView(graph, layering, shown) {
     });
   }
 
-  // The lifetime at a place: of those around it, the smallest.
+  // The lifetime at a point. If several are close, it is the smallest.
   function pick(panel, x, y) {
     const { facts } = shown();
     const { lives, steps } = facts.plan;
@@ -207,7 +209,7 @@ export function arenaView(graph, layering, shown) {
   return { draw, mark, pick };
 }
 
-// Dark text on light colours and the other way round.
+// The colour of text: dark on light colours, light on dark ones.
 export function inkOn(key) {
   if (typeof key === "number") return key > 0.45 ? "#111" : "#fff";
   return ["recomputed", "workspace", "internal", "input"].includes(key) ? "#111" : "#fff";

@@ -1,19 +1,19 @@
-// chain.js: the network as a chain of layers in the order in which they run, each with what became of
-// its results: a bar of bytes by fate, and under it a cell that names the fate without the bar.
+// chain.js: the network as a chain of layers, in the order in which they run. A bar shows what the
+// plan does with the results of a layer, in bytes; a cell under it shows the main fate as a letter.
 
 import { FATES, KEPT, layerFates, OFFLOADED, PASSING, RECOMPUTED } from "./facts.js";
 import { colour, fitText, shortBytes, state } from "./view.js";
 
 const CHAIN_TOP = 8, CELL = 18, NAMES = 18;
 
-// The fate of a whole layer: that of most of its bytes that are needed again.
+// The fate of a whole layer: the one of most of the bytes that the backward pass needs.
 export function mainFate(sums) {
   const needed = sums[KEPT] + sums[RECOMPUTED] + sums[OFFLOADED];
   if (needed === 0) return PASSING;
   return [KEPT, RECOMPUTED, OFFLOADED].reduce((a, b) => (sums[b] > sums[a] ? b : a));
 }
 
-// `shown()` gives a list of one or two { facts, name }.
+// `shown()` returns a list of one or two { facts, name }.
 export function chainView(graph, layering, shown) {
   const { layers } = layering;
   const fatesOf = (facts) => {
@@ -73,7 +73,7 @@ export function chainView(graph, layering, shown) {
     drawNames(panel, context, width);
   }
 
-  // K, R, O: fates can be told without colours.
+  // The letters K, R and O distinguish fates without colours.
   function letter(context, x, y, sums) {
     const fate = mainFate(sums);
     if (fate === PASSING) return;
@@ -82,7 +82,7 @@ export function chainView(graph, layering, shown) {
     context.fillText(FATES[fate].label[0].toUpperCase(), x, y);
   }
 
-  // As many names as have room.
+  // Draw as many names as fit.
   function drawNames(panel, context, width) {
     context.fillStyle = colour("soft");
     context.textAlign = "left";
@@ -114,7 +114,7 @@ export function chainView(graph, layering, shown) {
         );
       }
     }
-    // which layers are at work in the stretch of time that is shown
+    // mark the layers that run in the visible range of time
     const busy = busyLayers();
     context.fillStyle = colour("mark");
     if (busy !== null) {

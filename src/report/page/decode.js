@@ -1,5 +1,5 @@
-// decode.js: the data block into typed arrays. It is written by page_graph.c and page_plan.c:
-// a column is base64 over integers of seven bits a byte, lowest first.
+// decode.js: decodes the data block into typed arrays. page_graph.c and page_plan.c write it. A
+// column is base64 of integers with seven bits a byte, lowest first.
 
 export const RUN = 0, FREE = 1, OFFLOAD = 2, FETCH = 3, WAIT = 4;
 export const INPUT = 0, LABEL = 1, ACTIVATION = 4, INTERNAL = 5, GRADIENT = 6, LOSS = 7;
@@ -45,12 +45,12 @@ function sums(values) {
   return values;
 }
 
-// Ids that are stored plus one, 0 for none: -1 for none.
+// Ids are stored plus one, with 0 for none. Decoded, none is -1.
 function ids(text) {
   return Int32Array.from(unsigned(text), (value) => value - 1);
 }
 
-// Lists one after the other, each with its length in front.
+// Decode lists that follow each other, each after its length.
 function lists(text, shift) {
   const values = unsigned(text);
   const out = [];
@@ -95,7 +95,7 @@ export function decodeGraph(raw) {
   return graph;
 }
 
-// Times of every step: `start` and `end` of what it does, which for a copy is on the copy's lane;
+// The times of every step: `start` and `end` on its own lane, which for a copy is a copy lane;
 // `reach` and `leave` on the compute lane.
 function decodeSteps(raw, graph) {
   const kind = Uint8Array.from(unsigned(raw.kind));
@@ -115,7 +115,7 @@ function decodeSteps(raw, graph) {
     steps.leave[i] = now;
     end = Math.max(end, start + length);
   }
-  if (end === 0) { // costs without times: every step counts as one
+  if (end === 0) { // the costs have no times: every step counts as one
     for (let i = 0; i < count; i++) {
       steps.start[i] = steps.reach[i] = i;
       steps.end[i] = steps.leave[i] = i + 1;

@@ -1,5 +1,5 @@
-// facts.js: what follows from a graph and a plan: layers, what a rectangle is, what became of a
-// tensor, memory at every step and who holds it.
+// facts.js: computes from a graph and a plan: layers, the class of each rectangle, the fate of each
+// tensor, and the memory at every step.
 
 import {
   ACTIVATION,
@@ -17,7 +17,7 @@ import {
   WAIT,
 } from "./decode.js";
 
-// What a rectangle is. Colours are those of the style sheet, --KEY.
+// The classes of rectangles. The colour of a class is --KEY of the style sheet.
 export const CLASSES = [
   { key: "activation", label: "activation" },
   { key: "recomputed", label: "activation, recomputed" },
@@ -29,7 +29,7 @@ export const CLASSES = [
 ];
 const CLASS = Object.fromEntries(CLASSES.map((entry, i) => [entry.key, i]));
 
-// What became of a result of the forward pass.
+// The fates: what a plan does with a result of the forward pass.
 export const FATES = [
   { key: "kept", label: "kept", colour: "activation" },
   { key: "recomputed", label: "recomputed", colour: "recomputed" },
@@ -38,7 +38,7 @@ export const FATES = [
 ];
 export const KEPT = 0, RECOMPUTED = 1, OFFLOADED = 2, PASSING = 3;
 
-export const BANDS = 12; // of layers, in the stacked areas
+export const BANDS = 12; // groups of layers in the stacked areas
 
 // ---- Layers ----
 
@@ -56,8 +56,8 @@ function groupsAt(names, depth) {
   return count;
 }
 
-// Neighbouring forward ops whose names begin alike are a layer. Names are cut as deep as gives at
-// most 128 layers, or deeper where that would leave next to none.
+// Neighbouring forward ops whose names have the same prefix are a layer. The length of the prefix
+// is such that there are at most 128 layers, or longer if there would be very few.
 function depthOfLayers(names) {
   const deepest = Math.max(1, ...names.map((name) => name.split(".").length));
   let depth = 1;
@@ -96,7 +96,8 @@ export function findLayers(graph) {
   return { layers, ofOp, ofTensor };
 }
 
-// The op that needs most at once: its operands, results and workspace. No plan can do with less.
+// The op that needs most memory at once: its operands, results and workspace. No plan can need
+// less.
 export function neediestOp(graph) {
   let best = { op: -1, bytes: 0 };
   for (let op = 0; op < graph.opNames.length; op++) {
@@ -129,7 +130,7 @@ function classOf(graph, plan, again, life) {
   return plan.steps.kind[step] === RUN && again[step] ? CLASS.recomputed : CLASS.activation;
 }
 
-// Whether the backward pass reads the storage of a tensor, under any of its names.
+// Whether the backward pass reads the storage of a tensor, through the tensor or an alias.
 function findNeeded(graph) {
   const needed = new Uint8Array(graph.role.length);
   graph.inputs.forEach((inputs, op) => {
@@ -139,7 +140,7 @@ function findNeeded(graph) {
   return needed;
 }
 
-// For each of the forward results and inputs, what became of it; -1 for other tensors.
+// The fate of each forward result and input; -1 for other tensors.
 function findFates(graph, runs, offloaded) {
   const needed = findNeeded(graph);
   return Int8Array.from(graph.role, (role, tensor) => {
@@ -153,7 +154,7 @@ function findFates(graph, runs, offloaded) {
   });
 }
 
-// Per group the bytes at every step, and their sum.
+// The bytes of every group at every step, and their sum.
 function memoryBy(plan, groups, groupOf) {
   const count = plan.steps.count;
   const by = Array.from({ length: groups }, () => new Float64Array(count + 1));
@@ -171,7 +172,7 @@ function memoryBy(plan, groups, groupOf) {
   return { by, total };
 }
 
-// How often ops ran and what was copied. `again` says of a step that it recomputes.
+// How often each op runs, and what is copied. `again` says whether a step recomputes.
 function countSteps(graph, { steps }) {
   const runs = new Int32Array(graph.opNames.length);
   const offloaded = new Uint8Array(graph.tensorNames.length);
@@ -196,8 +197,8 @@ function countSteps(graph, { steps }) {
   return { runs, offloaded, again, reruns, rerunTime, wait, outs, outBytes, ins };
 }
 
-// `livesOf` a tensor, one after the other; `tenantsOf` a lifetime: its later tensors, with the step
-// that each begins at.
+// `livesOf`: the lifetimes of a tensor, in order. `tenantsOf`: the later tensors of a lifetime,
+// each with the step at which it begins.
 function findStays({ lives, tenants }) {
   const livesOf = new Map(), tenantsOf = new Map();
   const join = (map, key, value) => {
@@ -242,7 +243,7 @@ export function findFacts(graph, layering, plan) {
   };
 }
 
-// The lifetimes at a step, largest first.
+// The lifetimes that are in memory at a step, largest first.
 export function holdersAt(facts, step) {
   const { lives } = facts.plan;
   const found = [];
@@ -252,7 +253,7 @@ export function holdersAt(facts, step) {
   return found.sort((a, b) => lives.bytes[b] - lives.bytes[a] || a - b);
 }
 
-// The tensor that a lifetime holds at a step: the last that took the storage over.
+// The tensor that a lifetime holds at a step: the last one that took over the storage.
 export function tensorAt(facts, life, step) {
   let tensor = facts.plan.lives.tensor[life];
   for (const tenant of facts.tenantsOf.get(life) || []) {
@@ -261,7 +262,7 @@ export function tensorAt(facts, life, step) {
   return tensor;
 }
 
-// The tensor that is in a lifetime for longest, after which it is called.
+// The tensor that is in a lifetime for the longest time. The lifetime is named after it.
 export function longestTenant(facts, life) {
   const { lives, steps } = facts.plan;
   let best = lives.tensor[life], longest = -1;
@@ -282,7 +283,7 @@ export function stepAt(steps, time) {
     if (steps.reach[middle] <= time) low = middle;
     else high = middle - 1;
   }
-  // of steps that begin together, the one that takes the time
+  // of steps that begin together, take the one that takes time
   while (low > 0 && steps.leave[low] <= time && steps.reach[low] === steps.reach[low - 1]) low--;
   return low;
 }

@@ -1,4 +1,4 @@
-// format.js: figures in words, and elements made without ever reading data as HTML.
+// format.js: figures as text, and elements. Data is never read as HTML.
 
 export function bytesText(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -34,7 +34,7 @@ export function countText(count, one, many) {
   return count.toLocaleString("en") + "\u00a0" + (count === 1 ? one : many);
 }
 
-// A new element. Children are elements or strings; strings become text, whatever is in them.
+// A new element. Children are elements or strings; strings always become text.
 export function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -46,7 +46,7 @@ export function element(tag, attributes, ...children) {
   return made;
 }
 
-/** @returns {any} the element of an id */
+/** @returns {any} the element with an id */
 export function find(id) {
   return document.getElementById(id);
 }

@@ -1,5 +1,5 @@
-// lanes.js: what runs when: the compute lane with forward, backward and recomputed ops and its waits,
-// and the two copy lanes.
+// lanes.js: what runs when. The compute lane shows forward, backward and recomputed ops, and waits;
+// below it are the two copy lanes.
 
 import { BACKWARD, FETCH, OFFLOAD, RUN, WAIT } from "./decode.js";
 import { stepAt } from "./facts.js";
@@ -7,7 +7,7 @@ import { clip, colour, drawTimeAxis, fitText, state } from "./view.js";
 
 const LANE_TOP = 4, LANE_GAP = 4, LANE_AXIS = 22, COMPUTE = 26, COPY = 16;
 
-// `shown()` gives a list of { facts, name }: one plan, or two to compare.
+// `shown()` returns a list of { facts, name }: one plan, or two to compare.
 export function lanesView(graph, shown) {
   function rows() {
     const list = [];
@@ -34,8 +34,8 @@ export function lanesView(graph, shown) {
     return graph.phase[id[step]] === BACKWARD ? "backward" : "forward";
   }
 
-  // The steps of a lane that are shown, [left, right, step]; those that share a pixel and a colour
-  // become one.
+  // The visible steps of a lane as [left, right, step]. Steps that share a pixel and a colour are
+  // merged.
   function visible(panel, row) {
     const { steps } = row.facts.plan;
     const found = [];
@@ -83,7 +83,7 @@ export function lanesView(graph, shown) {
     context.fillText(text, from + width / 2, row.y + row.height / 2 + 0.5);
   }
 
-  // Recomputed ops can be told without their colour.
+  // Hatch recomputed ops, so that they can be recognised without colours.
   function hatch(panel, context, path, row) {
     context.save();
     context.clip(path);

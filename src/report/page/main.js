@@ -1,5 +1,5 @@
-// main.js: puts the page together: which plan is shown, what is chosen, and the address bar that
-// remembers it.
+// main.js: builds the page. It keeps which plan is shown and what is selected, and stores both in
+// the address bar.
 
 import { bytesText, changeText, countText, element, find, timeText } from "./format.js";
 import { decodeGraph, decodePlan, FETCH, OFFLOAD, readData, RUN } from "./decode.js";
@@ -40,7 +40,7 @@ const graph = decodeGraph(data.graph);
 const layering = findLayers(graph);
 const page = { data, graph, layering };
 const { entries } = data;
-const plans = new Map(); // those that were looked at, by their place in the data
+const plans = new Map(); // decoded plans, by their place in the data
 const noneEntry = entries.findIndex((entry) => entry.algorithm === "none");
 let shown = 0, against = -1;
 
@@ -106,11 +106,11 @@ const views = {
   chain: new Panel(find("chain"), { ...chain, time: false }),
 };
 
-// ---- Drawing when something changed, once a frame ----
+// ---- Drawing, once a frame, when something changed ----
 
 const LEVELS = ["mark", "range", "all"];
-let pending = -1; // the highest level that is to be drawn
-const frames = { count: 0, spent: 0 }; // for those who measure
+let pending = -1; // the highest level that must be drawn
+const frames = { count: 0, spent: 0 }; // for measuring how long drawing takes
 
 function schedule(what) {
   if (pending < 0) requestAnimationFrame(paint);
@@ -131,7 +131,7 @@ function paint() {
   frames.spent += performance.now() - start;
 }
 
-// In the colours of a light page, once nothing changes any more.
+// Prepare the printed pictures, in the colours of a light page, when nothing changes any more.
 let printing = 0;
 
 function drawPaper() {
@@ -229,7 +229,7 @@ function renderSweep() {
   });
 }
 
-// ---- What is chosen ----
+// ---- What is selected ----
 
 function pinTensor(tensor) {
   const producer = graph.producer[tensor];
@@ -268,7 +268,7 @@ function renderDetails() {
       element(
         "p",
         { class: "hint" },
-        "Point at anything to see what it is; choose it to keep its details here.",
+        "Point at anything to see what it is. Click on it to keep its details here.",
       ),
     )
     : what.kind === "tensor"
@@ -325,7 +325,7 @@ function tipText(found) {
   if (found.step === undefined || steps.count === 0) return "";
   return `${timeText(found.time)}: ${bytesText(facts.total[found.step])}\n` +
     `${steps.kind[found.step] === RUN ? "runs " : ""}${stepText(graph, facts.plan, found.step)}` +
-    (found.moment ? "\nchoose to see who holds it" : "\nfree here");
+    (found.moment ? "\nclick to see what is in memory" : "\nfree here");
 }
 
 function lifeText(found) {
@@ -476,7 +476,7 @@ function restore() {
   find("results").hidden = true;
 }
 
-// A sweep begins with the fastest plan in about half of the memory of plain training.
+// A sweep first shows the fastest plan that needs about half of the memory of plain training.
 function startPlan() {
   if (data.sweep !== 1 || noneEntry < 0) return 0;
   const figure = (entry) => data.plans[entries[entry].plan];
@@ -486,7 +486,7 @@ function startPlan() {
   return small.reduce((a, b) => (figure(b).predicted < figure(a).predicted ? b : a), small[0] || 0);
 }
 
-// A page of a plan against another begins by comparing them.
+// A page of a plan against another one first shows the comparison.
 function startAgainst() {
   return entries.findIndex((entry, i) => i > 0 && entry.against === 1);
 }
@@ -571,7 +571,7 @@ function start() {
 
 start();
 
-// For tests, and for the curious in the console.
+// For tests, and for use in the console of the browser.
 globalThis.cairn = {
   data,
   graph,

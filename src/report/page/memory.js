@@ -1,4 +1,4 @@
-// memory.js: memory over time as stacked areas, with plain training behind it.
+// memory.js: memory over time as stacked areas, with the curve of plain training behind them.
 
 import { bytesText } from "./format.js";
 import { BANDS, CLASSES, stepAt } from "./facts.js";
@@ -14,8 +14,8 @@ import {
 
 const CURVE_TOP = 8, CURVE_AXIS = 22;
 
-// What is shown of the steps: [left, right, step]; `stretch` lengthens their times. Steps that share a pixel become one, for which
-// the one with most memory stands, so that no peak is lost.
+// The visible steps as [left, right, step]; times are multiplied by `stretch`. Of steps that share
+// a pixel only the one with most memory is kept, so that no peak is lost.
 function segmentsOf(panel, facts, stretch = 1) {
   const { steps } = facts.plan;
   const found = [];
@@ -34,12 +34,14 @@ function segmentsOf(panel, facts, stretch = 1) {
   return found;
 }
 
-// Beside measured times predicted ones are stretched as much as those of the plan itself were wrong.
+// The factor for predicted times that are shown beside measured ones: the measured time of the plan
+// over its predicted time.
 export function stretchOf(plan) {
   return plan.measured && plan.predicted > 0 ? plan.time / plan.predicted : 1;
 }
 
-// `shown()` gives the facts, those of plain training and of a plan to compare with or null.
+// `shown()` returns the facts of the plan, of plain training, and of a plan to compare with (or
+// null).
 export function memoryView(shown) {
   const frame = (panel) => {
     const bottom = panel.height - CURVE_AXIS;
@@ -128,7 +130,7 @@ export function memoryView(shown) {
     context.fill();
   }
 
-  // When what is marked is in memory.
+  // Mark the times at which the marked tensors are in memory.
   function mark(panel, context) {
     const { facts } = shown();
     const { lives } = facts.plan;

@@ -1,5 +1,5 @@
-// panel.js: what the page says in words: the headline, who is to blame, who holds the peak, and the
-// details of what was chosen.
+// panel.js: the texts of the page: the headline, the largest tensors of plain training, what holds
+// the peak, and the details of what is selected.
 
 import { bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
 import { aligned, FETCH, OFFLOAD, PHASES, ROLES, RUN } from "./decode.js";
@@ -38,7 +38,7 @@ export function shapeText(graph, tensor) {
   return shape.length > 0 ? shape.join("\u00d7") : "";
 }
 
-// What became of a tensor, in a few words.
+// The fate of a tensor, in a few words.
 export function fateText(graph, facts, tensor) {
   const fate = facts.fate[tensor];
   if (fate < 0) return ROLES[graph.role[tensor]];
@@ -57,7 +57,7 @@ export function stepText(graph, plan, step) {
 
 // ---- The head ----
 
-// Sums over what the backward pass needs again.
+// Sums over the tensors that the backward pass needs.
 function fateSums(graph, facts) {
   const sums = FATES.map(() => ({ count: 0, bytes: 0 }));
   facts.fate.forEach((fate, tensor) => {
@@ -79,7 +79,7 @@ function headline(facts, none) {
       bytesText(none.plan.arena)
     }: ${saved} less memory`
     : `One step needs ${bytesText(plan.arena)}, as much as plain training`;
-  // measured times have no measured plain training to be compared with
+  // plain training was not measured, so there is nothing to compare a measured time with
   return less + (plan.measured ? "" : priceText(plan.time, none.plan.time)) + ".";
 }
 
@@ -184,7 +184,7 @@ export function renderHead(page, entry, facts, none) {
   find("tiles").replaceChildren(...tiles);
 }
 
-// ---- Who is to blame ----
+// ---- The largest tensors ----
 
 function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable }, life) {
   const { graph } = page;
@@ -217,7 +217,7 @@ function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable
   return row;
 }
 
-// `what` has page, facts, step, whole (bytes), choose, and for the wide table of the head fates.
+// `what` has page, facts, step, whole (bytes), choose, and, for the wide table at the top, fates.
 function holderTable(what, holders) {
   const { facts, fates, wideTable } = what;
   const { lives } = (facts.holders || facts).plan;
@@ -253,7 +253,7 @@ function holderTable(what, holders) {
   return [table, more];
 }
 
-// The layers that hold most, in one sentence.
+// A sentence that names the layers that hold most memory.
 function layersText(page, facts, holders) {
   const sums = new Map();
   for (const life of holders) {
@@ -270,7 +270,7 @@ function layersText(page, facts, holders) {
   return names.length > 0 ? `The largest layers: ${names.join(", ")}.` : "";
 }
 
-// The largest at the peak of plain training, and what this plan does with them.
+// The largest tensors at the peak of plain training, and what this plan does with them.
 export function renderBlame(page, facts, none, choose) {
   const source = none || facts;
   const { plan } = source;
@@ -287,7 +287,7 @@ export function renderBlame(page, facts, none, choose) {
     wideTable: true,
   };
   find("blame").replaceChildren(
-    element("h2", {}, `To blame: the largest tensors at ${plain}`, element("span", {}, text)),
+    element("h2", {}, `The largest tensors at ${plain}`, element("span", {}, text)),
     element("p", { class: "hint" }, layersText(page, source, holders)),
     ...holderTable(what, holders),
   );
@@ -305,7 +305,7 @@ function classBar(facts, step) {
   return [bar, key];
 }
 
-// Who holds this plan's peak, and what sets the smallest budget.
+// The tensors at this plan's peak, and the op that sets the smallest budget.
 export function peakDetails(page, entry, facts, choose) {
   const { plan } = facts;
   if (plan.steps.count === 0) return [];
@@ -331,7 +331,7 @@ export function peakDetails(page, entry, facts, choose) {
   const needy = neediestOp(page.graph);
   if (needy.op >= 0) {
     floor.push(
-      `No plan can do with less than ${bytesText(needy.bytes)}: ` +
+      `No plan needs less than ${bytesText(needy.bytes)}: ` +
         `${page.graph.opNames[needy.op]} reads that much at once.`,
     );
   }
@@ -431,7 +431,7 @@ function tensorLinks(page, tensors, choose) {
   ]).concat(tensors.length > 12 ? [` and ${tensors.length - 12} more`] : []);
 }
 
-// "0.00 ms to 12.3 ms (steps 0 to 99) at address 0", for each time that it is in memory.
+// "0.00 ms to 12.3 ms (steps 0 to 99) at address 0", for each lifetime of the tensor.
 function stayRows(facts, tensor) {
   const { lives } = facts.plan;
   return (facts.livesOf.get(tensor) || []).map((life, i) => [

@@ -1,12 +1,12 @@
-// sweep.js: memory against time, a point for every plan; SVG, so that its words can be selected and
-// printed. Where a bound is known, what no plan can reach is shaded.
+// sweep.js: memory against time, with a point for every plan. It is an SVG, so that text can be
+// selected and printed. Where a bound is known, the area that no plan can reach is shaded.
 
 import { bytesText, changeText, element, timeText } from "./format.js";
 
 const PLOT_WIDTH = 760, PLOT_HEIGHT = 380, PLOT_LEFT = 62, PLOT_TOP = 12, PLOT_BOTTOM = 46;
 const SERIES = ["activation", "gradient", "fetched", "workspace", "internal", "recomputed", "text"];
 const SHAPES = ["circle", "square", "up", "diamond", "down", "cross"];
-const MOST_LONGER = 1; // than plain training; what takes longer stands at the upper edge
+const MOST_LONGER = 1; // time over plain training, 1 is twice its time; slower plans are at the upper edge
 
 function svg(tag, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -49,7 +49,8 @@ function shape(kind, x, y, size) {
   }
 }
 
-// Entries of one name are a series. Those whose points are all the same are one, under all names.
+// Entries with the same name are a series. Series with equal points are merged and get all their
+// names.
 function findSeries(entries, figures) {
   const byName = new Map();
   entries.forEach((entry, i) => {
@@ -70,7 +71,7 @@ function roundTick(most, count) {
   return [1, 2, 5, 10].map((step) => step * power).find((tick) => most / tick <= count);
 }
 
-// The corner points of what cannot be reached: with at most `memory` no plan takes less than `time`.
+// The corners of the area that cannot be reached: within `memory` no plan takes less than `time`.
 function boundCorners(entries, none) {
   const known = entries.filter((entry) => entry.bound > 0 && entry.budget > 0)
     .map((entry) => ({ memory: entry.budget / none.arena, time: entry.bound / none.time }))
@@ -85,7 +86,7 @@ function boundCorners(entries, none) {
   return corners;
 }
 
-// `figures` has per entry arena and time; `choose(i)` shows an entry.
+// `figures` has the arena and the time of every entry; `choose(i)` shows an entry.
 export function drawSweep(plot, legend, { entries, figures, none, chosen, choose }) {
   const x = (share) => PLOT_LEFT + (share / mostMemory) * (PLOT_WIDTH - PLOT_LEFT - 14);
   const y = (longer) =>
@@ -138,7 +139,7 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
   });
   const bounded = entries.find((entry) => entry.bound > 0 && entry.budget > 0);
   if (bounded !== undefined) {
-    legend.append(element("div", {}, `shaded: below the bound of ${bounded.name}`));
+    legend.append(element("div", {}, `shaded: no plan gets here (bound of ${bounded.name})`));
   }
   plot.replaceChildren(picture);
 }
@@ -179,7 +180,7 @@ function drawFrame(picture, x, y, mostMemory, mostTime) {
 function drawBound(picture, corners, x, y) {
   if (corners.length === 0) return;
   let path = `M${x(0)},${y(0)}`;
-  for (const corner of corners) { // from much memory to little, and so upwards
+  for (const corner of corners) { // from much memory to little, so upwards
     path += `H${x(corner.memory)}V${y(Math.min(corner.time - 1, MOST_LONGER))}`;
   }
   path += `H${x(0)}Z`;

@@ -1,10 +1,11 @@
-// view.js: what all views share: the stretch of time that is shown, what is marked, the canvases
-// and how a pointer moves over them.
+// view.js: shared by all views: the visible range of time, what is marked, the canvases, and
+// pointer events.
 
 const LEFT = 74, RIGHT = 14, NARROW_LEFT = 58;
 
-// The state of the page. `listeners` are called with what changed: "all", "range" (the stretch of
-// time: views without a time axis stay) or "mark" (only what lies over the views).
+// The state of the page. `listeners` are called with what changed: "all", "range" (the visible
+// range of time; views without a time axis do not change) or "mark" (only the marks over the
+// views).
 export const state = {
   from: 0,
   to: 1,
@@ -12,8 +13,8 @@ export const state = {
   colour: "kind",
   query: "",
   matches: null, // tensors that the search found, or null
-  hover: null, // what the pointer is at: { tensors, ops, layer, time }
-  pinned: null, // what was chosen, likewise
+  hover: null, // what is under the pointer: { tensors, ops, layer, time }
+  pinned: null, // what is selected, in the same form
   listeners: [],
 };
 
@@ -79,8 +80,8 @@ export function colour(key) {
   return colours[key];
 }
 
-// Along the depth of a network: dark blue over grey to yellow, which differ in lightness for every
-// eye (after the map "cividis").
+// Colours along the depth of a network: from dark blue through grey to yellow. They differ in
+// lightness, so that colour-blind readers can distinguish them (after the colour map "cividis").
 export function depthColour(share) {
   const stops = [
     [0, 34, 78],
@@ -99,9 +100,9 @@ export function depthColour(share) {
 
 // ---- Canvases ----
 
-// A view: two canvases over each other, below the drawing, above it what is marked, and a third that
-// is only printed. `draw(panel, context)` and `mark(panel, context)` paint them; `pick(panel, x, y)`
-// says what is there.
+// A view has two canvases: the drawing, and above it the marks. A third canvas is only for
+// printing. `draw(panel, context)` and `mark(panel, context)` paint them. `pick(panel, x, y)`
+// returns what is at a point.
 export class Panel {
   constructor(holder, { height, draw, mark, pick, time = true }) {
     this.holder = holder;
@@ -124,7 +125,7 @@ export class Panel {
     return this.width < 600 ? NARROW_LEFT : LEFT;
   }
 
-  get plot() { // width of the part that has the time axis
+  get plot() { // width of the area with the time axis
     return Math.max(10, this.width - this.left - RIGHT);
   }
 
@@ -167,7 +168,7 @@ export class Panel {
     this.renderMark();
   }
 
-  // What a browser prints of a canvas is what was drawn a frame ago, and so it is drawn beforehand.
+  // A browser prints a canvas as it was a frame ago. So the printed canvas is drawn beforehand.
   renderPaper() {
     this.paper.width = this.base.width;
     this.paper.height = this.base.height;
@@ -187,7 +188,7 @@ export class Panel {
   }
 }
 
-// Keep drawing to the part that has the time axis.
+// Restrict drawing to the area with the time axis.
 export function clip(panel, context, paint) {
   context.save();
   context.beginPath();
@@ -210,7 +211,7 @@ function tickOf(length, most, base) {
   }
 }
 
-// "12.5 ms" with the digits that neighbours need to differ.
+// "12.5 ms", with as many digits as neighbouring ticks need to differ.
 function tickText(ns, tick) {
   const [unit, name] = tick >= 1e8
     ? [1e9, "s"]
@@ -259,7 +260,7 @@ export function shortBytes(bytes) {
   return +bytes.toFixed(2) + " " + units[unit];
 }
 
-// A line across at a height, with its label where there is room: below it if above is the edge.
+// A horizontal line with a label above it, or below it if the line is at the upper edge.
 export function drawLevel(panel, context, y, label, key, dash, right) {
   context.save();
   context.strokeStyle = context.fillStyle = colour(key);
@@ -283,7 +284,7 @@ export function drawLevel(panel, context, y, label, key, dash, right) {
   context.restore();
 }
 
-// A name cut so that it fits, at its front: names differ at their ends.
+// Shorten a name at its front so that it fits: names differ at their ends.
 export function fitText(context, text, width) {
   let shown = text;
   for (let cut = 1; context.measureText(shown).width > width && cut < text.length; cut++) {
@@ -294,8 +295,8 @@ export function fitText(context, text, width) {
 
 // ---- Pointers and keys ----
 
-// Wheel: zoom at the pointer, sideways or with shift: pan. Drag: pan. Two fingers: zoom. A press
-// without moving chooses what is there.
+// Wheel: zoom at the pointer; sideways or with shift: pan. Drag: pan. Two fingers: zoom. A click
+// selects what is under the pointer.
 export function followPointers(panel, { onHover, onChoose }) {
   const element = panel.over;
   const down = new Map();

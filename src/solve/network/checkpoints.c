@@ -1,12 +1,13 @@
-/* checkpoints.c: the checkpoint searches on a network: what a search keeps becomes a schedule.
+/* checkpoints.c: the checkpoint searches on networks. The checkpoints of a search become a
+ * schedule.
  *
  *     graph -> vertex-weighted DAG -> checkpoints -> segments of forward ops -> schedule
  *
- * Take the checkpoints away: what is still connected is a segment, and is run again as one just
- * before its backward. What the search's objective does not know, the schedule and the lowering
- * mend: the segment that the backward pass starts with is not run again, a checkpoint that nothing
- * reads is not kept, an op whose result is a checkpoint keeps its internals (pooling indices,
- * statistics) with it. */
+ * Without the checkpoints the graph falls apart into segments. Each segment is recomputed as a
+ * whole just before its backward. The schedule and the lowering improve on what the objective of
+ * the search counts: the segment that the backward pass starts with is not recomputed, a checkpoint
+ * that nothing reads is not kept, and an op whose result is a checkpoint also keeps its internals
+ * (pooling indices, statistics). */
 #include "cairn/acg.h"
 #include "cairn/views.h"
 #include "solve/solver.h"
@@ -19,7 +20,7 @@ static uint32_t find_root(uint32_t *parent, uint32_t v) {
     return v;
 }
 
-/* Per vertex its segment, named by one of its vertices; CAIRN_NONE for checkpoints. */
+/* The segment of each vertex, named by one of its vertices; CAIRN_NONE for checkpoints. */
 static cairn_status find_segments(crn_arena *scratch, const cairn_dag *dag,
                                   const cairn_acg_result *kept, uint32_t **out) {
     uint32_t *parent;
@@ -41,7 +42,7 @@ static cairn_status find_segments(crn_arena *scratch, const cairn_dag *dag,
     return CAIRN_OK;
 }
 
-/* Per op the segment of what it makes. */
+/* The segment of each op: that of its output. */
 static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_view *view,
                                     const uint32_t *segment_of, uint32_t **out) {
     uint32_t ops = cairn_graph_op_count(problem->graph);

@@ -1,4 +1,4 @@
-/* none.c: plans without a decision: train keeping what a backward op reads, or only infer. */
+/* none.c: plans without decisions: training that keeps what a backward op reads, and inference. */
 #include "solve/solver.h"
 
 cairn_status crn_solve_none(const crn_problem *problem, crn_schedule *schedule) {

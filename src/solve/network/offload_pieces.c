@@ -1,5 +1,5 @@
-/* offload_pieces.c: the algorithms of Beaumont et al. on networks: each chooses on the chain of
- * pieces, and the tensors that those pieces keep travel one by one. */
+/* offload_pieces.c: the algorithms of Beaumont et al. on networks. Each chooses pieces of the
+ * chain; the tensors that those pieces keep are offloaded one by one. */
 #include "solve/trips/trips_by_chain.h"
 
 static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,

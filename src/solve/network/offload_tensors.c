@@ -1,4 +1,5 @@
-/* offload_tensors.c: "offload-best" on networks: which tensors travel, and when, tensor by tensor.
+/* offload_tensors.c: "offload-best" on networks: it decides for each tensor whether and when it is
+ * offloaded.
  *
  *     1. start: the choices of all algorithms that look at the chain, the earliest tensors, and the
  *        dynamic programme on the chain of single ops
@@ -8,17 +9,17 @@
  *     4. the others themselves, judged the same way, unless the bound is reached: so no other
  *        algorithm gives a shorter step
  *
- * A choice is valued by the walk over the real network (offload_walk.c), which gives the
- * simulator's time to the nanosecond. The generator starts from a fixed seed and the work is
- * limited in ops visited, so the answer is the same everywhere. */
+ * A choice is evaluated by the walk over the real network (offload_walk.c), which gives exactly the
+ * time of the simulator. The random generator has a fixed seed and the work is limited in ops
+ * visited, so the answer is the same everywhere. */
 #include "base/rng.h"
 #include "solve/trips/trips_by_chain.h"
 
-#define MOST_WORK 24000000u /* ops visited and trips looked at in one search */
-#define MOST_TRIALS 12000u  /* choices valued in one search */
+#define MOST_WORK 24000000u /* ops and trips visited in one search */
+#define MOST_TRIALS 12000u  /* choices evaluated in one search */
 #define SEARCH_ROUNDS 6u    /* searches for one budget */
-#define THRESHOLD_PART 256  /* at first a step may be longer by this part of it */
-#define NEAR 24u            /* an exchange is mostly with one of so many neighbours */
+#define THRESHOLD_PART 256  /* at first a step may be longer by 1/256 of its time */
+#define NEAR 24u            /* most exchanges are with one of this many neighbours */
 
 typedef struct search {
     const crn_problem *problem;
@@ -30,12 +31,12 @@ typedef struct search {
     crn_trip_choice best, now, trial;
     int64_t best_time, now_time; /* -1: none yet */
     uint64_t best_bytes, now_bytes;
-    /* what fits the arena */
+    /* the best schedule whose arena fits */
     crn_schedule schedule;
-    int64_t time; /* -1: nothing does yet */
+    int64_t time; /* -1: none fits yet */
 } search;
 
-/* ---- Valuing ---- */
+/* ---- Evaluating ---- */
 
 static bool shorter(int64_t time, uint64_t bytes, int64_t than, uint64_t than_bytes) {
     return than < 0 || time < than || (time == than && bytes < than_bytes);
@@ -49,7 +50,7 @@ static void keep_best(search *s) {
     s->best_bytes = s->now_bytes;
 }
 
-/* Take the trial if it lasts less than `limit`. */
+/* Accept the trial if it takes less than `limit`. */
 static cairn_status consider(search *s, uint64_t budget, int64_t limit) {
     int64_t time;
     uint64_t bytes = crn_trips_bytes(s->trips, &s->trial);
@@ -65,7 +66,7 @@ static cairn_status consider(search *s, uint64_t budget, int64_t limit) {
     return CAIRN_OK;
 }
 
-/* A start, with fetches that push and without. */
+/* Start from the trial, with and without fetches that push tensors out. */
 static cairn_status start_from(search *s, uint64_t budget) {
     for (uint32_t k = 0; k < 2; k++) {
         int64_t time;
@@ -76,7 +77,7 @@ static cairn_status start_from(search *s, uint64_t budget) {
     return CAIRN_OK;
 }
 
-/* No trips, at their usual places. */
+/* Clear the trial: no trips, with default places. */
 static void clear_trial(search *s) {
     for (uint32_t i = 0; i < s->trips->count; i++) {
         s->trial.moved[i] = 0;
@@ -89,7 +90,7 @@ static void clear_trial(search *s) {
 
 /* ---- Moves ---- */
 
-/* A trip that is moved, or one that is not; CAIRN_NONE if a few tries find none. */
+/* A random trip that is (or is not) `moved`; CAIRN_NONE if a few tries find none. */
 static uint32_t pick(search *s, bool moved) {
     for (uint32_t tries = 0; tries < 64; tries++) {
         uint32_t i = (uint32_t)crn_rng_below(&s->rng, s->trips->count);
@@ -119,7 +120,7 @@ static void exchange(search *s) {
         s->trial.moved[in] = 1;
 }
 
-/* Copy out later: at the place of another trip's copy, mostly a near one. */
+/* Copy out later: at the place of another trip's copy, mostly a close one. */
 static void shift_out(search *s) {
     uint32_t i = pick(s, true);
     if (i == CAIRN_NONE)
@@ -189,7 +190,7 @@ static cairn_status start_all(search *s, uint64_t budget) {
     return CAIRN_OK;
 }
 
-/* The last best choice, with what another budget asks for. */
+/* Start from the last best choice, with the trips added that another budget requires. */
 static cairn_status start_again(search *s, uint64_t budget) {
     crn_trip_choice_copy(s->trips, &s->best, &s->trial);
     crn_trips_fit(s->trips, budget, &s->trial, s->room);
@@ -197,7 +198,8 @@ static cairn_status start_again(search *s, uint64_t budget) {
     return start_from(s, budget);
 }
 
-/* The best choice for a budget into s->best and, without trips that are not made, s->trial. */
+/* Store the best choice for a budget in s->best, and the same without trips that are not made in
+ * s->trial. */
 static cairn_status improve(search *s, uint64_t budget, bool first) {
     int64_t bound = crn_trips_bound(s->trips, budget);
     uint64_t trials = CRN_MIN(MOST_TRIALS, MOST_WORK / (s->trips->ops + s->trips->count + 1));
@@ -219,10 +221,10 @@ static cairn_status improve(search *s, uint64_t budget, bool first) {
     return crn_trips_prune(s->trips, budget, &s->trial, &s->now_time);
 }
 
-/* ---- Judging ---- */
+/* ---- Lowering, simulation and layout ---- */
 
-/* Settle the trial; keep its schedule if it fits and is the shortest. `*over`:
- * by how much the arena passes its limit. */
+/* Settle the trial, and keep its schedule if it fits and is the shortest. `*over` is by how much
+ * the arena exceeds its limit. */
 static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     const crn_problem *p = s->problem;
     crn_schedule schedule = {0};
@@ -237,8 +239,8 @@ static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
     return CAIRN_OK;
 }
 
-/* Search for the budget; where the arena passes it, for less, and then between what fitted and what
- * did not. */
+/* Search for the budget. If the arena exceeds it, search for less, then between a budget that
+ * fitted and one that did not. */
 static cairn_status play_search(search *s) {
     uint64_t budget = s->problem->budget, high = budget, low = 0, over = 0;
     for (uint32_t round = 0; round < SEARCH_ROUNDS; round++) {
@@ -259,8 +261,8 @@ static cairn_status play_search(search *s) {
     return CAIRN_OK;
 }
 
-/* What the dispatcher would do with another algorithm, as long as it may give something shorter:
- * with less memory nothing gets shorter, but for chance, which is given a thirty-second part. */
+/* Run another algorithm as the dispatcher would, as long as its result may be shorter. With less
+ * memory a schedule hardly gets shorter; it may by chance, by up to 1/32. */
 static cairn_status play_other(search *s, const char *name) {
     uint64_t budget = s->problem->budget, over = 0;
     for (uint32_t round = 0; round < CRN_MOST_ROUNDS && budget >= s->trips->floor; round++) {

@@ -1,28 +1,28 @@
 /* precise.c: least time under a budget on the chain of a network, by the recurrence of
- * piece_chain.h (Butt's thesis, corrected and carried over to pieces of real networks).
+ * piece_chain.h (Butt's thesis, corrected and extended to pieces of real networks).
  *
- * The answer is exact, unless the chain is long or has more points than memory for them: then the
- * step functions are thinned. If the budget is below what the chain can do, the schedule for the
- * least memory is given, and the dispatcher says what that needs. A table answers for less memory
- * too, so it is kept for the rounds in which the dispatcher asks for less.
+ * The answer is exact, unless the chain is long or its step functions have too many points; then
+ * they are thinned. If the budget is too small for the chain, the result is the schedule of least
+ * memory, and the dispatcher reports what that needs. A table also answers for less memory, so it
+ * is kept for the rounds in which the dispatcher asks for less.
  *
- * With a uniform cost model the recurrence sees averages over the pieces, and each piece either
- * keeps all that is read or is run again. What it then thinks that a schedule needs means little,
- * so schedules along its whole curve are measured with the real costs, and the fastest that fits
- * the budget is taken; the smallest of all, if none does. */
+ * With a uniform cost model the recurrence uses averages over the pieces, and each piece either
+ * keeps everything that is read or is recomputed. Its prediction of what a schedule needs is then
+ * not accurate. So schedules along its whole curve are measured with the real costs. The fastest
+ * one that fits the budget is taken, or the smallest one if none fits. */
 #include "solve/parts/network_pieces.h"
 
-#define MOST_POINTS 512u      /* of a step function, if thinned. Fewer on long chains: */
+#define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces */
-#define MOST_TOTAL (1u << 24) /* points of all step functions, if not thinned */
+#define MOST_TOTAL (1u << 24) /* points of all step functions together, if not thinned */
 #define LONG_CHAIN 128u       /* pieces */
 #define SHORT_PART 64u        /* see `longest` in piece_chain.h */
 #define MOST_TRIES 64u        /* schedules measured with a uniform cost model */
 
-/* What is kept from round to round, in the problem's scratch. */
+/* Kept from round to round, in the problem's scratch arena. */
 typedef struct rounds {
     crn_network_pieces network;
-    crn_piece_options options; /* that the table was made with */
+    crn_piece_options options; /* of the table */
     crn_piece_table *table;    /* or NULL */
 } rounds;
 
@@ -39,8 +39,8 @@ static crn_piece_options first_options(const crn_piece_chain *chain, uint64_t me
         .memory = memory, .max_points = most_points(chain), .longest = SHORT_PART};
 }
 
-/* A schedule within `memory`, or the least that is possible; none if the table is not good enough
- * for it, with the options for a better one. */
+/* A schedule within `memory`, or the one of least memory. `nodes` stays empty if the table is not
+ * accurate enough; r->options are then those for a better one. */
 static cairn_status try_table(const crn_problem *problem, rounds *r, uint64_t memory,
                               crn_piece_nodes *nodes) {
     const crn_piece_chain *chain = &r->network.chain;
@@ -76,7 +76,7 @@ static cairn_status solve_precisely(const crn_problem *problem, rounds *r, crn_s
 
 /* ---- Uniform costs ---- */
 
-/* One figure of all pieces becomes their average. */
+/* Replace one figure of all pieces by its average. */
 #define AVERAGE(type, pieces, count, field)                                                        \
     do {                                                                                           \
         uint64_t sum = 0;                                                                          \
@@ -103,7 +103,7 @@ static void average_memory(crn_piece *pieces, crn_piece_way *ways, uint32_t coun
     AVERAGE(uint64_t, ways, count, forward_peak);
     AVERAGE(uint64_t, ways, count, kept);
     AVERAGE(uint64_t, ways, count, backward_peak);
-    for (uint32_t i = 0; i < count; i++) /* an average keeps at least its output */
+    for (uint32_t i = 0; i < count; i++) /* every way keeps at least the output */
         ways[i].kept = CRN_MAX(ways[i].kept, pieces[i].input_bytes);
 }
 
@@ -128,7 +128,7 @@ static cairn_status make_uniform(const crn_problem *problem, const crn_network_p
     return CAIRN_OK;
 }
 
-/* What a schedule really needs, by itself. */
+/* Measure a schedule with the real costs. */
 static cairn_status measure(const crn_problem *problem, const crn_schedule *schedule,
                             crn_part_cost *out) {
     crn_part part = {.decisions = schedule->decisions.data, .count = schedule->decisions.length};
@@ -148,7 +148,7 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     return status;
 }
 
-/* Better: fits and is faster; or nothing fits yet and it is smaller. */
+/* `a` is better if it fits and is faster, or if nothing fits and it is smaller. */
 static bool is_better(const crn_part_cost *a, const crn_part_cost *b, uint64_t budget) {
     bool fits = a->peak <= budget;
     if (fits != (b->peak <= budget))
@@ -182,7 +182,7 @@ static cairn_status solve_uniformly(const crn_problem *problem, const crn_networ
     return CAIRN_OK;
 }
 
-/* The view as well is kept in the scratch. */
+/* Copy the view into the scratch arena as well. */
 static cairn_status copy_view(const crn_problem *problem, const cairn_chain_view *view,
                               cairn_chain_view *out) {
     uint32_t ops = cairn_graph_op_count(problem->graph);

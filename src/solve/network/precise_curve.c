@@ -6,7 +6,8 @@ void cairn_budget_curve_destroy(cairn_budget_curve *curve) {
         crn_arena_destroy(curve->memory);
 }
 
-/* Copy the table's curve, shifted by what is always there, with a bound for every point. */
+/* Copy the table's curve, shifted by the memory that is always in use, with a lower bound for every
+ * point. */
 static cairn_status fill(cairn_budget_curve *out, crn_arena *arena,
                          const crn_network_pieces *network, const crn_piece_table *table,
                          const crn_piece_table *below) {

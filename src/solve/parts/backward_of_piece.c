@@ -1,5 +1,6 @@
-/* backward_of_piece.c: the backward ops of a piece, with what is recomputed just before the op that
- * reads it, so that a batch-norm and its ReLU, say, are there for a moment only. */
+/* backward_of_piece.c: the backward ops of a piece, with recomputations. A tensor is recomputed
+ * just before the op that reads it, so that for example a batch-norm and its ReLU are in memory
+ * only for a short time. */
 #include "solve/parts/measuring.h"
 
 cairn_status crn_backward_index(crn_measuring *m) {
@@ -20,7 +21,7 @@ cairn_status crn_backward_index(crn_measuring *m) {
     return CAIRN_OK;
 }
 
-/* Is the tensor made by a forward op of the piece? */
+/* Whether a forward op of the piece makes the tensor. */
 static bool made_in(const crn_measuring *m, cairn_id t, uint32_t piece) {
     cairn_id producer = cairn_graph_tensor(m->graph, t)->producer;
     return producer != CAIRN_NONE && producer < m->view->first_op[m->view->piece_count] &&
@@ -33,7 +34,8 @@ typedef struct backward_lists {
     CRN_ARRAY(cairn_id) stack;
 } backward_lists;
 
-/* Note that `t` is needed: it is there already, is kept, or the op that makes it must run again. */
+/* Record that `t` is needed: it is there already, it is kept, or the op that makes it must be
+ * recomputed. */
 static cairn_status need(crn_measuring *m, backward_lists *lists, uint32_t piece, cairn_id t) {
     if (!made_in(m, t, piece) || m->epoch_of[t] == m->epoch)
         return CAIRN_OK;
@@ -50,7 +52,7 @@ static cairn_status need(crn_measuring *m, backward_lists *lists, uint32_t piece
     return CAIRN_OK;
 }
 
-/* Run again, in canonical order, what makes the inputs of backward op `b`. */
+/* Recompute, in canonical order, the inputs of backward op `b`. */
 static cairn_status provide(crn_measuring *m, backward_lists *lists, uint32_t piece, cairn_id b) {
     const cairn_op *op = cairn_graph_op(m->graph, b);
     for (uint32_t i = 0; i < op->input_count; i++)

@@ -1,7 +1,7 @@
-/* measure_piece.c: memory and time of one piece by itself, by the lowering, so that what is
- * promised is what a plan does.
+/* measure_piece.c: memory and time of one piece by itself. They are measured with the lowering, so
+ * that they agree with the plan.
  *
- * A part starts with the tensors that are given to it and ends with those that are wanted of it:
+ * A part starts with the tensors that are given to it and ends with those that are wanted from it:
  *
  *     forward    constants, the cut before it -> what is kept, the cut after it
  *     backward   constants, what was kept, gradients of later pieces -> gradients of earlier ones
@@ -72,8 +72,7 @@ static cairn_status measure(crn_measuring *m, const crn_decision *decisions, uin
     return status;
 }
 
-/* Gradients that the backward of later pieces hands to this one or to earlier ones: those its ops
- * read but do not make. */
+/* Gradients that later pieces pass to this piece: those that its ops read but do not make. */
 static cairn_status incoming_gradients(crn_measuring *m, uint32_t piece, ends *e) {
     m->epoch++;
     for (uint32_t k = m->first_backward[piece]; k < m->first_backward[piece + 1]; k++) {
@@ -91,7 +90,7 @@ static cairn_status incoming_gradients(crn_measuring *m, uint32_t piece, ends *e
     return CAIRN_OK;
 }
 
-/* Gradients that its backward makes for earlier pieces. */
+/* Gradients that the backward of the piece makes for earlier pieces. */
 static cairn_status outgoing_gradients(crn_measuring *m, uint32_t piece, ends *e) {
     for (uint32_t k = m->first_backward[piece]; k < m->first_backward[piece + 1]; k++) {
         const cairn_op *op = cairn_graph_op(m->graph, m->backward_ops[k]);
@@ -110,7 +109,7 @@ static cairn_status outgoing_gradients(crn_measuring *m, uint32_t piece, ends *e
     return CAIRN_OK;
 }
 
-/* The cut that a piece ends in is wanted; the last piece ends in the loss. */
+/* The cut at the end of a piece is wanted; the last piece ends in the loss. */
 static cairn_status want_output(crn_measuring *m, uint32_t piece, ends *e) {
     if (piece + 1 < m->view->piece_count)
         return give(m, e, m->view->cuts[piece + 1], false, true);
@@ -129,7 +128,7 @@ static cairn_status forward_decisions(crn_measuring *m, uint32_t piece, crn_deci
     return CAIRN_OK;
 }
 
-/* What is always there, as this piece sees it: its input and the constants. */
+/* The memory that is in use while this piece is measured: its input and the constants. */
 static uint64_t base_bytes(const crn_measuring *m, uint32_t piece) {
     return m->constant_bytes + (piece > 0 ? crn_measured_bytes(m, m->view->cuts[piece]) : 0);
 }
@@ -195,7 +194,8 @@ cairn_status crn_measure_again(crn_measuring *m, uint32_t piece, const crn_backw
     crn_part_cost cost;
     CRN_TRY(measure_discard(m, piece, out));
     CRN_TRY(measure_backward(m, piece, back, &cost));
-    /* The leaf's run and backward are one part: its peak is all in the backward's. */
+    /* The recomputation and the backward of a leaf are one part; its peak is counted as the
+     * backward's. */
     out->again = (crn_piece_way){.backward_peak = above(cost.peak, base_bytes(m, piece)),
                                  .backward_time = cost.time};
     return CAIRN_OK;

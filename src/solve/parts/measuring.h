@@ -1,9 +1,9 @@
-/* measuring.h: what the files of parts/ share while the pieces of a network are measured.
+/* measuring.h: shared by the files of parts/, which measure the pieces of a network.
  *
- *     backward_of_piece.c   the backward of a piece, with what is recomputed for it
+ * backward_of_piece.c the backward of a piece, with recomputations
  *     measure_piece.c       memory and time of a piece alone
  *     piece_options.c       ways of keeping less
- *     network_pieces.c      all of them, and schedules of them as run lists */
+ * network_pieces.c all pieces, and their schedules as run lists */
 #ifndef CRN_MEASURING_H
 #define CRN_MEASURING_H
 
@@ -17,15 +17,15 @@ typedef struct crn_measuring {
     uint32_t *epoch_of; /* per tensor: the run of crn_backward_make() that has it available */
     bool *keepable;     /* per tensor: kept from the forward run if the backward needs it */
     uint32_t epoch;
-    bool recomputes; /* whether what running pieces again takes is wanted too */
-    bool *wanted_op; /* per op, while collecting what to run again */
+    bool recomputes;                         /* whether recomputing pieces is measured too */
+    bool *wanted_op;                         /* per op: it must be recomputed; while collecting */
     uint32_t *first_backward, *backward_ops; /* backward ops by piece */
     cairn_id *constant; /* inputs and labels that the piece being measured reads; all stay */
     uint32_t constant_count;
     uint64_t constant_bytes;
 } crn_measuring;
 
-/* As it lies in the arena. */
+/* The size of a tensor in the arena. */
 static inline uint64_t crn_measured_bytes(const crn_measuring *m, cairn_id tensor) {
     return crn_align(cairn_costs_bytes(m->problem->costs, tensor));
 }
@@ -35,31 +35,32 @@ static inline uint64_t crn_measured_bytes(const crn_measuring *m, cairn_id tenso
 /* Sort the backward ops by piece. */
 CAIRN_MUST cairn_status crn_backward_index(crn_measuring *m);
 
-/* The backward of a piece, with what is marked as keepable kept if it is needed. */
+/* The backward of a piece. Tensors that are marked as keepable are kept if it needs them. */
 CAIRN_MUST cairn_status crn_backward_make(crn_measuring *m, uint32_t piece, crn_backward *out);
 
 /* ---- measure_piece.c ---- */
 
-/* Which inputs and labels the piece reads. The others would add to its peaks and to what is
- * subtracted from them alike, and a long chain has many. */
+/* Find the inputs and labels that the piece reads. The others would be added to its peaks and
+ * subtracted again, and a long chain has many of them. */
 void crn_find_constants(crn_measuring *m, uint32_t piece);
 bool crn_is_constant(const crn_measuring *m, cairn_id tensor);
 
-/* Running the piece and keeping what `back` needs, and its backward after that. */
+/* Measure running the piece while keeping what `back` needs, and then its backward. */
 CAIRN_MUST cairn_status crn_measure_way(crn_measuring *m, uint32_t piece, const crn_backward *back,
                                         crn_piece_way *out);
 
-/* Running it and keeping nothing; running again what `back` needs, with the backward. */
+/* Measure running the piece while keeping nothing, and recomputing what `back` needs with the
+ * backward. */
 CAIRN_MUST cairn_status crn_measure_again(crn_measuring *m, uint32_t piece,
                                           const crn_backward *back, crn_piece *out);
 
-/* The bytes of the gradients that later pieces hand to this one or to earlier ones. */
+/* The bytes of the gradients that later pieces pass to this piece. */
 CAIRN_MUST cairn_status crn_incoming_bytes(crn_measuring *m, uint32_t piece, uint64_t *out);
 
 /* ---- piece_options.c ---- */
 
-/* The ways of keeping that are worth having: all that the backward reads first, then, if wanted,
- * less and less of it. `*backs` has the backward of each. */
+/* The useful ways of keeping: first everything that the backward reads, then, if asked for, less
+ * and less of it. `*backs` has the backward of each way. */
 CAIRN_MUST cairn_status crn_find_ways(crn_measuring *m, uint32_t piece, crn_backward **backs,
                                       crn_piece *out);
 

@@ -1,17 +1,16 @@
-/* network_pieces.c: what the recurrence for chains of pieces (piece_chain.h) must know of a
- * network, measured piece by piece with the lowering itself, so that the two agree.
+/* network_pieces.c: measures a network piece by piece for the recurrence over chains of pieces
+ * (piece_chain.h). It measures with the lowering itself, so that the two agree.
  *
  *      x_a -> [ forward of piece a ] -> x_a+1        x: the cuts, one tensor each
  *      g_a <- [ backward of piece a ] <- g_a+1       g: their gradients
  *
- * A forward run keeps all that the backward reads, or only results of products (convolutions,
- * linear layers, cells), which are slow to make again, or only its output. What the backward then
- * lacks is run again just before the backward op that reads it, so that a batch-norm and its ReLU,
- * say, are there for a moment only.
+ * A forward run keeps everything that the backward reads, or only results of products
+ * (convolutions, linear layers, cells), which are slow to recompute, or only its output. What is
+ * missing in the backward is recomputed just before the backward op that reads it.
  *
- * Tensors that are there all the time (the input, labels, inputs of later steps, the loss) are
- * counted once and for all; in truth they go earlier, as does a cut that nothing reads any more. So
- * the real peak is at most what is promised here; the time is exactly that. */
+ * The input, labels, inputs of later steps and the loss are counted as if they were in memory all
+ * the time. In a plan they are freed earlier, as is a cut that nothing reads any more. So the peak
+ * of a plan is at most the one predicted here; the time is exact. */
 #include "solve/parts/measuring.h"
 
 static cairn_status measure_piece(crn_measuring *m, crn_network_pieces *network, uint32_t piece,
@@ -25,7 +24,8 @@ static cairn_status measure_piece(crn_measuring *m, crn_network_pieces *network,
     if (piece == 0)
         return CAIRN_OK;
     out->input_bytes = crn_measured_bytes(m, m->view->cuts[piece]);
-    /* The gradient at the cut that the piece starts from is what the piece before it is handed. */
+    /* The gradient of the cut at the start of this piece is the incoming gradient of the piece
+     * before it. */
     return crn_incoming_bytes(m, piece - 1, &out->gradient_bytes);
 }
 
@@ -85,7 +85,7 @@ static cairn_status run_backward(const crn_network_pieces *n, const crn_backward
     return CAIRN_OK;
 }
 
-/* What is still to do: a node, or the backward of a kept piece after its child. */
+/* A pending task: a node, or the backward of a kept piece after its child. */
 typedef struct pending {
     const crn_backward *backward; /* NULL: a node */
 } pending;

@@ -1,8 +1,9 @@
-/* piece_options.c: ways of running a piece once and keeping something for its backward.
+/* piece_options.c: the ways of running a piece once and keeping tensors for its backward.
  *
- * All that the backward reads; then less and less of it, giving up first what is quickest to make
- * again for its size; then results of products only (convolutions, linear layers, cells), which are
- * slow to make again. Ways that another one covers are dropped. */
+ * The first way keeps everything that the backward reads. The next ones keep less and less of it,
+ * and give up first what is quickest to recompute for its size. The last one keeps only results of
+ * products (convolutions, linear layers, cells), which are slow to recompute. A way is dropped if
+ * another one is nowhere worse. */
 #include "solve/parts/measuring.h"
 
 #include "graph/graph_internal.h"
@@ -11,7 +12,7 @@
 
 #define MOST_WAYS 16u
 
-/* The cut that a piece ends in, or CAIRN_NONE. */
+/* The cut at the end of a piece, or CAIRN_NONE. */
 static cairn_id output_cut(const crn_measuring *m, uint32_t piece) {
     return piece + 1 < m->view->piece_count ? m->view->cuts[piece + 1] : CAIRN_NONE;
 }
@@ -27,14 +28,14 @@ static int64_t time_of(const crn_measuring *m, const crn_backward *back) {
     return time;
 }
 
-/* Something that the backward reads: its size, and the time of making it again. */
+/* A tensor that the backward reads: its size, and the time to recompute it. */
 typedef struct reading {
     cairn_id tensor;
     uint64_t bytes;
     int64_t time;
 } reading;
 
-/* Least time for its size first. */
+/* Order by time per byte, least first. */
 static int compare_readings(const void *a, const void *b) {
     const reading *x = a, *y = b;
     __extension__ typedef unsigned __int128 wide;
@@ -44,8 +45,8 @@ static int compare_readings(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* What the backward of a piece reads, in the order in which it pays to give it up; not its output,
- * which is there anyway. */
+/* The tensors that the backward of a piece reads, best ones to give up first. The output of the
+ * piece is not among them, because it is there anyway. */
 static cairn_status rank_readings(crn_measuring *m, uint32_t piece, const crn_backward *all,
                                   reading **out, uint32_t *count) {
     CRN_TAKE(m->arena, *out, all->kept_count);
@@ -92,14 +93,14 @@ static void mark_keepable(crn_measuring *m, uint32_t piece, marking what) {
     }
 }
 
-/* Is way `a` nowhere worse than `b`? */
+/* Whether way `a` is nowhere worse than `b`. */
 static bool covers(const crn_piece_way *a, const crn_piece_way *b) {
     return a->kept <= b->kept && a->forward_peak <= b->forward_peak &&
            a->backward_peak <= b->backward_peak &&
            a->forward_time + a->backward_time <= b->forward_time + b->backward_time;
 }
 
-/* Drop the ways that another one covers; of equal ones the first stays. */
+/* Drop each way that another one covers; of equal ways the first stays. */
 static uint32_t prune_ways(crn_backward *backs, crn_piece_way *ways, uint32_t count) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -117,7 +118,7 @@ static uint32_t prune_ways(crn_backward *backs, crn_piece_way *ways, uint32_t co
     return left;
 }
 
-/* Less and less of what is read; then products only. */
+/* The ways that keep less and less of what is read, then the way that keeps products only. */
 static cairn_status other_ways(crn_measuring *m, uint32_t piece, crn_backward *backs,
                                crn_piece_way *ways, uint32_t *count) {
     reading *readings;

@@ -29,15 +29,16 @@
  * column being filled and Opt(a,j-1) in row a. A sub-chain whose pieces equal those of one further
  * left shares its function.
  *
- * On long chains, a part a..j-1 that is worth running again is short, or there is memory to keep it
- * all. So beyond a length only a bound is worked out for such parts, from that of the part without
+ * On long chains, a part a..j-1 that is worth recomputing is short, or there is memory to keep all
+ * of it. So for parts beyond a length only a bound is computed, from the bound of the part without
  * its first piece. Let t be the least time of a piece, forward and backward. Piece a is kept, or it
  * runs twice, wherever the checkpoint is:
  *
  *     Opt(a,b)(m) >= min of  keep as above,  f_a + t_a + Opt(a+1,b)(m)       if FD <= FX
  *
- * for what checkpoint j does to a+1..b is among its choices, and needs no less memory. If the best
- * schedule with these bounds only ever keeps where they hold, then it is the best schedule. */
+ * because what checkpoint j does to a+1..b is one of the choices of a+1..b, and needs at least as
+ * much memory. If the best schedule with these bounds only keeps wherever a bound was used, it is
+ * the best schedule. */
 #include "solve/recurrence/piece_rules.h"
 
 struct crn_piece_table {
@@ -48,7 +49,7 @@ struct crn_piece_table {
     uint32_t max_points;
     uint32_t longest; /* L, or n */
     uint64_t memory;
-    const uint32_t *home; /* [a * n + length - 1]: the leftmost equal sub-chain begins here */
+    const uint32_t *home; /* [a * n + length - 1]: where the leftmost equal sub-chain begins */
     crn_curve *curves;    /* [a * n + b] */
     uint64_t *floors;     /* [a * n + b]: the smallest feasible memory */
     int64_t *elapsed;     /* [a]: forward time of pieces 0 .. a-1 */
@@ -85,7 +86,7 @@ static bool negative_time(const crn_piece *piece) {
     return negative;
 }
 
-/* Every way leaves at least the output, which the next piece reads. */
+/* Whether every way keeps at least the output, which the next piece reads. */
 static bool keeps_output(const crn_piece_chain *chain, uint32_t a) {
     bool keeps = true;
     for (uint32_t k = 0; a + 1 < chain->count && k < chain->pieces[a].way_count; k++)
@@ -120,8 +121,8 @@ static bool same_way(const crn_piece_way *x, const crn_piece_way *y) {
            x->backward_time == y->backward_time;
 }
 
-/* May piece x stand for piece y in any sub-chain? The last piece is like no other, as it has its
- * own rule. */
+/* Whether piece i can replace piece j in every sub-chain. The last piece equals no other, because
+ * it has its own rule. */
 static bool same_piece(const crn_piece_chain *chain, uint32_t i, uint32_t j) {
     const crn_piece *x = &chain->pieces[i], *y = &chain->pieces[j];
     bool same = i + 1 < chain->count && j + 1 < chain->count && x->way_count == y->way_count &&
@@ -144,8 +145,9 @@ static void find_kinds(const crn_piece_chain *chain, uint32_t *kinds) {
     }
 }
 
-/* For each a and length, the leftmost place where the same kinds follow each other: run lengths of
- * the agreement of e.. and a.. are found from the right, then the leftmost e claims its lengths. */
+/* For each a and length, find the leftmost sub-chain of the same kinds. The lengths to which the
+ * sub-chains from e and from a agree are computed from the right; then the leftmost e gets all
+ * lengths that agree. */
 cairn_status crn_piece_homes(const crn_piece_chain *chain, crn_arena *arena, const uint32_t **out) {
     uint32_t n = chain->count, *kinds, *home, *claimed, *agree;
     CRN_TAKE(arena, kinds, n);
@@ -193,7 +195,7 @@ static uint64_t find_floor(const crn_piece_table *table, uint32_t a, uint32_t b,
     return best;
 }
 
-/* Is there only a bound for a..b? */
+/* Whether there is only a bound for a..b. */
 static bool is_long(const crn_piece_table *table, uint32_t a, uint32_t b) {
     return b + 1 < table->count && b - a >= table->longest;
 }
@@ -205,7 +207,7 @@ static int64_t least_time(const crn_piece *piece) {
     return least;
 }
 
-/* Put every way to begin a..b into the envelope. `column[j]` is the function of j..b. */
+/* Add every way to begin a..b to the envelope. `column[j]` is the function of j..b. */
 static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint32_t b,
                                   const crn_curve *column, crn_envelope *envelope) {
     const crn_piece *pieces = table->chain->pieces;
@@ -249,8 +251,8 @@ typedef struct builder {
     crn_curve *curve_column;
 } builder;
 
-/* The memory at which a..b is of interest. More than all of it but cut a, which is counted by
- * whoever asks unless a is 0, it never gets; but a bound does ask for all. */
+/* The range of memory that is needed for a..b. It never gets more than the whole memory minus cut
+ * a, which is counted outside of a..b unless a is 0. A bound, however, needs the whole memory. */
 static crn_span range_of(const builder *build, uint32_t a, uint32_t b) {
     const crn_piece_table *table = build->table;
     crn_span range =
@@ -288,7 +290,7 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     return CAIRN_OK;
 }
 
-/* The longest part to be run again, where the bound holds for longer ones. */
+/* The longest part that may be recomputed, if the bound holds for longer ones. */
 static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
     bool bounded = longest > 0;
     for (uint32_t a = 0; a < chain->count; a++)
@@ -326,7 +328,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
     return CAIRN_OK;
 }
 
-/* Bracket every function with two coarse tables, which `scratch` holds, and see what is left. */
+/* Bracket every function with two coarse tables, in `scratch`, and find the ranges that matter. */
 static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
                                 crn_arena *arena, const crn_span **out) {
     crn_piece_table *above, *below;
@@ -350,7 +352,7 @@ cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_optio
     return solve(chain, options, ranges, arena, out);
 }
 
-/* ---- Asking ---- */
+/* ---- Results ---- */
 
 uint64_t crn_piece_least_memory(const crn_piece_table *table) {
     return table->floors[table->count - 1];
@@ -388,7 +390,7 @@ static int64_t sum_time(int64_t base, int64_t low, int64_t high) {
     return low == CRN_CURVE_NEVER || high == CRN_CURVE_NEVER ? CRN_CURVE_NEVER : base + low + high;
 }
 
-/* Time of keeping a the way `way` at the head of a..b. */
+/* The time of a..b if piece a is kept the way `way`. */
 static int64_t keep_time(const crn_piece_table *table, const crn_piece_way *way, uint32_t a,
                          uint32_t b, uint64_t memory) {
     if (memory < crn_piece_way_memory(table->chain, way, b) || memory < way->kept)
@@ -407,8 +409,8 @@ static int64_t checkpoint_time(const crn_piece_table *table, uint32_t a, uint32_
                     crn_piece_time(table, a, j - 1, memory));
 }
 
-/* How a..b begins within `memory`, given that it takes `time`. Keeping is preferred to
- * checkpointing, early checkpoints to late ones. */
+/* The first decision for a..b within `memory`, if a..b takes `time`. Keeping is preferred to
+ * checkpoints, early checkpoints to late ones. */
 static crn_piece_node find_node(const crn_piece_table *table, uint32_t a, uint32_t b,
                                 uint64_t memory, int64_t time) {
     const crn_piece *pieces = table->chain->pieces;
@@ -433,7 +435,7 @@ static crn_piece_node find_node(const crn_piece_table *table, uint32_t a, uint32
         if (memory >= gradient + peak && checkpoint_time(table, a, node.choice, b, memory) <= time)
             break;
     }
-    return node; /* what is left when nothing else was it: b */
+    return node; /* the only choice that is left: checkpoint b */
 }
 
 typedef struct task {
@@ -441,8 +443,8 @@ typedef struct task {
     uint64_t memory;
 } task;
 
-/* The function's own point at or below `memory`: its choice is as good, and with a thinned table it
- * is the memory at which the point was found. */
+/* The point of the function at or below `memory`. Its choice is as good, and in a thinned table
+ * this is the memory at which the point was found. */
 static crn_curve_point point_at(const crn_piece_table *table, task at) {
     crn_curve curve = crn_piece_part_curve(table, at.first, at.last);
     uint32_t k = curve.count - 1;
@@ -453,7 +455,7 @@ static crn_curve_point point_at(const crn_piece_table *table, task at) {
 
 cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, uint32_t last,
                                 uint64_t memory, crn_arena *arena, crn_piece_nodes *out) {
-    CRN_ARRAY(task) tasks = {0}; /* what is still to be expanded, next one last */
+    CRN_ARRAY(task) tasks = {0}; /* parts still to be expanded, the next one last */
     uint32_t before = out->length;
     CRN_PUSH(arena, tasks, ((task){first, last, memory}));
     while (tasks.length > 0) {
@@ -477,7 +479,7 @@ cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, ui
     return CAIRN_OK;
 }
 
-/* How a..b may begin within `memory`, which is at least its floor: the first way that does. */
+/* The first decision found for a..b that fits `memory`, which is at least its floor. */
 static crn_piece_node find_least_node(const crn_piece_table *table, task at) {
     const crn_piece_chain *chain = table->chain;
     crn_piece_node node = {at.first < at.last ? CRN_PIECE_KEEP : CRN_PIECE_LEAF, at.first, at.last,
@@ -525,14 +527,14 @@ cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *a
     return CAIRN_OK;
 }
 
-/* ---- Judging ---- */
+/* ---- Checking a schedule ---- */
 
 static crn_piece_need judge_way(const crn_piece_chain *chain, const crn_piece_way *way,
                                 uint32_t last) {
     return (crn_piece_need){crn_piece_way_memory(chain, way, last), crn_piece_way_time(way)};
 }
 
-/* A checkpoint, given what its two parts need: j..last and first..j-1. */
+/* The need of a checkpoint, given the needs of its two parts: j..last and first..j-1. */
 static crn_piece_need judge_checkpoint(const crn_piece_chain *chain, const crn_piece_node *node,
                                        crn_piece_need late, crn_piece_need early) {
     crn_piece_need need = {0, late.time + early.time};
@@ -546,8 +548,8 @@ static crn_piece_need judge_checkpoint(const crn_piece_chain *chain, const crn_p
     return need;
 }
 
-/* Nodes come before their children, so from the end every node finds its children's needs on top of
- * the stack, its first child's uppermost. */
+/* Nodes come before their children. So, from the end, every node finds the needs of its children on
+ * top of the stack, that of the first child uppermost. */
 cairn_status crn_piece_judge(const crn_piece_chain *chain, const crn_piece_node *nodes,
                              uint32_t count, crn_arena *arena, crn_piece_need *out) {
     crn_piece_need *stack;

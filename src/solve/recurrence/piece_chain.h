@@ -1,11 +1,11 @@
 /* piece_chain.h: the least time to train a chain of pieces, as a function of memory.
  *
- * A piece is what lies between two consecutive cuts of a network, a cut being a place where one
- * tensor is alive; w_a bytes is the tensor at cut a (the input of piece a), g_a its gradient.
+ * A piece is the ops between two consecutive cuts of a network; at a cut one tensor is alive. The
+ * tensor at cut a (the input of piece a) has w_a bytes, its gradient g_a.
  *
  *     w_0 [piece 0] w_1 [piece 1] w_2 ... [piece n-1] (g_n)
  *
- * To fill in a piece, simulate it alone. Its input is resident and NOT counted, except where said.
+ * To fill in a piece, simulate it alone. Its input is resident and NOT counted, except where noted.
  *
  *     forward_time   of a run that keeps nothing but the output                          (f)
  *     discard_peak   most memory of that run                                             (FD)
@@ -23,12 +23,13 @@
  *                      forward_time, backward_time
  *
  * Gradients of later cuts are not counted in the forward peaks; the recurrence adds them. The last
- * piece is never run twice: where it has ways they are used for it and `again` is not. A chain
- * whose pieces have no ways at all is the abstract chain of the thesis.
+ * piece is never run twice: if it has ways, they are used and `again` is not. A chain whose pieces
+ * have no ways is the abstract chain of the thesis.
  *
- * To plan for a budget: crn_piece_check(), then crn_piece_solve() with max_total, 1500000 say; if
- * it gave up, crn_piece_grid_solve() (piece_grid.h) in its place. Then a schedule of the memory
- * that is left. A real network's own simulator has the last word on what that schedule needs. */
+ * To plan for a budget, call crn_piece_check(), then crn_piece_solve() with a max_total of, for
+ * example, 1500000. If it gave up, call crn_piece_grid_solve() (piece_grid.h) instead. Then ask for
+ * a schedule within the memory that is left. What that schedule needs on a real network is decided
+ * by the simulator. */
 #ifndef CRN_PIECE_CHAIN_H
 #define CRN_PIECE_CHAIN_H
 
@@ -43,7 +44,7 @@ typedef struct crn_piece_way {
 
 typedef struct crn_piece {
     uint64_t input_bytes;    /* w_a */
-    uint64_t gradient_bytes; /* g_a; 0 for the first piece if its gradient is not wanted */
+    uint64_t gradient_bytes; /* g_a; 0 for the first piece if that gradient is not computed */
     int64_t forward_time;
     uint64_t discard_peak, pass_peak;
     crn_piece_way again;
@@ -57,13 +58,13 @@ typedef struct crn_piece_chain {
     uint64_t final_gradient; /* g_n; 0 where the last piece makes the loss */
 } crn_piece_chain;
 
-/* All memory below is what the chain may use beyond what is always there: subtract w_0, labels and
- * the like from a budget before asking. */
+/* All memory below is what the chain may use beyond the memory that is always in use. So subtract
+ * w_0, labels and the like from a budget first. */
 typedef struct crn_piece_options {
     uint64_t memory;     /* solve for this and less; UINT64_MAX: the whole curve */
-    uint32_t max_points; /* of one step function; 0: no limit, exact */
-    bool downwards;      /* when thinning, err downwards: a lower bound, with no schedules */
-    uint64_t max_total;  /* points of all step functions; beyond it the table gives up. 0: none */
+    uint32_t max_points; /* of one step function; 0: no limit, the result is exact */
+    bool downwards;      /* thin downwards: the result is a lower bound and has no schedules */
+    uint64_t max_total;  /* points of all step functions; the table gives up beyond it; 0: none */
     bool whole;          /* only the whole chain will be asked about; saves most of the work where
                             there is no limit of points (see piece_narrow.c) */
     uint32_t longest;    /* pieces of a part that is run again after a checkpoint; longer ones are
@@ -73,35 +74,36 @@ typedef struct crn_piece_options {
 
 typedef struct crn_piece_table crn_piece_table;
 
-/* CAIRN_EINVAL or CAIRN_EOVERFLOW, naming the piece: a time is negative, a size or time is so large
- * that sums could overflow, there are no pieces or too many. */
+/* Check a chain. CAIRN_EINVAL: there are no pieces or too many, or a time is negative.
+ * CAIRN_EOVERFLOW: a size or time is so large that sums could overflow. The error names the
+ * piece. */
 CAIRN_MUST cairn_status crn_piece_check(const crn_piece_chain *chain, cairn_error *err);
 
 /* Solve every sub-chain. The chain must have passed crn_piece_check() and outlive the table, which
- * lives in `arena`. Equal sub-chains are solved once.
- * Time O(n^3 p), memory O(n^2 p) for step functions of p points; p is what the data makes of it. */
+ * is allocated in `arena`. Equal sub-chains are solved once. Time O(n^3 p), memory O(n^2 p) for
+ * step functions of p points; p depends on the data. */
 CAIRN_MUST cairn_status crn_piece_solve(const crn_piece_chain *chain,
                                         const crn_piece_options *options, crn_arena *arena,
                                         crn_piece_table **out);
 
-/* The smallest memory for which the chain has a schedule; exact whatever the options. */
+/* The smallest memory for which the chain has a schedule. It is exact with all options. */
 uint64_t crn_piece_least_memory(const crn_piece_table *table);
 
-/* Was any step function thinned? If not, every value is exact. */
+/* Whether any step function was thinned. If not, every value is exact. */
 bool crn_piece_thinned(const crn_piece_table *table);
 
-/* Did it give up? Then nothing else may be asked of it. */
+/* Whether the table gave up. Then no other function may be called on it. */
 bool crn_piece_gave_up(const crn_piece_table *table);
 
-/* Least time of the whole chain as a function of memory, and of the sub-chain first..last with its
- * input resident and not counted. `last` may be `first` - 1: nothing to do, time 0. */
+/* The least time as a function of memory, of the whole chain and of the sub-chain first..last,
+ * whose input is resident and not counted. `last` may be `first` - 1: nothing to do, time 0. */
 crn_curve crn_piece_curve(const crn_piece_table *table);
 crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last);
 int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t last,
                        uint64_t memory);
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last);
 
-/* A schedule is a tree; in an array it is written from the root, each node before its children:
+/* A schedule is a tree. It is stored as an array from the root on, each node before its children:
  *
  *     keep way        of first..last: run piece `first` the way `choice`, then the child
  *                     first+1..last, then the backward of `first`
@@ -125,7 +127,7 @@ typedef CRN_ARRAY(crn_piece_node) crn_piece_nodes;
 
 /* The schedule of a sub-chain within `memory`, appended to `*out` in `arena`. It takes
  * crn_piece_time() and must be feasible; the table must not be a lower bound. Nothing is appended
- * where it would run a part again that is longer than `longest`: ask a table with a larger one. */
+ * if it would recompute a part longer than `longest`; then solve again with a larger value. */
 CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first,
                                            uint32_t last, uint64_t memory, crn_arena *arena,
                                            crn_piece_nodes *out);
@@ -134,7 +136,7 @@ CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_
 CAIRN_MUST cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *arena,
                                                  crn_piece_nodes *out);
 
-/* What a schedule of the whole chain needs and takes, from the pieces' own numbers. */
+/* Memory and time of a schedule of the whole chain, computed from the figures of the pieces. */
 typedef struct crn_piece_need {
     uint64_t memory;
     int64_t time;

@@ -42,7 +42,7 @@ void crn_envelope_init(crn_envelope *envelope, crn_arena *arena) {
     *envelope = (crn_envelope){.arena = arena, .range = CRN_SPAN_ALL};
 }
 
-/* Room for `count` points in both buffers. */
+/* Make room for `count` points in both buffers. */
 static cairn_status reserve(crn_envelope *envelope, uint64_t count) {
     if (count <= envelope->capacity)
         return CAIRN_OK;
@@ -60,7 +60,8 @@ static cairn_status reserve(crn_envelope *envelope, uint64_t count) {
     return CAIRN_OK;
 }
 
-/* A sum of two curves, walked from left to right: `memory` is where the current step begins. */
+/* A walk over the sum of two curves, from left to right. `memory` is where the current step
+ * begins. */
 typedef struct walk {
     const crn_curve_point *low, *low_end, *high, *high_end; /* the current points and the ends */
     uint64_t shift, memory;
@@ -88,7 +89,7 @@ static void walk_to(walk *w, uint64_t memory) {
     w->cost = w->base + w->low->cost + w->high->cost;
 }
 
-/* Start the walk at the first memory where the sum is defined; false where it is nowhere. */
+/* Start the walk at the first memory where the sum is defined; false if it is defined nowhere. */
 static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
                        crn_span range) {
     if (low.count == 0 || (high != NULL && high->count == 0))
@@ -138,8 +139,8 @@ static uint32_t ahead(const crn_curve_point *at, const crn_curve_point *end, uin
     return (uint32_t)CRN_MIN((ptrdiff_t)stride, end - at);
 }
 
-/* Go on by up to `stride` steps of both curves at once if nothing among them costs less than
- * `cost`. As costs fall, it is enough to look at the last of them:
+/* Skip up to `stride` steps of both curves at once if none of them costs less than `cost`. Costs
+ * fall, so it is enough to check the last one:
  *
  *     low   o . . . . . . x |          the sum before the nearer of the two bars
  *     high  o . . . x |                is at least the sum of the two x
@@ -163,9 +164,9 @@ static bool walk_skip(walk *w, uint32_t stride, int64_t cost, uint64_t end) {
     return true;
 }
 
-/* Advance the walk to its first step that begins before `end` and lies below the envelope, of which
- * the points before `at` lie at or left of the walk; returns the same of where the walk then is.
- * NULL when there is no such step. */
+/* Advance the walk to its first step that begins before `end` and lies below the envelope. The
+ * envelope points before `at` lie at or left of the walk. Returns the new `at`, or NULL if there is
+ * no such step. */
 static const crn_curve_point *walk_to_improvement(walk *w, const crn_envelope *e,
                                                   const crn_curve_point *at, uint64_t end) {
     const crn_curve_point *last = e->points + e->count;
@@ -187,8 +188,8 @@ static const crn_curve_point *walk_to_improvement(walk *w, const crn_envelope *e
 }
 
 /* The walk is below the envelope here; `*at` is the first envelope point right of it. Write the
- * walk's steps to `out` for as long as they stay below, then the envelope point that undercuts
- * them, if any; move `*at` past all envelope points that were overtaken. */
+ * steps of the walk to `out` as long as they stay below, then the envelope point that lies below
+ * them, if any. Move `*at` past all envelope points that were passed. */
 static crn_curve_point *write_improvement(walk *w, const crn_curve_point **at,
                                           const crn_curve_point *last, uint64_t end,
                                           crn_curve_point *out) {
@@ -198,12 +199,12 @@ static crn_curve_point *write_improvement(walk *w, const crn_curve_point **at,
         uint64_t next = walk_next(w);
         while (old < last && old->memory < next && old->cost >= w->cost)
             old++;
-        if (old < last && old->memory < next) { /* undercut: the envelope goes on from here */
+        if (old < last && old->memory < next) { /* the envelope is lower and continues from here */
             *out++ = *old++;
             break;
         }
         if (next >= end) {
-            w->memory = end; /* nothing more to come */
+            w->memory = end; /* the walk has ended */
             break;
         }
         walk_to(w, next);
@@ -220,7 +221,7 @@ static crn_curve_point *write_improvement(walk *w, const crn_curve_point **at,
     return out;
 }
 
-/* Put `count` points of the spare buffer in place of `used` points at `place`. */
+/* Replace `used` points at `place` by `count` points of the spare buffer. */
 static void splice(crn_envelope *e, size_t place, size_t used, size_t count) {
     size_t tail = e->count - place - used;
     if (used != count)
@@ -229,20 +230,20 @@ static void splice(crn_envelope *e, size_t place, size_t used, size_t count) {
     e->count = (uint32_t)(place + count + tail);
 }
 
-/* Write the stretch of the envelope that changes to the spare buffer and put it in place. `at` is
- * the first envelope point right of the walk's first improvement. */
+/* Write the range of the envelope that changes to the spare buffer, and put it back in place. `at`
+ * is the first envelope point right of the walk's first improvement. */
 static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point *at) {
     const crn_curve_point *last = e->points + e->count;
-    const crn_curve_point *from = at; /* the stretch begins here */
+    const crn_curve_point *from = at; /* the range begins here */
     if (from > e->points && from[-1].memory == w->memory)
         from--;
     crn_curve_point *out = e->spare;
-    const crn_curve_point *seen; /* what was written or overtaken */
+    const crn_curve_point *seen; /* everything before it was written or passed */
     do {
         out = write_improvement(w, &at, last, end, out);
         seen = at;
         at = walk_to_improvement(w, e, seen, end);
-        if (at != NULL) { /* what lies between stays, unless the improvement replaces the last */
+        if (at != NULL) { /* the points between stay, unless the improvement replaces the last */
             size_t between = (size_t)(at - seen);
             memcpy(out, seen, between * sizeof *out);
             out += between;
@@ -260,8 +261,8 @@ cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_
     range.low = CRN_MAX(range.low, from);
     if (!walk_start(&w, low, shift, high, base, range))
         return CAIRN_OK;
-    /* The sum never falls below its last value, so it cannot improve beyond the point where the
-     * envelope reaches that. */
+    /* The sum never falls below its last value, so it cannot improve the envelope beyond the point
+     * where the envelope reaches that value. */
     int64_t least = base + w.low_end[-1].cost + w.high_end[-1].cost;
     uint32_t above = points_above(envelope->points, envelope->count, least);
     uint64_t end = range.end;
@@ -289,15 +290,15 @@ __extension__ typedef unsigned __int128 wide;
 
 #define TOLERANCE_ONE ((uint64_t)1 << 24) /* a relative error of 1 */
 
-/* Is `high` <= `low` * (1 + tolerance)? */
+/* Whether `high` <= `low` * (1 + tolerance). */
 static bool close_enough(int64_t high, int64_t low, uint64_t tolerance) {
     return (wide)(uint64_t)high * TOLERANCE_ONE <=
            (wide)(uint64_t)low * (TOLERANCE_ONE + tolerance);
 }
 
-/* One pass with a given tolerance. Upwards: a point may go while the last one that stayed costs
- * little more. Downwards: a group becomes (memory of its first, cost of its last). Writes to `out`
- * unless NULL; returns the number of points that remain. */
+/* One pass with a given tolerance. Upwards: a point is removed if the last one that stayed costs
+ * little more. Downwards: a group of points becomes (memory of the first, cost of the last). Writes
+ * to `out` unless it is NULL. Returns the number of points that remain. */
 static uint32_t thin_pass(const crn_curve_point *points, uint32_t count, uint64_t tolerance,
                           bool downwards, crn_curve_point *out) {
     uint32_t kept = 0, first = 0;
@@ -322,7 +323,8 @@ bool crn_envelope_thin(crn_envelope *envelope, uint32_t limit, bool downwards) {
     if (envelope->count <= limit)
         return false;
     const crn_curve_point *points = envelope->points;
-    /* The least tolerance that suffices is in (low, high]; neighbours need similar ones. */
+    /* The least tolerance that is enough lies in (low, high]; neighbouring curves need similar
+     * ones. */
     uint64_t high = CRN_MAX(envelope->tolerance, 1), low = high / 2;
     while (high < (uint64_t)1 << 62 &&
            thin_pass(points, envelope->count, high, downwards, NULL) > limit) {

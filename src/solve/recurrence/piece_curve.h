@@ -38,32 +38,31 @@ typedef struct crn_span {
 crn_span crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
                              crn_curve limit, crn_span range);
 
-/* A curve that is being built: the least of all that was put into it. */
+/* A curve that is being built: the minimum of everything that was added to it. */
 typedef struct crn_envelope {
     crn_arena *arena;
     crn_curve_point *points, *spare;
     uint32_t count, capacity;
-    crn_span range;     /* the memory of interest: left of it the function is not known, right of
-                            it it may be too high */
-    uint64_t tolerance; /* of the last thinning, where the next search for one begins */
+    crn_span range; /* the memory that matters: left of it the function is not known, right of it
+                       the function may be too high */
+    uint64_t tolerance; /* of the last thinning; the next search starts with it */
 } crn_envelope;
 
 void crn_envelope_init(crn_envelope *envelope, crn_arena *arena);
 
-/* Put in the single step (memory, cost). */
+/* Add the single step (memory, cost). */
 CAIRN_MUST cairn_status crn_envelope_add_point(crn_envelope *envelope, uint64_t memory,
                                                int64_t cost);
 
-/* Put in the function  base + low(m - shift) + high(m)  for m >= from. `high` may be NULL: then it
- * is 0. O(points of both and of the envelope), less where it cannot improve. */
+/* Add the function base + low(m - shift) + high(m) for m >= from. `high` may be NULL: then it is 0.
+ * O(points of both and of the envelope), less where it cannot improve the envelope. */
 CAIRN_MUST cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
                                              const crn_curve *high, int64_t base, uint64_t from);
 
-/* Reduce to `limit` points (at least 2). Upwards, a subset of the points stays, the first and the
- * last among them, so that each is still attained. Downwards, neighbours are replaced by a point
- * that is as good as any of them, so that the result is nowhere above the true function. Either
- * way the points are chosen so that the largest relative error is about the least possible.
- * Returns whether anything was lost. */
+/* Reduce to `limit` points (at least 2). Upwards, a subset of the points stays, with the first and
+ * the last, so that each is still attained. Downwards, neighbours are replaced by a point that is
+ * as good as each of them, so that the result is nowhere above the true function. In both cases the
+ * largest relative error is about the least possible. Returns whether a point was removed. */
 bool crn_envelope_thin(crn_envelope *envelope, uint32_t limit, bool downwards);
 
 /* The result, copied into `arena`; the envelope is empty again. */

@@ -2,9 +2,9 @@
  *
  * Opt(a,b) is an array over slots. It begins at the first feasible slot and ends where it reaches
  * its least value, so that short sub-chains have short arrays. A candidate is base + A[s - shift] +
- * B[s], and taking the least of all candidates slot by slot is a loop that processors do eight at a
- * time; that, not cleverness, makes it fast. Candidates are not written beyond the slot where they
- * stop falling; a running minimum at the end fills that in.
+ * B[s]. The minimum of all candidates is taken slot by slot, in a loop that processors run with
+ * vectors of eight; this is why the grid is fast. Candidates are not written beyond the slot where
+ * they stop falling; a running minimum at the end fills in the rest.
  *
  *     slots     0 . . . . . . . . . . . . . . .
  *     A                [.......]~~~~~~~~~~~       ~ last value goes on
@@ -12,16 +12,16 @@
  *     both vary        xxxxxxxxx
  *     B varies                  xxxxxx
  *
- * Once the ways of keeping are in, a checkpoint is of use only where it can beat them: up to the
- * slot where they reach its least possible value. */
+ * After the ways of keeping have been added, a checkpoint can only help up to the slot where they
+ * reach its least possible value. */
 #include "solve/recurrence/piece_grid.h"
 #include "solve/recurrence/piece_rules.h"
 
 #define NEVER (INT64_MAX / 4)
 
 typedef struct cell {
-    uint32_t from, count; /* first feasible slot; 0 slots: infeasible throughout */
-    int64_t least;        /* the last, here so that it is at hand */
+    uint32_t from, count; /* first feasible slot, and number of slots; 0: never feasible */
+    int64_t least;        /* the last value */
     const int64_t *time;
 } cell;
 
@@ -37,7 +37,7 @@ struct crn_piece_grid {
     const uint32_t *home;
 };
 
-/* ---- The inner loops, compiled for what the processor has ---- */
+/* ---- The inner loops, compiled for several kinds of processors ---- */
 
 #define LOOPS(name, attribute)                                                                     \
     attribute static void name##_two(int64_t *restrict e, const int64_t *restrict x,               \
@@ -85,12 +85,12 @@ typedef struct builder {
     loops loops;
     cell *column;   /* [j]: Opt(j,b) of the column being filled */
     int64_t *best;  /* per slot, NEVER outside low .. high */
-    int64_t *keeps; /* what keeping alone reaches, falling; valid where it is */
-    uint32_t low, high, keeps_low, keeps_high; /* low > high: nothing there */
+    int64_t *keeps; /* per slot: the least time of the ways of keeping, falling */
+    uint32_t low, high, keeps_low, keeps_high; /* ranges of best and keeps; low > high: empty */
     int64_t least;                             /* of all candidates */
 } builder;
 
-/* Bytes in slots, rounded the way of the grid; too many are all the same. */
+/* Bytes in slots, rounded up or down as the grid does, and limited to more than the grid has. */
 static uint32_t slots_of(const crn_piece_grid *grid, uint64_t bytes) {
     uint64_t slots = bytes / grid->unit + (!grid->downwards && bytes % grid->unit != 0);
     return (uint32_t)CRN_MIN(slots, (uint64_t)grid->slots + 1);
@@ -114,8 +114,8 @@ static cell zero_cell(void) {
     return (cell){0, 1, 0, &zero};
 }
 
-/* The slot from which keeping alone costs no more than `least`, searched from a guess: it moves
- * little from one checkpoint to the next. */
+/* The first slot where keeping costs no more than `least`. The search starts from a guess, because
+ * the slot changes little from one checkpoint to the next. */
 static uint32_t useful_end(const builder *b, int64_t least, uint32_t guess) {
     if (b->keeps_low > b->keeps_high || b->keeps[b->keeps_high] > least)
         return b->grid->slots + 1;
@@ -151,7 +151,7 @@ static void add_sum(builder *b, cell x, uint32_t shift, cell y, int64_t base, ui
     touch(b, (uint32_t)first, CRN_MAX((uint32_t)first, any - 1), base + x.least + y.least);
 }
 
-/* Fix what keeping alone reaches. */
+/* Store what the ways of keeping reach. */
 static void note_keeps(builder *b) {
     int64_t running = NEVER;
     for (uint32_t s = b->low; s <= b->high; s++)
@@ -191,7 +191,7 @@ static void add_checkpoints(builder *b, uint32_t a, uint32_t last) {
     }
 }
 
-/* The running minimum up to where it is least, copied out; the buffers are empty again. */
+/* Copy out the running minimum, up to where it is least, and empty the buffers. */
 static cairn_status take_cell(builder *b, cell *out) {
     *out = (cell){0, 0, NEVER, NULL};
     if (b->low > b->high)
@@ -244,7 +244,8 @@ static cairn_status fill_cell(builder *b, uint32_t a, uint32_t last) {
     return CAIRN_OK;
 }
 
-/* Memory beyond which nothing gets faster: everything kept, and the largest peak of any step. */
+/* The memory beyond which nothing gets faster: everything is kept, plus the largest peak of a
+ * step. */
 static uint64_t most_memory(const crn_piece_chain *chain) {
     uint64_t sum = 0, peak = 0;
     for (uint32_t a = 0; a < chain->count; a++) {
@@ -270,7 +271,7 @@ cairn_status crn_piece_grid_solve(const crn_piece_chain *chain, uint64_t memory,
     grid->chain = chain;
     grid->downwards = downwards;
     grid->unit = range / CRN_MAX(slots, 1) + 1;
-    /* Room for what rounding up may waste: a slot for each piece that is kept. */
+    /* Rounding up may waste a slot for each piece that is kept. */
     grid->slots = (uint32_t)(range / grid->unit) + 1 + (downwards ? 0 : (uint32_t)n);
     CRN_TAKE(arena, grid->cells, n * n);
     CRN_TAKE(arena, grid->elapsed, n + 1);
@@ -302,7 +303,7 @@ static int64_t time_at(const crn_piece_grid *grid, uint32_t a, uint32_t b, uint6
     return c->time[CRN_MIN(slot - c->from, (uint64_t)c->count - 1)];
 }
 
-/* The slots that an amount of memory is worth: whole ones, or for a bound any begun. */
+/* The number of slots in an amount of memory: whole slots, or for a lower bound rounded up. */
 static uint64_t worth(const crn_piece_grid *grid, uint64_t memory) {
     uint64_t slots = memory / grid->unit + (grid->downwards && memory % grid->unit != 0);
     return CRN_MIN(slots, grid->slots);
@@ -319,7 +320,8 @@ cairn_status crn_piece_grid_curve(const crn_piece_grid *grid, crn_arena *arena, 
     uint32_t count = 0;
     CRN_TAKE(arena, points, c->count);
     for (uint32_t i = 0; i < c->count; i++) {
-        uint64_t slot = (uint64_t)c->from + i; /* a bound holds for any memory above slot - 1 */
+        uint64_t slot =
+            (uint64_t)c->from + i; /* a lower bound holds for any memory above slot - 1 */
         uint64_t memory =
             slot == 0 || !grid->downwards ? slot * grid->unit : (slot - 1) * grid->unit + 1;
         if (count == 0 || c->time[i] < points[count - 1].cost)
@@ -329,7 +331,7 @@ cairn_status crn_piece_grid_curve(const crn_piece_grid *grid, crn_arena *arena, 
     return CAIRN_OK;
 }
 
-/* How a..b begins with `slot` slots. */
+/* The first decision for a..b with `slot` slots. */
 static crn_piece_node find_node(const crn_piece_grid *grid, uint32_t a, uint32_t b, uint64_t slot) {
     const crn_piece_chain *chain = grid->chain;
     int64_t time = time_at(grid, a, b, slot);
@@ -388,7 +390,8 @@ static cairn_status trace(const crn_piece_grid *grid, uint64_t slot, crn_arena *
     return CAIRN_OK;
 }
 
-/* Bisect between the slots that surely fit and those that could if rounding wasted them all. */
+/* Bisect between the number of slots that surely fits and the one that would fit if rounding wasted
+ * a slot everywhere. */
 cairn_status crn_piece_grid_schedule(const crn_piece_grid *grid, uint64_t memory, crn_arena *arena,
                                      crn_piece_nodes *out, int64_t *time, bool *found) {
     uint64_t low = memory / grid->unit, high = low + grid->count;

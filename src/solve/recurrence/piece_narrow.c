@@ -1,21 +1,22 @@
-/* piece_narrow.c: which memory of which sub-chain matters to the whole chain.
+/* piece_narrow.c: finds the ranges of memory of each sub-chain that matter to the whole chain.
  *
- * An exact table spends nearly all of its points where no schedule of the whole chain ever comes:
- * a part that is run again after a checkpoint is short and has memory to spare, or is long and
- * then too slow. Two coarse tables, thinned upwards and downwards, tell that in advance. Let U be
- * the upper and D the lower one. From the whole chain down, the choice "checkpoint j" of a..b is of
- * use only at memory m where
+ * Nearly all points of an exact table are not used by any good schedule of the whole chain: a part
+ * that is recomputed after a checkpoint is short and has enough memory, or it is long and then too
+ * slow. Two coarse tables, thinned upwards and downwards, show this in advance. Let U be the upper
+ * and D the lower one. From the whole chain downwards, the choice "checkpoint j" of a..b can be
+ * best only at memory m where
  *
  *     f_a + .. + f_{j-1} + D(j,b)(m - w_j) + D(a,j-1)(m)  <=  U(a,b)(m)
  *
- * and only there are its parts asked for; likewise for the ways of keeping:
+ * So its parts are needed only there. The same holds for the ways of keeping:
  *
- *     a..b    asked for at     |------------------|
+ *     a..b    needed at        |------------------|
  *     a..j-1                       |----|              where checkpoint j may be best
- *     j..b                       |----|                the same, less w_j
+ *     j..b                       |----|                the same, minus w_j
  *
- * What is asked of a sub-chain from several sides is widened to one range. An optimal choice always
- * satisfies the inequality, ties included, so the exact table needs these ranges and no others.
+ * If a sub-chain is needed in several ranges, they are joined to one range. An optimal choice
+ * always satisfies the inequality, also in case of ties, so the exact table needs only these
+ * ranges.
  *
  * Time O(n^3 p) for coarse step functions of p points; in practice less than making them. */
 #include "solve/recurrence/piece_rules.h"
@@ -27,7 +28,7 @@ typedef struct narrowing {
     crn_span *ranges;
 } narrowing;
 
-/* a..b will be asked for at the memory of `range` less `taken`. */
+/* a..b is needed at the memory of `range` minus `taken`. */
 static void ask(narrowing *w, uint32_t a, uint32_t b, crn_span range, uint64_t taken) {
     if (range.end == 0)
         return;
@@ -38,7 +39,7 @@ static void ask(narrowing *w, uint32_t a, uint32_t b, crn_span range, uint64_t t
     asked->end = CRN_MAX(asked->end, end);
 }
 
-/* From which memory on, within what is asked of a..b. */
+/* The range that is needed of a..b, from `low` on. */
 static crn_span range_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
     crn_span range = w->ranges[(size_t)a * w->chain->count + b];
     range.low = CRN_MAX(range.low, low);

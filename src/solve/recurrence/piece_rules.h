@@ -1,5 +1,5 @@
-/* piece_rules.h: the terms of the recurrence over pieces (see piece_chain.c), shared by those that
- * evaluate it. */
+/* piece_rules.h: the terms of the recurrence over pieces (see piece_chain.c), shared by the files
+ * that evaluate it. */
 #ifndef CRN_PIECE_RULES_H
 #define CRN_PIECE_RULES_H
 
@@ -14,7 +14,7 @@ static inline uint64_t crn_piece_gradient_after(const crn_piece_chain *chain, ui
     return a + 1 < chain->count ? chain->pieces[a + 1].gradient_bytes : chain->final_gradient;
 }
 
-/* The ways of doing a leaf: one, or those of keeping for the last piece. */
+/* The ways of a leaf: one, or, for the last piece, its ways of keeping. */
 static inline uint32_t crn_piece_leaf_ways(const crn_piece_chain *chain, uint32_t a,
                                            const crn_piece_way **ways) {
     const crn_piece *piece = &chain->pieces[a];
@@ -23,7 +23,7 @@ static inline uint32_t crn_piece_leaf_ways(const crn_piece_chain *chain, uint32_
     return kept ? piece->way_count : 1;
 }
 
-/* What running and differentiating a piece this way needs while g_{b+1} waits. */
+/* The memory to run and differentiate a piece this way while g_{b+1} is in memory. */
 static inline uint64_t crn_piece_way_memory(const crn_piece_chain *chain, const crn_piece_way *way,
                                             uint32_t b) {
     return CRN_MAX(crn_piece_gradient_after(chain, b) + way->forward_peak, way->backward_peak);
@@ -45,7 +45,7 @@ CAIRN_MUST cairn_status crn_piece_homes(const crn_piece_chain *chain, crn_arena 
                                         const uint32_t **out);
 
 /* (*out)[a * n + b], for the leftmost of equal sub-chains: the memory at which a schedule of the
- * whole chain can have use for a..b, by a table of upper and one of lower bounds. */
+ * whole chain may use a..b, according to a table of upper and one of lower bounds. */
 CAIRN_MUST cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_table *above,
                                          const crn_piece_table *below, crn_arena *arena,
                                          const crn_span **out);

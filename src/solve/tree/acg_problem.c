@@ -3,9 +3,9 @@
 #include "solve/tree/acg_problem.h"
 
 #define LARGEST_TOTAL ((uint64_t)INT64_MAX)
-#define MOST_EDGES (UINT32_MAX / 16) /* so that no count made of edges overflows */
+#define MOST_EDGES (UINT32_MAX / 16) /* so that no count of edges overflows */
 
-/* ---- Validation, in the order in which a person would look ---- */
+/* ---- Validation ---- */
 
 static uint32_t name_of(const uint32_t *names, uint32_t vertex) {
     return names != NULL ? names[vertex] : vertex;
@@ -57,7 +57,7 @@ static cairn_status check_costs(const cairn_dag *dag, const uint32_t *names, uin
     return CAIRN_OK;
 }
 
-/* Only the source may have no way in, only the target no way out. */
+/* Only the source may have no incoming edge, only the target no outgoing edge. */
 static cairn_status check_ends(const crn_acg *p, cairn_error *err) {
     const cairn_dag *dag = p->dag;
     for (uint32_t v = 0; v < dag->vertex_count; v++) {
@@ -100,7 +100,7 @@ static cairn_status build_neighbours(crn_arena *arena, const cairn_dag *dag, boo
     return CAIRN_OK;
 }
 
-/* Some vertex was never ready. Going back from it among such vertices must come round. */
+/* A vertex was never ready. Going back from it through such vertices leads to a cycle. */
 static cairn_status fail_cycle(const crn_acg *p, const uint32_t *waiting, cairn_error *err) {
     uint32_t v = 0;
     while (waiting[v] == 0)
@@ -114,7 +114,7 @@ static cairn_status fail_cycle(const crn_acg *p, const uint32_t *waiting, cairn_
     return crn_fail(err, CAIRN_EINVAL, "vertex %u lies on a cycle", crn_acg_name(p, v));
 }
 
-/* Kahn's order, first ready first. */
+/* Kahn's algorithm; the vertex that became ready first comes first. */
 static cairn_status build_order(crn_arena *arena, crn_acg *p, cairn_error *err) {
     uint32_t n = p->dag->vertex_count, *waiting, ready = 0;
     CRN_TAKE(arena, waiting, n);

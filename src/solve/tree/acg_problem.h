@@ -1,5 +1,5 @@
-/* acg_problem.h: a vertex-weighted DAG that was found valid, with its neighbour lists: what the
- * division tree and the checkpoint searches work on. */
+/* acg_problem.h: a valid vertex-weighted DAG with its neighbour lists. The division tree and the
+ * checkpoint searches use it. */
 #ifndef CRN_ACG_PROBLEM_H
 #define CRN_ACG_PROBLEM_H
 
@@ -12,17 +12,18 @@ typedef struct crn_neighbours {
     uint32_t *start, *items;
 } crn_neighbours;
 
-/* A DAG that was found valid. */
+/* A DAG that has passed validation. */
 typedef struct crn_acg {
     const cairn_dag *dag;
-    const uint32_t *names; /* NULL: a vertex is called by its number */
+    const uint32_t *names; /* ids for messages; NULL: the number of the vertex */
     crn_neighbours next, previous;
     uint32_t *order; /* vertices in topological order: source first, target last */
     uint32_t *rank;  /* its inverse */
     uint64_t total;  /* sum of all costs */
 } crn_acg;
 
-/* Validate and build. The problem lives in `arena` and borrows `dag` and `names`. O(n + m). */
+/* Validate and build. The problem is allocated in `arena` and borrows `dag` and `names`. O(n +
+ * m). */
 CAIRN_MUST cairn_status crn_acg_prepare(crn_arena *arena, const cairn_dag *dag,
                                         const uint32_t *names, crn_acg *out, cairn_error *err);
 
@@ -30,7 +31,7 @@ static inline uint32_t crn_acg_name(const crn_acg *problem, uint32_t vertex) {
     return problem->names != NULL ? problem->names[vertex] : vertex;
 }
 
-/* Is the graph a chain: every vertex but the target has one successor? */
+/* Whether the graph is a chain: every vertex but the target has one successor. */
 bool crn_acg_is_chain(const crn_acg *problem);
 
 #endif

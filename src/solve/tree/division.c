@@ -1,22 +1,22 @@
 /* division.c: independent segments, their three kinds, and the division tree (definitions 1 to 6
  * and algorithms 2 to 4 of Feng and Huang), in near-linear time.
  *
- * The paper lists all pairs of vertices and tests each. We use instead that independent segments
- * are an undirected notion. Join the target to the source by one more edge, the reference edge: the
- * graph is then biconnected, since every vertex lies on a path from source to target. A set of
- * vertices that touches only two others, {i, j}, is entered from one of them and left to the other
- * (if it were entered from both there would be a cycle), so it is independent. Hence segments are
- * what pairs of separating vertices split off, and the tree of three-connected components, rooted
- * at the reference edge, is the division tree:
+ * The paper lists all pairs of vertices and tests each. This file uses that independence does not
+ * depend on the directions of edges. Add one more edge from the target to the source, the reference
+ * edge. The graph is then biconnected, because every vertex lies on a path from source to target.
+ * Take a set of vertices that touches only two others, {i, j}. It is entered from one of them and
+ * left to the other (if it were entered from both there would be a cycle), so it is independent.
+ * Hence pairs of separating vertices split off the segments, and the tree of three-connected
+ * components, rooted at the reference edge, is the division tree:
  *
  *     polygon    o--o--o--o            linear: the path without the edge that leads to the parent
  *     bond       o======o              branch: the edges without the one to the parent
  *     rigid      three-connected       complicated: one segment for each other edge
  *
- * This also mends the paper's algorithms: a direct edge is a branch of its own, and segments made
- * of only some of the branches between two vertices are found. They are unions of children of one
- * branch segment, and never needed: breaking a branch segment costs nothing. The tree is unique
- * because the tree of three-connected components is. */
+ * This also corrects the paper's algorithms: a direct edge is a branch of its own, and segments
+ * that consist of only some of the branches between two vertices are found. Those are unions of
+ * children of one branch segment. They are never needed, because breaking a branch segment costs
+ * nothing. The tree is unique because the tree of three-connected components is. */
 #include "solve/tree/division.h"
 #include "solve/tree/split_graph.h"
 
@@ -36,7 +36,7 @@ typedef struct builder {
     uint32_t *node_leader; /* per node: its merged component */
     uint32_t vertices_used;
     uint32_t (*around)[2]; /* per vertex: its two edges in the polygon at hand */
-    uint8_t *marked;       /* per vertex: taken as an own vertex */
+    uint8_t *marked;       /* per vertex: it is an own vertex of a segment */
 } builder;
 
 /* ---- Merging bonds with bonds and polygons with polygons ---- */
@@ -47,7 +47,7 @@ static uint32_t find(uint32_t *leader, uint32_t c) {
     return c;
 }
 
-/* A virtual edge between two bonds or two polygons goes away. */
+/* Whether a virtual edge joins two bonds or two polygons; then they are merged. */
 static bool is_merged(const builder *b, uint32_t edge) {
     const uint32_t *c = b->split.component[edge];
     if (c[1] == NONE)
@@ -111,7 +111,7 @@ static uint32_t add_node(builder *b, uint32_t parent, uint32_t edge, uint32_t le
     return id;
 }
 
-/* The segment of an edge of component `leader`: what lies on its other side. */
+/* Add the segment of an edge: what lies on its other side. */
 static void add_child(builder *b, uint32_t parent, uint32_t edge) {
     uint32_t leader = b->node_leader[parent], other = NONE;
     const uint32_t *c = b->split.component[edge];
@@ -129,7 +129,7 @@ static void add_vertex(builder *b, crn_division_node *node, uint32_t vertex) {
     node->vertex_count++;
 }
 
-/* Walk round the polygon from `from` to `to`, the long way. */
+/* Walk around the polygon from `from` to `to`, the long way. */
 static void divide_linear(builder *b, uint32_t id) {
     crn_division_node *node = &b->out->nodes[id];
     uint32_t leader = b->node_leader[id], first = b->start[leader], end = b->start[leader + 1];
@@ -172,7 +172,7 @@ static uint64_t rank_key(const builder *b, uint32_t edge) {
     return x < y ? x << 32 | y : y << 32 | x;
 }
 
-/* One child for every edge but that to the parent, in topological order. */
+/* Add a child for every edge except the one to the parent, in topological order. */
 static cairn_status divide_other(builder *b, uint32_t id) {
     crn_division_node *node = &b->out->nodes[id];
     uint32_t leader = b->node_leader[id], count = 0;
@@ -194,7 +194,7 @@ static cairn_status divide_other(builder *b, uint32_t id) {
     return CAIRN_OK;
 }
 
-/* Nodes in breadth-first order, so that children are consecutive. */
+/* Create the nodes in breadth-first order, so that children are consecutive. */
 static cairn_status divide_all(builder *b) {
     for (uint32_t id = 0; id < b->out->node_count; id++) {
         crn_division_node *node = &b->out->nodes[id];
@@ -218,7 +218,7 @@ static void sum_costs(const crn_acg *problem, crn_division *tree) {
     }
 }
 
-/* ---- All together ---- */
+/* ---- The tree ---- */
 
 static cairn_status build_single_edge(crn_arena *arena, const crn_acg *problem, crn_division *out) {
     CRN_TAKE(arena, out->nodes, 1);

@@ -1,5 +1,5 @@
-/* division_draw.c: a division tree as indented text and as a picture. The picture stands on its
- * root: each segment is a box over the boxes of its division, as wide as the edges inside it.
+/* division_draw.c: a division tree as indented text and as a picture. In the picture each segment
+ * is a box above the boxes of its children. Its width is the number of edges inside it.
  *
  *     +--------------------------------+
  *     |          linear 0 - 9          |
@@ -25,7 +25,7 @@ static const char *const kind_colours[] = {
     [CRN_DIVISION_COMPLICATED] = "#fdbf6f",
 };
 
-/* A tree with what drawing needs of each node. */
+/* A tree, with the place of each node in the drawing. */
 typedef struct drawing {
     crn_acg problem;
     crn_division tree;
@@ -47,7 +47,7 @@ static void describe(const drawing *d, uint32_t id, const char *arrow, cairn_tex
                         crn_acg_name(&d->problem, d->tree.vertices[node->first_vertex + i]));
 }
 
-/* Children before their next siblings, without recursion. */
+/* Write the children of a node before its next sibling, without recursion. */
 static cairn_status write_text(const drawing *d, crn_arena *arena, cairn_text *text) {
     uint32_t *stack, height = 0;
     CRN_TAKE(arena, stack, d->tree.node_count);

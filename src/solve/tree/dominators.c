@@ -1,9 +1,9 @@
 /* dominators.c: the dominator tree of a graph without cycles.
  *
- * In topological order: the parent of a vertex is the nearest common ancestor of its predecessors,
- * which are in the tree already. To find that without walking up a deep tree step by step, every
- * vertex has besides its parent one link to a far ancestor. The lengths of these links follow the
- * digits of the depth in skew binary numbers, 1, 3, 7, 15, ..., so that
+ * Vertices are added in topological order. The parent of a vertex is the nearest common ancestor of
+ * its predecessors, which are already in the tree. To find it without walking up a deep tree step
+ * by step, every vertex has, besides its parent, one link to a far ancestor. The lengths of these
+ * links follow the digits of the depth in skew binary numbers, 1, 3, 7, 15, ..., so that
  *
  *     - vertices of equal depth have links of equal length: two vertices can climb side by side;
  *     - going up, at most about 2 log n links and parents lead to any ancestor. */
@@ -11,7 +11,7 @@
 
 typedef struct tree {
     uint32_t *parent, *depth;
-    uint32_t *far; /* of the source: itself */
+    uint32_t *far; /* the link to a far ancestor; that of the source is itself */
 } tree;
 
 static void add_vertex(tree *t, uint32_t vertex, uint32_t parent) {

@@ -1,4 +1,4 @@
-/* dominators.h: which vertices every path from the source passes through. */
+/* dominators.h: the vertices that every path from the source passes through. */
 #ifndef CRN_DOMINATORS_H
 #define CRN_DOMINATORS_H
 

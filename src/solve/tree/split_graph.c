@@ -1,15 +1,16 @@
-/* split_graph.c: split components, by way of the dominator tree.
+/* split_graph.c: finds the split components with the dominator tree.
  *
  * A segment i -> j is a connected set of vertices that has no neighbours but its entry i and its
  * exit j. Cutting it out leaves a virtual edge i -> j in its place, and gives one component: the
- * set with i, j and that edge, after parallel edges in it became bonds. We cut out all segments,
- * inner ones first, until source and target alone are left. Cutting changes neither the dominators
+ * set with i, j and that edge, after parallel edges in it became bonds. All segments are cut out,
+ * inner ones first, until only source and target are left. Cutting changes neither the dominators
  * nor the exits of what remains, so the dominator tree is computed once.
  *
- * The vertices of a segment with entry i lie below i in the dominator tree. So we treat the
- * vertices in reverse topological order as entries. For an entry i, draw a sketch of what is
- * below: each child of i with everything below it is one vertex (edges from elsewhere arrive at
- * the child itself, never further down), and all that is not below i is one vertex, the outside:
+ * The vertices of a segment with entry i lie below i in the dominator tree. So the vertices are
+ * treated as entries in reverse topological order. For an entry i, a smaller graph, the sketch,
+ * describes what is below i: each child of i with everything below it is one vertex (edges from
+ * elsewhere arrive at the child itself, never further down), and all that is not below i is one
+ * vertex, the outside:
  *
  *         i                     a     b
  *       / | \                    \   /         The blocks of the sketch are {a, c}, {b, c} and
@@ -19,8 +20,8 @@
  *         |        ^              outside      one vertex, {c, d} would be cut out as well.
  *         p -------'                           (p was when c was the entry: a segment c -> x.)
  *
- * The sketch is connected: from everywhere one gets outside, from the target by the reference edge.
- * Root its tree of blocks at the outside. Then the segments i -> j are
+ * The sketch is connected: there is a path from everywhere to the outside, from the target through
+ * the reference edge. Its tree of blocks is rooted at the outside. Then the segments i -> j are
  *
  *   - for a child j of i: what hangs on j, away from the outside, one segment for each block;
  *   - for a vertex j not below i: a block that holds the outside, if all its edges to the outside
@@ -31,8 +32,8 @@
  *     what is left is a passage, c alone between i and j.
  *
  * Invariant: when vertex i has been treated, no segment with entry i or an entry below i is left.
- * So when a segment is cut out nothing in it can be separated any more, as every separating pair
- * is entry and exit of a segment: with one vertex it is a triangle, with more it is rigid.
+ * Every separating pair is the entry and exit of a segment. So nothing inside a segment can be
+ * separated any more when it is cut out: with one vertex it is a triangle, with more it is rigid.
  *
  * All sketches together have O(n + m) edges, every vertex and edge is cut out once, and each new
  * edge replaces at least two. Only the dominator tree and the union-find that leads from a vertex
@@ -44,31 +45,31 @@
 
 #define NONE UINT32_MAX
 
-/* Two different vertices that some set has edges to, the nearer one to the source first. */
+/* Two different vertices that a set has edges to; the one nearer to the source comes first. */
 typedef struct exits {
-    uint32_t near, far; /* NONE; or n, which stands for the other end of the reference edge */
+    uint32_t near, far; /* NONE, or n: the other end of the reference edge */
 } exits;
 
 typedef struct splitter {
     const crn_acg *problem;
     crn_dominators tree;
-    uint32_t n;        /* also the number of the vertex outside */
+    uint32_t n;        /* number of vertices; also the number of the outside */
     uint32_t at_entry; /* the entry being treated */
     crn_split *out;
-    /* the graph that is left: edges by their ends, those cut out being skipped */
+    /* the graph that is left: edges by their ends; edges that were cut out are skipped */
     uint32_t *first_in, *first_out, *next_in, *next_out;
     uint8_t *gone;
-    /* the dominator tree from above, and per subtree: */
+    /* the dominator tree from its root, and per subtree: */
     uint32_t *first_child, *next_child;
-    uint32_t *top;                /* union-find: leads to the child of the entry that is above */
-    uint32_t *head, *last, *next; /* the vertices left in it, as a list */
-    exits *exits;                 /* what all of it has edges to */
+    uint32_t *top;                /* union-find: leads to the child of the entry above the vertex */
+    uint32_t *head, *last, *next; /* the vertices left in the subtree, as a list */
+    exits *exits;                 /* the vertices that the subtree has edges to */
     /* the sketch: half edges in lists, and a depth-first search */
     uint32_t half_count, *half_to, *half_next, *half_first;
     uint32_t *number;      /* in the order of the search, from 1; 0: not seen */
-    uint32_t *low;         /* least number that has an edge from the vertex or from after it */
-    uint32_t *path, *open; /* from the root to here; vertices whose block is not complete */
-    uint32_t *held;        /* per vertex: the edge from it that its parallel edges join */
+    uint32_t *low;         /* least number that the vertex or one after it has an edge to */
+    uint32_t *path, *open; /* the path from the root; vertices whose block is not complete */
+    uint32_t *held;        /* per vertex: the edge from it that parallel edges are joined with */
 } splitter;
 
 static cairn_status take_memory(splitter *s, crn_arena *arena) {
@@ -106,7 +107,7 @@ static uint32_t add_edge(splitter *s, uint32_t from, uint32_t to) {
     return e;
 }
 
-/* Make an edge one of the graph that is left. */
+/* Add an edge to the graph that is left. */
 static void link_edge(splitter *s, uint32_t e) {
     crn_graph_edge ends = s->out->edges[e];
     s->next_out[e] = s->first_out[ends.a];
@@ -120,8 +121,7 @@ static void put(splitter *s, uint32_t e, uint32_t component) {
     places[places[0] != NONE] = component;
 }
 
-/* Edge `e`, the last that was put into `component`, goes to a new bond. A virtual edge takes its
- * place. */
+/* Move edge `e`, the last edge of `component`, to a new bond. A virtual edge takes its place. */
 static uint32_t make_bond(splitter *s, uint32_t e, uint32_t component) {
     crn_graph_edge ends = s->out->edges[e];
     uint32_t bond = add_component(s, CRN_SPLIT_BOND), joined = add_edge(s, ends.a, ends.b);
@@ -133,7 +133,7 @@ static uint32_t make_bond(splitter *s, uint32_t e, uint32_t component) {
 }
 
 /* Cut out an edge. `held` is NONE or an edge of the component that is parallel to it. Only edges
- * that were made here have a bond as their first component: bonds are made for no other use. */
+ * that were made here have a bond as their first component. */
 static void take_edge(splitter *s, uint32_t e, uint32_t component, uint32_t *held) {
     s->gone[e] = 1;
     if (*held == NONE) {
@@ -170,15 +170,15 @@ static void cut_segment(splitter *s, uint32_t entry, uint32_t exit, uint32_t hea
 
 /* ---- Subtrees ---- */
 
-/* The child of the entry above a vertex, or the vertex itself. */
+/* The child of the entry that is above a vertex, or the vertex itself. */
 static uint32_t find_top(splitter *s, uint32_t v) {
     while (s->top[v] != v)
         v = s->top[v] = s->top[s->top[v]];
     return v;
 }
 
-/* How deep the parent of a vertex is; one that an edge leads to from below the entry is itself
- * below if its parent is as deep as the entry or deeper. */
+/* The depth of the parent of a vertex. If an edge from below the entry leads to a vertex, that
+ * vertex is below the entry if its parent is at least as deep as the entry. */
 static uint32_t parent_depth(const splitter *s, uint32_t v) {
     if (v == NONE)
         return UINT32_MAX;
@@ -205,7 +205,7 @@ static bool is_outside(const splitter *s, uint32_t v) {
     return parent_depth(s, v) < s->tree.depth[s->at_entry];
 }
 
-/* Of all edges of `v` and of what is below it. */
+/* Collect the exits of `v` and of everything below it. */
 static void collect_exits(splitter *s, uint32_t v) {
     const crn_neighbours *next = &s->problem->next;
     exits x = {NONE, NONE};
@@ -228,7 +228,7 @@ static void append_list(splitter *s, uint32_t *head, uint32_t *last, uint32_t su
 
 /* ---- Blocks of a sketch ---- */
 
-/* A child of the entry that is left between the entry and one vertex below: where to, or NONE. */
+/* If only `child` is left between the entry and one vertex below it, that vertex; else NONE. */
 static uint32_t passage_to(const splitter *s, uint32_t child) {
     uint32_t to = NONE;
     if (s->head[child] == s->last[child])
@@ -246,7 +246,7 @@ static uint32_t passage_to(const splitter *s, uint32_t child) {
     return to;
 }
 
-/* The exit of a block that hangs on `root`; NONE if it is no segment. */
+/* The exit of a block below `root`; NONE if the block is not a segment. */
 static uint32_t exit_of(const splitter *s, uint32_t root, const uint32_t *block, uint32_t count) {
     exits x = {NONE, NONE};
     if (root != s->n)
@@ -256,7 +256,7 @@ static uint32_t exit_of(const splitter *s, uint32_t root, const uint32_t *block,
     return x.near == s->n || is_outside(s, x.far) ? NONE : x.near;
 }
 
-/* A block without its root. All blocks that hang on it were treated before. */
+/* Treat a block without its root. All blocks below it were treated before. */
 static void treat_block(splitter *s, uint32_t root, const uint32_t *block, uint32_t count) {
     uint32_t entry = s->at_entry, head = NONE, last = NONE;
     for (uint32_t i = 0; i < count; i++) {
@@ -309,7 +309,7 @@ static void draw_sketch(splitter *s) {
 }
 
 /* Depth-first search from the outside. A block is complete when the search leaves the first vertex
- * below its root and nothing below has an edge to above the root. */
+ * below its root and no vertex below has an edge to a vertex above the root. */
 static void treat_blocks(splitter *s) {
     uint32_t length = 1, open = 0, count = 1;
     s->path[0] = s->n;
@@ -350,7 +350,7 @@ static void treat_entry(splitter *s, uint32_t entry) {
         s->top[c] = entry;
 }
 
-/* ---- All together ---- */
+/* ---- The splitting ---- */
 
 static void start(splitter *s) {
     const cairn_dag *dag = s->problem->dag;
@@ -370,7 +370,7 @@ static void start(splitter *s) {
 }
 
 /* Only edges from source to target are left, and the reference edge. Three or more are a bond. Two
- * are one and the same: the reference edge takes the place of the virtual edge, made last. */
+ * are the same edge: the reference edge replaces the virtual edge that was made last. */
 static void finish(splitter *s) {
     crn_split *out = s->out;
     uint32_t reference = out->real_count - 1, last = s->first_out[s->problem->dag->source];

@@ -1,5 +1,5 @@
-/* network_offload_view.c: a network as a problem of Beaumont et al., for who wants to solve that.
- */
+/* network_offload_view.c: a network as a problem of Beaumont et al., for callers who solve it
+ * themselves. */
 #include "cairn/offload_view.h"
 #include "solve/trips/trips_by_chain.h"
 

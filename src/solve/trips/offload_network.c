@@ -1,5 +1,5 @@
-/* offload_network.c: which tensors of a network may travel, and what memory its ops have. See
- * offload_network.h. */
+/* offload_network.c: which tensors of a network may be offloaded, and how much memory its ops have.
+ * See offload_network.h. */
 #include "solve/trips/offload_network.h"
 
 #include "cairn/sim.h"
@@ -22,7 +22,7 @@ static cairn_status read_profile(crn_trips *trips, const cairn_plan *plan, const
     return CAIRN_OK;
 }
 
-/* Memory during every op of the plan `none`. */
+/* The memory in use during every op of the plan `none`. */
 static cairn_status find_profile(crn_trips *trips) {
     const crn_problem *p = trips->problem;
     crn_schedule all = {0};
@@ -72,7 +72,7 @@ static cairn_status index_maxima(crn_trips *trips) {
 
 /* ---- The trips ---- */
 
-/* Storages that aliases share do not travel: an alias would have to go with them. */
+/* Storages with aliases are not offloaded: all aliases would have to be offloaded with them. */
 static cairn_status find_shared(const crn_trips *trips, bool **out) {
     const cairn_graph *graph = trips->problem->graph;
     uint32_t tensors = cairn_graph_tensor_count(graph);
@@ -121,7 +121,7 @@ static int compare_made(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* What is needed at one op comes back in the order in which it was made. */
+/* Tensors that are needed at the same op are fetched in the order in which they were made. */
 typedef struct by_need {
     uint32_t need, trip;
 } by_need;
@@ -175,8 +175,8 @@ static cairn_status find_trips(crn_trips *trips) {
 
 /* ---- What fits ---- */
 
-/* Memory of every op, less what may be away (`moved` NULL: all of it). Differences first, modulo
- * 2^64, then their sums. */
+/* The memory of every op minus the tensors that may be away (`moved` NULL: all trips). Differences
+ * are computed first, modulo 2^64, then their sums. */
 static void profile(const crn_trips *trips, const uint8_t *moved, uint64_t *room) {
     memset(room, 0, trips->ops * sizeof *room);
     for (uint32_t i = 0; i < trips->count; i++) {
@@ -225,8 +225,8 @@ uint64_t crn_trips_bytes(const crn_trips *trips, const crn_trip_choice *choice) 
     return sum;
 }
 
-/* Where the host cannot hold all that the floor asks for, the floor is the smallest memory for
- * which it can hold the earliest tensors that do. */
+/* If the host cannot hold everything that the floor requires, the floor is raised to the smallest
+ * memory for which the host can hold the earliest tensors that fit it. */
 static cairn_status find_floor(crn_trips *trips) {
     uint64_t *room, low, high = trips->peak;
     uint64_t host = trips->problem->machine->host_memory_bytes;
@@ -277,7 +277,7 @@ int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget) {
     const cairn_machine *machine = trips->problem->machine;
     if (trips->peak <= budget)
         return trips->to_go[0];
-    /* One byte in 64 may be padding that is not copied, so count without it; 1 for rounding. */
+    /* Padding is not copied, at most CRN_ALIGNMENT bytes for each tensor. The 1 is for rounding. */
     cairn_machine link = *machine;
     link.link_latency_ns = 0;
     uint64_t excess = trips->peak - budget, padding = (uint64_t)trips->count * CRN_ALIGNMENT;
@@ -290,8 +290,9 @@ int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget) {
 cairn_status crn_trips_build(const crn_problem *problem, crn_trips *out) {
     *out = (crn_trips){.problem = problem, .ops = cairn_graph_op_count(problem->graph)};
     if (problem->machine == NULL)
-        return crn_fail(problem->err, CAIRN_EINVAL,
-                        "offloading needs a machine: name one, so that copies take time");
+        return crn_fail(
+            problem->err, CAIRN_EINVAL,
+            "offloading needs a machine: name one, so that the time of copies is known");
     while (out->first_backward < out->ops &&
            cairn_graph_op(problem->graph, out->first_backward)->phase == CAIRN_PHASE_FORWARD)
         out->first_backward++;

@@ -1,8 +1,8 @@
-/* offload_settle.c: of the schedules that a choice of trips can have, one that can be laid out.
+/* offload_settle.c: finds a schedule for a choice of trips whose layout has little fragmentation.
  *
- * A step that waits for the link has memory full nearly all the time, although that helps at the
- * turn of the step only; and tensors that come and go while memory is full leave holes of the wrong
- * size. So let it be less full where that costs nothing, or next to nothing:
+ * In a step that waits for the link, memory is full nearly all the time, although this is useful
+ * only in the middle of the step. Tensors that are copied in and out while memory is full leave
+ * holes of the wrong size. So some memory is left free where that costs no time, or very little:
  *
  *     memory |    ______ budget              memory |       _  budget
  *            |   /######\__                         |    __/#\_
@@ -10,19 +10,21 @@
  *            | /############\                       | /##########\
  *            +---------------- ops                  +-------------- ops
  *
- * What must be there is there all the same, so the peak at the turn stays; there lifetimes nest. As
- * much is spared as the step can bear without lasting longer; if the arena is then not close to the
- * live peak, as it can bear without lasting longer by a thousandth, and so on. */
+ * Tensors that must be in memory are not affected, so the peak in the middle stays; lifetimes nest
+ * there. First, as much memory is left free as possible without a longer step. If the arena is then
+ * not close to the live peak, as much as possible with a step that is longer by a thousandth, and
+ * so on. */
 #include "layout/crn_layout.h"
 #include "solve/trips/offload_network.h"
 
-#define SPARE_ROUNDS 8u /* the share of the budget is found to a part of 2^8 */
+#define SPARE_ROUNDS 8u /* the share of the budget is found to a precision of 2^-8 */
 #define CUTS 4u         /* budgets tried within one limit of time */
 
-/* By what part of it a step may be longer, one after the other; 0: not at all. */
+/* A step may be longer by 1/part of its time, tried one after the other; 0: it may not be
+ * longer. */
 static const int64_t parts[] = {0, 1024, 512, 256, 128, 96, 64, 48, 32, 24, 16};
 
-/* Spare as much in a pass as leaves the step within `limit`. */
+/* Leave as much memory free in a pass as possible with a step within `limit`. */
 static cairn_status spare(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
                           uint32_t pass, int64_t limit) {
     uint64_t low = 0, high = budget;
@@ -65,11 +67,12 @@ typedef struct settling {
     uint64_t *room;
     CRN_ARRAY(trial) tried;
     int64_t limit;    /* of time */
-    uint32_t first;   /* the pass that is spared in first: the other gets what is left */
-    crn_judgement is; /* of the last that was tried */
+    uint32_t first;   /* the pass that leaves memory free first; the other one uses what is left of
+                         the time */
+    crn_judgement is; /* of the last schedule that was tried */
     crn_schedule schedule;
-    int grade;            /* of the best: 2 is good, 1 within the limit, 0 not even that */
-    uint64_t best_budget; /* and what it was tried with */
+    int grade; /* of the best: 2: close to the live peak, 1: within the limit, 0: neither */
+    uint64_t best_budget; /* and the budget it was tried with */
     uint64_t best_arena;
 } settling;
 
@@ -77,7 +80,7 @@ static bool is_close(const crn_judgement *is) {
     return is->arena <= crn_layout_promise(is->peak);
 }
 
-/* By how much the arena passes its limit. */
+/* By how much the arena exceeds its limit. */
 static uint64_t excess(const settling *s) {
     uint64_t limit = s->trips->problem->limit;
     return limit > 0 && s->is.arena > limit ? s->is.arena - limit : 0;
@@ -93,7 +96,7 @@ static void keep(settling *s, uint64_t budget) {
     crn_trip_choice_copy(s->trips, &s->now, &s->best);
 }
 
-/* Has it been tried before? */
+/* Record a trial; `*again`: it was tried before. */
 static cairn_status note(settling *s, uint64_t budget, bool *again) {
     trial fresh = {budget, {s->now.spare[0], s->now.spare[1]}};
     *again = false;
@@ -104,8 +107,8 @@ static cairn_status note(settling *s, uint64_t budget, bool *again) {
     return CAIRN_OK;
 }
 
-/* The choice within `budget`, with what that asks for, and as much spared as the time allows.
- * `*fresh`: it can be done in that time, and has not been tried before. */
+/* Try the choice within `budget`, with the trips that it requires, and leave as much memory free as
+ * the time allows. `*fresh`: it is possible in that time and was not tried before. */
 static cairn_status try_within(settling *s, uint64_t budget, bool *fresh) {
     const crn_trips *trips = s->trips;
     bool again;
@@ -132,8 +135,8 @@ static cairn_status try_within(settling *s, uint64_t budget, bool *fresh) {
     return CAIRN_OK;
 }
 
-/* All within one limit of time: where the arena is close to the peak but passes its own limit, take
- * the excess off. */
+/* Try several budgets within one limit of time. If the arena is close to the peak but exceeds its
+ * limit, subtract the excess from the budget. */
 static cairn_status try_budgets(settling *s) {
     uint64_t budget = s->budget;
     for (uint32_t round = 0; round < CUTS && s->grade < 2; round++) {

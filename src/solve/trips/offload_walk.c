@@ -1,35 +1,36 @@
-/* offload_walk.c: the schedule that a choice of trips makes, in one pass over the ops, with the
- * simulator's clock running beside it. Rules and promise are in offload_network.h.
+/* offload_walk.c: the schedule of a choice of trips, in one pass over the ops, with the same clock
+ * as the simulator. The rules are in offload_network.h.
  *
  *     at op k    1. copies out that are asked for here
  *                2. what k reads and is away is fetched; copied tensors go until k fits
  *                3. fetches ahead, while the next tensor needed fits until it is needed
  *                4. the op, once its tensors have come
  *
- * Memory while k runs is the profile less `away`. A fetch ahead is checked against all ops up to
- * the tensor's first reader, and tensors come back in the order of need, so later fetches cannot
- * take the memory away from earlier ones: whatever fits by the profile has a schedule. */
+ * The memory while k runs is the profile minus `away`. A prefetch is checked against all ops up to
+ * the tensor's first reader, and tensors come back in the order of need. So later fetches cannot
+ * take memory from earlier ones: every choice that fits by the profile has a schedule. */
 #include "solve/trips/offload_network.h"
 
 typedef enum trip_state { HERE, COPIED, AWAY, BACK } trip_state;
 
 struct crn_walk {
-    /* of the walk at hand */
+    /* of the current walk */
     const crn_trips *trips;
     const crn_trip_choice *choice;
     uint64_t budget, away;
-    uint64_t aim; /* the budget, less what this op is to spare of it */
+    uint64_t aim; /* the budget minus what should be left free at this op */
     int64_t now, out_free, in_free;
     crn_schedule *schedule;
     uint8_t *stayed;
-    uint32_t leaving_count, first_leaving; /* copies out in their order; those before are gone */
+    uint32_t leaving_count,
+        first_leaving; /* copies out, in order; those before first_leaving are freed */
     uint32_t need_count, next_need;
 
     uint8_t *state;             /* per trip */
     int64_t *copied, *back;     /* per trip: when its copies end */
     uint32_t *head, *next;      /* trips by out_at: per op its first, per trip the next */
-    uint32_t *leaving, *needed; /* copies out in their order; moved trips in that of need */
-    uint8_t *idle, *kept;       /* per trip, of crn_trips_prune() */
+    uint32_t *leaving, *needed; /* copies out in order; moved trips in the order of need */
+    uint8_t *idle, *kept;       /* per trip, for crn_trips_prune() */
 };
 
 typedef struct crn_walk walk;
@@ -57,7 +58,7 @@ static cairn_status say(walk *w, crn_decision_kind kind, cairn_id id) {
     return crn_schedule_add(w->schedule, w->trips->problem->scratch, kind, id);
 }
 
-/* The simulator's rule for copies. */
+/* Start a copy by the rule of the simulator. */
 static int64_t copy(walk *w, int64_t length, int64_t *lane) {
     int64_t start = CRN_MAX(w->now, *lane);
     if (!w->trips->problem->machine->full_duplex)
@@ -112,7 +113,7 @@ static cairn_status evict(walk *w, uint32_t i) {
     return say(w, CRN_EVICT, w->trips->list[i].tensor);
 }
 
-/* Let copied tensors go until `need` bytes at op k fit. */
+/* Free copied tensors until `need` bytes fit at op k. */
 static cairn_status make_room(walk *w, uint32_t k, uint64_t need, bool *fits) {
     for (uint32_t q = w->first_leaving; q < w->leaving_count && need > w->aim + w->away; q++) {
         uint32_t i = w->leaving[q];
@@ -125,8 +126,8 @@ static cairn_status make_room(walk *w, uint32_t k, uint64_t need, bool *fits) {
     return CAIRN_OK;
 }
 
-/* Where all trips are sure to be made, what has been copied and read goes at once: the more memory
- * is free, the easier the layout. */
+/* If all trips are surely made, tensors that have been copied and read are freed at once: the more
+ * memory is free, the easier the layout is. */
 static cairn_status evict_copied(walk *w, uint32_t k) {
     for (uint32_t q = w->first_leaving; q < w->leaving_count; q++) {
         uint32_t i = w->leaving[q];
@@ -149,7 +150,7 @@ static cairn_status fetch(walk *w, uint32_t i) {
     return say(w, CRN_FETCH, w->trips->list[i].tensor);
 }
 
-/* What op k reads comes now if it has not come before. */
+/* Fetch what op k reads, if it was not fetched before. */
 static cairn_status fetch_needed(walk *w, uint32_t k, bool *fits) {
     uint64_t coming = 0;
     uint32_t end = w->next_need;
@@ -167,8 +168,8 @@ static cairn_status fetch_needed(walk *w, uint32_t k, bool *fits) {
     return CAIRN_OK;
 }
 
-/* Bytes that could go at once without a wait, and are needed later than trip `i`; with `go`, as
- * many of them as `lack` asks for do. */
+/* Count the bytes that could be freed at once without a wait and are needed later than trip `i`.
+ * With `go`, free as many of them as `lack` requires. */
 static cairn_status push_out(walk *w, uint32_t i, uint64_t lack, bool go, uint64_t *found) {
     *found = 0;
     for (uint32_t q = w->first_leaving; q < w->leaving_count && *found < lack; q++) {
@@ -183,7 +184,7 @@ static cairn_status push_out(walk *w, uint32_t i, uint64_t lack, bool go, uint64
     return CAIRN_OK;
 }
 
-/* When op k will end: it waits for what it reads. */
+/* The time when op k will end, including waits for what it reads. */
 static int64_t end_of(const walk *w, uint32_t k) {
     int64_t start = w->now;
     for (uint32_t q = w->next_need; q < w->need_count; q++) {
@@ -201,8 +202,8 @@ static int64_t link_free(const walk *w) {
     return shared ? CRN_MAX(w->in_free, w->out_free) : w->in_free;
 }
 
-/* Fetch ahead of need, in its order, while there is memory and the link is free before the op ends.
- * Otherwise the tensor need not take its memory yet: asked for at the next op it comes as soon. */
+/* Prefetch tensors in the order of need, while there is memory and the link is free before the op
+ * ends. Otherwise the tensor need not take memory yet: a fetch at the next op arrives as early. */
 static cairn_status fetch_ahead(walk *w, uint32_t k) {
     int64_t end = end_of(w, k);
     for (uint32_t q = w->next_need; q < w->need_count && link_free(w) <= end; q++) {
@@ -226,7 +227,7 @@ static cairn_status fetch_ahead(walk *w, uint32_t k) {
     return CAIRN_OK;
 }
 
-/* The op waits for its tensors, and they are done with. */
+/* The op waits for its tensors; their trips are then complete. */
 static void await_needed(walk *w, uint32_t k) {
     for (; w->next_need < w->need_count; w->next_need++) {
         uint32_t i = w->needed[w->next_need];
@@ -237,7 +238,7 @@ static void await_needed(walk *w, uint32_t k) {
     }
 }
 
-/* ---- All of it ---- */
+/* ---- The walk ---- */
 
 static cairn_status visit(walk *w, uint32_t k, bool *fits) {
     w->aim = w->budget - CRN_MIN(w->choice->spare[k >= w->trips->first_backward], w->budget);

@@ -1,4 +1,4 @@
-/* trips_by_chain.h: choosing round trips of a network by its chain. */
+/* trips_by_chain.h: choosing the round trips of a network with algorithms for chains. */
 #ifndef CRN_TRIPS_BY_CHAIN_H
 #define CRN_TRIPS_BY_CHAIN_H
 
@@ -11,10 +11,10 @@
 typedef struct crn_pieces_problem {
     crn_network_pieces network;
     cairn_offload_problem problem;
-    uint64_t constant; /* bytes that are there besides the problem's memory */
+    uint64_t constant; /* bytes in use besides the problem's memory */
 } crn_pieces_problem;
 
-/* The arrays of such a problem, while they are filled; n + 1 of x and y, else n. */
+/* The arrays of such a problem while they are filled. x and y have n + 1 elements, the others n. */
 typedef struct crn_offload_arrays {
     uint64_t *x, *y, *forward_extra, *backward_extra, *forward_time, *backward_time;
 } crn_offload_arrays;
@@ -25,7 +25,7 @@ uint64_t crn_microseconds(uint64_t ns);
 cairn_offload_problem crn_offload_arrays_problem(const crn_offload_arrays *a, uint32_t layers,
                                                  const cairn_machine *machine, uint64_t all_times);
 
-/* Lies in problem->scratch; `view` must outlive it. */
+/* The result is allocated in problem->scratch; `view` must outlive it. */
 CAIRN_MUST cairn_status crn_pieces_problem_build(const crn_problem *problem,
                                                  const cairn_chain_view *view,
                                                  crn_pieces_problem *out);
@@ -33,20 +33,21 @@ CAIRN_MUST cairn_status crn_pieces_problem_build(const crn_problem *problem,
 /* The algorithms that choose on the chain, in a fixed order; NULL past the end. */
 const char *crn_pieces_algorithm(uint32_t index);
 
-/* Choose by the algorithm called `name` for `budget`, which is at least the floor of `trips`, and
- * add what is then still missing. `choice` must be empty; `room` is per op. */
+/* Choose trips with the algorithm `name` for `budget`, which is at least the floor of `trips`, and
+ * add the trips that are then still missing. `choice` must be empty; `room` has one value per
+ * op. */
 CAIRN_MUST cairn_status crn_choose_by_pieces(const crn_pieces_problem *chain,
                                              const crn_trips *trips, const char *name,
                                              uint64_t budget, crn_trip_choice *choice,
                                              uint64_t *room);
 
-/* Solve a chain for `memory`, or for the smallest that it can do with. */
+/* Solve a chain for `memory`, or for the smallest memory that is possible if that is more. */
 CAIRN_MUST cairn_status crn_offload_solve_within(const crn_trips *trips,
                                                  const cairn_offload_problem *chain,
                                                  const char *name, uint64_t memory,
                                                  cairn_offload_solution **out);
 
-/* Add what `budget` still asks for. */
+/* Add the trips that `budget` still requires. */
 void crn_complete_choice(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
                          uint64_t *room);
 

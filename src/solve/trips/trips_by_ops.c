@@ -1,15 +1,15 @@
 /* trips_by_ops.c: a network as an offloading chain whose layers are its forward ops.
  *
- * Layer i is forward op i with all of its backward ops. A tensor that may travel
- * (offload_network.h) is part of x_i where op i is its last forward reader: away after F_i at the
- * earliest, back before B_i. What it takes up before that, or after its first backward reader, is
- * temporary memory of the ops in between; so the memory of forward ops is exactly the network's,
- * that of backward ops at least. Finer than the pieces of a chain view: every tensor may go by
- * itself, and no cut is needed. */
+ * Layer i is forward op i with all of its backward ops. A tensor that may be offloaded
+ * (offload_network.h) is part of x_i if op i is its last forward reader: it is away after F_i at
+ * the earliest, and back before B_i. Its memory before that, or after its first backward reader,
+ * counts as temporary memory of the ops in that time. So the memory of forward ops is exactly that
+ * of the network, and that of backward ops at least as large. This chain is finer than the pieces
+ * of a chain view: every tensor may be offloaded by itself, and no cut is needed. */
 #include "solve/trips/trips_by_chain.h"
 
-/* Backward ops by layer: each with the op it differentiates, but never later than the one before
- * it, so that layers follow each other. */
+/* The layer of every backward op: that of the op it differentiates, but never later than the layer
+ * of the op before it, so that layers follow each other. */
 static cairn_status find_layers(const crn_trips *trips, uint32_t **out) {
     uint32_t *layer, now = trips->first_backward - 1;
     CRN_TAKE(trips->problem->scratch, layer, trips->ops);
@@ -23,7 +23,7 @@ static cairn_status find_layers(const crn_trips *trips, uint32_t **out) {
     return CAIRN_OK;
 }
 
-/* Per trip: the x it is part of. */
+/* Find for each trip the x that it is part of. */
 static void place_trips(const crn_trips *trips, const uint32_t *layer, crn_ops_problem *out) {
     for (uint32_t i = 0; i < trips->count; i++) {
         const crn_trip *trip = &trips->list[i];
@@ -36,9 +36,10 @@ static uint64_t less(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-/* Temporary memory: what an op takes beyond the x that the chain counts for it. */
+/* Temporary memory: what an op needs beyond the x that the chain counts for it. */
 static void fill_extra(const crn_trips *trips, const uint32_t *layer, const crn_offload_arrays *a) {
-    uint64_t *sum = a->y; /* x_0 + .. + x_{i+1}; there are no y here, cleared below */
+    uint64_t *sum =
+        a->y; /* x_0 + .. + x_{i+1}; this chain has no y, so the array is cleared below */
     uint64_t before = a->x[0];
     for (uint32_t i = 0; i < trips->first_backward; i++)
         sum[i] = before += a->x[i + 1];

@@ -1,15 +1,16 @@
 /* trips_by_pieces.c: the algorithms of Beaumont et al. on networks. The network becomes a chain of
- * pieces, the chain a problem of offload.h, the activations that its solution moves the tensors
- * that those pieces keep:
+ * pieces, and the chain becomes a problem of offload.h. The activations that its solution moves
+ * stand for the tensors that those pieces keep:
  *
  *     network -> pieces -> x, y, exF, exB, uF, uB -> {x_1, x_4} -> tensors kept by pieces 0 and 3
  *
- * The tensors then travel one by one (offload_network.h), which the chain does not know of; where
- * its answer leaves some op without memory, or it finds its problem infeasible although the network
- * is not, the earliest tensors that help are added. */
+ * The tensors are then offloaded one by one (offload_network.h), which is not part of the model. If
+ * the answer leaves an op without memory, or if the problem is infeasible although the network is
+ * not, the earliest tensors that help are added. */
 #include "solve/trips/trips_by_chain.h"
 
-#define LARGEST_PRODUCT ((uint64_t)1 << 56) /* of all times and the bandwidth; offload.h checks */
+#define LARGEST_PRODUCT                                                                            \
+    ((uint64_t)1 << 56) /* of all times and the bandwidth; crn_offload_check() has a limit */
 
 /* ---- The chain as a problem ---- */
 
@@ -21,15 +22,15 @@ uint64_t crn_microseconds(uint64_t ns) {
     return ns / 1000 + (ns % 1000 >= 500);
 }
 
-/* Bytes per microsecond; a link so fast that all times together would be too large is as good with
- * less. */
+/* The bandwidth in bytes per microsecond. It is reduced if times would overflow; such a fast link
+ * takes hardly any time anyway. */
 static uint64_t bandwidth_of(const cairn_machine *machine, uint64_t all_times) {
     uint64_t rate = (machine->link_bytes_per_second + 500000) / 1000000;
     uint64_t most = LARGEST_PRODUCT / CRN_MAX(all_times, 1);
     return CRN_MAX(CRN_MIN(rate, most), 1);
 }
 
-/* Is the input read by a backward op, and so an activation? */
+/* The bytes of the input if a backward op reads it, so that it counts as an activation; else 0. */
 static uint64_t input_bytes(const crn_problem *p, cairn_id input) {
     uint32_t count;
     if (input == CAIRN_NONE)
@@ -106,7 +107,7 @@ static void move_tensor(const crn_trips *trips, cairn_id tensor, crn_trip_choice
         choice->moved[trips->of[tensor]] = 1;
 }
 
-/* Activation 0 is the input; activation i what piece i - 1 keeps. */
+/* Activation 0 is the input; activation i is what piece i - 1 keeps. */
 static void move_activation(const crn_pieces_problem *chain, const crn_trips *trips, uint32_t i,
                             crn_trip_choice *choice) {
     move_tensor(trips, chain->network.view->cuts[i], choice);
@@ -117,7 +118,7 @@ static void move_activation(const crn_pieces_problem *chain, const crn_trips *tr
         move_tensor(trips, back->kept[k], choice);
 }
 
-/* A choice that the host cannot hold is dropped; the earliest tensors then take its place. */
+/* A choice that the host cannot hold is dropped; the earliest tensors are used instead. */
 void crn_complete_choice(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
                          uint64_t *room) {
     crn_trips_fit(trips, budget, choice, room);

@@ -1,5 +1,5 @@
-/* acg_internal.h: what the checkpoint searches share: the objective of the paper, and the form of
- * an algorithm. */
+/* acg_internal.h: shared by the checkpoint searches: the objective of the paper, and the type of an
+ * algorithm. */
 #ifndef CRN_ACG_INTERNAL_H
 #define CRN_ACG_INTERNAL_H
 
@@ -7,17 +7,17 @@
 
 /* ---- Objectives ---- */
 
-/* A set of checkpoints is one byte per vertex: not 0 if it is kept. */
+/* A set of checkpoints has one byte per vertex, which is not 0 if the vertex is kept. */
 
-/* CAIRN_ACG_OBJECTIVE_SEGMENTS; false if a segment is not independent, `*culprit` then being one of
- * its vertices. Room for 2n numbers in `scratch`. */
+/* CAIRN_ACG_OBJECTIVE_SEGMENTS. Returns false if a segment is not independent; `*culprit` is then
+ * one of its vertices. `scratch` has room for 2n numbers. */
 bool crn_acg_segments_value(const crn_acg *problem, const uint8_t *chosen, uint32_t *scratch,
                             uint64_t *value, uint32_t *culprit);
 
 /* ---- Algorithms ---- */
 
-/* Choose checkpoints: set bytes of `chosen`, where those of source and target are set already.
- * Scratch memory comes from `arena`, which the caller frees: no cleanup code. */
+/* Choose checkpoints: set bytes of `chosen`. Those of source and target are set already. Scratch
+ * memory comes from `arena`, which the caller frees, so that algorithms need no cleanup code. */
 typedef cairn_status crn_acg_run(const crn_acg *problem, const cairn_acg_options *options,
                                  crn_arena *arena, uint8_t *chosen, cairn_error *err);
 

@@ -1,5 +1,5 @@
-/* acg_read.c: computation graphs from JSON, in the two forms that acg.h describes. Ids of a file
- * become vertices 0 .. n-1 in ascending order, so that sorted vertices are sorted ids. */
+/* acg_read.c: reads computation graphs from JSON, in the two forms that acg.h describes. The ids of
+ * a file become vertices 0 .. n-1 in ascending order, so that sorted vertices have sorted ids. */
 #include "solve/papers/acg/acg_internal.h"
 #include "base/json.h"
 
@@ -11,12 +11,12 @@ typedef struct acg_case {
 } acg_case;
 
 struct cairn_acg_cases {
-    crn_arena arena; /* holds this struct as well */
+    crn_arena arena; /* this struct is allocated in it */
     uint32_t count;
     acg_case *items;
 };
 
-/* What is being filled in. */
+/* The graph that is being read. */
 typedef struct reader {
     crn_arena *arena;
     uint32_t vertex_count, edge_count;
@@ -54,7 +54,7 @@ static cairn_status take_vertices(reader *r, const crn_json *list) {
     return CAIRN_OK;
 }
 
-/* "costs": [3, 1, 4, 1], and "n" if it is there must agree. */
+/* "costs": [3, 1, 4, 1]. If there is an "n", it must agree. */
 static cairn_status read_plain_vertices(reader *r, const crn_json *at) {
     crn_json costs = crn_json_member(at, "costs"), n = crn_json_member(at, "n");
     CRN_TRY(take_vertices(r, &costs));
@@ -111,7 +111,7 @@ static cairn_status read_named_vertices(reader *r, const crn_json *list) {
     return CAIRN_OK;
 }
 
-/* The vertex that a file calls by an id. */
+/* The vertex that has an id in the file. */
 static cairn_status read_vertex(const reader *r, const crn_json *at, uint32_t *out) {
     int64_t name;
     CRN_TRY(crn_json_integer(at, INT64_MIN, INT64_MAX, &name, r->err));
@@ -222,7 +222,7 @@ static cairn_status read_document(cairn_acg_cases *cases, const crn_json *root, 
     return read_case(&cases->arena, root, &cases->items[0], err);
 }
 
-/* The struct lives in the arena that it then owns. */
+/* The struct is allocated in the arena that it owns. */
 static cairn_acg_cases *create_cases(const cairn_allocator *allocator) {
     crn_arena arena;
     crn_arena_init(&arena, allocator);
@@ -253,7 +253,7 @@ cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *
 void cairn_acg_cases_destroy(cairn_acg_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* which holds `cases` itself */
+    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
     crn_arena_release(&arena);
 }
 

@@ -1,5 +1,5 @@
-/* acg_solve.c: finds the algorithm of a name, gives it a scratch arena, and values its answer by
- * the objective itself, not by what the algorithm believes. */
+/* acg_solve.c: finds the algorithm with a name and gives it a scratch arena. The value of its
+ * answer is computed by the objective itself, not taken from the algorithm. */
 #include "solve/papers/acg/acg_internal.h"
 #include "solve/papers/acg/pieces.h"
 

@@ -1,11 +1,11 @@
 /* chen.c: sublinear memory by a greedy sweep (Chen, Xu, Zhang and Guestrin, 2016, algorithm 3), on
  * chains.
  *
- * With a budget b, walk along the chain and add up costs; where the sum exceeds b, keep that vertex
- * and start anew. This gives x, what is kept, and y, the largest part. As in the paper a first
- * sweep with b = 0 gives B = sqrt(x y), the budget at which both are equal, and budgets around it
- * are then tried: from B / 2 to 2 B, in steps of B / 16 (the paper: from B / sqrt 2 to sqrt 2 B).
- * On equal costs that is sqrt(n) parts. O(n) for one budget. */
+ * With a budget b, walk along the chain and add up costs. Where the sum exceeds b, keep that vertex
+ * and start a new sum. This gives x, the sum of what is kept, and y, the largest part. As in the
+ * paper, a first sweep with b = 0 gives B = sqrt(x y), the budget at which both are equal. Then
+ * budgets around it are tried: from B / 2 to 2 B, in steps of B / 16 (the paper: from B / sqrt 2 to
+ * sqrt 2 B). With equal costs this gives sqrt(n) parts. O(n) for one budget. */
 #include "solve/papers/acg/acg_internal.h"
 
 enum { STEPS_PER_BUDGET = 16 };
@@ -33,7 +33,7 @@ static sweep sweep_with(const crn_acg *p, uint64_t budget, uint8_t *chosen) {
     return s;
 }
 
-/* The largest r with r * r <= a * b, exactly. */
+/* The largest r with r * r <= a * b, without rounding. */
 static uint64_t geometric_mean(uint64_t a, uint64_t b) {
     __extension__ typedef unsigned __int128 wide;
     wide product = (wide)a * b;

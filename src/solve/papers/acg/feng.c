@@ -1,6 +1,6 @@
 /* feng.c: optimal checkpoints on any computation graph (algorithms 5 and 6 of Feng and Huang).
  *
- * Under a limit C on the cost of a segment, look at the division tree from the root:
+ * Under a limit C on the cost of a segment, walk through the division tree from the root:
  *
  *     a segment that costs at most C       is left whole: nothing inside is kept;
  *     a branch segment                     is broken: each child by itself;
@@ -8,24 +8,24 @@
  *     a linear segment                     children that cost more than C are broken and their
  *                                          ends kept; over the rest a shortest path as on a chain.
  *
- * Why that is optimal: a valid set has only segments that touch two checkpoints. If one own vertex
- * of a complicated segment is kept, or anything in a child of it, then all its own vertices are:
- * one left out would lie in a component that touches three of them. And a segment within the limit
- * is never broken, since that only adds checkpoints.
+ * This is optimal for two reasons. First, in a valid set every segment touches two checkpoints. If
+ * one own vertex of a complicated segment is kept, or a vertex in a child of it, then all its own
+ * vertices must be kept: one that is not kept would lie in a component that touches three
+ * checkpoints. Second, breaking a segment within the limit only adds checkpoints.
  *
- * The paper's algorithm 5 as printed loses the tail of a linear segment after its last broken
- * child; here the line is solved in one sweep, broken children being walls in it. One limit takes
- * O(n); limits are searched by max_term.c. Memory O(n + m). */
+ * Algorithm 5 as printed in the paper loses the tail of a linear segment after its last broken
+ * child. Here the whole line is solved in one sweep that cannot cross a broken child. One limit
+ * takes O(n); max_term.c searches the limits. Memory O(n + m). */
 #include "solve/papers/acg/acg_internal.h"
 #include "solve/papers/acg/feng_linear.h"
 #include "solve/tree/division.h"
 
 typedef struct feng {
     crn_division tree;
-    uint32_t inner_count, *inner_nodes; /* all but edges, parents first */
+    uint32_t inner_count, *inner_nodes; /* all nodes but edges, parents first */
     uint64_t *costs;                    /* per node */
-    uint64_t *kept;                     /* per node that exceeds the limit: sum kept inside it */
-    uint64_t *own_costs;                /* as tree.vertices */
+    uint64_t *kept;      /* per node that exceeds the limit: the cost kept inside it */
+    uint64_t *own_costs; /* as tree.vertices */
     crn_line_room room;
 } feng;
 
@@ -34,7 +34,8 @@ static crn_line line_of(const feng *f, const crn_division_node *node) {
                       f->own_costs + node->first_vertex};
 }
 
-/* A branch or complicated segment: own vertices and what the children need. */
+/* The cost kept in a broken branch or complicated segment: its own vertices and what its children
+ * keep. */
 static uint64_t break_up(const feng *f, const crn_division_node *node, uint64_t limit,
                          crn_max_term *step) {
     uint64_t sum = 0;
@@ -69,7 +70,7 @@ static crn_max_term solve_limit(void *context, uint64_t limit) {
     return step;
 }
 
-/* Mark what solve_limit() has just counted. */
+/* Mark the checkpoints that solve_limit() has just counted. */
 static void mark(feng *f, uint64_t limit, uint8_t *chosen) {
     for (uint32_t i = 0; i < f->inner_count; i++) {
         uint32_t id = f->inner_nodes[i];

@@ -1,13 +1,13 @@
 /* feng_linear.c: optimal checkpoints on a linear computation graph (algorithm 1 of Feng and Huang).
  *
- * Under a limit C on what lies between two checkpoints, the accessibility graph has an edge j -> i
- * if the vertices between j and i cost at most C, and the checkpoints are a shortest path in it:
+ * C is a limit on the cost between two checkpoints. The accessibility graph has an edge j -> i if
+ * the vertices between j and i cost at most C. The checkpoints are a shortest path in it:
  *
  *     sum(i) = cost(i) + min { sum(j) : low(i) <= j < i }
  *
- * Since low(i) only moves right, the minimum over the window is kept in a queue whose sums increase
- * from front to back: O(n) for one limit, where the paper has O(n^2). Limits are searched by
- * max_term.c, so nothing quadratic remains unless the staircase has that many steps near its
+ * low(i) never decreases. So the minimum over the window is kept in a queue whose sums increase
+ * from front to back. This takes O(n) for one limit, where the paper has O(n^2). max_term.c
+ * searches the limits; the total is quadratic only if the staircase has that many steps near its
  * optimum. */
 #include "solve/papers/acg/feng_linear.h"
 #include "solve/papers/acg/acg_internal.h"
@@ -27,12 +27,12 @@ uint64_t crn_line_solve(const crn_line *line, uint64_t limit, crn_line_room *roo
     uint64_t least = step->least, beyond = step->beyond;
     uint64_t *sum = room->least_sum, *passed = room->passed;
     uint32_t low = 0, front = 0, back = 0, wall = 0;
-    sum[0] = passed[0] = 0; /* passed: everything up to and with the vertex */
+    sum[0] = passed[0] = 0; /* passed: the cost of everything up to and including the vertex */
     room->queue[back++] = 0;
     for (uint32_t i = 1; i <= line->count; i++) {
         uint64_t cost = i < line->count ? line->costs[i - 1] : 0;
         position += line->gaps[i - 1];
-        if (line->gaps[i - 1] > limit) { /* broken: nothing reaches across */
+        if (line->gaps[i - 1] > limit) { /* broken: no segment crosses it */
             room->previous[i] = i - 1;
             sum[i] = sum[i - 1] + line->inner[i - 1] + cost;
             low = wall = i;

@@ -1,7 +1,7 @@
 /* max_term.c: the outer loop of the checkpoint searches (algorithms 1 and 6 of Feng and Huang).
  *
- * The paper solves for the cost of every possible segment as the limit C. Here f(C), the least sum
- * of checkpoints under the limit C, is used as a staircase that only goes down:
+ * The paper solves for every possible cost of a segment as the limit C. Here f(C) is the least sum
+ * of checkpoints under the limit C; it is a falling staircase:
  *
  *     f |====                       One solve gives a whole step [least, beyond). Of a gap between
  *       |    .  gap                 two known steps it is known that f there is not below the right
@@ -10,13 +10,13 @@
  *       |                 ....==    most promising is solved in its middle and becomes two.
  *       +---------------------- C
  *
- * The list of limits thereby holds 0 and the cost of the root without being written down. Worst
- * case: one solve per step of the staircase; on real networks a few dozen. */
+ * So all limits from 0 to the cost of the root are covered without a list of them. In the worst
+ * case there is one solve per step of the staircase; on real networks there are a few dozen. */
 #include "solve/papers/acg/max_term.h"
 
 typedef struct gap {
     uint64_t from, to; /* limits not yet covered, both ends included */
-    uint64_t bound;    /* no limit in it gives less */
+    uint64_t bound;    /* no limit in the gap gives less */
 } gap;
 
 typedef CRN_ARRAY(gap) gap_array;

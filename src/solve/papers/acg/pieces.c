@@ -1,8 +1,8 @@
 /* pieces.c: the wider objective: parts with any number of boundary tensors.
  *
  * Small graphs are solved exactly (pieces_small.c), and so are chains, where parts are independent
- * segments. On others the answer of `feng` is the start, since a set of independent segments has
- * the same value here; what follows can only lower it.
+ * segments. On other graphs the search starts from the answer of `feng`: independent segments have
+ * the same value under this objective. The next stages can only lower it.
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
  *     2. Scouting: what is kept under a limit on the parts, by short annealing
@@ -13,18 +13,19 @@
  *     4. Descent: single vertices, as long as the value itself falls.
  *
  * Annealing takes a number of steps per vertex, but all together at most a fixed number, so that
- * large graphs take seconds as well; these start from the best set so far and with little heat, for
- * want of steps to start afresh. Deterministic: work is limited, not time. */
+ * large graphs take only seconds too. On large graphs annealing starts from the best set so far and
+ * with little heat, because there are too few steps to start from nothing. Deterministic: the work
+ * is limited, not the time. */
 #include "solve/papers/acg/pieces.h"
 #include "solve/papers/acg/pieces_anneal.h"
 
 enum {
     SCOUTS = 16,
     ROUNDS = 12,            /* unless `effort` says otherwise */
-    LEADERS = 4,            /* limits that rounds take turns with */
-    STEPS_PER_VERTEX = 300, /* of a round; a scout takes a third */
-    LEAST_STEPS = 30000,    /* of a round, on a small graph */
-    MOST_STEPS = 500000,    /* of a round, on a large one */
+    LEADERS = 4,            /* rounds take these limits in turn */
+    STEPS_PER_VERTEX = 300, /* in a round; scouting takes a third */
+    LEAST_STEPS = 30000,    /* in a round, on a small graph */
+    MOST_STEPS = 500000,    /* in a round, on a large graph */
     HOT = 64,               /* see pieces_anneal.h */
     COOL = 8
 };
@@ -38,16 +39,16 @@ typedef struct search {
     uint32_t *journal;
     uint8_t *best;                     /* the answer */
     crn_pieces_value value;            /* of best */
-    crn_pieces_value leaders[LEADERS]; /* best sets by different largest parts, best first */
+    crn_pieces_value leaders[LEADERS]; /* best sets with different largest parts, best first */
     uint64_t steps;                    /* of a round */
-    bool afresh;                       /* are there enough steps to start from nothing? */
+    bool afresh;                       /* there are enough steps to start from nothing */
 } search;
 
 static uint64_t sum(crn_pieces_value value) {
     return value.kept + value.largest;
 }
 
-/* Put a value among the leaders; one for each largest part. */
+/* Insert a value into the leaders, which have one for each largest part. */
 static void lead(search *s, crn_pieces_value value) {
     int at = LEADERS - 1;
     for (int i = 0; i < LEADERS; i++) {
@@ -103,7 +104,7 @@ static void search_rounds(search *s, uint64_t rounds) {
     }
 }
 
-/* Stop keeping single vertices of the best set while its value falls. Pieces only grow. */
+/* Remove single vertices from the best set while its value falls. Parts only grow. */
 static void descend(search *s) {
     const crn_acg *p = s->problem;
     uint32_t n = p->dag->vertex_count, since = 0;
@@ -111,7 +112,8 @@ static void descend(search *s) {
     crn_pieces_order_set(&s->order, s->best);
     for (uint32_t i = 1; since < n; i = i + 2 < n ? i + 1 : 1, since++) {
         uint32_t v = p->order[i];
-        uint64_t cost = p->dag->costs[v], limit = largest + cost; /* to gain, stay below it */
+        uint64_t cost = p->dag->costs[v],
+                 limit = largest + cost; /* only a part below it is a gain */
         if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) >= limit ||
             !crn_pieces_order_flip(&s->order, v, UINT32_MAX, limit - 1))
             continue;

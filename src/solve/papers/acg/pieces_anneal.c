@@ -1,17 +1,17 @@
 /* pieces_anneal.c: simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) over sets of
- * checkpoints whose parts keep a limit; what is kept is the energy.
+ * checkpoints whose parts do not exceed a limit. The energy is the cost of what is kept.
  *
- * A step takes a random vertex. If it is kept and its parts would fit together, stop keeping it.
- * If they would not, keep instead a vertex of one of them, a short random walk away: the border
- * between parts shifts. If it is not kept, keep it. What makes the set dearer by d is done with
- * probability 2^(-d / temperature). */
+ * A step takes a random vertex. If it is kept and the parts around it may be joined, it is no
+ * longer kept. If they may not be joined, a vertex of one of them, a short random walk away, is
+ * kept instead: the border between the parts shifts. If the vertex is not kept, it is kept now. A
+ * step that raises the cost by d is accepted with probability 2^(-d / temperature). */
 #include "solve/papers/acg/pieces_anneal.h"
 
 __extension__ typedef unsigned __int128 wide;
 
 enum {
     STAGES = 64,      /* the temperature is constant during a stage ... */
-    COOLING = 236,    /* ... and then falls to 236/256: by 180 in all */
+    COOLING = 236,    /* ... and is then multiplied by 236/256: by 1/180 in all */
     LONGEST_WALK = 8, /* each further step is half as likely */
     FRACTION = 1024   /* temperatures and logarithms have ten bits after the point */
 };
@@ -32,8 +32,8 @@ static bool accepts(wide temperature, uint64_t dearer, crn_rng *rng) {
     return (wide)dearer * FRACTION * FRACTION <= temperature * random_logarithm(rng);
 }
 
-/* A vertex that is not kept, a few steps from x through such vertices; x itself if there is none.
- */
+/* A vertex that is not kept, a few steps from x through vertices that are not kept; x itself if
+ * there is none. */
 static uint32_t walk(const crn_pieces_order *o, uint32_t x, crn_rng *rng) {
     const crn_neighbours *next = &o->problem->next, *previous = &o->problem->previous;
     uint64_t coins = crn_rng_next(rng);
@@ -53,11 +53,12 @@ static uint32_t walk(const crn_pieces_order *o, uint32_t x, crn_rng *rng) {
     return at;
 }
 
-/* The best set, as what changed since: it need not be copied whenever there is a better one. */
+/* The best set, stored as the changes since then: so it need not be copied each time it
+ * improves. */
 typedef struct memory {
     const crn_pieces_order *order;
-    uint64_t least;    /* kept by the best */
-    uint32_t *journal; /* vertices flipped since */
+    uint64_t least;    /* cost of the best set */
+    uint32_t *journal; /* vertices flipped since then */
     uint32_t length;
     bool saved; /* the best has been written out */
     uint8_t *best;
@@ -101,9 +102,9 @@ static void step(crn_pieces_order *o, uint64_t limit, wide temperature, crn_rng 
         note(m, x, y);
 }
 
-/* The mean of the costs, each weighted by itself: what dear vertices cost. */
+/* The mean of the costs, each weighted by itself: a typical cost of the expensive vertices. */
 static wide typical_cost(const crn_acg *problem) {
-    wide squares = 0; /* at most the square of the sum, which fits */
+    wide squares = 0; /* cannot overflow: at most the square of the sum */
     for (uint32_t v = 0; v < problem->dag->vertex_count; v++)
         squares += (wide)problem->dag->costs[v] * problem->dag->costs[v];
     return squares / CRN_MAX(problem->total, 1);

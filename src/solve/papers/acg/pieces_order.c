@@ -1,14 +1,14 @@
-/* pieces_order.c: which parts there are while checkpoints come and go.
+/* pieces_order.c: maintains the parts while checkpoints are added and removed.
  *
  * Strongly connected components of a changing graph, after the idea of Pearce and Kelly (2006) for
- * topological orders: all components lie in a row, edges lead to the right.
+ * topological orders: all components are in a row, and edges lead to the right.
  *
  *     [ a b ] [k] [ c d e ] [ f ] [l] [ g h ]
  *
- * To keep a vertex of [c d e] can only break up that component: search it again and write its parts
- * into its range. To stop keeping k adds edges back from k to its predecessors in [a b] and from
- * its successors in [g h] back to k: new cycles use only what lies in the row between [a b] and
- * [g h], so that this range is searched again. What lies outside stays as it is. */
+ * Keeping a vertex of [c d e] can only break up that component: it is searched again, and its parts
+ * are written into its range. Not keeping k any more adds edges from k back to its predecessors in
+ * [a b] and from its successors in [g h] back to k. New cycles can only use the row from [a b] to
+ * [g h], so this range is searched again. Everything outside it stays as it is. */
 #include "solve/papers/acg/pieces_order.h"
 
 cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *problem, const uint8_t *chosen,
@@ -29,8 +29,9 @@ cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *problem, con
 
 typedef struct search {
     crn_pieces_order *o;
-    uint32_t from, to; /* places, both included */
-    uint32_t write;    /* components are written from the right end: one past the next place */
+    uint32_t from, to; /* range of places, both included */
+    uint32_t
+        write; /* one past the next place to write: components are written from the right end */
     uint64_t limit;
     uint32_t count, height, depth;
     bool fits;
@@ -46,14 +47,14 @@ static void enter(search *s, uint32_t v) {
     o->path[s->depth++] = v;
 }
 
-/* The component of v is complete: it goes to the left of those that it leads to. */
+/* The component of v is complete. It is placed to the left of the components that it leads to. */
 static void emit(search *s, uint32_t v) {
     crn_pieces_order *o = s->o;
     uint32_t end = s->write, w;
     uint64_t cost = 0;
     do {
         w = o->stack[--s->height];
-        o->visits[w].index = UINT32_MAX; /* done: never lowers anything */
+        o->visits[w].index = UINT32_MAX; /* done: it cannot lower another index */
         o->new_row[--s->write].vertex = w;
         cost += o->chosen[w] ? 0 : o->problem->dag->costs[w];
     } while (w != v);
@@ -75,8 +76,8 @@ static void look_at(search *s, uint32_t v, uint32_t w) {
         o->visits[v].low = CRN_MIN(o->visits[v].low, to->index);
 }
 
-/* One more neighbour of v: successors first, then, if v is not kept, predecessors not kept. The
- * places of the two lists follow each other in `at`. False: there are no more. */
+/* Visit the next neighbour of v: first its successors, then, if v is not kept, its predecessors
+ * that are not kept. `at` counts through both lists. False: there are no more. */
 static bool step(search *s, uint32_t v) {
     crn_pieces_order *o = s->o;
     const crn_neighbours *next = &o->problem->next, *previous = &o->problem->previous;
@@ -110,7 +111,7 @@ static void explore(search *s, uint32_t root) {
     }
 }
 
-/* Search places from .. to again; write the result back if every part keeps the limit. */
+/* Search places from .. to again. Store the result if no part exceeds the limit. */
 static bool search_range(crn_pieces_order *o, uint32_t from, uint32_t to, uint64_t limit) {
     search s = {o, from, to, to + 1, limit, 0, 0, 0, true};
     o->turn++;
@@ -147,7 +148,7 @@ static void widen(const crn_pieces_order *o, uint32_t v, uint32_t *from, uint32_
     *to = CRN_MAX(*to, o->row[first].last);
 }
 
-/* The range that a change of v concerns. */
+/* The range that a change of v affects. */
 static void concern(const crn_pieces_order *o, uint32_t v, uint32_t *from, uint32_t *to) {
     const crn_neighbours *lists[2] = {&o->problem->next, &o->problem->previous};
     widen(o, v, from, to);
@@ -179,8 +180,8 @@ bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint
     return false;
 }
 
-/* Its own cost and that of the different parts next to it. Vertices with many neighbours may count
- * only some of them: the result is a lower bound. */
+/* The cost of the vertex and of the different parts next to it. For a vertex with many neighbours
+ * only some are counted, so the result is a lower bound. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex) {
     enum { MOST = 8 };
     const crn_neighbours *lists[2] = {&order->problem->next, &order->problem->previous};

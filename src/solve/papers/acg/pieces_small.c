@@ -1,16 +1,16 @@
 /* pieces_small.c: the optimum of the wider objective on small graphs, by branch and bound.
  *
- * Vertices are decided one after the other, dear ones first: not kept, then kept. Those still
- * undecided are held as if kept. Stopping to keep a vertex only ever joins parts, so that (what is
- * decided to be kept) + (largest part so far) bounds every completion from below. At most
- * 2^(n - 2) leaves, in practice few. */
+ * The vertices are decided one after the other, expensive ones first: not kept, then kept.
+ * Undecided vertices count as kept. Deciding not to keep a vertex can only join parts. So (cost of
+ * what is decided to be kept) + (largest part so far) is a lower bound of every completion. There
+ * are at most 2^(n - 2) leaves, in practice few. */
 #include "solve/papers/acg/pieces.h"
 #include "solve/papers/acg/pieces_order.h"
 
 typedef struct search {
     crn_pieces_order order;
     uint32_t count;
-    uint32_t vertices[CRN_PIECES_SMALL]; /* to be decided, dearest first */
+    uint32_t vertices[CRN_PIECES_SMALL]; /* to be decided, most expensive first */
     uint64_t best;
     uint8_t *best_set;
 } search;
@@ -24,7 +24,7 @@ static void sort_by_cost(const crn_acg *p, search *s) {
     }
 }
 
-/* `kept`: of those decided, and the ends. */
+/* `kept` is the cost of the ends and of the vertices that are decided to be kept. */
 static void decide(search *s, uint32_t at, uint64_t kept) {
     uint64_t largest = crn_pieces_order_largest(&s->order);
     if (kept + largest >= s->best)

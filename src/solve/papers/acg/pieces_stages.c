@@ -1,16 +1,17 @@
-/* pieces_stages.c: checkpoints from cutting a topological order into stages; a start for pieces.c.
+/* pieces_stages.c: checkpoints from cutting a topological order into stages. pieces.c starts from
+ * them.
  *
  *     a b c | d e f g | h i        Keep what a later stage reads. The rest of a stage depends on
  *       \____/      \_/            nothing else of other stages, so its parts lie within it.
  *
  * For a stage from place a to b, keep(a, b) is the cost of its vertices that are read at b or later
- * and rest(a, b) that of the others. Both are sums over the stage, so under a limit on the rest the
- * least sum of what is kept is a shortest path over places; limits are searched by max_term.c. The
- * rest is counted as if it were one part, so the true value may be lower still.
+ * and rest(a, b) that of the others. Both are sums over the stage. So, under a limit on the rest,
+ * the least sum of what is kept is a shortest path over places; max_term.c searches the limits. The
+ * rest is counted as one part, so the true value may be lower.
  *
- * Time for one limit: places times length of a stage, which is bounded by MOST_WORK / n; a bounded
- * number of limits. The best
- * set depends on the order; two are tried: first come first served, and depth first. */
+ * The time for one limit is places times length of a stage, which is bounded by MOST_WORK / n. The
+ * number of limits is bounded. The best set depends on the order; two orders are tried: first come
+ * first served, and depth first. */
 #include "solve/papers/acg/pieces.h"
 #include "solve/papers/acg/max_term.h"
 
@@ -21,8 +22,8 @@ typedef struct stages {
     const uint32_t *order;
     uint64_t *costs;     /* by place */
     uint32_t *last_read; /* by place: the last place that reads it */
-    uint64_t *sum;       /* least that is kept before a place */
-    uint32_t *previous;  /* where the stage that ends there begins */
+    uint64_t *sum;       /* by place: the least cost that is kept before it */
+    uint32_t *previous;  /* by place: where the stage that ends there begins */
 } stages;
 
 static crn_max_term solve_limit(void *context, uint64_t limit) {
@@ -82,7 +83,7 @@ static cairn_status prepare(const crn_acg *problem, const uint32_t *order, crn_a
     return CAIRN_OK;
 }
 
-/* Of the vertices that are ready, always the one that became so last. */
+/* An order that always takes the vertex that became ready last. */
 static cairn_status depth_first_order(const crn_acg *p, crn_arena *arena, uint32_t *order) {
     uint32_t n = p->dag->vertex_count, *waiting, *stack, height = 0, count = 0;
     CRN_TAKE(arena, waiting, n);

@@ -1,9 +1,10 @@
 /* pieces_value.c: the wider objective: parts that may touch any number of checkpoints.
  *
- * A part is a connected component of what is not chosen, directions ignored; parts on a common
- * cycle through checkpoints are merged. Both at once: let an edge between two vertices that are not
- * chosen count in both directions. The strongly connected components are then the merged parts
- * (together with the checkpoints that lie on their cycles, which add nothing).
+ * A part is a connected component of the vertices that are not chosen, without regard to the
+ * direction of edges. Parts on a common cycle through checkpoints are merged. Both are done in one
+ * step: an edge between two vertices that are not chosen counts in both directions. Then the
+ * strongly connected components are the merged parts, together with the checkpoints on their
+ * cycles, which cost nothing.
  *
  *     a -> [k] -> b      a, b in one part, k kept: k reads the part and the part reads k,
  *     a ---------> b     which is no harm: {a, k, b} is one component.
@@ -40,7 +41,7 @@ static void enter(search *s, uint32_t v) {
     r->at[v] = 0;
 }
 
-/* The neighbour of v at place `at` of: its successors, then, if v is not chosen, its predecessors.
+/* Neighbour number `at` of v: first its successors, then, if v is not chosen, its predecessors.
  * UINT32_MAX past the end. */
 static uint32_t neighbour(const search *s, uint32_t v, uint32_t at) {
     const crn_neighbours *next = &s->problem->next, *previous = &s->problem->previous;
@@ -51,7 +52,8 @@ static uint32_t neighbour(const search *s, uint32_t v, uint32_t at) {
     return s->chosen[v] || at >= previous->start[v + 1] ? UINT32_MAX : previous->items[at];
 }
 
-/* All of v's neighbours are done: if v is the first of its component, take that off the stack. */
+/* All neighbours of v are done. If v is the first of its component, pop the component from the
+ * stack. */
 static void leave(search *s, uint32_t v) {
     crn_pieces_room *r = s->room;
     if (--s->depth > 0) {
@@ -83,7 +85,7 @@ static void explore(search *s, uint32_t root) {
         }
         const crn_neighbours *next = &s->problem->next;
         bool backward = place >= next->start[v + 1] - next->start[v];
-        if (backward && s->chosen[w]) /* a checkpoint is read, not joined */
+        if (backward && s->chosen[w]) /* a checkpoint is read, it does not join a part */
             continue;
         if (r->index[w] == 0)
             enter(s, w);
@@ -99,7 +101,7 @@ crn_pieces_value crn_pieces_evaluate(const crn_acg *problem, const uint8_t *chos
     crn_pieces_value value = {0, 0};
     memset(room->index, 0, n * sizeof *room->index);
     room->part_count = 0;
-    explore(&s, problem->dag->source); /* from which everything can be reached */
+    explore(&s, problem->dag->source); /* everything can be reached from it */
     for (uint32_t v = 0; v < n; v++)
         value.kept += chosen[v] ? problem->dag->costs[v] : 0;
     for (uint32_t i = 0; i < room->part_count; i++)

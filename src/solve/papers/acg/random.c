@@ -1,7 +1,7 @@
-/* random.c: the random baseline of Feng and Huang's table 2: sets of 1 to 5 random vertices, drawn
- * until ten of them are valid; the best of these. The paper gives up after 100 draws without a
- * valid set; we after 1,000, and then keep source and target alone, which is always valid. The
- * draws depend on the seed only. O(n + m) for one draw. */
+/* random.c: the random baseline of Feng and Huang's table 2: sets of 1 to 5 random vertices are
+ * drawn until ten of them are valid, and the best of these is taken. The paper gives up after 100
+ * draws without a valid set. Cairn gives up after 1,000 and then keeps only source and target,
+ * which is always valid. The draws depend on the seed only. O(n + m) for one draw. */
 #include "solve/papers/acg/acg_internal.h"
 #include "base/rng.h"
 

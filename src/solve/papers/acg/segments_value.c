@@ -1,12 +1,12 @@
-/* segments_value.c: the value of a set of checkpoints between which all segments are independent.
- */
+/* segments_value.c: the value of a set of checkpoints, if all segments between them are
+ * independent. */
 #include "solve/papers/acg/acg_internal.h"
 
-/* One connected component of what is not chosen, from vertex `from`. */
+/* One connected component of the vertices that are not chosen. */
 typedef struct component {
     const crn_acg *problem;
     const uint8_t *chosen;
-    uint32_t *seen, *stack; /* seen: per vertex, not 0 */
+    uint32_t *seen, *stack; /* seen: per vertex, not 0 if it was visited */
     uint32_t height;
     uint32_t into, out_of; /* the checkpoint on each side, or UINT32_MAX */
     bool independent;

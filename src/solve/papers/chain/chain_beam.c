@@ -1,31 +1,32 @@
-/* chain_beam.c: better than nested schedules on long chains, by a beam over what is resident.
+/* chain_beam.c: better than nested schedules on long chains, by a beam search over the resident
+ * tensors.
  *
- * A state is the backward b_j that is there, the resident forwards r_1 < .. < r_t (besides r_0 = 0)
- * and the cost so far. Keeping all of them until their own backward, the rest is a row of nested
- * problems, whose optimal costs are in the table of `precise`:
+ * A state is the backward b_j that is in memory, the resident forwards r_1 < .. < r_t (besides r_0
+ * = 0) and the cost so far. If all of them are kept until their own backward, the rest is a row of
+ * nested problems. Their optimal costs are in the table of `precise`:
  *
  *     0 ....... r_1 ..... r_2 ............ j
  *     [C(0,r_1)][C(r_1,r_2)][  C(r_2,j)   ]      each with what the residents below leave free
  *
- * So every state comes with a complete schedule, and the search begins with precise's own: it is
- * never worse. It leaves nested schedules by moves that give up a resident early:
+ * So every state has a complete schedule. The search starts with that of `precise`, so it is never
+ * worse. It leaves nested schedules by moves that drop a resident early:
  *
  *     sweep r..k       F_{r+1} .. F_k from a resident r, keeping f_k; another resident may be
  *                      dropped before it, or r itself on the way (r moves up to k)
  *     backward         B_{j-1}, with or without dropping one first
  *
- * Phases j = N+1 .. 1: states of a phase are expanded best first, a fixed number of times; those
- * that get through the backward compete for the next phase. Where no completion fits, states are
- * ranked by how much memory is lacking.
+ * There is a phase for each j = N+1 .. 1. The states of a phase are expanded best first, a fixed
+ * number of times. States that pass the backward compete for the next phase. States whose
+ * completion does not fit are ranked by how much memory is missing.
  *
- * Chains short enough for chain_least_budget.c take its smallest budget, others that of precise.
- * Where the table of precise would be too large there is nothing to start from, and the answer is
- * the one that precise gives. */
+ * The smallest budget is that of chain_least_budget.c for chains that are short enough, else that
+ * of `precise`. Where the table of `precise` would be too large, the answer is that of
+ * `precise`. */
 #include "solve/papers/chain/chain_states.h"
 
-#define WIDTH 24u           /* states that go from one phase to the next */
+#define WIDTH 24u           /* states that enter the next phase */
 #define POOL 96u            /* states of a phase */
-#define TARGETS 6u          /* ends of a sweep that are looked at closely */
+#define TARGETS 6u          /* ends of a sweep that are tried */
 #define DEFAULT_WORK 24000u /* expansions in all */
 #define LEAST_WORK 12u      /* expansions in a phase */
 #define BUDGET_STATES 200000u
@@ -34,10 +35,10 @@ typedef struct node {
     uint32_t parent, phase;
     int64_t cost;
     uint64_t memory;        /* f_0, residents and b_phase */
-    const uint16_t *layers; /* residents, rising, without 0 */
+    const uint16_t *layers; /* residents, ascending, without 0 */
     uint32_t count;
-    uint32_t from, to, drop; /* the sweep that led here (to = 0: the backward), drop 0: none */
-    uint64_t lacking;        /* memory beyond the budget that the completion needs */
+    uint32_t from, to, drop; /* the sweep that led here (to = 0: the backward); drop 0: none */
+    uint64_t lacking;        /* how much more memory than the budget the completion needs */
     int64_t total;           /* cost with the completion */
     bool expanded;
 } node;
@@ -56,13 +57,13 @@ typedef struct beam {
     uint16_t *scratch;                   /* residents of a state being tried */
     pool open, next;
     uint32_t best;
-    int64_t best_total; /* CRN_CURVE_NEVER before anything fits */
+    int64_t best_total; /* CRN_CURVE_NEVER until something fits */
 } beam;
 
-/* ---- Judging states ---- */
+/* ---- Evaluating states ---- */
 
-/* Fill in `lacking` and `total` from the nested completion. When memory lacks, the completion is
- * costed as if it did not. */
+/* Fill in `lacking` and `total` from the nested completion. If memory is missing, the cost is that
+ * of a completion with enough memory. */
 static void complete(const beam *b, node *n) {
     const uint64_t *f = b->problem->forward_sizes;
     uint64_t budget = b->job->budget, need = 0, below = f[0];
@@ -82,7 +83,8 @@ static void complete(const beam *b, node *n) {
         uint64_t memory = CRN_MAX(budget + n->lacking, below) - below;
         memory = CRN_MAX(memory, crn_piece_floor(b->nested.table, first, last));
         int64_t time = crn_piece_time(b->nested.table, first, last, memory);
-        n->total += time == CRN_CURVE_NEVER ? 0 : time; /* beyond the table only when lacking */
+        n->total +=
+            time == CRN_CURVE_NEVER ? 0 : time; /* not in the table only if memory is missing */
     }
 }
 
@@ -91,10 +93,10 @@ static bool better(const node *x, const node *y) {
         return x->lacking < y->lacking;
     if (x->total != y->total)
         return x->total < y->total;
-    return x->cost > y->cost; /* further on */
+    return x->cost > y->cost; /* prefer the state that is further on */
 }
 
-/* No way to go on can cost less: every missing forward once, and the backwards. */
+/* A lower bound of the cost of every completion: every missing forward once, and the backwards. */
 static int64_t bound(const beam *b, const node *n) {
     int64_t rest = b->forward_sum[n->phase - 1] + b->backward_sum[n->phase - 1];
     for (uint32_t s = 0; s < n->count; s++)
@@ -109,8 +111,8 @@ static bool same_state(const node *x, const node *y) {
            memcmp(x->layers, y->layers, x->count * sizeof *x->layers) == 0;
 }
 
-/* Where in the pool the state may go: in place of an equal one that costs more, at the end, or in
- * place of the worst; POOL if it is not wanted. */
+/* The place of the state in the pool: that of an equal one that costs more, the end, or that of the
+ * worst one. POOL: it does not enter the pool. */
 static uint32_t find_place(const beam *b, const pool *p, const node *n) {
     uint32_t worst = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -125,7 +127,7 @@ static uint32_t find_place(const beam *b, const pool *p, const node *n) {
     return better(n, &b->all.data[p->nodes[worst]]) ? worst : POOL;
 }
 
-/* Offer a state whose residents lie in scratch memory. */
+/* Offer a state to a pool. Its residents are in scratch memory. */
 static cairn_status offer(beam *b, pool *p, node *n) {
     complete(b, n);
     if (n->phase > 0 && bound(b, n) >= b->best_total)
@@ -166,8 +168,8 @@ static uint32_t change(const beam *b, const node *n, uint32_t drop, uint32_t add
     return count;
 }
 
-/* The peak of F_{from+1} .. F_to when `memory` is there before; `leaves` when f_from goes after its
- * one reader. */
+/* The peak of F_{from+1} .. F_to if `memory` is in use before; `leaves`: f_from is dropped after
+ * its one reader. */
 static uint64_t sweep_peak(const cairn_chain_problem *p, uint64_t memory, uint32_t from,
                            uint32_t to, bool leaves) {
     const uint64_t *f = p->forward_sizes;
@@ -204,13 +206,13 @@ static cairn_status try_backward(beam *b, uint32_t parent, uint32_t drop) {
     n.cost = at->cost + b->problem->backward_costs[last];
     n.memory = memory + g[last] - g[at->phase] - (last > 0 ? f[last] : 0);
     n.count = change(b, at, drop, 0);
-    n.count -= last > 0; /* f_last, the largest, went with its backward */
+    n.count -= last > 0; /* its backward has freed f_last, the last resident */
     n.layers = b->scratch;
     return offer(b, &b->next, &n);
 }
 
-/* The most promising ends of a sweep from the last resident: those whose two nested parts cost the
- * least. The next layer and the last are always among them. */
+/* The best ends for a sweep from the last resident: those whose two nested parts cost least. The
+ * next layer and the last one are always among them. */
 static uint32_t find_targets(const beam *b, const node *at, uint32_t from, uint32_t *targets) {
     const crn_piece_table *table = b->nested.table;
     uint64_t used = at->memory - b->problem->backward_sizes[at->phase], free_now;
@@ -252,7 +254,7 @@ static cairn_status expand_sweeps(beam *b, uint32_t parent) {
         for (uint32_t s = 0; s < at.count; s++)
             CRN_TRY(try_sweep(b, parent, from, targets[i], at.layers[s]));
     }
-    /* A resident further down may move up, to become smaller. */
+    /* A resident further down may move up to a smaller tensor. */
     for (uint32_t s = 0; s + 1 < at.count; s++)
         for (uint32_t to = at.layers[s] + 1u; to <= at.layers[s] + 3u && to < at.layers[s + 1];
              to++)
@@ -316,7 +318,7 @@ static cairn_status write_move(const node *n, crn_arena *arena, crn_chain_steps 
     return CAIRN_OK;
 }
 
-/* The moves that led to the best state, then its nested completion from the top down. */
+/* Write the moves that led to the best state, then its nested completion from the top down. */
 static cairn_status write_steps(const beam *b, crn_chain_steps *out) {
     CRN_ARRAY(uint32_t) path = {0};
     crn_arena *arena = b->job->arena;

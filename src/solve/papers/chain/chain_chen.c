@@ -4,8 +4,8 @@
  *      *       *       *        *oooo         the last segment; the other segments are run again
  *                                             whole, one after the other, from the back
  *
- * With equal sizes s = sqrt(N) needs the least memory. Here every s is laid out and judged, and the
- * cheapest that fits is taken. O(N^2) steps in all. */
+ * With equal sizes s = sqrt(N) needs the least memory. Here every s is tried and simulated, and the
+ * cheapest schedule that fits is taken. O(N^2) steps in all. */
 #include "solve/papers/chain/chain_solve.h"
 
 static cairn_status lay_out(crn_arena *arena, uint32_t layers, uint32_t length,

@@ -3,24 +3,24 @@
  * A* over the states of chain_states.h. Nested schedules (precise) keep a checkpoint until its own
  * backward; here a forward may be dropped at any time. Three things keep the search small.
  *
- * Lazy drops. Dropping is free at any time, so it can wait until a step would not fit; then only
- * sets of drops are tried of which none can be left out.
+ * Lazy drops. Dropping costs nothing, so it can wait until a step would not fit. Then only minimal
+ * sets of drops are tried.
  *
- * A lower bound. Every missing forward is computed at least once. And when B_l runs, besides its
- * operands and result only so much fits: lost_l is the least cost of those among f_1 .. f_{l-1}
- * that are not there then (a knapsack, solved once as a step function) and must be computed after
- * it. Let r be the last resident forward up to l. What lies between r and l is computed before B_l,
- * to get to f_l; so a forward that is not there at B_l is paid for beyond the first count unless it
- * is missing now and lies below r:
+ * A lower bound. Every missing forward is computed at least once. When B_l runs, not all of f_1 ..
+ * f_{l-1} fit beside its operands and result. Those that are not resident then must be computed
+ * after it; lost_l is their least cost (a knapsack problem, solved once as a step function). Let r
+ * be the last resident forward up to l. The forwards between r and l are computed before B_l, to
+ * obtain f_l. So a forward that is not resident at B_l costs more than the first sum counts, unless
+ * it is missing now and lies below r:
  *
  *     bound = sum of missing + max over l of (lost_l - sum of missing below r(l))
  *
  * An upper bound. States that cannot beat the nested optimum are not stored.
  *
- * Invariant: a state leaves the frontier with priority no larger than the cost of the best schedule
- * through it; the first to reach b_0 is optimal. Up to 2^N states; 20 layers take seconds at most.
- * When the limit on states is reached the best known schedule is given, with the frontier's bound.
- */
+ * Invariant: a state leaves the frontier with a priority that is at most the cost of the best
+ * schedule through it. So the first state with b_0 is optimal. There are up to 2^N states; 20
+ * layers take seconds at most. When the limit on states is reached, the answer is the best known
+ * schedule, with the bound of the frontier. */
 #include "solve/papers/chain/chain_states.h"
 
 #define DEFAULT_MAX_STATES 3000000u
@@ -39,9 +39,9 @@ typedef struct search {
 
 /* ---- The lower bound ---- */
 
-/* Least cost of what cannot be there at each B_l. The step function grows by one item at a time:
- * with f_l either absent, at its cost, or there, in its room. Thinned downwards it stays a bound.
- */
+/* The least cost of the forwards that cannot be resident at each B_l. The step function is extended
+ * by one forward at a time: either f_l is absent and costs its time, or it is resident and takes
+ * its size. Thinned downwards, it is still a lower bound. */
 static cairn_status find_lost(search *s, crn_arena *arena, int64_t *lost) {
     const cairn_chain_problem *p = s->problem;
     const uint64_t *f = p->forward_sizes, *b = p->backward_sizes;
@@ -75,7 +75,8 @@ static cairn_status prepare_bound(search *s, crn_arena *arena) {
     return CAIRN_OK;
 }
 
-/* No schedule can finish from this state for less. Walks the gaps between resident forwards. */
+/* A lower bound of the cost to finish from this state. It visits the gaps between resident
+ * forwards. */
 static int64_t bound(const search *s, uint64_t key) {
     uint32_t j = crn_top_bit(key);
     int64_t missing = 0, again = 0;
@@ -95,7 +96,7 @@ static int64_t bound(const search *s, uint64_t key) {
 
 /* ---- Moves ---- */
 
-/* A step that is to run: what it needs, does and costs. */
+/* A step to run: what it needs, changes and costs. */
 typedef struct move {
     uint32_t from, step;
     uint64_t fixed; /* bits that must not be dropped */
@@ -112,9 +113,9 @@ static cairn_status reach(search *s, const move *m, uint64_t key) {
     return crn_states_reach(&s->states, (crn_state){key, cost, m->from, m->step}, total, -cost);
 }
 
-/* Free `excess` by dropping sets of which nothing can be spared: going from large to small, a set
- * is complete as soon as it suffices, and then its last member, the smallest, was needed. `place`
- * is where in by_size to go on. */
+/* Free `excess` bytes by dropping minimal sets. Forwards are added to a set from large to small
+ * until it is enough; then its last and smallest member was needed. `place` is the next place in
+ * by_size. */
 static cairn_status reach_with_drops(search *s, const move *m, uint64_t key, uint64_t excess,
                                      uint32_t place) {
     if (excess == 0)
@@ -145,7 +146,7 @@ static cairn_status expand(search *s, uint32_t from) {
         move m = {from,       2 * last + 1,  crn_bit(last),
                   crn_bit(j), crn_bit(last), p->backward_costs[last]};
         CRN_TRY(try_move(s, m, key, need));
-        /* Where it fits as things are and leaves no less room, nothing is gained by waiting. */
+        /* If it fits now and leaves at least as much room as before, waiting gains nothing. */
         if (need <= s->budget && p->backward_sizes[last] <= p->backward_sizes[j])
             return CAIRN_OK;
     }
@@ -170,8 +171,9 @@ static void sort_by_size(search *s) {
     }
 }
 
-/* Search for something cheaper than s->known. `*end` is the state that has b_0, if found;
- * `*open_bound` the least priority on the frontier when the limit struck, else CRN_CURVE_NEVER. */
+/* Search for a schedule cheaper than s->known. `*end` is the state that has b_0, if it was found.
+ * `*open_bound` is the least priority on the frontier if the limit was reached, else
+ * CRN_CURVE_NEVER. */
 static cairn_status run(search *s, uint32_t max_states, uint32_t *end, int64_t *open_bound) {
     uint64_t start = crn_bit(s->problem->layers + 1) | 1;
     uint32_t at;

@@ -4,10 +4,10 @@
  *     D(t,1) = t(t-1)/2          D(1,m) = 0
  *     D(t,m) = min over 0 < y < t of  y + D(t-y, m-1) + D(y, m)
  *
- * t backwards with m slots; y is where the next state is kept. D(.,m) is convex, so the sum is
- * unimodal in y and the best y never moves back as t grows: O(N) per m. The layout knows nothing of
- * sizes: each m is laid out and judged with the chain's own, and the cheapest that fits is taken.
- */
+ * D(t,m) is the cost of t backwards with m slots; y is the place where the next state is kept.
+ * D(.,m) is convex, so the sum is unimodal in y and the best y never decreases as t grows: O(N) per
+ * m. The algorithm does not use sizes. The schedule of each m is simulated with the sizes of the
+ * chain, and the cheapest one that fits is taken. */
 #include "solve/papers/chain/chain_solve.h"
 
 typedef struct plan {

@@ -1,19 +1,20 @@
-/* chain_least_budget.c: the smallest budget for which a chain has any schedule at all.
+/* chain_least_budget.c: the smallest budget for which a chain has a schedule.
  *
  * A shortest path over states where the length of a path is its largest memory (Dijkstra's
  * algorithm works for maxima as it does for sums). Moves: one forward, one backward, one drop. The
- * search starts from a lower bound, every step needing its operands and result, and looks at no
- * state whose peak is not below what nested schedules reach. Near the smallest budget few sets of
- * tensors fit, so that few of the 2^N states are met.
+ * search starts from a lower bound: every step needs its operands and result. It skips states whose
+ * peak is not below that of nested schedules. Near the smallest budget few sets of tensors fit, so
+ * few of the 2^N states are visited.
  *
  * Invariant: states leave the frontier in order of their peak. O(states * N log states). */
 #include "solve/papers/chain/chain_states.h"
 
-/* No schedule can have a smaller peak. */
+/* A lower bound of the peak of every schedule. */
 static uint64_t lower_bound(const cairn_chain_problem *p) {
     const uint64_t *f = p->forward_sizes, *b = p->backward_sizes;
     uint64_t least = f[0] + b[0] + b[1];
-    uint64_t waiting = b[p->layers + 1]; /* least of the backwards that may wait during F_l */
+    uint64_t waiting =
+        b[p->layers + 1]; /* smallest of the backwards that may be resident during F_l */
     for (uint32_t l = p->layers; l > 0; l--) {
         waiting = CRN_MIN(waiting, b[l + 1]);
         least = CRN_MAX(least, f[0] + f[l] + b[l] + b[l + 1]);
@@ -25,7 +26,7 @@ static uint64_t lower_bound(const cairn_chain_problem *p) {
 typedef struct search {
     const cairn_chain_problem *problem;
     crn_states states;
-    uint64_t known; /* attained already; only less is of interest */
+    uint64_t known; /* peak of a known schedule; only smaller ones are searched */
 } search;
 
 static cairn_status reach(search *s, uint32_t from, uint64_t key, uint64_t peak, uint32_t step) {
@@ -33,7 +34,7 @@ static cairn_status reach(search *s, uint32_t from, uint64_t key, uint64_t peak,
     if (peak >= s->known)
         return CAIRN_OK;
     crn_state state = {key, (int64_t)peak, from, step};
-    /* Among equal peaks go for the end first. */
+    /* Among equal peaks, prefer states closer to the end. */
     int64_t tie = 64 * (int64_t)crn_top_bit(key) - __builtin_popcountll(key);
     return crn_states_reach(&s->states, state, (int64_t)peak, tie);
 }
@@ -44,7 +45,8 @@ static cairn_status expand(search *s, uint32_t from) {
     uint64_t memory = crn_state_memory(p, key);
     uint32_t j = crn_top_bit(key), last = j - 1;
     if (key & crn_bit(last)) {
-        uint64_t after = (key & ~crn_bit(j)) | crn_bit(last); /* b_last is there, f_last is not */
+        uint64_t after =
+            (key & ~crn_bit(j)) | crn_bit(last); /* b_last is resident, f_last is not */
         CRN_TRY(reach(s, from, after, memory + p->backward_sizes[last], 2 * last + 1));
     }
     for (uint32_t l = 1; l < j; l++) {
@@ -56,7 +58,7 @@ static cairn_status expand(search *s, uint32_t from) {
     return CAIRN_OK;
 }
 
-/* Runs until b_0 is reached (`*end` is its state), nothing is left, or there are too many. */
+/* Search until b_0 is reached (`*end` is its state), no states are left, or there are too many. */
 static cairn_status run(search *s, uint32_t max_states, uint32_t *end, bool *proven) {
     uint32_t at;
     while (crn_states_pop(&s->states, &at, NULL)) {

@@ -1,4 +1,4 @@
-/* chain_none.c: keep everything; nothing is computed twice. O(N). */
+/* chain_none.c: keep everything; nothing is recomputed. O(N). */
 #include "solve/papers/chain/chain_solve.h"
 
 cairn_status crn_chain_none(crn_chain_job *job, crn_chain_answer *answer) {

@@ -1,6 +1,7 @@
 /* chain_precise.c: least cost among nested schedules (Butt, "precise"), exact, for every budget.
  *
- * C(i,j,m): f_i is resident and not counted in m, b_j is there and counted; obtain b_i.
+ * C(i,j,m) is the cost to obtain b_i. f_i is resident and not counted in m; b_j is resident and
+ * counted.
  *
  *     C(i,i+1,m) = B_i                       if b_i + b_{i+1} fits in m
  *     C(i,j,m)   = min over i < k < j of     F_{i+1} + .. + F_k + C(k,j,m - f_k) + C(i,k,m)
@@ -11,9 +12,10 @@
  *                 [---C(k,j)---]        first, f_k being kept,
  *      [--C(i,k)--]                     then with all the memory again
  *
- * This is the chain of pieces of piece_chain.h with no way of keeping: piece a is F_{a+1} and B_a,
- * its leaf runs nothing again, and "checkpoint j" is k. No buckets: the cost is a step function of
- * m. Long chains have it thinned; a second table thinned downwards then gives a lower bound.
+ * This is the chain of pieces of piece_chain.h without ways that keep tensors: piece a is F_{a+1}
+ * and B_a, its leaf recomputes nothing, and "checkpoint j" is k. The cost is a step function of m,
+ * so there are no buckets. For long chains it is thinned; a second table that is thinned downwards
+ * gives a lower bound.
  *
  * O(N^3 p) time for step functions of p points. */
 #include "solve/papers/chain/chain_solve.h"
@@ -32,7 +34,7 @@ static crn_piece piece_of(const cairn_chain_problem *problem, uint32_t a) {
     return piece;
 }
 
-#define ALWAYS_EXACT 120u    /* layers up to which there is no limit */
+#define ALWAYS_EXACT 120u    /* up to this many layers there is no limit on points */
 #define MOST_POINTS 1500000u /* of all step functions of a longer chain */
 
 cairn_status crn_chain_nested_solve(crn_chain_job *job, uint64_t budget, uint32_t max_points,
@@ -79,7 +81,7 @@ cairn_status crn_chain_nested_steps(const crn_chain_nested *nested, uint32_t fir
     return write_nodes(&nodes, arena, out);
 }
 
-/* The cost that no nested schedule within the budget can beat. */
+/* A lower bound of the cost of nested schedules within the budget. */
 static cairn_status find_lower_bound(crn_chain_job *job, uint32_t max_points, uint64_t memory,
                                      int64_t *out) {
     crn_chain_nested lower;
@@ -95,7 +97,7 @@ static uint32_t grid_slots(uint32_t layers) {
     return (uint32_t)CRN_MIN(CRN_MAX(slots, 128), 4096);
 }
 
-/* The schedule of least memory, which a grid may miss; and a point of the curve. */
+/* Offer the schedule of least memory, which a grid may miss, and add it to the curve. */
 static cairn_status offer_least(crn_chain_choice *choice, const crn_chain_nested *floors) {
     crn_arena *arena = choice->job->arena;
     crn_piece_nodes nodes = {0};

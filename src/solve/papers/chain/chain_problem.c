@@ -7,7 +7,7 @@
 
 /* ---- Checking ---- */
 
-/* Sentences name a layer the way the problem does: "alpha_f[3]". */
+/* Messages name a value the way the problem does: "alpha_f[3]". */
 static cairn_status fail_entry(cairn_error *err, cairn_status status, const char *array,
                                uint32_t layer, const char *what) {
     char name[64];
@@ -62,7 +62,7 @@ struct cairn_chain_cases {
     uint32_t count;
 };
 
-/* An array of exactly `count` whole numbers that are not negative. */
+/* Read an array of exactly `count` integers that are not negative. */
 static cairn_status read_numbers(const crn_json *object, const char *key, uint32_t count,
                                  crn_arena *arena, int64_t **out, cairn_error *err) {
     crn_json array = crn_json_member(object, key);
@@ -126,7 +126,7 @@ static cairn_status read_cases(const crn_json *root, cairn_chain_cases *cases, c
     return CAIRN_OK;
 }
 
-/* The cases live in the arena that they own. */
+/* The struct is allocated in the arena that it owns. */
 static cairn_status create_cases(const cairn_allocator *allocator, cairn_chain_cases **out) {
     crn_arena arena;
     crn_arena_init(&arena, allocator);
@@ -163,7 +163,7 @@ cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char
 void cairn_chain_cases_destroy(cairn_chain_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* it holds the cases themselves */
+    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
     crn_arena_release(&arena);
 }
 

@@ -1,4 +1,4 @@
-/* chain_recompute_all.c: keep only f_0 and come from there for every backward. O(N^2) steps. */
+/* chain_recompute_all.c: keep only f_0 and recompute from it for every backward. O(N^2) steps. */
 #include "solve/papers/chain/chain_solve.h"
 
 cairn_status crn_chain_recompute_all(crn_chain_job *job, crn_chain_answer *answer) {

@@ -1,6 +1,6 @@
 /* chain_revolve.c: binomial checkpointing in closed form (Griewank, Walther 2000).
  *
- * With c slots (f_0 sits in one) and every forward computed at most r times, the longest chain that
+ * With c slots (f_0 uses one) and every forward computed at most r times, the longest chain that
  * can be reversed has beta(c,r) = binomial(c+r, c) backwards. For `length` backwards let r be the
  * least that suffices. The cost is convex in the length with slope r between beta(c,r-1) and
  * beta(c,r); so advancing by k to the next checkpoint is optimal as long as both parts lie on
@@ -10,8 +10,8 @@
  *      c slots     c - 1 slots
  *      beta(c,r-2) <= k <= beta(c,r-1)  and  beta(c-1,r-1) <= length - k <= beta(c-1,r)
  *
- * We take the least such k. The layout knows nothing of sizes: each c is laid out and judged with
- * the chain's own, and the cheapest that fits is taken. */
+ * The least such k is taken. The algorithm does not use sizes. The schedule of each c is simulated
+ * with the sizes of the chain, and the cheapest one that fits is taken. */
 #include "solve/papers/chain/chain_solve.h"
 
 /* binomial(c + r, r), cut off at 2^31. */
@@ -35,7 +35,7 @@ typedef struct part {
     uint32_t first, length, slots;
 } part;
 
-/* Parts still to be reversed lie on a stack of their own, the next one last. */
+/* The parts still to be reversed are on a stack, the next one last. */
 static cairn_status lay_out(crn_arena *arena, uint32_t layers, uint32_t slots, part *stack,
                             crn_chain_steps *steps) {
     uint32_t height = 0;

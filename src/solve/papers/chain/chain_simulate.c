@@ -1,13 +1,13 @@
-/* chain_simulate.c: the judge of schedules on abstract chains, and what is written for it.
+/* chain_simulate.c: simulates schedules on abstract chains, and helps to write them.
  *
- * Invariant between steps: `memory` is the size of f_0, of every resident f and of the one backward
- * that is there, b_{next+1}, where B_next is the backward to come. */
+ * Invariant between steps: `memory` is the size of f_0, of every resident f and of the one resident
+ * backward b_{next+1}, where B_next is the next backward. */
 #include "solve/papers/chain/chain_solve.h"
 
 typedef struct state {
     const cairn_chain_problem *problem;
     bool *resident;
-    int64_t next; /* the backward to come; -1 at the end */
+    int64_t next; /* the next backward; -1 at the end */
     uint64_t memory;
     cairn_chain_verdict verdict;
     const char *broken; /* the rule that the last step broke */

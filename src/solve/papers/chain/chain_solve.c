@@ -1,4 +1,4 @@
-/* chain_solve.c: finds the algorithm, gives it a scratch arena, has its answer judged. */
+/* chain_solve.c: finds the algorithm, gives it a scratch arena, and simulates its answer. */
 #include "solve/papers/chain/chain_solve.h"
 
 #include <assert.h>
@@ -27,10 +27,10 @@ static crn_chain_solver find_solver(const char *name) {
     return NULL;
 }
 
-/* The public part first, so that a pointer to it is a pointer to the whole. */
+/* The public part comes first, so that a pointer to it is a pointer to the whole. */
 typedef struct solution {
     cairn_chain_solution public;
-    crn_arena arena; /* holds this struct, the steps and the curve */
+    crn_arena arena; /* this struct, the steps and the curve are allocated in it */
 } solution;
 
 static cairn_status create_solution(const cairn_allocator *allocator, solution **out) {
@@ -53,7 +53,8 @@ static void release_solution(solution *made) {
 
 void cairn_chain_solution_destroy(const cairn_chain_solution *public) {
     solution *made;
-    memcpy(&made, &public, sizeof made); /* it was made by us and is not really const */
+    memcpy(&made, &public,
+           sizeof made); /* the object was created as a solution and is not really const */
     release_solution(made);
 }
 
@@ -66,7 +67,7 @@ static int by_budget(const void *x, const void *y) {
     return (p->cost > q->cost) - (p->cost < q->cost);
 }
 
-/* Points in any order become a falling step function in the solution's arena. */
+/* Make a falling step function of points in any order, in the solution's arena. */
 static cairn_status fill_curve(crn_chain_points *points, solution *made) {
     cairn_chain_point *curve;
     CRN_TAKE(&made->arena, curve, points->length);
@@ -81,12 +82,12 @@ static cairn_status fill_curve(crn_chain_points *points, solution *made) {
     return CAIRN_OK;
 }
 
-/* The curve of an algorithm that knows one budget at a time: begin where everything fits and ask
- * again just below the peak of each answer, until nothing fits. */
+/* The curve of an algorithm that solves for one budget at a time: start where everything fits, and
+ * solve again just below the peak of each answer until nothing fits. */
 static cairn_status trace_curve(crn_chain_job *job, crn_chain_solver solve,
                                 crn_chain_points *points) {
     crn_chain_job ask = *job;
-    crn_arena arena; /* of one question */
+    crn_arena arena; /* for one call of the algorithm */
     cairn_status status = CAIRN_OK;
     bool feasible = true;
     ask.budget = CRN_CHAIN_LIMIT;
@@ -113,7 +114,7 @@ static cairn_status trace_curve(crn_chain_job *job, crn_chain_solver solve,
 
 /* ---- Solving ---- */
 
-/* The answer in numbers that the judge vouches for. */
+/* Fill in the solution, with cost and peak from the simulation. */
 static cairn_status fill_solution(crn_chain_job *job, const crn_chain_answer *answer,
                                   solution *made) {
     cairn_chain_solution *out = &made->public;

@@ -1,4 +1,4 @@
-/* chain_states.c: a store of states found by their key, and the frontier of a search. */
+/* chain_states.c: a hash table of states by their key, and the frontier of a search. */
 #include "solve/papers/chain/chain_states.h"
 
 #define FIRST_SLOTS 1024u
@@ -14,7 +14,7 @@ cairn_status crn_states_init(crn_states *states, crn_arena *arena) {
     return CAIRN_OK;
 }
 
-/* The slot where the key is or would go. */
+/* The slot of a key: the one it is in, or a free one for it. */
 static uint32_t find_slot(const crn_states *states, uint64_t key) {
     uint32_t slot = hash(key) & states->slot_mask;
     while (states->slots[slot] != 0 && states->all.data[states->slots[slot] - 1].key != key)
@@ -27,7 +27,7 @@ uint32_t crn_states_find(const crn_states *states, uint64_t key) {
     return states->slots[slot] == 0 ? CRN_STATE_NONE : states->slots[slot] - 1;
 }
 
-/* Twice the slots; at most half of them are used. */
+/* Double the slots; at most half of them are used. */
 static cairn_status grow_slots(crn_states *states) {
     uint32_t *slots, count = 2 * (states->slot_mask + 1);
     CRN_TAKE(states->arena, slots, count);
@@ -95,7 +95,7 @@ bool crn_states_pop(crn_states *states, uint32_t *index, int64_t *priority) {
     while (states->heap.length > 0) {
         crn_state_entry entry = heap_pop(states);
         if (states->all.data[entry.state].value != entry.value)
-            continue; /* reached more cheaply since */
+            continue; /* reached at a lower cost since then */
         *index = entry.state;
         if (priority != NULL)
             *priority = entry.priority;
@@ -114,7 +114,7 @@ uint64_t crn_state_memory(const cairn_chain_problem *problem, uint64_t key) {
     return memory;
 }
 
-/* The forwards that went away between two states, apart from the one a backward frees. */
+/* The forwards that were dropped between two states, without the one that a backward frees. */
 static uint64_t dropped(const crn_state *from, const crn_state *to) {
     uint32_t j = crn_top_bit(to->key);
     uint64_t gone = from->key & ~to->key & ~crn_bit(crn_top_bit(from->key));

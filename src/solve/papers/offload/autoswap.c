@@ -1,19 +1,19 @@
 /* autoswap.c: AutoSwap (Zhang et al., 2019) as Beaumont et al. compare with it: activations are
  * moved in the order of a weighted average of four scores until the rest fits.
  *
- * With every op as early as possible and nothing moved, x_i is not wanted between the end of F_i
- * and the start of B_i; less the two transfers, that is its absence:
+ * If every op runs as early as possible and nothing is moved, x_i is not needed between the end of
+ * F_i and the start of B_i. This time minus the two transfers is its absence:
  *
  *     duration    the absence
  *     area        the absence times the size
  *     weighted    the absence weighted by how much memory is over the limit
- *     submodular  the same, where what earlier choices took away is no longer over the limit; so
- *                 computed one choice at a time
+ * submodular the same, but memory that earlier choices freed is no longer over the limit; so it is
+ * computed one choice at a time
  *
- * Each score is scaled to 0 .. 1000. In place of Bayesian optimisation the weights are searched:
- * first all in quarters, then from the best of these by moving weight from one score to another,
- * in ever smaller portions. Deterministic; O(n log n) but for the last score, whose work is
- * limited. */
+ * Each score is scaled to 0 .. 1000. The original chooses the weights by Bayesian optimisation.
+ * Here they are searched: first all weights in quarters, then from the best of these by moving
+ * weight from one score to another, in smaller and smaller portions. Deterministic. O(n log n),
+ * except for the last score, whose work is limited. */
 #include "solve/papers/offload/crn_offload.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ typedef struct autoswap {
     int64_t *score[SCORES];
     int64_t *over;     /* per op, memory over the limit */
     int64_t *op_start; /* per op; 2n + 1 */
-    wide *value;       /* being scaled */
+    wide *value;       /* scores before scaling */
     struct ranked {
         int64_t score;
         uint32_t activation;
@@ -48,7 +48,7 @@ static int64_t absence_end(const autoswap *a, uint32_t i) {
     return a->op_start[2 * a->n - 1 - i] - a->job->chain->size[i];
 }
 
-/* Into 0 .. FULL, the largest value getting FULL. */
+/* Scale values to 0 .. FULL; the largest becomes FULL. */
 static void scale(autoswap *a, int64_t *score) {
     wide low = a->value[0], high = a->value[0];
     for (uint32_t i = 1; i < a->n; i++) {
@@ -65,7 +65,7 @@ static void scale(autoswap *a, int64_t *score) {
         score[i] = high > low ? (int64_t)((a->value[i] - low) * FULL / (high - low)) : 0;
 }
 
-/* Memory over the limit, summed over the absence: ops i+1 .. 2n-2-i are what may lie in it. */
+/* Memory over the limit, summed over the absence. Only ops i+1 .. 2n-2-i can lie in it. */
 static wide weighted_absence(const autoswap *a, uint32_t i) {
     int64_t from = absence_start(a, i), to = absence_end(a, i);
     wide sum = 0;
@@ -77,7 +77,7 @@ static wide weighted_absence(const autoswap *a, uint32_t i) {
     return sum;
 }
 
-/* The same up to a moment, from running sums before each op. */
+/* The same up to a time, from prefix sums before each op. */
 static wide over_until(const autoswap *a, const wide *before, int64_t time) {
     uint32_t low = 0, high = 2 * a->n;
     while (high - low > 1) { /* the op that runs at `time` */
@@ -105,9 +105,10 @@ static void take_away(autoswap *a, uint32_t i) {
         a->over[k] -= a->job->chain->size[i];
 }
 
-/* Chosen first: FULL; chosen later: less; choosing goes on while anything is over the limit, in
- * ties from the front. Values change with every choice, but only those that were highest need be
- * looked at again: they can only fall. On very long chains it stops when its work is done. */
+/* The activation that is chosen first scores FULL, later ones less. Choosing goes on while any
+ * memory is over the limit; of equal values the first is chosen. Values only fall with every
+ * choice, so only those that were highest are computed again. On very long chains it stops at a
+ * limit of work. */
 static void score_submodular(autoswap *a) {
     uint32_t chosen = 0;
     memset(a->moved, 0, a->n);
@@ -167,7 +168,7 @@ static bool prefix_fits(autoswap *a, uint32_t count) {
     return crn_offload_set_fits(a->job->chain, a->moved);
 }
 
-/* The shortest prefix of the ranking that fits; moving more always fits too. */
+/* Try the shortest prefix of the ranking that fits. A longer prefix always fits too. */
 static void try_weights(autoswap *a, const int64_t *weight, crn_offload_schedule *best) {
     for (uint32_t i = 0; i < a->n; i++) {
         a->ranked[i] = (struct ranked){0, i};

@@ -1,4 +1,4 @@
-/* offload_anneal.c: local search over lists, for chains too long to search whole.
+/* offload_anneal.c: local search over lists, for chains that are too long for an exact search.
  *
  * A step changes the list a little and runs it:
  *
@@ -8,10 +8,11 @@
  *     add        both, the offload soon after the activation is made, the fetch before it is read
  *     exchange   one activation's transfers for another's, in the same places
  *
- * Late acceptance (Burke and Bykov, 2008): a step is taken if the list is no longer than it was
- * some steps ago; one parameter, no temperature and no reals. Ends when the goal (a lower bound) is
- * reached, the work is used up, or half of it brought nothing; events run are what is counted.
- * The random numbers have a fixed seed: the same answer everywhere. */
+ * Late acceptance (Burke and Bykov, 2008): a step is accepted if the schedule is no longer than it
+ * was some steps ago. This has one parameter, no temperature and no real numbers. The search ends
+ * when the goal (a lower bound) is reached, the work is used up, or half of the work gave no
+ * improvement. Work is counted in events. The random numbers have a fixed seed, so that the answer
+ * is the same everywhere. */
 #include "base/rng.h"
 #include "solve/papers/offload/offload_list.h"
 
@@ -61,13 +62,13 @@ static uint32_t pick_transfer(walk *w, const crn_offload_list *list) {
     return at;
 }
 
-/* Short ways are taken most often. */
+/* A random distance; short ones are more likely. */
 static uint32_t distance(walk *w, uint32_t most) {
     uint32_t reach = 1u << below(w, 9);
     return 1 + below(w, CRN_MAX(1, CRN_MIN(reach, most)));
 }
 
-/* ---- Steps; each gives false when it does not apply ---- */
+/* ---- Steps; each returns false if it cannot be done ---- */
 
 static bool shift(walk *w, crn_offload_list *list) {
     uint32_t at = pick_transfer(w, list);
@@ -211,7 +212,7 @@ cairn_status crn_offload_anneal(crn_arena *arena, crn_offload_lister *lister, in
     crn_offload_list_from(lister, best, &w.now);
     w.length = w.best_length = crn_offload_list_run(lister, &w.now, NULL);
     if (w.length < 0)
-        return CAIRN_OK; /* zero-length ops in an order the list cannot tell: leave it */
+        return CAIRN_OK; /* ops without time in an order that a list cannot express */
     copy_list(&w.now, &w.best);
     mark_moved(&w);
     for (uint32_t k = 0; k < MEMORY; k++)

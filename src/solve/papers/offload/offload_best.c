@@ -1,21 +1,21 @@
-/* offload_best.c: the shortest schedule we can find.
+/* offload_best.c: the shortest schedule that Cairn can find.
  *
- * The paper's algorithms choose sets as if transfers could be cut and run them in one fixed order.
- * Both cost: a set that is best with interruptible transfers can be worse whole, and interleaving
- * offloads with fetches can beat every ordered schedule (lemma 3 of the paper is false; example
- * E14: 10 against 12). So:
+ * The paper's algorithms choose sets as if transfers could be cut, and run them in one fixed order.
+ * Neither is optimal: a set that is best with interruptible transfers can be worse with whole ones,
+ * and interleaving offloads with fetches can beat every ordered schedule (lemma 3 of the paper is
+ * false; example E14: 10 against 12). So there are three stages:
  *
  *     1. all other algorithms; so this one is never longer than any of them
  *     2. the best sets polished by the makespan that will be run (offload_polish.c)
  *     3. few layers: all lists (offload_exact.c), which proves the optimum
  *        otherwise: local search over lists (offload_anneal.c)
  *
- * Every list is a schedule with whole release, and that is one with fractional release too, so both
- * are served. Stops at a bound on every schedule. */
+ * Every list is a schedule with whole release, and also one with fractional release. The search
+ * stops when it reaches a lower bound of all schedules. */
 #include "solve/papers/offload/offload_list.h"
 
 #define EXACT_STATES 200000
-#define SMALL_STATES 20000 /* before the local search has given a good bound */
+#define SMALL_STATES 20000 /* used before the local search has found a good schedule */
 #define ANNEAL_WORK 30000000
 #define POLISH_WORK 5000000
 
@@ -31,7 +31,7 @@ static void polish(crn_offload_job *job, uint8_t *moved, uint64_t *work,
     crn_offload_try(job, moved, best);
 }
 
-/* Each of the others, and its set polished. */
+/* Run each of the other algorithms, and polish its set. */
 static cairn_status run_others(crn_offload_job *job, crn_offload_schedule *best) {
     static solve_function *const others[] = {
 #define X(name, function, summary) crn_offload_solve_##function,

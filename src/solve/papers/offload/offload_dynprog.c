@@ -2,8 +2,8 @@
  * (Beaumont et al., section 5.3, algorithm 1, corrected: see offload_front.c for the programme
  * itself).
  *
- * The programme is exact on integers but its fronts can grow without limit. So, as in
- * section 5.3.2, sizes are counted in slots of memory / slots:
+ * The programme is exact on integers, but its fronts can grow without limit. So, as in section
+ * 5.3.2, memory is divided into slots and sizes are counted in slots:
  *
  *     times           partial sums rounded down
  *     room of an op   memory less what the op itself holds, rounded down: the paper rounds exF, exB
@@ -14,16 +14,16 @@
  *                     the truth get one slot more: 1, 1, 2, 4, .. of them in turn, where the
  *                     paper raises one each time
  *
- * The set is polished in true units, which mends what rounding spoilt, and judged there, beside
- * GREEDY's, by its makespan under fractional release. What is returned is its schedule under the
- * release that was asked for. */
+ * The set is then polished in true units, which corrects effects of rounding. It is compared with
+ * the set of GREEDY by its true makespan under fractional release. The result is the schedule of
+ * the better set under the release that was asked for. */
 #include "solve/papers/offload/crn_offload.h"
 #include "solve/papers/offload/offload_front.h"
 
 __extension__ typedef __int128 wide;
 
 #define DEFAULT_SLOTS 500
-#define QUICK_WIDTH 640 /* largest front for "exact where that is quick" */
+#define QUICK_WIDTH 640 /* largest front for the exact attempt */
 #define EXACT_WIDTH (1 << 18)
 #define EXACT_WORK 2000000000u /* comparisons of states */
 #define SLOT_WORK 400000000u
@@ -35,7 +35,7 @@ __extension__ typedef __int128 wide;
 
 typedef struct rounding {
     const crn_offload_chain *chain; /* in true units */
-    crn_offload_chain slotted;      /* its arrays are the following */
+    crn_offload_chain slotted;      /* it uses the following arrays */
     int64_t *size, *forward, *backward, *forward_need, *backward_need;
     int64_t memory;
     uint32_t slots;
@@ -74,7 +74,7 @@ static cairn_status rounding_make(crn_offload_job *job, uint32_t slots, rounding
     return CAIRN_OK;
 }
 
-/* Needs follow from the rounded sizes and the rooms. */
+/* Compute the needs from the rounded sizes and the rooms. */
 static void round_needs(rounding *r) {
     int64_t truth = 0, before = 0; /* x_0 .. x_{i-1} in true units and in slots */
     for (uint32_t i = 0; i < r->chain->count; i++) {
@@ -85,8 +85,8 @@ static void round_needs(rounding *r) {
     }
 }
 
-/* One slot more for the activation that is rounded below its true size by least; false when none
- * is. */
+/* Give one slot more to the activation whose rounded size is below its true size by the least.
+ * False if there is none. */
 static bool raise_closest(rounding *r) {
     uint32_t closest = UINT32_MAX;
     wide least = 0;

@@ -1,29 +1,30 @@
-/* offload_exact.c: the true optimum with whole release, for chains of few layers.
+/* offload_exact.c: the optimum with whole release, for chains of few layers.
  *
  * Depth first over lists (offload_list.h) built event by event in the order of starts: the next op,
- * the offload of an activation that is there, or the fetch of one that is away. What the future can
- * tell of the past is
+ * the offload of an activation that is there, or the fetch of one that is away. The future depends
+ * on the past only through
  *
  *     place    next op; for each activation: here, away or back; the transfer under way
  *     times    now (last start), end of the running op, end of the transfer under way
  *
- * Since starts only grow, all transfers but the last are over. Of two states in one place, the one
- * that is no later in all three times is at least as good: it can do what the other does, when the
- * other does it. So each place remembers the times it was reached with, and a state that comes no
- * earlier than one of them is dropped. Bounds drop the rest: computing still to do, and transfers
- * still to do before the last backward ops.
+ * Start times only grow, so all transfers but the last are over. Of two states with one place, the
+ * one that is no later in all three times is at least as good: it can do what the other does, at
+ * the same times. So each place remembers the times it was reached with, and a state that is no
+ * earlier than one of them is dropped. Lower bounds drop more states: the computing still to do,
+ * and the transfers still to do before the last backward ops.
  *
- * Exponential: 3^n places per op at worst; the limit on remembered states ends it. */
+ * The time is exponential: up to 3^n places per op. A limit on remembered states ends the
+ * search. */
 #include "solve/papers/offload/offload_list.h"
 
 enum { MOST_LAYERS = 24, HERE = 0, AWAY = 1, BACK = 2 };
 
 typedef struct node {
     uint32_t next;     /* op */
-    uint32_t transfer; /* under way: activation, or n */
+    uint32_t transfer; /* the activation under way, or n */
     uint8_t place[MOST_LAYERS];
     int64_t now, op_end, link_free;
-    int64_t away; /* bytes of all that is AWAY, under way or not */
+    int64_t away; /* bytes of all activations that are AWAY, under way or not */
 } node;
 
 typedef struct memory_entry {
@@ -35,7 +36,7 @@ typedef struct memory_entry {
 typedef struct search {
     crn_offload_lister *lister;
     uint32_t n;
-    int64_t limit; /* only shorter is of interest */
+    int64_t limit; /* only shorter schedules are searched */
     memory_entry *entries;
     uint32_t count, most, bucket_mask;
     uint32_t *buckets;
@@ -58,7 +59,7 @@ static uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* Whether a state at least as good was here before; if not, remember this one. */
+/* Whether a state that is at least as good had this place before. If not, remember this one. */
 static bool seen(search *s, const node *v) {
     uint64_t code = place_code(s, v);
     uint32_t *bucket = &s->buckets[mix(code) & s->bucket_mask];
@@ -77,7 +78,7 @@ static bool seen(search *s, const node *v) {
     return false;
 }
 
-/* Past is past: what ended before now ended now, so that equal futures look equal. */
+/* Times before now are set to now, so that states with equal futures are equal. */
 static void settle(const search *s, node *v) {
     v->op_end = CRN_MAX(v->op_end, v->now);
     if (v->link_free <= v->now) {
@@ -88,12 +89,12 @@ static void settle(const search *s, node *v) {
 
 /* ---- Bounds ---- */
 
-/* Whether no schedule from here on can be short enough:
+/* Whether no schedule from here on can be short enough. There are three bounds:
  *
- *     ops that are left, one after the other
- *     all that is away with index j and above comes back before B_j
- *     op k has its need away from its start to its end: it starts when what is missing has left,
- * and after its end all of it comes back, before B_0 at the latest */
+ *     - the ops that are left run one after the other,
+ *     - everything that is away with index j and above comes back before B_j,
+ *     - op k has its need away from its start to its end: it starts when the missing bytes have
+ *       left, and all of them come back after its end, before B_0 at the latest. */
 static bool hopeless(const search *s, const node *v) {
     const crn_offload_lister *l = s->lister;
     int64_t returning = v->link_free;
@@ -121,7 +122,8 @@ static bool hopeless(const search *s, const node *v) {
 
 /* ---- Events ---- */
 
-/* Bytes truly away at `time`: not those under way, nor the input of an F that has not ended. */
+/* Bytes that are away at `time`, without those under way and without the input of an F that has not
+ * ended. */
 static int64_t away_at(const search *s, const node *v, int64_t time) {
     int64_t away = v->away;
     uint32_t out = s->n;
@@ -204,7 +206,7 @@ static bool start(const search *s, node *v, crn_offload_event event) {
     return false;
 }
 
-/* ---- The search; as deep as a list is long ---- */
+/* ---- The search; its depth is the length of a list ---- */
 
 static void explore(search *s, const node *v);
 

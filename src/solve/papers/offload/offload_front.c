@@ -12,22 +12,23 @@
  *     F_0 F_1 .. F_i | .. still open .. | B_i .. B_1 B_0
  *                    ^ out_late         ^ back_late
  *
- * The paper's M_F is kept + out_late + x_{i+1} and its M_B follows; it keeps hash tables of
- * triples. Here a layer is a sorted front: a state falls if another is as good whatever comes. A
- * state can always wait, on either side, which turns idle into progress of the link. So A beats B
- * when
+ * The paper's M_F is kept + out_late + x_{i+1}, and its M_B follows; it keeps hash tables of
+ * triples. Here a layer is a sorted front: a state is dropped if another one is at least as good in
+ * every future. A state can always wait, on either side, which turns idle time into progress of the
+ * link. So A beats B if
  *
  *     kept_A <= kept_B and idle_A + max(0, out_A - out_B) + max(0, back_A - back_B) <= idle_B,
  *
- * which is <= in each of kept, idle, idle + out, idle + back, idle + out + back: five keys. States
- * also fall when a bound on their idle time reaches that of a known set (GREEDY's).
+ * which is <= in each of kept, idle, idle + out, idle + back, idle + out + back: five keys. A state
+ * is also dropped if a lower bound of its idle time reaches the idle time of a known set (that of
+ * GREEDY).
  *
- * Mended: exB in the backward wait; waits need the positive parts of out_late and back_late; the
- * gap in the middle holds the needs of each side against the transfers of the other (see
- * close_gap).
+ * Three things are corrected. The backward wait includes exB. Waits use the positive parts of
+ * out_late and back_late. The gap in the middle compares the needs of each side with the transfers
+ * of the other (see close_gap).
  *
- * A front that grows too wide is thinned out, and the result is then a heuristic. O(n * width^2) at
- * worst; in practice most states fall to the first few they meet. */
+ * A front that grows too wide is thinned out; then the result need not be optimal. O(n * width^2)
+ * at worst; in practice most states are beaten by the first few they are compared with. */
 #include "solve/papers/offload/offload_front.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ enum { KEYS = 5, RANGES = 128, NARROW = 256 };
 typedef struct state {
     int64_t key[KEYS]; /* kept, idle, idle + out, idle + back, idle + out + back */
     int64_t bound;     /* on idle at the end */
-    uint32_t trace;    /* how it came about */
+    uint32_t trace;    /* the decisions that led to it */
     uint32_t rank;     /* among states that keep about as much; see thin_out */
 } state;
 
@@ -48,11 +49,11 @@ typedef CRN_ARRAY(state) state_array;
 typedef struct programme {
     crn_arena *arena;
     const crn_offload_chain *chain;
-    int64_t most_late; /* no backlog is longer, and so no idler link is worth more */
-    int64_t limit;     /* idle time of the incumbent: only less is of interest */
-    /* prefix sums, of n + 1: of what comes before op i */
+    int64_t most_late; /* no backlog is longer, so more idle time of the link has no value */
+    int64_t limit;     /* idle time of the best known set; only less is searched */
+    /* prefix sums, n + 1 each: over ops before op i */
     int64_t *sizes, *forward, *backward;
-    /* suffix maxima, of n + 1, over ops j >= i; see bound_of */
+    /* suffix maxima, n + 1 each: over ops j >= i; see bound_of */
     int64_t *need, *forward_from, *backward_from, *forward_to_end, *backward_to_end;
     state_array front, next;
     CRN_ARRAY(uint32_t) trace; /* 2 * parent + moved */
@@ -90,7 +91,7 @@ static cairn_status take_tables(programme *p) {
     return CAIRN_OK;
 }
 
-#define NOTHING (-4 * CRN_OFFLOAD_LARGEST) /* a maximum over nothing */
+#define NOTHING (-4 * CRN_OFFLOAD_LARGEST) /* the maximum of an empty set */
 
 static void fill_tables(programme *p) {
     const crn_offload_chain *c = p->chain;
@@ -119,8 +120,9 @@ static void fill_tables(programme *p) {
 
 /* ---- Bound ---- */
 
-/* Least idle time at the end of any schedule that goes on from `s`, ops i .. n-1 being open. The
- * link moves 1 per 1, and `away` bytes have been decided to go, `out` of them later than now:
+/* A lower bound of the idle time of every schedule that continues from `s`, with ops i .. n-1 open.
+ * The link moves 1 per 1. It is decided that `away` bytes are offloaded, `out` of them later than
+ * now:
  *
  *     before F_j   need_j - (away - out) more bytes go while F_i .. F_{j-1} run, or F waits
  *     before B_j   the same backwards
@@ -146,7 +148,7 @@ static state make_state(int64_t kept, int64_t idle, int64_t out, int64_t back, u
     return (state){{kept, idle, idle + out, idle + back, idle + out + back}, 0, trace, 0};
 }
 
-/* Layer i decided on top of `s`; `trace` is the state's place among all. */
+/* Decide layer i for the state `s`. */
 static cairn_status extend(programme *p, const state *s, uint32_t i, bool moved) {
     const crn_offload_chain *c = p->chain;
     int64_t kept = kept_of(s), out = out_of(s), back = back_of(s);
@@ -175,8 +177,8 @@ static cairn_status extend(programme *p, const state *s, uint32_t i, bool moved)
     return CAIRN_OK;
 }
 
-/* Any order of keys does: one that beats another comes before it. This one puts the strong ones
- * first. */
+/* In any lexicographic order of the keys a state comes after those that beat it. This order puts
+ * the strongest states first. */
 static int compare_keys(const void *a, const void *b) {
     static const int order[KEYS] = {4, 1, 0, 2, 3};
     const state *s = a, *t = b;
@@ -222,8 +224,8 @@ static void filter(programme *p) {
     next->length = kept;
 }
 
-/* Keep `width` states: the best by bound of every range of `kept`, then the second best, and so on.
- * By bound alone the survivors would all have kept about the same, and most of them too much. */
+/* Keep `width` states: the best by bound in every range of `kept`, then the second best, and so on.
+ * By bound alone all survivors would have about the same `kept`, and most of them too much. */
 static void thin_out(programme *p, uint32_t width) {
     state *states = p->next.data;
     uint32_t count = p->next.length, seen[RANGES] = {0};
@@ -271,8 +273,8 @@ static cairn_status run_layer(programme *p, uint32_t i, uint32_t widest) {
 
 /* ---- The middle ---- */
 
-/* Idle time with the gap between F_L and B_L (equations 9 and 10, mended). Offloads must end before
- * fetches begin; while the link is idle at the end of one side, ops of that side run without
+/* Idle time with the gap between F_L and B_L (equations 9 and 10, corrected). Offloads must end
+ * before fetches begin; while the link is idle at the end of one side, ops of that side run without
  * waiting and bytes of the other side may still be under way, if the need leaves room for them. */
 static int64_t close_gap(const programme *p, const state *s) {
     const crn_offload_chain *c = p->chain;
@@ -308,9 +310,10 @@ static void trace_back(const programme *p, const state *s, uint8_t *moved) {
     }
 }
 
-/* ---- All of it ---- */
+/* ---- The programme ---- */
 
-/* GREEDY's set into `moved`, its idle time as the limit; whether that is optimal already. */
+/* Store the set of GREEDY in `moved`, and its idle time as the limit. `*done`: it is already
+ * optimal. */
 static cairn_status start_from_greedy(programme *p, uint8_t *moved, bool *done) {
     crn_offload_ordered *room;
     int64_t fractional, compute;

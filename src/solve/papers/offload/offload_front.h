@@ -5,12 +5,12 @@
 #include "solve/papers/offload/crn_offload.h"
 
 typedef struct crn_offload_limits {
-    uint32_t width; /* no front holds more states */
-    uint64_t work;  /* after so many comparisons of states fronts are held narrow */
+    uint32_t width; /* the most states of a front */
+    uint64_t work;  /* after this many comparisons of states fronts are kept narrow */
 } crn_offload_limits;
 
-/* A set of activations whose ordered schedule is shortest under fractional release, into `moved`.
- * `*complete` says whether no limit was met, and the set is then optimal. The chain must fit. */
+/* Store in `moved` the set of activations whose ordered schedule is shortest under fractional
+ * release. `*complete`: no limit was reached, so the set is optimal. The chain must fit. */
 CAIRN_MUST cairn_status crn_offload_front(crn_arena *arena, const crn_offload_chain *chain,
                                           crn_offload_limits limits, uint8_t *moved,
                                           bool *complete);

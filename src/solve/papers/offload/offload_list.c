@@ -3,15 +3,15 @@
  *
  *     list      F0  o0  F1  o1  F2  B2  f1  B1  f0  B0
  *
- *     offload   starts when the link is free and its activation is made; takes no memory, so it
- * holds nothing back but later transfers op        starts after all ops and fetches before it in
- * the list, when its activation is back and its need is away; it waits for offloads before it in
- * the list fetch     likewise; the bytes it takes must not be needed away by the op that runs, or,
- * that op over, by the pause after it
+ * An offload starts when the link is free and its activation has been made. It needs no memory, so
+ * it delays only later transfers. An op starts after all ops and fetches before it in the list,
+ * when its activation is back and its need is away; it waits for the offloads before it in the
+ * list. A fetch starts likewise. The bytes that it takes must not be needed away by the op that
+ * runs or, after that op, by the pause that follows it.
  *
  * An activation counts as away from the end of its offload or of F_i, whichever is later, until its
- * fetch begins. Of those whose offload has ended only the input of the op F_i that is running or
- * next can be short of that, so one such "limbo" is all there is to remember.
+ * fetch begins. So an activation whose offload has ended may not count yet. This can only be the
+ * input of the op F_i that is running or next; it is called "limbo".
  *
  * O(length of the list). */
 #include "solve/papers/offload/offload_list.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #define NOT_MOVED (-1)
-#define IN_QUEUE (-2) /* offload listed, fetch not yet */
+#define IN_QUEUE (-2) /* its offload was in the list, its fetch was not yet */
 
 cairn_status crn_offload_lister_make(crn_arena *arena, const crn_offload_chain *chain,
                                      crn_offload_lister *out) {
@@ -35,7 +35,7 @@ cairn_status crn_offload_lister_make(crn_arena *arena, const crn_offload_chain *
     CRN_TAKE(arena, out->pending_end, n);
     CRN_TAKE(arena, out->pending, n);
     CRN_TAKE(arena, out->sorted, 4 * (size_t)n);
-    rest[0] = 0; /* before F_0 nothing can have been fetched */
+    rest[0] = 0; /* nothing can be fetched before F_0 */
     for (uint32_t i = 0; i < n; i++) {
         uint32_t b = 2 * n - 1 - i;
         duration[i] = chain->forward[i];
@@ -65,10 +65,10 @@ cairn_status crn_offload_list_make(crn_arena *arena, uint32_t count, crn_offload
 typedef struct run {
     crn_offload_lister *lister;
     crn_offload_schedule *out; /* or NULL */
-    uint32_t next;             /* op; next - 1 runs until op_end */
-    int64_t now;               /* last start of an op or fetch */
+    uint32_t next;             /* the next op; op next - 1 runs until op_end */
+    int64_t now;               /* the last start of an op or fetch */
     int64_t op_end, link_free;
-    uint32_t first, last; /* queue of offloads whose end has not been seen */
+    uint32_t first, last; /* queue of offloads that have not ended by `now` */
     int64_t away;
     uint32_t limbo; /* activation offloaded before its F_i ended, or n */
 } run;
@@ -77,7 +77,7 @@ static bool forward_ended(const run *r, uint32_t i, int64_t time) {
     return r->next > i + 1 || (r->next == i + 1 && r->op_end <= time);
 }
 
-/* Let time come to `time`: count what has left by then. */
+/* Advance to `time`, and count what is away by then. */
 static void advance(run *r, int64_t time) {
     const crn_offload_lister *l = r->lister;
     uint32_t none = l->chain->count;
@@ -226,7 +226,8 @@ static int64_t start_of(const crn_offload_schedule *s, crn_offload_event event) 
     return crn_event_kind(event) == CRN_LIST_OFFLOAD ? s->offload[i] : s->fetch[i];
 }
 
-/* By start, stable. Ordered schedules are in order already, others nearly: insertion is quick. */
+/* A stable sort by start. Schedules are in order already or nearly so, so insertion sort is
+ * quick. */
 static void sort_events(const crn_offload_schedule *s, crn_offload_event *events, uint32_t count) {
     for (uint32_t k = 1; k < count; k++) {
         crn_offload_event event = events[k];
@@ -242,9 +243,9 @@ static int64_t op_start(const crn_offload_lister *l, const crn_offload_schedule 
     return op < l->chain->count ? s->forward[op] : s->backward[l->ops - 1 - op];
 }
 
-/* Whether the transfer goes before op `op` in the list. At equal times the op goes first, so that
- * it finds more away, but for the op that reads what is fetched. Ops that take no time may start at
- * one instant in an order that this does not recover; such a list can fail to run. */
+/* Whether the transfer comes before op `op` in the list. At equal times the op comes first, because
+ * more is away then, except for the op that reads what is fetched. Ops that take no time may start
+ * at the same time in an order that this does not find; such a list can fail to run. */
 static bool goes_before(const crn_offload_lister *l, const crn_offload_schedule *s,
                         crn_offload_event event, uint32_t op) {
     uint32_t i = crn_event_index(event);

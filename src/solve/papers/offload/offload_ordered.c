@@ -1,31 +1,32 @@
 /* offload_ordered.c: the shortest ordered schedule of a given set (Beaumont et al., proposition 1
- * and sections 5.2.1, 5.2.2, mended).
+ * and sections 5.2.1, 5.2.2, corrected).
  *
- * Ordered: offloads by increasing index, fetches by decreasing index, the last offload before the
- * first fetch. The paper's "prefetch as early as memory allows" deadlocks: it fills the memory that
- * a later forward op needs. So instead:
+ * A schedule is ordered if offloads come by increasing index, fetches by decreasing index, and the
+ * last offload before the first fetch. The paper's "prefetch as early as memory allows" deadlocks:
+ * it fills the memory that a later forward op needs. Instead:
  *
  *     time ---->   |F0|F1| F2 |F3|   gap   |B3|B2 | |B1|B0|
  *     link          [o0 ][o1]                 [f1][f0 ]
  *                  forward side: no waiting   backward side: no waiting, run from the end
  *
- * Both sides are the same machine: ops 0, 1, 2, .. in a row, each as early as the bytes moved so
- * far allow. Read backwards in time, B_0, B_1, .. take the place of F_0, F_1, .. and a fetch that
- * begins is an offload that ends. The one difference: x_i can leave once F_{i-1} has ended, but
- * backwards only once B_i has "ended". Then the sides are pushed together as far as
+ * Both sides are the same problem: ops 0, 1, 2, .. in a row, each as early as the bytes moved so
+ * far allow. Backwards in time, B_0, B_1, .. take the place of F_0, F_1, .., and the beginning of a
+ * fetch is the end of an offload. There is one difference: x_i can leave once F_{i-1} has ended,
+ * but backwards only once B_i has "ended". Then the sides are pushed together as far as
  *
  *     - the last offload ends before the first fetch begins,
  *     - every B_j finds its need moved out by the forward side's offloads,
  *     - every F_j ends with its need still out, not yet fetched.
  *
- * With whole release bytes count when their transfer has ended, with fractional release one by one.
- * A schedule that moves only part of the last activation gives the fractional optimum (theorem 2).
+ * With whole release all bytes of a transfer count as moved when it has ended; with fractional
+ * release they count one by one. A schedule that moves only a part of the last activation gives the
+ * fractional optimum (theorem 2).
  *
  * O(n log n): the needs of one side are looked up in the transfers of the other. */
 #include "solve/papers/offload/crn_offload.h"
 
 typedef struct side {
-    int64_t *start, *end;    /* of op i, in this side's time */
+    int64_t *start, *end;    /* of op i, on the clock of this side */
     int64_t *transfer_start; /* of x_i */
     int64_t *moved_before;   /* bytes moved before transfer k */
     uint32_t *transfers;     /* activations in order */
@@ -103,7 +104,8 @@ static int64_t time_in_transfer(const crn_offload_ordered *room, const side *s, 
     return s->transfer_start[activation] + part;
 }
 
-/* When `bytes` are free: 0 < bytes <= s->moved. The last transfer with less moved before it. */
+/* The time when `bytes` are free, where 0 < bytes <= s->moved. It lies in the last transfer with
+ * fewer bytes moved before it. */
 static int64_t time_of(const crn_offload_ordered *room, const side *s, int64_t bytes) {
     uint32_t low = 0, high = s->count; /* the answer is in low .. high - 1 */
     while (high - low > 1) {
@@ -116,7 +118,7 @@ static int64_t time_of(const crn_offload_ordered *room, const side *s, int64_t b
     return time_in_transfer(room, s, low, bytes);
 }
 
-/* Run ops 0 .. n-1 without waiting. False when an op can never get its need. */
+/* Run ops 0 .. n-1, each as early as possible. False if an op can never get its need. */
 static bool run_side(const crn_offload_ordered *room, side *s, const int64_t *duration,
                      const int64_t *need, bool leaves_before_op) {
     int64_t now = 0;
@@ -139,7 +141,8 @@ static bool run_side(const crn_offload_ordered *room, side *s, const int64_t *du
 
 /* ---- Both sides ---- */
 
-/* The smallest sum of the two clocks, forward's at a moment plus backward's at the same moment. */
+/* The smallest possible makespan: at any moment it is the sum of the forward and the backward
+ * clock. */
 static int64_t join(const crn_offload_ordered *room) {
     const crn_offload_chain *chain = room->chain;
     const side *forward = &room->forward, *backward = &room->backward;

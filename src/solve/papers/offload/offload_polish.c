@@ -1,9 +1,9 @@
 /* offload_polish.c: hill climbing over ordered sets: drop an activation, add one, or exchange one
  * for another, as long as the schedule gets shorter.
  *
- * Rounding to whole activations is a subset-sum question at heart, and exchanges answer it well:
- * one large activation out, a slightly smaller one in. Partners are looked for near by first, since
- * neighbours in the chain leave and return at similar times.
+ * Rounding to whole activations is like a subset-sum problem. Exchanges solve it well: one large
+ * activation is taken out, a slightly smaller one is put in. Close partners are tried first,
+ * because neighbours in the chain leave and return at similar times.
  *
  *     pass: for each i:  flip i;  then for d = 1, 2, ..: flip i and i + d, of which one was moved
  *
@@ -24,7 +24,7 @@ static bool exhausted(const climb *c) {
     return c->work == 0 || c->length <= c->goal;
 }
 
-/* Keep the flip of i and j (i alone when equal) if it shortens the schedule. */
+/* Flip i and j (only i if they are equal), and keep that if it shortens the schedule. */
 static bool try_flip(climb *c, uint32_t i, uint32_t j) {
     c->work -= CRN_MIN(c->work, c->count);
     c->moved[i] ^= 1;

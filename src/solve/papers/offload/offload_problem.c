@@ -1,8 +1,8 @@
-/* offload_problem.c: is a case well formed, what memory does it need, and the same case as a chain
+/* offload_problem.c: checks a case, computes the memory that it needs, and converts it into a chain
  * of integers for the algorithms.
  *
  * Invariant: after crn_offload_check() every sum of sizes and every sum of times * bandwidth is
- * below CRN_OFFLOAD_LARGEST, so all that follows is plain int64_t arithmetic. Everything is
+ * below CRN_OFFLOAD_LARGEST, so int64_t arithmetic cannot overflow afterwards. Everything is
  * O(layers). */
 #include "solve/papers/offload/crn_offload.h"
 
@@ -43,7 +43,7 @@ cairn_status crn_offload_check(const cairn_offload_problem *p, cairn_error *err)
 
 /* ---- Memory ---- */
 
-/* What op i of either phase holds beside x_0 .. x_{i+1}. */
+/* The memory that op i of a phase holds beside x_0 .. x_{i+1}. */
 static uint64_t forward_own(const cairn_offload_problem *p, uint32_t i) {
     return p->forward_extra[i];
 }

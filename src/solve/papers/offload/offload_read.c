@@ -1,10 +1,10 @@
-/* offload_read.c: offloading cases from JSON, with errors that name the place of the wrong value.
+/* offload_read.c: reads offloading cases from JSON. Errors name the place of the wrong value.
  *
  *     {"L": 1, "x": [4, 5, 2], "y": [6, 3, 1], "exF": [0, 0], "exB": [0, 5],
  *      "uF": [0, 1], "uB": [6, 5], "beta": 1, "M_gpu": 19}
  *
- * or an array of such, or {"cases": [...]}. The result fields of the published examples may stand
- * beside the input and are ignored; a misspelt field is not. */
+ * or an array of such objects, or {"cases": [...]}. The result fields of the published examples are
+ * ignored; other unknown fields are errors. */
 #include "base/json.h"
 #include "solve/papers/offload/crn_offload.h"
 
@@ -35,7 +35,7 @@ static cairn_status read_array(crn_arena *arena, const crn_json *object, const c
     uint64_t *values;
     CRN_TRY(crn_json_array(&array, &count, err));
     if (count != length)
-        return crn_json_fail(&array, err, CAIRN_EINVAL, "has %zu values where L asks for %u", count,
+        return crn_json_fail(&array, err, CAIRN_EINVAL, "has %zu values, but L requires %u", count,
                              length);
     CRN_TAKE(arena, values, length);
     for (uint32_t i = 0; i < length; i++) {
@@ -84,7 +84,7 @@ static cairn_status read_case(crn_arena *arena, const crn_json *at, cairn_offloa
     return *id != NULL ? CAIRN_OK : CAIRN_ENOMEM;
 }
 
-/* Where the cases are: the root itself, the root's elements, or those of "cases". */
+/* Read the cases: the root itself, the elements of the root, or those of "cases". */
 static cairn_status read_cases(cairn_offload_cases *cases, const crn_json *root, cairn_error *err) {
     crn_json member = *root;
     size_t count = 1;
@@ -138,7 +138,7 @@ cairn_status cairn_offload_cases_read(const cairn_allocator *allocator, const ch
 void cairn_offload_cases_destroy(cairn_offload_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* which holds `cases` itself */
+    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
     crn_arena_release(&arena);
 }
 

@@ -1,5 +1,5 @@
-/* offload_solve.c: from a problem and an algorithm's name to a solution the caller owns. The
- * dispatcher checks, settles whether the case fits, gives the algorithm its scratch arena, and
+/* offload_solve.c: solves a problem with the algorithm of a name; the caller owns the solution. The
+ * dispatcher checks the problem and whether it fits, gives the algorithm its scratch arena, and
  * releases that on every path. */
 #include "solve/papers/offload/crn_offload.h"
 
@@ -98,16 +98,16 @@ static cairn_status fail_infeasible(const cairn_offload_problem *problem,
                                     const cairn_offload_bounds *bounds, cairn_error *err) {
     crn_fail_at(err, CAIRN_INFEASIBLE, bounds->min_memory_op,
                 "%s alone needs %" PRIu64 " of memory and M_gpu is %" PRIu64
-                "; no offloading can go below that",
+                "; offloading cannot reduce that",
                 bounds->min_memory_op, bounds->min_memory, problem->memory);
     if (err != NULL)
         err->smallest_budget = bounds->min_memory;
     return CAIRN_INFEASIBLE;
 }
 
-/* What a call does between setting up a job and copying its schedule out. */
+/* What to do with a job: run an algorithm, or evaluate a set. */
 typedef struct request {
-    solve_function *algorithm; /* or NULL, and then a set: */
+    solve_function *algorithm; /* NULL: evaluate the set */
     const uint32_t *set;
     uint32_t set_count;
 } request;

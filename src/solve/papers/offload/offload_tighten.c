@@ -1,21 +1,22 @@
-/* offload_tighten.c: with whole release, what is away is always a sum of some activations, so the
- * need of an op can be rounded up to the smallest such sum that reaches it.
+/* offload_tighten.c: with whole release, the bytes that are away are always a sum of some
+ * activations. So the need of an op can be rounded up to the smallest such sum that is at least as
+ * large.
  *
  *     sizes 5 5 7, need 8:   sums 0 5 7 10 12 17   ->   need 10
  *
- * No schedule with whole release is lost, and every bound that works with needs gets stronger; the
- * fractional optimum of the tightened chain bounds all schedules with whole release, interleaved or
- * not. (In any of them let O(t) be what has left by t and R(t) what is still to come back: both are
- * at least what is away, so min(O, R, largest need), first bytes first, is an ordered fractional
- * schedule of the same length.)
+ * No schedule with whole release is lost, and every bound that uses needs gets stronger. The
+ * fractional optimum of the tightened chain is a lower bound of all schedules with whole release,
+ * interleaved or not. (In such a schedule let O(t) be the bytes that have left by t, and R(t) those
+ * that are still to come back. Both are at least what is away, so min(O, R, largest need), first
+ * bytes first, is an ordered fractional schedule of the same length.)
  *
  * The sums of x_0 .. x_{i-1} are kept as a sorted list without repeats. It can double with every
- * layer; past a limit the needs of later ops stay as they are. O(n * limit). */
+ * layer. When it exceeds a limit, the needs of later ops stay as they are. O(n * limit). */
 #include "solve/papers/offload/crn_offload.h"
 
 #define MOST_SUMS (1u << 14)
 
-/* The smallest sum that reaches `need`; the last one does. */
+/* The smallest sum that is at least `need`; the last sum is. */
 static int64_t round_up(const int64_t *sums, uint32_t count, int64_t need) {
     uint32_t low = 0, high = count;
     if (need <= 0)

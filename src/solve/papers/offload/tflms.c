@@ -1,14 +1,15 @@
 /* tflms.c: TFLMS (Le et al., 2018) as Beaumont et al. compare with it.
  *
- * TFLMS rewrites the graph without knowing sizes or times. Two parameters: how many activations are
- * moved, counted from the input, and how many layers ahead of its use one is fetched:
+ * TFLMS rewrites the graph without using sizes or times. It has two parameters: how many
+ * activations are moved, counted from the input, and how many layers before its use an activation
+ * is fetched:
  *
  *     F_0 o_0 F_1 o_1 .. o_{k-1} .. F_L | B_L .. B_{i+ahead} f_i .. B_i ..
  *
- * Swaps are triggered by ops and not by memory, so a forward op never waits for room. All values of
- * both are tried and the shortest schedule wins; those where no forward op waits come first, and
- * only where there is none may they wait, as Cairn's executor would make them. On long chains only
- * every few values are tried, so that the work stays within a limit. */
+ * Ops start the transfers, so a forward op never waits for free memory. All values of both
+ * parameters are tried and the shortest schedule is taken. Schedules in which forward ops wait, as
+ * Cairn's executor would make them, are used only if there is no other. On long chains only every
+ * k-th value is tried, so that the work stays within a limit. */
 #include "solve/papers/offload/offload_list.h"
 
 #define MOST_TRIES 4096
@@ -25,7 +26,8 @@ static void append(crn_offload_list *list, crn_offload_kind kind, uint32_t index
     list->events[list->length++] = crn_event(kind, index);
 }
 
-/* Fetches triggered by the start of B_i, or at 0 ahead before it. */
+/* Build the list. The fetch of x_i starts with B_{i + ahead}. If `ahead` is 0, the fetch of x_i
+ * comes just before B_i. */
 static void build(attempt *a, uint32_t moved, uint32_t ahead) {
     uint32_t n = a->lister.chain->count;
     a->list.length = 0;
@@ -59,7 +61,7 @@ static void try_parameters(crn_offload_job *job, attempt *a, uint32_t moved, uin
         crn_offload_schedule_copy(n, &job->trial, keep);
 }
 
-/* Fewer than GREEDY's would not fit. */
+/* The smallest number of activations that fits: that of GREEDY. */
 static uint32_t fewest(const uint8_t *eager, uint32_t n) {
     uint32_t count = 0;
     while (count < n && eager[count])
@@ -85,7 +87,8 @@ cairn_status crn_offload_solve_tflms(crn_offload_job *job, crn_offload_schedule 
     for (uint32_t moved = least; moved <= n; moved += stride)
         for (uint32_t ahead = 0; ahead <= n; ahead += stride)
             try_parameters(job, &a, moved, ahead, best);
-    for (uint32_t ahead = 0; ahead <= 1; ahead++) /* the last resort: all, just in time */
+    for (uint32_t ahead = 0; ahead <= 1;
+         ahead++) /* the last resort: move all, fetch just in time */
         try_parameters(job, &a, n, ahead, best);
     if (!best->found)
         crn_offload_schedule_copy(n, &a.waiting, best);

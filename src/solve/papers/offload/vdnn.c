@@ -1,12 +1,12 @@
 /* vdnn.c: VDNN as Beaumont et al. model vDNN++ (section 6.1).
  *
- * vDNN++ moves the inputs of convolutions, because they compute long per byte: all of them, or
- * every second one. Here a layer is like a convolution when its forward time per byte of input
- * reaches a threshold. All thresholds are tried, each with both choices, and the empty set; the
- * shortest schedule wins, the first of equals.
+ * vDNN++ moves the inputs of convolutions, because they have much computing time per byte: all of
+ * them, or every second one. Here a layer counts as a convolution if its forward time per byte of
+ * input reaches a threshold. All thresholds are tried, each with both choices, and the empty set.
+ * The shortest schedule is taken, the first one of equals.
  *
- * Ratios are compared as fractions, x_i = 0 counting as infinite. 2 n evaluations, O(n^2 log n);
- * on chains of many thousand layers only some thresholds are tried. */
+ * Ratios are compared as fractions; x_i = 0 counts as infinite. 2 n evaluations, O(n^2 log n); on
+ * chains of many thousand layers only some thresholds are tried. */
 #include "solve/papers/offload/crn_offload.h"
 
 __extension__ typedef unsigned __int128 wide;
