@@ -42,6 +42,8 @@ typedef struct rounds {
     bool searched;       /* bounds, starts and the last resort are made */
     crn_schedule resort; /* a plan within the whole budget, or what needs least */
     bool feasible;       /* it is the former */
+    crn_schedule other;  /* of another algorithm, within the whole budget */
+    int64_t other_time;  /* INT64_MAX: none */
 } rounds;
 
 /* No plan without copies takes less; INT64_MAX: none fits. */
@@ -104,23 +106,80 @@ static void start_from_nothing(rounds *r, int64_t limit) {
     s->closure_limit = CRN_MOST_CLOSURE;
 }
 
-/* What `precise` decides is a start, where it applies: on long chains often the best one. */
-static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
-    crn_problem own = *problem;
-    crn_schedule schedule = {0};
-    cairn_error err;
-    void *kept = NULL;
-    own.kept = &kept;
-    own.err = &err;
-    own.budget = (uint64_t)limit;
-    own.cost_model = CAIRN_COST_MODEL_PRECISE;
-    cairn_status status = crn_solve_precise(&own, &schedule);
+/* ---- Other algorithms ---- */
+
+/* A schedule that is faster than the best set, and within the whole budget, is put aside. `*over`
+ * is by how much it is not. */
+static cairn_status compare_other(const crn_problem *problem, rounds *r,
+                                  const crn_schedule *schedule, uint64_t *peak, uint64_t *over) {
+    crn_judgement found;
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    *over = *peak = 0;
+    cairn_status status = crn_ladder_judge(problem, schedule, true, &found);
     if (status != CAIRN_OK)
-        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
-    bool same_order = crn_start_from_schedule(r->search, &schedule);
-    r->search->rate = 0;
-    if (same_order && crn_repair(r->search, limit, 4 * r->flat->op_count, most_time(r)))
-        finish_start(r, limit);
+        return status == CAIRN_EINVAL ? CAIRN_OK : status;
+    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    if (found.time >= CRN_MIN(best, r->other_time))
+        return CAIRN_OK;
+    *peak = found.peak;
+    *over = found.arena > budget ? found.arena - budget : 0;
+    if (*over == 0) {
+        r->other = *schedule;
+        r->other_time = found.time;
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status ask(const crn_problem *problem, uint64_t budget, const char *name, void **kept,
+                        crn_schedule *schedule) {
+    crn_problem own = *problem;
+    cairn_error err;
+    own.algorithm = name;
+    own.kept = kept;
+    own.err = &err;
+    own.budget = budget;
+    own.cost_model = CAIRN_COST_MODEL_PRECISE;
+    cairn_status status = strcmp(name, "precise") == 0 ? crn_solve_precise(&own, schedule)
+                                                       : crn_solve_checkpoints(&own, schedule);
+    if (status != CAIRN_OK)
+        schedule->decisions.length = 0;
+    return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+}
+
+/* What `precise` decides is a start, where it applies: on long chains often the best one. As it
+ * stands it is a plan too, which may use what a set of re-runs cannot express. */
+static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
+    void *kept = NULL;
+    uint64_t budget = (uint64_t)limit, over = 1, peak;
+    for (uint32_t round = 0; round < CRN_MOST_ROUNDS && over > 0; round++) {
+        crn_schedule schedule = {0};
+        CRN_TRY(ask(problem, budget, "precise", &kept, &schedule));
+        if (schedule.decisions.length == 0)
+            return CAIRN_OK;
+        r->search->rate = 0;
+        if (round == 0 && crn_start_from_schedule(r->search, &schedule) &&
+            crn_repair(r->search, limit, 4 * r->flat->op_count, most_time(r)))
+            finish_start(r, limit);
+        CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
+        uint64_t less = crn_less_after(round, over);
+        if (peak > budget || less >= peak)
+            break;
+        budget = peak - less;
+    }
+    return CAIRN_OK;
+}
+
+/* Algorithms that do not look at a budget: on small graphs they cost little. */
+static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
+    static const char *const names[] = {"feng", "pieces", "chen", "feng-linear", "random"};
+    uint64_t peak, over;
+    for (uint32_t k = 0; k < CRN_LENGTH(names); k++) {
+        crn_schedule schedule = {0};
+        void *kept = NULL;
+        CRN_TRY(ask(problem, problem->budget, names[k], &kept, &schedule));
+        if (schedule.decisions.length > 0)
+            CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
+    }
     return CAIRN_OK;
 }
 
@@ -134,6 +193,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     CRN_TRY(crn_matrix_create(r->flat, arena, &r->matrix));
     CRN_TRY(crn_search_create(r->flat, r->matrix, SEED ^ problem->seed, arena, &r->search));
     CRN_TRY(crn_bound_create(r->flat, false, arena, &r->bound));
+    r->other_time = INT64_MAX;
     *out = r;
     return CAIRN_OK;
 }
@@ -205,6 +265,8 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
         crn_anneal(s, limit, ANNEAL_WORK * problem->effort);
         finish_start(r, limit);
     }
+    if (r->flat->op_count <= CRN_FEW_OPS && !is_close(r, ENOUGH))
+        CRN_TRY(ask_checkpoints(problem, r));
     if (asked || is_close(r, CLOSE))
         return CAIRN_OK;
     int64_t before = r->fits ? r->best.time : INT64_MAX;
@@ -255,7 +317,10 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     }
     if (copies && r->feasible)
         CRN_TRY(try_copies(problem, r, limit, work, &joint));
-    if (joint.best.decisions.length > 0)
+    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    if (r->feasible && r->other_time < CRN_MIN(best, joint.best_time))
+        *schedule = r->other;
+    else if (joint.best.decisions.length > 0)
         *schedule = joint.best;
     else if (r->fits) {
         crn_matrix_load(r->matrix, &r->best);
