@@ -139,7 +139,7 @@ static void sign(cairn_solution *solution, const char *algorithm) {
     cairn_plan_header header = *cairn_plan_get_header(solution->plan);
     crn_copy_string(header.algorithm, sizeof header.algorithm, algorithm);
     header.predicted_peak_bytes = cairn_sim_result(solution->sim)->peak_bytes;
-    cairn_plan_set_header(solution->plan, &header);
+    (void)!cairn_plan_set_header(solution->plan, &header, NULL); /* its size is set */
 }
 
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
@@ -216,10 +216,12 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                          const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     uint32_t which = 0;
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (name == NULL)
         name = options.budget_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));

@@ -14,7 +14,9 @@
 #define sum_rows FORM(norm_sum_rows)
 #define finish FORM(norm_finish)
 #define moments FORM(norm_moments)
+#define finish_tile FORM(norm_finish_tile)
 #define apply_rows FORM(norm_apply_rows)
+#define apply_place FORM(norm_apply_place)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
 #define strips_at_once (PACK == 8 ? 2 : 4)
 #define apply_rows_at_once (PACK == 8 ? 3 : 4)
@@ -136,6 +138,17 @@ CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float me
     p->running_var[c] = crn_fma(p->momentum, unbiased, p->keep * p->running_var[c]);
 }
 
+/* The channels of a tile, whose moments are in group 0. */
+CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
+                            const moments *s) {
+    uint32_t wide = p->cut.lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide; i += g.threads)
+            if (tile * wide + i < p->cut.channels)
+                finish(p, tile * wide + i, s->mean[i], s->squares[i]);
+    }
+}
+
 /* x -> stats, and moves the running statistics */
 CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(moments, all, 1);
@@ -165,11 +178,7 @@ CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
             return;
         merge_strips(cut, g, part, s);
     }
-    CRN_EACH_THREAD(t) {
-        for (uint32_t i = t; i < wide; i += g.threads)
-            if (tile * wide + i < cut->channels)
-                finish(p, tile * wide + i, s->mean[i], s->squares[i]);
-    }
+    finish_tile(p, g, tile, s);
 }
 
 /* y = (x - mean) * gamma / deviation + beta (+ added), and a ReLU; flags are constants here */
@@ -215,26 +224,43 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
     }
 }
 
+CRN_DEVICE void apply_place(const crn_norm_args *CRN_RESTRICT p, crn_place at) {
+    if (at.first == at.end)
+        return;
+    switch (p->flags & (CRN_NORM_RELU | CRN_NORM_ADD)) {
+    case 0:
+        apply_rows(p, at, 0, 0);
+        break;
+    case CRN_NORM_RELU:
+        apply_rows(p, at, 1, 0);
+        break;
+    case CRN_NORM_ADD:
+        apply_rows(p, at, 0, 1);
+        break;
+    default:
+        apply_rows(p, at, 1, 1);
+    }
+}
+
 /* The last strips first: the end of x is what a cache still holds after the statistics. */
 CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(&p->cut, tile, strip, t);
-        if (at.first == at.end)
-            continue;
-        switch (p->flags & (CRN_NORM_RELU | CRN_NORM_ADD)) {
-        case 0:
-            apply_rows(p, at, 0, 0);
-            break;
-        case CRN_NORM_RELU:
-            apply_rows(p, at, 1, 0);
-            break;
-        case CRN_NORM_ADD:
-            apply_rows(p, at, 0, 1);
-            break;
-        default:
-            apply_rows(p, at, 1, 1);
-        }
+        apply_place(p, crn_place_of(&p->cut, tile, strip, t));
+    }
+}
+
+/* Both, of tiles that have one strip: what a thread reads again lies in the cache closest to it. */
+CRN_KERNEL_OF(FORM(norm_whole), crn_norm_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(moments, s, 1);
+    CRN_EACH_THREAD(t) {
+        sum_rows(p, crn_place_of(&p->cut, g.x, 0, t), s, t);
+    }
+    merge_groups(&p->cut, g, s);
+    finish_tile(p, g, g.x, s);
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        apply_place(p, crn_place_of(&p->cut, g.x, 0, t));
     }
 }
 
@@ -244,7 +270,9 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
 #undef sum_rows
 #undef finish
 #undef moments
+#undef finish_tile
 #undef apply_rows
+#undef apply_place
 #undef statistics_rows
 #undef strips_at_once
 #undef apply_rows_at_once
