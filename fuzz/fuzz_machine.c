@@ -1,5 +1,5 @@
-/* fuzz_machine.c: the readers of machines and of cost tables. What a machine says can be computed
- * with, and a table that is accepted gives costs that can be, in either way of merging it. */
+/* fuzz_machine.c: the readers of machines and of cost tables. A machine that is accepted can be
+ * used for estimates. A table that is accepted gives usable costs, in both ways of merging it. */
 #include "fuzz.h"
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
