@@ -10,7 +10,7 @@ static int open_plan(const cli_args *args, cli_model *model, cairn_plan **plan) 
     const char *path = cli_positional(args, 0), *name = cli_positional(args, 1);
     cairn_text text;
     cairn_error err = {0};
-    cairn_plan_header header;
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     *plan = NULL;
     *model = (cli_model){0};
     cairn_status status = cairn_text_load(NULL, path, &text, &err);

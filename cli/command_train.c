@@ -44,7 +44,7 @@ static int log_score(cli_training *t, const cairn_train_score *score) {
 static int evaluate(cli_training *t, const cairn_train_result *r) {
     cairn_train_score score;
     cairn_error err = {0};
-    if (cairn_data_get_info(t->data).validation == 0) {
+    if (cairn_data_get_info(t->data)->validation == 0) {
         cli_train_print_score(t, r, NULL);
         return CLI_DONE;
     }

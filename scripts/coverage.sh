@@ -1,7 +1,8 @@
 #!/bin/sh
-# coverage.sh: line and branch coverage of src/ by every test but the large ones, measured by gcov.
+# coverage.sh: line and branch coverage of src/ by all tests except the large ones, measured by
+# gcov.
 #
-# Prints one line per folder and the whole; the report with every line is in
+# Prints one line per folder and the total; the report with every line is in
 # build-coverage/report/index.html.
 set -eu
 cd "$(dirname "$0")/.."

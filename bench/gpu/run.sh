@@ -1,9 +1,9 @@
 #!/bin/sh
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
-# BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels, ops,
-# networks, sanitizer, train, steps, planned (planned:NAME for one network), table, offload, peers, compiled;
-# all of them without one. Every stage has a limit of time and says how it ended.
+# BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
+# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), table, offload,
+# peers, compiled; all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
@@ -12,7 +12,7 @@ mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
 
-# Libraries where the system does not know them: those of a Python environment.
+# If the system does not have the libraries, use those of a Python environment.
 if ! ldconfig -p | grep -q libcudnn.so.9; then
     site=$(python3 -c 'import importlib.util as u; print(list(u.find_spec("nvidia").submodule_search_locations)[0])')
     LD_LIBRARY_PATH=$site/cudnn/lib:$site/cu13/lib:$LD_LIBRARY_PATH
@@ -41,7 +41,8 @@ run() {
     say "  (status $status, $(($(date +%s) - began)) s)"
 }
 
-# train NAME BATCH OPTION ...: twenty steps, of which the log keeps the first, the last and the figures.
+# train NAME BATCH OPTION ...: train for twenty steps. The log keeps the first and the last step and
+# the figures.
 train() {
     name=$1
     batch=$2
@@ -56,8 +57,9 @@ train() {
     [ $status = 0 ] || say "  (status $status)"
 }
 
-# planned NAME BATCH BUDGET ...: measure the ops, then run the plan that keeps everything and those of
-# the budgets, without parameters; the parameters afterwards must be the same bits.
+# planned NAME BATCH BUDGET ...: measure the ops, then run the plan that keeps everything and the
+# plans of the budgets, which do not count parameters. All runs must end with the same parameters,
+# bit for bit.
 planned() {
     name=$1
     batch=$2

@@ -69,13 +69,13 @@ CAIRN_API void cairn_device_close(cairn_device *device);
 /* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_facts {
     uint32_t struct_size;
-    char backend[32];       /* "ref" */
-    char name[128];         /* what the machine calls it; may be empty */
-    uint64_t memory_bytes;  /* of its memory; 0: not known */
-    uint32_t alignment;     /* of its regions */
-    uint32_t compute_units; /* threads of a processor, multiprocessors of a GPU */
-    bool separate_memory;   /* from the host's: only then does offloading gain memory */
-    cairn_machine machine;  /* for analytic costs and for planning copies */
+    char backend[32];             /* "ref" */
+    char name[128];               /* what the machine calls it; may be empty */
+    uint64_t memory_bytes;        /* of its memory; 0: not known */
+    uint32_t alignment;           /* of its regions */
+    uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
+    bool separate_memory;         /* from the host's: only then does offloading gain memory */
+    const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
 } cairn_device_facts;
 #define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
 

@@ -1,4 +1,4 @@
-/* choice_cache.c: see choice_cache.h. A hash table with lists; entries are never taken out. */
+/* choice_cache.c: see choice_cache.h. It is a hash table with lists; entries are never removed. */
 #include "backend/choice_cache.h"
 
 #define LISTS 1024u /* a large network has some hundred signatures */
@@ -11,7 +11,7 @@ typedef struct entry {
 } entry;
 
 struct crn_choice_cache {
-    crn_arena memory; /* in which the cache lies */
+    crn_arena memory; /* the cache itself is allocated in it */
     entry *lists[LISTS];
 };
 
@@ -43,7 +43,7 @@ static void put_storage(cairn_text *text, const crn_site *site, const cairn_id *
                         uint32_t count) {
     crn_text_put(text, ";", 1);
     for (uint32_t i = 0; i < count; i++) {
-        crn_storage s = {.block = 0}; /* a result that is not wanted */
+        crn_storage s = {.block = 0}; /* a result that is not computed */
         if (list[i] != CAIRN_NONE)
             s = site->storage[list[i]];
         crn_text_printf(text, " %llu.%u.%u.%u", (unsigned long long)s.bytes, s.block,
@@ -51,7 +51,7 @@ static void put_storage(cairn_text *text, const crn_site *site, const cairn_id *
     }
 }
 
-/* All that the implementations depend on, as a text. */
+/* Everything that the implementations depend on, as a text. */
 static cairn_status describe(const crn_site *site, cairn_id op, cairn_text *out) {
     CRN_TRY(cairn_op_signature(site->graph, op, out));
     put_storage(out, site, site->op->inputs, site->op->input_count);
@@ -67,7 +67,7 @@ static uint32_t list_of(const char *signature) {
     return (uint32_t)((hash ^ hash >> 32) % LISTS);
 }
 
-/* An entry that is complete but for its place in the table. */
+/* Make an entry that is not in the table yet. */
 static cairn_status make_entry(crn_choice_cache *cache, const crn_backend *backend,
                                crn_device *device, const crn_site *site, const char *signature,
                                entry **out, cairn_error *err) {

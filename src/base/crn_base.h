@@ -64,6 +64,15 @@ CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *g
         CRN_TRY(crn_read_options(&(local), sizeof(type), crn_given_options, #type, (err)));        \
     } while (0)
 
+/* The same for a struct that a caller hands over by pointer: `*(pointer)` is read into `local`, to
+ * which it then points. NULL stays NULL. */
+#define CRN_READ_LOCAL(type, local, pointer, err)                                                  \
+    do {                                                                                           \
+        CRN_READ_OPTIONS(type, local, *(pointer), err);                                            \
+        if (*(pointer) != NULL)                                                                    \
+            *(pointer) = &(local);                                                                 \
+    } while (0)
+
 /* ---- Outputs ---- */
 
 /* Check the struct that a caller wants filled in, and empty it as far as its size goes.

@@ -124,7 +124,11 @@ cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out, cai
     return create(graph, NULL, out, err);
 }
 
-cairn_status cairn_costs_analytic(const cairn_graph *graph, const cairn_machine *machine,
+cairn_status cairn_costs_analytic(const cairn_graph *graph, const cairn_machine *given,
                                   cairn_costs **out, cairn_error *err) {
-    return create(graph, machine, out, err);
+    cairn_machine machine = CAIRN_MACHINE_INIT;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_machine, machine, given, err);
+    return create(graph, &machine, out, err);
 }

@@ -169,6 +169,13 @@ static cairn_status check_options(const cairn_data_options *options, cairn_error
     return CAIRN_OK;
 }
 
+static uint64_t count_resident(const cairn_data *data) {
+    uint64_t count = (uint64_t)data->info.train + data->info.validation;
+    return sizeof *data + data->file_count * sizeof *data->files +
+           (data->labels != NULL ? count * sizeof *data->labels : 0) +
+           (data->order != NULL ? count * sizeof *data->order : 0);
+}
+
 static cairn_status open_source(cairn_data *data, const char *text, cairn_error *err) {
     const source *from = NULL;
     const char *folder = NULL;
@@ -180,6 +187,7 @@ static cairn_status open_source(cairn_data *data, const char *text, cairn_error 
     if (data->info.validation == 0)
         CRN_TRY(hold_out(data));
     data->info.fingerprint = fingerprint(data);
+    data->info.resident_bytes = count_resident(data);
     return CAIRN_OK;
 }
 
@@ -217,13 +225,8 @@ void cairn_data_destroy(cairn_data *data) {
     crn_arena_release(&arena);
 }
 
-cairn_data_info cairn_data_get_info(const cairn_data *data) {
-    cairn_data_info info = data->info;
-    uint64_t count = (uint64_t)info.train + info.validation;
-    info.resident_bytes = sizeof *data + data->file_count * sizeof *data->files +
-                          (data->labels != NULL ? count * sizeof *data->labels : 0) +
-                          (data->order != NULL ? count * sizeof *data->order : 0);
-    return info;
+const cairn_data_info *cairn_data_get_info(const cairn_data *data) {
+    return &data->info;
 }
 
 /* ---- Samples ---- */

@@ -208,16 +208,18 @@ static slot *next_slot(cairn_loader *l) {
 }
 
 cairn_status cairn_loader_next(cairn_loader *l, cairn_batch *out, cairn_error *err) {
-    memset(out, 0, sizeof *out);
+    cairn_batch made = {0};
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_batch, out, err);
     pthread_mutex_lock(&l->lock);
     const slot *s = next_slot(l);
     cairn_status status = s->status;
     if (status == CAIRN_OK) {
-        out->inputs = s->inputs;
-        out->labels = s->labels;
-        out->number = l->base + l->given++;
-        out->count = crn_batch_count(&l->maker, out->number);
+        made.inputs = s->inputs;
+        made.labels = s->labels;
+        made.number = l->base + l->given++;
+        made.count = crn_batch_count(&l->maker, made.number);
+        crn_write_output(out, &made, sizeof made);
         pthread_cond_broadcast(&l->changed);
     } else if (err != NULL) {
         *err = s->error;

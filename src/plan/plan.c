@@ -15,10 +15,14 @@ const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count) {
     return plan->steps.data;
 }
 
-void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header) {
-    uint64_t hash = plan->header.graph_hash;
-    plan->header = *header;
-    plan->header.graph_hash = hash;
+cairn_status cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *given,
+                                   cairn_error *err) {
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
+    header.graph_hash = plan->header.graph_hash;
+    plan->header = header;
+    return CAIRN_OK;
 }
 
 /* A plan is allocated in its own arena. The builder is a plan that still grows. */
@@ -103,16 +107,18 @@ static cairn_status check_step(const cairn_graph *graph, const cairn_step *step,
 }
 
 cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_graph *graph,
-                                       const cairn_plan_header *header, cairn_plan **out,
+                                       const cairn_plan_header *given, cairn_plan **out,
                                        cairn_error *err) {
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
     cairn_plan *plan = builder->plan;
     if (plan == NULL)
         return crn_fail(err, CAIRN_EINVAL, "the plan builder has been finished already");
     for (uint32_t i = 0; i < plan->steps.length; i++)
         CRN_TRY(check_step(graph, &plan->steps.data[i], i, err));
-    plan->header = *header;
+    plan->header = header;
     plan->header.graph_hash = cairn_graph_hash(graph);
     builder->plan = NULL;
     *out = plan;

@@ -117,10 +117,12 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
                             const cairn_plan *plan, const cairn_sim_options *given, cairn_sim **out,
                             cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     if (out != NULL)
         *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_sim_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (cairn_plan_get_header(plan)->graph_hash != cairn_graph_hash(graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(graph));

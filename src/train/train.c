@@ -93,7 +93,7 @@ static cairn_status find_ends(cairn_train *train, cairn_error *err) {
         return crn_fail(err, CAIRN_EINVAL,
                         "%s does not take one input and one label, which the data has",
                         cairn_graph_name(train->graph));
-    cairn_data_info info = cairn_data_get_info(train->options.data);
+    cairn_data_info info = *cairn_data_get_info(train->options.data);
     CRN_TRY(check_input(train, &info, err));
     return check_label(train, &info, err);
 }
@@ -136,7 +136,7 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
 static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
                               const cairn_exec_options *exec, cairn_error *err) {
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_TRAIN, &train->loader, err));
-    if (cairn_data_get_info(train->options.data).validation == 0)
+    if (cairn_data_get_info(train->options.data)->validation == 0)
         return CAIRN_OK;
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_VALIDATION, &train->validation, err));
     return create_evaluator(train, costs, exec, err);
@@ -233,7 +233,7 @@ void crn_train_go_to(cairn_train *train, uint64_t steps) {
 static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_error *err) {
     if (train->loader == NULL)
         return cairn_exec_fill(train->exec, train->position + 1, err);
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     int64_t start = clock_ns();
     CRN_TRY(cairn_loader_next(train->loader, &batch, err));
     CRN_TRY(cairn_exec_feed(train->exec, train->input, batch.inputs, err));
@@ -305,7 +305,7 @@ static double sample_loss(const float *x, uint32_t classes, int32_t label, bool 
 
 static cairn_status score_batch(cairn_train *train, double *loss, cairn_train_score *out,
                                 cairn_error *err) {
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);

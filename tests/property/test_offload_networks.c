@@ -29,6 +29,7 @@ static network open_network(const char *name, const char *machine) {
         options.input[0] = 3, options.input[1] = options.input[2] = 64;
     CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find(machine, &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     cairn_graph_destroy(forward);
@@ -297,7 +298,8 @@ static chain_graph build_chain(const cairn_offload_problem *p) {
     cairn_builder_destroy(b);
     CHECK_OK(cairn_costs_create(g.net.graph, &g.net.costs, &err), &err);
     set_costs(&g.net, p);
-    g.net.machine = (cairn_machine){.name = "chain",
+    g.net.machine = (cairn_machine){.struct_size = sizeof(cairn_machine),
+                                    .name = "chain",
                                     .link_bytes_per_second = UNIT * 1000000000ull / TICK,
                                     .memory_bytes = UINT64_MAX / 4,
                                     .host_memory_bytes = UINT64_MAX / 4};
@@ -510,7 +512,7 @@ static void test_bad_input(void) {
     static const char *const rates[] = {"0", "-5", "1000000000000000001", "1e400", "\"fast\""};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         char text[512];
-        cairn_machine machine;
+        cairn_machine machine = CAIRN_MACHINE_INIT;
         snprintf(text, sizeof text,
                  "{\"format\": \"cairn-machine\", \"version\": 1, \"name\": \"m\", "
                  "\"flops_per_second\": 1000, \"memory_bytes_per_second\": 1000, "
@@ -571,7 +573,7 @@ static void *failing_resize(void *context, void *block, size_t old_size, size_t 
 static cairn_status plan_with(const cairn_allocator *allocator, const char *name) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_graph *forward = NULL, *graph = NULL;
     cairn_costs *costs = NULL;
     cairn_solution *solution = NULL;
