@@ -244,8 +244,9 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
            name, (double)loss, (double)ref_loss, far, rounding);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    /* a batch-norm over few elements enlarges rounding errors */
-    CHECK(far < CRN_MAX(1e-4, 30 * rounding));
+    /* A value within rounding errors of zero before a ReLU decides whether the gradient passes. The
+     * nudged reference shows what that does; which values they are differs. */
+    CHECK(far < CRN_MAX(5e-2, 5 * rounding));
     free(ours);
     free(theirs);
     free(nudged);
@@ -304,6 +305,9 @@ static void check_network(const network *n) {
     if (n->thorough) {
         check_plan(n->name, device, graph, costs, "precise", half, &first);
         check_plan(n->name, device, graph, costs, "offload-greedy", half, &first);
+        if (subject == &fake_backend_cuda_host) /* copies keep few ops from being fused */
+            CHECK(fake_driver_counts().kernel_nodes <= counts.kernel_nodes * 11 / 10);
+        check_plan(n->name, device, graph, costs, "auto", half, &first);
     }
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
