@@ -5,6 +5,7 @@ other arguments. An op is measured alone, on operands made for it, so that measu
 op itself.
 """
 
+import gc
 import json
 import os
 import tempfile
@@ -212,6 +213,16 @@ def estimate(node):
 
 def measure(joint, table, alignment):
     """Give every op of the joint graph its time and workspace. Returns how many had to be measured."""
+    collecting = gc.isenabled()
+    gc.disable()  # a collection in between would be measured, and with a graph around it takes long
+    try:
+        return _measure(joint, table, alignment)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _measure(joint, table, alignment):
     device, missing = joint.device, {}
     for op in joint.ops:
         if op.kind == "node":
