@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _fuse
 from . import _norms
-from ._joint import tensors_of
+from ._joint import is_random, tensors_of
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -235,8 +235,7 @@ def _measure(joint, table, alignment):
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
-            if joint.random_again:
-                _see_places(joint)
+            _see_places(joint)
         else:
             _measure_cpu(missing, table)
     for op in joint.ops:
@@ -252,11 +251,13 @@ def _measure(joint, table, alignment):
 
 
 def _see_places(joint):
-    """Attention hands out the state of its random numbers, which fake tensors have on the GPU and real ones on the host,
-    unless a CUDA graph is recorded."""
+    """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host, unless a
+    CUDA graph of an attention with dropout is recorded."""
     seen = {}
     for op in joint.ops:
         if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
+            continue
+        if is_random(op.node) and not joint.random_again:
             continue
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
