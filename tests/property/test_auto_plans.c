@@ -26,7 +26,7 @@ static void check_plan(const expected *e) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_graph *forward, *graph;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_costs *costs;
     cairn_solution *none, *solution;
     cairn_text text;

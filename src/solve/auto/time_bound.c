@@ -7,7 +7,7 @@
  */
 #include "solve/auto/time_bound.h"
 
-#define SMALL 64u /* ops up to which every moment is looked at */
+#define SMALL 200u /* ops up to which every moment is looked at */
 
 /* ---- One moment ---- */
 
