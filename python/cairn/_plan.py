@@ -20,8 +20,8 @@ def alignment_of(device):
 
 
 def _library_workspaces(device):
-    """What cuBLAS keeps of the allocator's memory for good, once for the thread that runs forward and once for that of
-    backward. A product makes one, which is measured as it goes."""
+    """What cuBLAS keeps of the allocator's memory, once for the thread of the forward part and once for that of the
+    backward part. Two products allocate it here; it is measured when it is freed."""
     if device.type != "cuda":
         return 0
     torch.cuda.synchronize(device)
@@ -29,6 +29,7 @@ def _library_workspaces(device):
     with _disable_current_modes(), torch.no_grad():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)
+        torch.addmm(one[0], one, one)  # by cuBLASLt, which has one too
         del one
     torch.cuda.synchronize(device)
     before = torch.cuda.memory_allocated(device)
