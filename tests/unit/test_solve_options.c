@@ -171,6 +171,30 @@ static void test_bounds(const subject *s) {
     CHECK(cairn_solution_step_ns(s->none, UINT32_MAX, INT64_MAX) == INT64_MAX);
 }
 
+/* Pictures of a plan that copies show the copies; names are escaped. */
+static void test_pictures(const subject *s) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_report *report;
+    cairn_text trace, svg, json;
+    options.machine = &s->machine;
+    options.budget_bytes = s->peak * 3 / 4;
+    cairn_solution *solution = solve(s, "offload-greedy", &options);
+    CHECK_OK(cairn_report_create(s->graph, s->costs, solution, s->none, 1, &report, &err), &err);
+    CHECK(cairn_report_overhead_ppm(report) >= 0);
+    CHECK_OK(cairn_report_trace(report, &trace), &err);
+    CHECK_OK(cairn_report_memory_svg(report, &svg), &err);
+    CHECK_OK(cairn_report_to_json(report, &json), &err);
+    CHECK(strstr(trace.data, "offload") != NULL || strstr(trace.data, "copy") != NULL);
+    CHECK(strstr(svg.data, "</svg>") != NULL);
+    CHECK(strstr(json.data, "\"algorithm\": \"offload-greedy\"") != NULL);
+    cairn_text_release(&json);
+    cairn_text_release(&svg);
+    cairn_text_release(&trace);
+    cairn_report_destroy(report);
+    cairn_solution_destroy(solution);
+}
+
 int main(void) {
     static subject s;
     set_up(&s);
@@ -178,6 +202,7 @@ int main(void) {
     test_cost_models(&s);
     test_curve(&s);
     test_bounds(&s);
+    test_pictures(&s);
     tear_down(&s);
     return check_result();
 }
