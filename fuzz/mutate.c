@@ -3,6 +3,7 @@
  *     cut       at every byte, or at most at MOST_CUTS of them
  *     words     each word, number and quoted string becomes each of a list of others, or goes
  *     groups    each [...] and {...} likewise
+ *     members   each object gets one more
  *     lines     each goes, and each stands twice
  *     bytes     each of the first becomes 0, 1, 127 and 255
  *
@@ -109,6 +110,17 @@ static void change_words(const uint8_t *data, size_t size, size_t first) {
     }
 }
 
+/* Members that an object may have, or may not. */
+static const char *const members[] = {
+    "\"dtype\": \"i32\", ", "\"bytes\": 8, ", "\"alias_of\": 0, ",    "\"stationary\": true, ",
+    "\"result\": true, ",   "\"of\": 0, ",    "\"gradient_of\": 0, ", "\"shape\": [], "};
+
+static void add_members(const uint8_t *data, size_t size, size_t first) {
+    for (size_t at = first; at < size; at++)
+        for (size_t i = 0; data[at] == '{' && i < sizeof members / sizeof *members; i++)
+            feed(data, size, at + 1, at + 1, members[i], strlen(members[i]));
+}
+
 static void change_groups(const uint8_t *data, size_t size, size_t first) {
     for (size_t from = first; from < size; from++) {
         long depth = 0;
@@ -160,6 +172,7 @@ static void change_file(const char *path) {
     if (binary <= size / 4) {
         change_words(data, size, first);
         change_groups(data, size, first);
+        add_members(data, size, first);
         change_lines(data, size);
     }
     cairn_text_release(&text);
