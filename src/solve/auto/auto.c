@@ -7,44 +7,44 @@
  *       +------------------------------------------------------------>  plan, and how far it can
  *                                                                       be from the best
  *
- * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
- * starts are made in the first round; later ones go on from the best set. */
+ * The dispatcher calls again with less memory if the arena of a plan exceeds the budget. The bound
+ * and the starts are made in the first round; later rounds continue from the best set. */
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
-#ifndef CRN_AUTO_WORK /* tests that solve thousands of times define less */
+#ifndef CRN_AUTO_WORK /* tests that solve thousands of problems define less */
 #define CRN_AUTO_WORK 8000000u
 #endif
-#define WORK CRN_AUTO_WORK /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u     /* so many per op */
-#define COPY_WORK 24u      /* the part of it for each time of improving with copies */
-#define SMALL 1000u        /* ops up to which `precise` is cheap enough to be asked always */
-#define CLOSE 200          /* a start within 1/200 of the bound is good enough to begin with */
+#define WORK CRN_AUTO_WORK /* most units of work for improving, at effort 1, and ... */
+#define OP_WORK 24000u     /* ... units per op */
+#define COPY_WORK 24u      /* each search with copies gets 1/24 of the work */
+#define SMALL 1000u        /* up to this many ops `precise` is always run, because it is cheap */
+#define CLOSE 200          /* a start within 1/200 of the bound is good enough */
 #define ENOUGH 2000        /* improving ends within 1/2000 of it */
 #define NEARLY 20000       /* with copies it ends within 1/20000 */
-#define DESCEND_TRIES (WORK / 4000)  /* towards a budget that no start meets */
+#define DESCEND_TRIES (WORK / 4000)  /* when no start fits the budget */
 #define SMALLEST_WORK (WORK / 2 * 3) /* in the search for the smallest budget */
 #define HALVINGS 9u                  /* in the search for the smallest budget */
-#define LEAST_MOMENTS 400u           /* looked at for what no plan can do without */
+#define LEAST_MOMENTS 400u           /* moments that are tried for the least memory */
 
-/* Kept from round to round. */
+/* What is kept from round to round. */
 typedef struct rounds {
     crn_flat *flat;
     crn_matrix *matrix;
     crn_search *search;
     crn_bound *bound;
     crn_bound_result found;
-    int64_t joint_extra_ns; /* of plans with copies, or as without them */
-    crn_saved best;         /* of the present round; if nothing fits, the smallest */
+    int64_t joint_extra_ns; /* of plans with copies, if they are allowed */
+    crn_saved best;         /* of the current round; if nothing fits, the smallest */
     bool fits;
     bool searched; /* bounds and starts are made */
     uint32_t round;
-    bool smallest_known; /* `smallest` has been looked for */
+    bool smallest_known; /* `smallest` has been searched for */
     crn_saved smallest;
 } rounds;
 
-/* No plan without copies takes less; INT64_MAX: none fits. */
+/* A lower bound of the time of plans without copies; INT64_MAX: none fits. */
 static int64_t bound_time(const rounds *r) {
     int64_t ns = crn_add_time(r->bound->base_ns, r->found.extra_ns);
     return ns == INT64_MAX ? INT64_MAX : ns >> r->flat->time_shift;
@@ -58,7 +58,7 @@ static bool is_close(const rounds *r, int64_t part) {
 
 /* ---- Starts ---- */
 
-/* While the smallest budget is looked for, whatever fits is enough. */
+/* Whether to stop. In the search for the smallest budget any plan that fits is enough. */
 static bool is_enough(const rounds *r) {
     return crn_search_late(r->search) || (r->fits && r->search->deadline < UINT64_MAX);
 }
@@ -71,7 +71,7 @@ static void finish_start(rounds *r, int64_t limit) {
     }
 }
 
-/* No start needs twice the overhead of the best. */
+/* A start may take at most twice the overhead of the best set. */
 static int64_t most_time(const rounds *r) {
     return r->fits ? r->best.time + (r->best.time - r->flat->base_time) : INT64_MAX;
 }
@@ -108,7 +108,8 @@ static void start_from_nothing(rounds *r, int64_t limit) {
     s->closure_limit = CRN_MOST_CLOSURE;
 }
 
-/* What `precise` decides is a start, where it applies: on long chains often the best one. */
+/* Start from the schedule of `precise`, if it applies; on long chains it is often the best
+ * start. */
 static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
     crn_problem own = *problem;
     crn_schedule schedule = {0};
@@ -130,7 +131,7 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
 
 /* ---- The smallest budget ---- */
 
-/* From a repair that got stuck, down. */
+/* Start from a repair that did not reach the limit, and descend. */
 static bool start_from_above(rounds *r, int64_t limit) {
     crn_search *s = r->search;
     crn_matrix_clear(r->matrix);
@@ -160,7 +161,8 @@ static void note_smallest(rounds *r) {
         crn_matrix_save(r->matrix, &r->smallest);
 }
 
-/* The same for every budget, so that what fits into one fits into every larger one. */
+/* Find the smallest plan. This is the same for every budget, so that a plan that fits into one
+ * budget fits into every larger one. */
 static cairn_status find_smallest(const crn_problem *problem, rounds *r) {
     uint64_t least;
     crn_matrix_clear(r->matrix);
@@ -202,7 +204,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     return CAIRN_OK;
 }
 
-/* For the whole budget, of which rounds may have taken some off. */
+/* Compute the bounds for the whole budget, before later rounds reduced it. */
 static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copies) {
     uint64_t budget = CRN_MAX(problem->limit, problem->budget);
     crn_certificate found = {0};
@@ -213,7 +215,7 @@ static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copi
     return CAIRN_OK;
 }
 
-/* The best set of the round before, brought down to less memory. */
+/* Start from the best set of the last round, and repair it for less memory. */
 static cairn_status next_round(const crn_problem *problem, rounds *r, int64_t limit) {
     bool fitted = r->fits;
     r->fits = false;
@@ -231,7 +233,7 @@ static void improve(rounds *r, int64_t limit, uint64_t work) {
     crn_matrix_save(r->matrix, &r->best);
 }
 
-/* With copies too, if they can gain anything. */
+/* Search for plans with copies too, if they can be faster. */
 static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
                                crn_joint *joint) {
     *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
@@ -239,7 +241,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     joint->work = work / COPY_WORK;
     joint->best_time = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
-    if (enough == INT64_MAX) /* for what needs least */
+    if (enough == INT64_MAX) /* only the smallest plan is searched for */
         return crn_joint_try_offload(joint, limit);
     if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
@@ -250,7 +252,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     return crn_joint_try_offload(joint, limit);
 }
 
-/* Without copies. */
+/* Search for plans without copies. */
 static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
     CRN_TRY(start_from_cuts(problem, r, limit));
     start_from_nothing(r, limit);
@@ -270,14 +272,14 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
     return CAIRN_OK;
 }
 
-/* What is to be done when a plan is asked for. */
+/* Make the schedule of one round. */
 static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
                                crn_schedule *schedule) {
     bool copies = problem->machine != NULL && !problem->no_offload;
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
     crn_joint joint = {.best_time = INT64_MAX};
     if (r->round++ == CRN_MOST_ROUNDS - 1)
-        r->fits = copies = false; /* no more time to try: what needs least */
+        r->fits = copies = false; /* the last round: take the smallest plan */
     else if (!r->searched) {
         r->searched = true;
         CRN_TRY(find_bounds(problem, r, copies));

@@ -1,7 +1,7 @@
-/* loads.c: how much every slot is over the budget, as sums from the left.
+/* loads.c: how much every slot exceeds the budget, as prefix sums.
  *
- *     memory  |    .  #           a slot that is over weighs as much as it is over, and a
- *     budget  |----#--##-#--      thousandth of the budget more, so that a little is not nothing
+ *     memory  |    .  #           a slot over the budget weighs its excess plus a
+ *     budget  |----#--##-#--      thousandth of the budget, so that a small excess counts
  *             |  # ## ## ##       a value that leaves slots i .. j relieves bytes * their loads
  */
 #include "solve/auto/auto_search.h"
@@ -18,10 +18,10 @@ static uint32_t bits_of(wide x) {
 typedef struct weighing {
     crn_search *search;
     int64_t limit;
-    uint32_t next; /* the slot up to which sums are written */
+    uint32_t next; /* sums are written up to this slot */
     wide sum;
     uint64_t running;
-    int shift; /* right, or left if negative */
+    int shift; /* to the right, or to the left if negative */
 } weighing;
 
 static uint64_t weight(const weighing *w, int64_t memory) {
@@ -36,7 +36,7 @@ static void add_up(void *context, uint32_t slot, int64_t memory) {
     w->search->last_over = slot;
 }
 
-/* loads[i]: of the slots before i. */
+/* Write loads[i]: the sum over the slots before i. */
 static void write_sums(void *context, uint32_t slot, int64_t memory) {
     weighing *w = context;
     while (w->next <= slot)

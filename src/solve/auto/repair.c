@@ -1,9 +1,9 @@
-/* repair.c: bring a set of re-runs into a budget, one decision at a time.
+/* repair.c: makes a set of recomputations fit into a budget, one decision at a time.
  *
- * While the peak is too high: among the values that are alive over the peak and read later, give up
- * the one that costs least time for the relief it gives, and run again, just before its next
- * reader, what it takes to have it there. The price of keeping an input instead follows what the
- * last decisions paid. An op at the peak may also change to a slower way with less workspace. */
+ * While the peak is too high, choose among the values that are alive at the peak and read later.
+ * Free the one with the least time per relief, and recompute what is needed for it just before its
+ * next reader. The price of keeping an input instead follows the prices of the last decisions. An
+ * op at the peak may also change to a slower implementation with less workspace. */
 #include "solve/auto/auto_search.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ __extension__ typedef unsigned __int128 wide;
 typedef struct decision {
     uint32_t value, slot; /* CRN_NO_VALUE: none, or a slower way */
     int mode;
-    uint32_t op; /* that takes a slower way, or CRN_NO_OP */
+    uint32_t op; /* the op that changes to a slower way, or CRN_NO_OP */
     int64_t time, relief;
 } decision;
 
@@ -34,7 +34,7 @@ static int compare_candidates(const void *a, const void *b) {
     return candidate_less(a, b) ? -1 : candidate_less(b, a) ? 1 : 0;
 }
 
-/* Bring the `count` best to the front (Hoare's selection). */
+/* Move the `count` best to the front (Hoare's selection). */
 static void select_best(crn_candidate *list, uint32_t length, uint32_t count) {
     int64_t low = 0, high = (int64_t)length - 1;
     while (low < high) {
@@ -62,8 +62,8 @@ static void select_best(crn_candidate *list, uint32_t length, uint32_t count) {
 
 /* ---- Candidates ---- */
 
-/* The time that comes back when nothing reads `value` after the event `made` any more: that of a
- * re-run that made nothing else of use. */
+/* The time that is saved if nothing reads `value` after the event `made` any more: that of a
+ * recomputation that made nothing else of use. */
 static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key made) {
     const crn_flat *f = m->flat;
     uint32_t slot = crn_key_slot(made), op = crn_key_op(made);
@@ -78,7 +78,8 @@ static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key 
     return crn_rerun_time(m, op);
 }
 
-/* What the run at the peak saves if `value`, which it reads, dies there: an output in place. */
+/* What the run at the peak saves if `value`, which it reads, dies there: an output can be made in
+ * place. */
 static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key peak) {
     const crn_flat *f = m->flat;
     uint32_t op = crn_key_op(peak);
@@ -92,7 +93,7 @@ static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key 
     return 0;
 }
 
-/* The relief of giving up a value between two events of it. */
+/* The relief of freeing a value between two of its events. */
 static int64_t relief_of(const crn_search *s, uint32_t value, uint32_t from, uint32_t to,
                          crn_event_key peak, uint64_t gain) {
     uint32_t slot = crn_key_slot(peak);
@@ -158,7 +159,7 @@ static void find_candidates(crn_search *s, crn_event_key peak) {
 
 static void consider(crn_search *s, const crn_candidate *c, decision *best) {
     if (best->relief > 0 && !is_less(c->time, c->relief, best->time, best->relief))
-        return; /* at its very best it is not better */
+        return; /* even its lower bound is not better */
     for (int mode = CRN_CLOSURE_CHEAPEST; mode <= CRN_CLOSURE_AGAIN; mode++) {
         crn_closure_find(s, c->value, c->slot, mode);
         int64_t relief = c->relief + s->closure.relief;
@@ -166,11 +167,11 @@ static void consider(crn_search *s, const crn_candidate *c, decision *best) {
         if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
             *best = (decision){c->value, c->slot, mode, CRN_NO_OP, time, relief};
         if (s->closure.relief == 0 && mode == CRN_CLOSURE_CHEAPEST)
-            break; /* nothing was kept: the other mode finds the same */
+            break; /* nothing was kept: the other mode gives the same */
     }
 }
 
-/* The run at the peak by a slower way with less workspace. */
+/* Consider a slower way with less workspace for the run at the peak. */
 static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
     const crn_flat *f = s->flat;
     const crn_matrix *m = s->matrix;
@@ -210,7 +211,7 @@ static decision decide(crn_search *s, crn_event_key peak) {
     return best;
 }
 
-/* Later re-runs of the same ops may now be saved. */
+/* Remove later recomputations of the same ops if they are not needed now. */
 static void merge_later(crn_search *s, const decision *d, int64_t limit) {
     crn_matrix *m = s->matrix;
     for (uint32_t k = 0; k < s->closure.length; k++) {
@@ -225,7 +226,7 @@ static void merge_later(crn_search *s, const decision *d, int64_t limit) {
     }
 }
 
-/* The new rate is the mean of the old one and of what was paid. */
+/* The new rate is the mean of the old one and the price of the decision. */
 static void follow_rate(crn_search *s, const decision *d) {
     wide paid = ((wide)d->time << 64) / (wide)d->relief;
     uint64_t rate = paid > UINT64_MAX ? UINT64_MAX : (uint64_t)paid;
