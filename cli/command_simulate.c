@@ -100,11 +100,8 @@ static int verify(const cli_args *args) {
 }
 
 static const cli_option simulate_options[] = {
-    CLI_MODEL_OPTIONS,
-    CLI_COST_OPTIONS,
-    {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
-    CLI_REPORT_OPTIONS,
-    {NULL, 0, NULL, NULL},
+    CLI_MODEL_OPTIONS,  CLI_COST_OPTIONS,      CLI_SLOTS_OPTION,
+    CLI_REPORT_OPTIONS, {NULL, 0, NULL, NULL},
 };
 
 static const cli_option verify_options[] = {

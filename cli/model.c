@@ -160,8 +160,11 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
     options.threads = threads;
     if (cli_size_value(args, "link-bandwidth", &bandwidth))
         options.link_bytes_per_second = bandwidth.bytes;
-    const char *math = cli_value(args, "math");
-    if (math != NULL && !cairn_math_find(math, &options.math)) {
+    const char *math = cli_value(args, "math"), *name = NULL;
+    while (math != NULL && (name = cairn_math_name(options.math)) != NULL &&
+           strcmp(name, math) != 0)
+        options.math++;
+    if (math != NULL && name == NULL) {
         snprintf(err->message, sizeof err->message, "--math must be tf32 or fp32, not %.32s", math);
         return CAIRN_EINVAL;
     }

@@ -10,8 +10,9 @@
 #   PyTorch  the front's tests, if python3 or $CAIRN_TORCH_PYTHON has torch; else a message says so
 #   gcc      every test
 #
-# With a preset, only that build and its tests run. The layer check is one of the tests. Warnings
-# are errors here.
+# The layer check is one of the tests. Warnings are errors. With a preset, only that build and its
+# tests run, and warnings are not errors: users run this (`make test`), and their compiler may find
+# more to warn about than ours.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}

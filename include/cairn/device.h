@@ -41,8 +41,9 @@ typedef enum cairn_math {
     CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
     CAIRN_MATH_FP32 = 1
 } cairn_math;
-/* By name, "tf32" or "fp32"; false: it is neither. */
-CAIRN_API bool cairn_math_find(const char *name, cairn_math *out);
+
+/* "tf32", "fp32"; NULL past the end of the list. */
+CAIRN_API const char *cairn_math_name(cairn_math math);
 
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {

@@ -16,15 +16,8 @@ struct crn_choice_cache {
 };
 
 cairn_status crn_choice_cache_create(const cairn_allocator *allocator, crn_choice_cache **out) {
-    crn_arena memory;
-    crn_arena_init(&memory, allocator);
-    *out = crn_arena_take(&memory, 1, sizeof **out);
-    if (*out == NULL) {
-        crn_arena_release(&memory);
-        return CAIRN_ENOMEM;
-    }
-    (*out)->memory = memory;
-    return CAIRN_OK;
+    *out = CRN_OBJECT(allocator, crn_choice_cache, memory);
+    return *out == NULL ? CAIRN_ENOMEM : CAIRN_OK;
 }
 
 void crn_choice_cache_destroy(crn_choice_cache *cache, const crn_backend *backend,
@@ -35,8 +28,7 @@ void crn_choice_cache_destroy(crn_choice_cache *cache, const crn_backend *backen
         for (entry *e = cache->lists[l]; e != NULL; e = e->next)
             for (uint32_t i = 0; i < e->count; i++)
                 backend->drop(device, &e->choices[i]);
-    crn_arena memory = cache->memory;
-    crn_arena_release(&memory);
+    crn_arena_destroy(&cache->memory);
 }
 
 static void put_storage(cairn_text *text, const crn_site *site, const cairn_id *list,

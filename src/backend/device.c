@@ -132,14 +132,14 @@ const char *cairn_device_outside(const cairn_device *device, uint32_t index, uin
                                             : device->backend->outside(device->state, index, bytes);
 }
 
-bool cairn_math_find(const char *name, cairn_math *out) {
-    static const char *const names[] = {[CAIRN_MATH_TF32] = "tf32", [CAIRN_MATH_FP32] = "fp32"};
-    for (size_t i = 0; i < CRN_LENGTH(names); i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = (cairn_math)i;
-            return true;
-        }
-    return false;
+const char *cairn_math_name(cairn_math math) {
+    static const char *const names[] = {"tf32", "fp32"};
+    return (unsigned)math < CRN_LENGTH(names) ? names[math] : NULL;
+}
+
+const char *cairn_optimizer_name(cairn_optimizer optimizer) {
+    static const char *const names[] = {"sgd", "adam", "adamw"};
+    return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;
 }
 
 cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,

@@ -112,6 +112,12 @@ void crn_arena_release(crn_arena *arena);
 crn_arena *crn_arena_create(const cairn_allocator *allocator);
 void crn_arena_destroy(crn_arena *arena); /* NULL: nothing */
 
+/* A zeroed object that lies in an arena which is its `member`; NULL when memory is out.
+ * crn_arena_destroy() of that member releases it. */
+void *crn_arena_object(const cairn_allocator *allocator, size_t size, size_t member);
+#define CRN_OBJECT(allocator, type, member)                                                        \
+    crn_arena_object((allocator), sizeof(type), offsetof(type, member))
+
 /* Zeroed, aligned for any type; NULL when memory is out or count * size overflows. A count of 0
  * gives a valid pointer. */
 void *crn_arena_take(crn_arena *arena, size_t count, size_t size);

@@ -197,12 +197,9 @@ cairn_status cairn_data_open(const char *text, const cairn_data_options *given, 
     crn_error_clear(err);
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_data_options, options, given, err);
-    crn_arena arena;
-    crn_arena_init(&arena, options.allocator);
-    cairn_data *data = crn_arena_take(&arena, 1, sizeof *data);
+    cairn_data *data = CRN_OBJECT(options.allocator, cairn_data, arena);
     if (data == NULL)
         return crn_fail_memory(err);
-    data->arena = arena;
     data->options = options;
     data->options.allocator = &data->arena.allocator;
     pthread_mutex_init(&data->lock, NULL);
@@ -221,8 +218,7 @@ void cairn_data_destroy(cairn_data *data) {
     for (uint32_t i = 0; i < data->file_count; i++)
         crn_data_file_close(&data->files[i]);
     pthread_mutex_destroy(&data->lock);
-    crn_arena arena = data->arena; /* the data lies in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&data->arena);
 }
 
 const cairn_data_info *cairn_data_get_info(const cairn_data *data) {

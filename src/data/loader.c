@@ -136,12 +136,9 @@ cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *g
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_loader_options, options, given, err);
-    crn_arena arena;
-    crn_arena_init(&arena, &data->arena.allocator);
-    cairn_loader *l = crn_arena_take(&arena, 1, sizeof *l);
+    cairn_loader *l = CRN_OBJECT(&data->arena.allocator, cairn_loader, arena);
     if (l == NULL)
         return crn_fail_memory(err);
-    l->arena = arena;
     l->maker.data = data;
     l->maker.options = options;
     pthread_mutex_init(&l->lock, NULL);
@@ -169,8 +166,7 @@ void cairn_loader_destroy(cairn_loader *l) {
     pthread_mutex_destroy(&l->lock);
     if (l->region != NULL)
         cairn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
-    crn_arena arena = l->arena; /* the loader lies in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&l->arena);
 }
 
 /* ---- Using ---- */

@@ -259,15 +259,10 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_exec_options, options, given, err);
-    crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&memory, &allocator);
-    cairn_exec *exec = crn_arena_take(&memory, 1, sizeof *exec);
-    if (exec == NULL) {
-        crn_arena_release(&memory);
+    cairn_exec *exec = CRN_OBJECT(&allocator, cairn_exec, memory);
+    if (exec == NULL)
         return crn_fail_memory(err);
-    }
-    exec->memory = memory;
     exec->graph = graph;
     exec->device = device;
     exec->backend = device->backend;
@@ -312,8 +307,7 @@ void cairn_exec_destroy(cairn_exec *exec) {
     release(exec, CRN_DEVICE, &exec->resident);
     release(exec, CRN_HOST, &exec->host);
     release(exec, CRN_DEVICE, &exec->arena);
-    crn_arena memory = exec->memory; /* the executor itself is allocated in it */
-    crn_arena_release(&memory);
+    crn_arena_destroy(&exec->memory); /* the executor itself is allocated in it */
 }
 
 const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec) {

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-const char *cairn_optimizer_name(cairn_optimizer optimizer) {
-    static const char *const names[] = {"sgd", "adam", "adamw"};
-    return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;
-}
-
 /* Slots of the optimiser itself. */
 static uint32_t own_slots(const cairn_exec_options *options) {
     if (options->optimizer == CAIRN_OPTIMIZER_SGD)

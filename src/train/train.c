@@ -169,15 +169,10 @@ cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_train_options, options, given, err);
-    crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&memory, &allocator);
-    cairn_train *train = crn_arena_take(&memory, 1, sizeof *train);
-    if (train == NULL) {
-        crn_arena_release(&memory);
+    cairn_train *train = CRN_OBJECT(&allocator, cairn_train, memory);
+    if (train == NULL)
         return crn_fail_memory(err);
-    }
-    train->memory = memory;
     train->graph = graph;
     train->device = device;
     train->options = options;
@@ -202,8 +197,7 @@ void cairn_train_destroy(cairn_train *train) {
     cairn_loader_destroy(train->validation);
     cairn_loader_destroy(train->loader);
     crn_history_release(train);
-    crn_arena memory = train->memory; /* the session lies in it */
-    crn_arena_release(&memory);
+    crn_arena_destroy(&train->memory);
 }
 
 cairn_exec *cairn_train_exec(cairn_train *train) {

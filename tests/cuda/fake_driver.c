@@ -468,9 +468,11 @@ static int fake_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long
     *exec = calloc(1, sizeof **exec);
     (*exec)->graph = graph;
     counts.nodes = graph->count;
-    counts.edges = 0;
-    for (size_t i = 0; i < graph->count; i++)
+    counts.edges = counts.kernel_nodes = 0;
+    for (size_t i = 0; i < graph->count; i++) {
         counts.edges += graph->nodes[i]->after_count;
+        counts.kernel_nodes += graph->nodes[i]->deed == KERNEL;
+    }
     return 0;
 }
 

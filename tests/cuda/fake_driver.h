@@ -20,6 +20,7 @@ typedef struct fake_counts {
     uint64_t launches;          /* of graphs */
     uint64_t direct;            /* put on a stream by itself, not captured */
     uint64_t nodes, edges;      /* of the graph that was instantiated last */
+    uint64_t kernel_nodes;      /* of those nodes */
 } fake_counts;
 fake_counts fake_driver_counts(void);
 

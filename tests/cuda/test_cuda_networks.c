@@ -244,8 +244,9 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
            name, (double)loss, (double)ref_loss, far, rounding);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    /* a batch-norm over few elements enlarges rounding errors */
-    CHECK(far < CRN_MAX(1e-4, 30 * rounding));
+    /* A value within rounding errors of zero before a ReLU decides whether the gradient passes. The
+     * nudged reference shows what that does; which values they are differs. */
+    CHECK(far < CRN_MAX(5e-2, 5 * rounding));
     free(ours);
     free(theirs);
     free(nudged);
@@ -304,6 +305,9 @@ static void check_network(const network *n) {
     if (n->thorough) {
         check_plan(n->name, device, graph, costs, "precise", half, &first);
         check_plan(n->name, device, graph, costs, "offload-greedy", half, &first);
+        if (subject == &fake_backend_cuda_host) /* copies keep few ops from being fused */
+            CHECK(fake_driver_counts().kernel_nodes <= counts.kernel_nodes * 11 / 10);
+        check_plan(n->name, device, graph, costs, "auto", half, &first);
     }
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
@@ -348,7 +352,6 @@ static void check_profile(void) {
 static void check_facts(void) {
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
-    cairn_math math = CAIRN_MATH_TF32;
     uint64_t bytes;
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
@@ -357,8 +360,8 @@ static void check_facts(void) {
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);
-    CHECK(cairn_math_find("fp32", &math) && math == CAIRN_MATH_FP32);
-    CHECK(!cairn_math_find("fp16", &math));
+    CHECK_STRING(cairn_math_name(CAIRN_MATH_FP32), "fp32");
+    CHECK(cairn_math_name((cairn_math)2) == NULL);
     cairn_device_close(device);
 }
 

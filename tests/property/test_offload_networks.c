@@ -6,6 +6,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "solve/trips/trips_by_chain.h"
+#include "ration.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",
                                          "offload-greedy", "offload-dynprog", "offload-best"};
@@ -551,24 +552,6 @@ static void test_extreme_machines(void) {
     close_network(&net);
 }
 
-typedef struct failing {
-    long countdown, blocks;
-} failing;
-
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size) {
-    failing *f = context;
-    (void)old_size;
-    if (new_size == 0) {
-        f->blocks -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (f->countdown-- <= 0)
-        return NULL;
-    f->blocks += block == NULL;
-    return realloc(block, new_size);
-}
-
 /* A small network. Its graph, and so everything that is made from it, uses the allocator. */
 static cairn_status plan_with(const cairn_allocator *allocator, const char *name) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
@@ -609,11 +592,11 @@ static void test_out_of_memory(void) {
     for (size_t k = 0; k < 2; k++) {
         cairn_status status = CAIRN_ENOMEM;
         for (long allowed = 0; status != CAIRN_OK && allowed < 4000; allowed++) {
-            failing f = {allowed, 0};
-            cairn_allocator allocator = {failing_resize, &f};
+            ration f = {allowed, 0};
+            cairn_allocator allocator = {rationed, &f};
             status = plan_with(&allocator, names[k]);
             CHECK(status == CAIRN_OK || status == CAIRN_ENOMEM);
-            CHECK(f.blocks == 0);
+            CHECK(f.held == 0);
         }
         CHECK(status == CAIRN_OK);
     }

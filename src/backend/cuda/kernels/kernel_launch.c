@@ -15,7 +15,8 @@
 #define FEW_BLOCKS 132u
 #define LANES 32u /* the most packs of channels of such a block */
 #define FEW_ROWS 4096u
-#define FEW_LANES 2u /* of a block that has all rows: 32 bytes of each row */
+#define FEW_LANES 2u     /* of a block that has all rows: 32 bytes of each row */
+#define WHOLE_BLOCKS 64u /* beyond that the whole GPU reads faster than blocks with few lanes */
 #define DEPTHWISE_LANES 16u
 #define POINTWISE_PACKS 4u /* of a thread */
 #define MOST_BLOCKS 2112u  /* if threads loop until everything is done */
@@ -122,6 +123,8 @@ static void cut_sums(crn_cut *cut, uint32_t pack) {
     }
     cut->packs = divide_up(cut->channels, pack);
     uint32_t lanes = cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES;
+    if (lanes == FEW_LANES && divide_up(cut->packs, lanes) > WHOLE_BLOCKS)
+        lanes *= 2;
     while (lanes < 4 * FEW_LANES && divide_up(cut->packs, lanes) > FEW_BLOCKS)
         lanes *= 2;
     cut->lanes = smaller(cut->packs, lanes);
@@ -195,10 +198,18 @@ static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const op
     return true;
 }
 
+/* Few rows, and few blocks of them. */
+static bool is_small(const crn_cut *given, uint32_t pack) {
+    crn_cut cut = *given;
+    cut_sums(&cut, pack);
+    return cut.strips == 1 && cut.lanes <= FEW_LANES * 2 && cut.tiles <= WHOLE_BLOCKS &&
+           cut.rows * cut.lanes <= FEW_ROWS * FEW_LANES;
+}
+
 int crn_norm_is_whole(const crn_norm_args *a) {
     const operand x = {a->x, a->x_pitch}, y = {a->y, a->y_pitch};
     const operand read[] = {x, {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch}};
-    return a->cut.rows <= FEW_ROWS && is_elementwise(a->element, a->cut.rows, y, read, 2) &&
+    return is_small(&a->cut, norm_pack(a)) && is_elementwise(a->element, a->cut.rows, y, read, 2) &&
            pack_of(a->element, a->cut.channels, &x, 1) == norm_pack(a);
 }
 
@@ -239,7 +250,8 @@ int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
         {a->x, a->x_pitch},           {a->gy, a->gy_pitch},
         {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
         {a->masked, a->masked_pitch}, {a->other, a->other_pitch}};
-    return a->cut.rows <= FEW_ROWS && is_elementwise(a->element, a->cut.rows, gx, read, 6);
+    return is_small(&a->cut, norm_bwd_pack(a)) &&
+           is_elementwise(a->element, a->cut.rows, gx, read, 6);
 }
 
 crn_launch crn_norm_bwd_whole_launch(crn_norm_bwd_args *given) {

@@ -233,13 +233,21 @@ CRN_KERNEL(FORM(avg_pool), crn_pool_args) {
 CRN_DEVICE pack avg_gather_three(const crn_pool_args *CRN_RESTRICT p, size_t small, crn_span y,
                                  crn_span x) {
     raw values[9];
-    int32_t tall[3], wide[3];
+    int32_t tall[3] = {1, 1, 1}, wide[3] = {1, 1, 1};
     pack sum = no_pack();
-    CRN_UNROLL for (int32_t i = 0; i < 3; i++) {
-        crn_span down = crn_window_span(p, 0, y.first + i);
-        crn_span across = crn_window_span(p, 1, x.first + i);
-        tall[i] = down.end - down.first;
-        wide[i] = across.end - across.first;
+    int alike = p->share != 0;
+    float share = p->share;
+    if (!alike) {
+        CRN_UNROLL for (int32_t i = 0; i < 3; i++) {
+            crn_span down = crn_window_span(p, 0, y.first + i);
+            crn_span across = crn_window_span(p, 1, x.first + i);
+            tall[i] = down.end - down.first;
+            wide[i] = across.end - across.first;
+        }
+        share = (float)(p->kernel[0] * p->kernel[1]);
+        alike = !p->adaptive && y.end - y.first == 3 && x.end - x.first == 3 &&
+                tall[0] * tall[1] * tall[2] == p->kernel[0] * p->kernel[0] * p->kernel[0] &&
+                wide[0] * wide[1] * wide[2] == p->kernel[1] * p->kernel[1] * p->kernel[1];
     }
     CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
         int32_t a = y.first + i / 3, b = x.first + i % 3;
@@ -249,12 +257,14 @@ CRN_DEVICE pack avg_gather_three(const crn_pool_args *CRN_RESTRICT p, size_t sma
     CRN_UNROLL for (int32_t i = 0; i < 9; i++) {
         if (y.first + i / 3 >= y.end || x.first + i % 3 >= x.end)
             continue;
-        float share = p->share != 0 ? p->share : (float)(tall[i / 3] * wide[i % 3]);
-        float inverse = 1 / share;
+        float each = alike ? 1 : 1 / (float)(tall[i / 3] * wide[i % 3]);
         pack gy = open(values[i]);
         EACH(k) {
-            sum.at[k] += crn_divide(gy.at[k], share, inverse);
+            sum.at[k] = crn_fma(gy.at[k], each, sum.at[k]);
         }
+    }
+    EACH(k) {
+        sum.at[k] = alike ? sum.at[k] / share : sum.at[k];
     }
     return sum;
 }

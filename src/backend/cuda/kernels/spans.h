@@ -61,17 +61,6 @@ CRN_DEVICE float crn_window_share(const crn_pool_args *p, crn_span y, crn_span x
     return (float)((y.end - y.first) * (x.end - x.first));
 }
 
-/* a / b, rounded like a division, where b is a small integer and inverse = 1 / b. The remainder of
- * the first guess is exact and corrects it (Markstein 1990). */
-CRN_DEVICE float crn_divide(float a, float b, float inverse) {
-    float guess = a * inverse, size = guess < 0 ? -guess : guess;
-    if (a == 0)
-        return a;
-    if (!(size > 1e-30f && size < 1e30f))
-        return a / b;
-    return crn_fma(crn_fma(-guess, b, a), inverse, guess);
-}
-
 CRN_DEVICE uint64_t crn_dropout_hash(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
