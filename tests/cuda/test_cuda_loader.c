@@ -18,7 +18,7 @@ const unsigned char *const crn_cuda_fatbin = fatbin;
 const char crn_cuda_fatbin_missing[] = "";
 
 static const char *missing = ""; /* a library or an entry */
-static bool refused;             /* the driver's lookup fails in words of its own */
+static bool refused;             /* the driver's lookup fails with its own message */
 static size_t dnn_version = CRN_CUDNN_OLDEST;
 
 void *__wrap_dlopen(const char *file, int flags);

@@ -5,14 +5,14 @@
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
  *     add, relu        conv2d with bias, relu
  *
- * Actions are neighbours where nothing stands between them but discarded memory and actions that
- * one of the two can be moved over, because they touch nothing of what it writes and write nothing
- * of what it reads: copies, and ops of another branch or that are run again. What the middle one
- * would have written must be written by the last as well (it works in place), or be dead
- * afterwards. A plan may have given the memory that an earlier one reads to a later one. Where that
- * is for its result, and the fused op would write it too early, the actions stay apart; where it is
- * for its workspace, the recording gives it another. The fused op gives the same bits as its parts.
- */
+ * Actions are neighbours if only these are between them: discards of memory, and actions that one
+ * of the two can be moved over, because they do not access what it writes and do not write what it
+ * reads. Such actions are copies, ops of another branch, and recomputations. What the middle one
+ * would have written must also be written by the last one (it works in place), or be dead
+ * afterwards. A plan may use the memory that an earlier action reads for a later one. If it is the
+ * result of the later one, and the fused op would write it too early, the actions are not fused. If
+ * it is its workspace, the recording provides another workspace. The fused op gives the same bits
+ * as the separate ops. */
 #include "backend/cuda/cuda_internal.h"
 
 #define NOBODY UINT32_MAX
@@ -31,7 +31,7 @@ static bool is_nothing(const crn_cuda_action *a) {
     return a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_EVENT || a->kind == CRN_DO_NOTHING;
 }
 
-/* The next call of this kind, a few actions further on at most. */
+/* The next call of this kind, at most a few actions further on. */
 static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
     uint32_t passed = 0;
     for (uint32_t i = from + 1; i < l->count && passed <= FAR; i++) {
@@ -55,7 +55,7 @@ static bool are_apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* ---- What stands between ---- */
+/* ---- Actions between neighbours ---- */
 
 static bool call_touches(const crn_call *call, const void *at, uint64_t bytes, bool writes) {
     crn_access all[MOST_ACCESSES];
@@ -88,7 +88,7 @@ static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bo
     }
 }
 
-/* Whether a call can be moved over all that stands between two actions, but for action `except`. */
+/* Whether a call can be moved over all actions between two actions, except action `except`. */
 static bool can_move(const list *l, uint32_t from, uint32_t to, const crn_call *call,
                      uint32_t except) {
     crn_access moved[MOST_ACCESSES];
@@ -101,7 +101,7 @@ static bool can_move(const list *l, uint32_t from, uint32_t to, const crn_call *
     return count <= MOST_ACCESSES;
 }
 
-/* Whether nothing between two actions, but for action `except`, touches what `maker` makes. */
+/* Whether no action between two actions, except action `except`, accesses what `maker` makes. */
 static bool is_untouched(const list *l, uint32_t from, uint32_t to, const crn_call *maker,
                          uint32_t except) {
     uint64_t bytes = maker->storage[maker->op->outputs[0]].bytes;
@@ -170,8 +170,8 @@ static bool reads_result(const crn_call *reader, const crn_call *maker) {
            are_alike(reader, reader->op->outputs[0], maker, maker->op->outputs[0]);
 }
 
-/* A ReLU behind action `i`, which made `of` and is joined to action `first`; NOBODY: there is none
- * that can be joined too. */
+/* A ReLU after action `i`, which made `of` and is fused with action `first`; NOBODY: there is none
+ * that can be fused too. */
 static uint32_t relu_behind(const list *l, uint32_t first, uint32_t i, const crn_call *of) {
     uint32_t r = next_call(l, i, CAIRN_OP_RELU);
     return r != NOBODY && reads_result(call_at(l, r), of) &&
@@ -297,7 +297,7 @@ static uint32_t sum_before(const list *l, uint32_t i) {
     return NOBODY;
 }
 
-/* relu_bwd `i` before a batch_norm_bwd, and the accumulate before that. */
+/* Fuse relu_bwd `i` with the batch_norm_bwd after it, and with the accumulate before it. */
 static void fuse_norm_bwd(list *l, uint32_t i) {
     const crn_call *relu = call_at(l, i);
     uint32_t n = next_call(l, i, CAIRN_OP_BATCH_NORM_BWD);

@@ -36,13 +36,13 @@ typedef struct rounds {
     crn_bound *bound;
     crn_bound_result found;
     int64_t joint_extra_ns; /* of plans with copies, if they are allowed */
-    crn_saved best;         /* of the present round */
-    bool fits;              /* there is one */
+    crn_saved best;         /* of the current round */
+    bool fits;              /* there is a best set */
     uint32_t round;
     bool searched;       /* bounds, starts and the last resort are made */
-    crn_schedule resort; /* a plan within the whole budget, or what needs least */
-    bool feasible;       /* it is the former */
-    crn_schedule other;  /* of another algorithm, within the whole budget */
+    crn_schedule resort; /* the last resort: a plan within the whole budget, or the smallest plan */
+    bool feasible;       /* the last resort is within the budget */
+    crn_schedule other;  /* the plan of another algorithm within the whole budget */
     int64_t other_time;  /* INT64_MAX: none */
 } rounds;
 
@@ -108,8 +108,8 @@ static void start_from_nothing(rounds *r, int64_t limit) {
 
 /* ---- Other algorithms ---- */
 
-/* A schedule that is faster than the best set, and within the whole budget, is put aside. `*over`
- * is by how much it is not. */
+/* Keep a schedule if it is faster than the best set and within the whole budget. `*over` is by how
+ * much it exceeds the budget. */
 static cairn_status compare_other(const crn_problem *problem, rounds *r,
                                   const crn_schedule *schedule, uint64_t *peak, uint64_t *over) {
     crn_judgement found;
@@ -147,7 +147,7 @@ static cairn_status ask(const crn_problem *problem, uint64_t budget, const char 
 }
 
 /* Start from the schedule of `precise`, if it applies; on long chains it is often the best start.
- * As it stands it is a plan too, which may use what a set of re-runs cannot express. */
+ * It is also a plan itself, and may use what a set of recomputations cannot express. */
 static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
     void *kept = NULL;
     uint64_t budget = (uint64_t)limit, over = 1, peak;
@@ -169,7 +169,7 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     return CAIRN_OK;
 }
 
-/* Algorithms that do not look at a budget: on small graphs they cost little. */
+/* Try the algorithms that take no budget; on small graphs they are cheap. */
 static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
     static const char *const names[] = {"feng", "pieces", "chen", "feng-linear", "random"};
     uint64_t peak, over;
@@ -276,8 +276,8 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
     return CAIRN_OK;
 }
 
-/* What is left if all searching fails: a plan that does not depend on the budget, but for being the
- * first of a fixed row of them that fits. It is a start too. */
+/* Find the last resort for the case that the search fails: the first of a fixed list of plans that
+ * fits. The list does not depend on the budget. It is also a start. */
 static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
     crn_ladder ladder = {.problem = problem, .search = r->search, .bound = r->bound};
     const crn_rung *rung;
@@ -306,7 +306,7 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
     crn_joint joint = {.best_time = INT64_MAX};
     if (r->round++ == CRN_MOST_ROUNDS - 1)
-        r->fits = r->feasible = false; /* no more time to try */
+        r->fits = r->feasible = false; /* the last round */
     else if (!r->searched)
         CRN_TRY(first_round(problem, r, limit, work, copies));
     else {

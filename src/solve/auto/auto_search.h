@@ -11,7 +11,7 @@
 #include "solve/auto/rerun_matrix.h"
 
 #define CRN_MOST_CLOSURE 400u /* nodes of a closure */
-#define CRN_FEW_OPS 48u       /* of a small graph, which is annealed too */
+#define CRN_FEW_OPS 48u       /* a graph with at most this many ops is small and also annealed */
 
 /* A value that could be freed at the peak. */
 typedef struct crn_candidate {
@@ -34,7 +34,7 @@ typedef struct crn_search {
     crn_matrix *matrix;
     crn_rng rng;
     uint64_t work;     /* done so far: nodes of closures, candidates */
-    uint64_t deadline; /* of work, after which repair gives up */
+    uint64_t deadline; /* in work; repair gives up after it */
 
     uint32_t unit;       /* a unit of memory has 2^unit bytes */
     uint64_t all_units;  /* of all values */
@@ -108,17 +108,18 @@ void crn_thin_all(crn_search *s, int64_t limit);
 /* Improve a set within `limit`, with `work` units of work, until its time is `enough`. At the end
  * the matrix has the best set. */
 void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough);
-/* Lower the peak towards `limit`, with `work` units of work; it gives up when half of that did not
- * lower it. */
+/* Lower the peak towards `limit`, with `work` units of work. It gives up when half of the work did
+ * not lower the peak. */
 void crn_descend(crn_search *s, int64_t limit, uint64_t work);
 
 /* ---- anneal.c ---- */
 
-/* From the set in the matrix, and from none, to one that is within `limit`, or closer to it, and
- * then faster: for small graphs. The best is in the matrix at the end. */
+/* For small graphs: search from the set in the matrix, and from the empty set, for a set that is
+ * within `limit` or closer to it, and then for a faster one. At the end the matrix has the best
+ * set. */
 void crn_anneal(crn_search *s, int64_t limit, uint64_t work);
 
-/* Work so far, that of the matrix included; whether the deadline has passed. */
+/* The work so far, including that of the matrix; and whether the deadline has passed. */
 uint64_t crn_search_work(const crn_search *s);
 static inline bool crn_search_late(const crn_search *s) {
     return crn_search_work(s) >= s->deadline;

@@ -28,7 +28,8 @@ static bool candidate_less(const crn_candidate *a, const crn_candidate *b) {
     return !is_less(b->time, b->relief, a->time, a->relief) && a->value < b->value;
 }
 
-/* A heap with the best candidate at the front: only the few that can still win are taken out. */
+/* A heap with the best candidate at the front. Only the few that can still be best are removed from
+ * it. */
 static void sift_down(crn_candidate *heap, uint32_t length, uint32_t at) {
     crn_candidate moved = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < length; at = child) {
@@ -187,7 +188,7 @@ static decision decide(crn_search *s, crn_event_key peak) {
         if (k >= s->most_closures && best.relief > 0)
             break;
         if (best.relief > 0 && !is_less(heap->time, heap->relief, best.time, best.relief))
-            break; /* at its very best it is not better, nor is any other */
+            break; /* even its lower bound is not better, and so for all others */
         consider(s, heap, &best);
         *heap = heap[--left];
         sift_down(heap, left, 0);

@@ -185,8 +185,8 @@ crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
     return best;
 }
 
-/* From the leaves up: the nodes that make up the range, from both ends, and the memory before it.
- */
+/* Go from the leaves up: combine the nodes of the range from both ends, and find the memory before
+ * it. */
 int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     settle(m);
     if (first > last)

@@ -89,7 +89,7 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
     }
 }
 
-/* `few`, a constant, is 1 where a block has few rows: then more of them are in flight. */
+/* `few`, a constant, is 1 if a block has few rows: then more loads are in flight. */
 CRN_DEVICE void reduce_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, float *s,
                              uint32_t t, int few) {
     if (p->gy2 && p->mask == CRN_MASK_Y)

@@ -18,7 +18,7 @@
 #define apply_rows FORM(norm_apply_rows)
 #define apply_place FORM(norm_apply_place)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
-#define most_rows 16                        /* where a block has few rows */
+#define most_rows 16                        /* if a block has few rows */
 #define strips_at_once (PACK == 8 ? 2 : 4)
 #define rows_to_apply (PACK == 8 ? 3 : 4)
 
@@ -63,7 +63,7 @@ CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
     CRN_BARRIER();
 }
 
-/* A thread's rows of x; at_once is a constant here. */
+/* Sum a thread's rows of x; at_once is a constant here. */
 CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s, uint32_t t,
                          uint32_t at_once) {
     pack first = no_pack(), sum = no_pack(), squares = no_pack();
@@ -253,8 +253,8 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* Both, of tiles that have one strip. There are few blocks, so that each must have much in flight;
- * what a thread reads again lies in the cache closest to it. */
+/* Both kernels, for tiles with one strip. There are few blocks, so each must have many loads in
+ * flight. A thread reads its values again from the first-level cache. */
 CRN_KERNEL_OF(FORM(norm_whole), crn_norm_args, CRN_COLUMN_THREADS, 1) {
     CRN_SHARED(moments, s, 1);
     CRN_EACH_THREAD(t) {
