@@ -1,10 +1,10 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
-itself.
+other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op itself.
 """
 
+import gc
 import json
 import os
 import tempfile
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _fuse
 from . import _norms
-from ._joint import tensors_of
+from ._joint import is_random, tensors_of
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -172,7 +172,7 @@ def _peak_cpu(call):
 def _time_cpu(call):
     """The median of three runs, or one run if it takes long."""
     times = []
-    while len(times) < 3 and sum(times) < 2_000_000:
+    while len(times) < 3 and sum(times) < 500_000:
         start = time.perf_counter_ns()
         call()
         times.append(time.perf_counter_ns() - start)
@@ -212,6 +212,16 @@ def estimate(node):
 
 def measure(joint, table, alignment):
     """Set the time and workspace of every op of the joint graph. Returns how many were measured."""
+    collecting = gc.isenabled()
+    gc.disable()  # a collection in between would be measured, and with a graph around it takes long
+    try:
+        return _measure(joint, table, alignment)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _measure(joint, table, alignment):
     device, missing = joint.device, {}
     for op in joint.ops:
         if op.kind == "node":
@@ -224,8 +234,7 @@ def measure(joint, table, alignment):
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
-            if joint.random_again:
-                _see_places(joint)
+            _see_places(joint)
         else:
             _measure_cpu(missing, table)
     for op in joint.ops:
@@ -241,11 +250,13 @@ def measure(joint, table, alignment):
 
 
 def _see_places(joint):
-    """Attention returns the state of its random numbers. Fake tensors have it on the GPU, real ones on the host,
-    unless a CUDA graph is recorded."""
+    """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host, unless a
+    CUDA graph of an attention with dropout is recorded."""
     seen = {}
     for op in joint.ops:
         if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
+            continue
+        if is_random(op.node) and not joint.random_again:
             continue
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
@@ -300,8 +311,7 @@ def measure_link(table, device):
 
 
 def _link_of(device):
-    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
-    counts."""
+    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction counts."""
     times = {}
     with _disable_current_modes(), torch.no_grad():
         for size in (1 << 20, 1 << 26):

@@ -129,15 +129,27 @@ def _into(place, like):
     return torch.empty_like(like) if place is None else place
 
 
+def _dense(*tensors):
+    """Whether the layout is the one that was captured."""
+    return all(t is None or t.is_contiguous() for t in tensors)
+
+
 def add_relu(a, b, out):
+    if not _dense(a, b, out):
+        return _into(out, a).copy_(torch.relu_(a + b))
     return _kernels.add_relu(a, b, _into(out, a))
 
 
 def add_gate(a, b, y, out):
+    if not _dense(a, b, y, out):
+        return _into(out, a).copy_(aten.threshold_backward(a + b, y, 0))
     return _kernels.add_gate(a, b, y, _into(out, a))
 
 
 def norm_relu(x, weight, bias, mean, invstd, formula, other, out):
-    if other is None:
-        return _kernels.norm("norm_relu", x, weight, bias, mean, invstd, _into(out, x), formula)
-    return _kernels.norm("norm_add_relu", x, weight, bias, mean, invstd, _into(out, x), formula, other)
+    if not _dense(x, other, out):
+        y = aten.batch_norm_elemt(x, weight, bias, mean, invstd, 0.0)
+        return _into(out, x).copy_(torch.relu_(y if other is None else y.add_(other)))
+    others = [] if other is None else [other]
+    name = "norm_add_relu" if others else "norm_relu"
+    return _kernels.norm(name, x, weight, bias, mean, invstd, _into(out, x), formula, *others)

@@ -15,6 +15,7 @@ _FORMULAS = ("__fmaf_rn(__fmul_rn(w, d), i, b)", "__fmaf_rn(__fmul_rn(d, i), w, 
              "__fmaf_rn(x, s, __fmaf_rn(-m, s, b))", "__fmaf_rn(x, s, __fsub_rn(b, __fmul_rn(m, s)))",
              "__fmaf_rn(__fmaf_rn(x, i, __fmul_rn(-m, i)), w, b)")
 FORMULAS = range(len(_FORMULAS))
+PREFIX = "cairn_"  # CUDA has a function norm of its own
 
 _HEAD = r"""
 __device__ __forceinline__ float relu(float x) { return x != x ? x : fmaxf(x, 0.0f); }
@@ -80,12 +81,12 @@ def source_of(name, width, formula=0):
     loads = "".join(f", v{operand} = in_{operand}[at]" for operand in operands)
     inputs = "".join(f"const VECTOR *in_{operand}, " for operand in operands)
     body = frame.replace("INPUTS ", inputs).replace(" LOADS", loads).replace("EACH", each)
-    return _HEAD.replace("FORMULA", _FORMULAS[formula]) + body.replace("VECTOR", vector).replace("KERNEL", name)
+    return _HEAD.replace("FORMULA", _FORMULAS[formula]) + body.replace("VECTOR", vector).replace("KERNEL", PREFIX + name)
 
 
 @functools.lru_cache(None)
 def _kernel(device, name, width, formula):
-    return torch.cuda._compile_kernel(source_of(name, width, formula), name)
+    return torch.cuda._compile_kernel(source_of(name, width, formula), PREFIX + name)
 
 
 def _launch(name, width, formula, grid, threads, given):

@@ -20,8 +20,8 @@ def alignment_of(device):
 
 
 def _library_workspaces(device):
-    """The workspaces that cuBLAS keeps in the allocator's memory: one for the thread of the forward pass and one for
-    that of the backward pass. A product allocates one, which is measured."""
+    """What cuBLAS keeps of the allocator's memory, once for the thread of the forward part and once for that of the
+    backward part. Two products allocate it here; it is measured when it is freed."""
     if device.type != "cuda":
         return 0
     torch.cuda.synchronize(device)
@@ -29,6 +29,7 @@ def _library_workspaces(device):
     with _disable_current_modes(), torch.no_grad():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)
+        torch.addmm(one[0], one, one)  # by cuBLASLt, which has one too
         del one
     torch.cuda.synchronize(device)
     before = torch.cuda.memory_allocated(device)
@@ -37,8 +38,7 @@ def _library_workspaces(device):
 
 
 class Plan:
-    """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what
-    is in use before it."""
+    """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what is in use before it."""
 
     def __init__(self, joint, solution, algorithm, budget, alignment, seconds):
         self.joint, self._solution = joint, solution
@@ -178,9 +178,7 @@ class Planner:
             raise CairnError(f"the planner refused the step: {failure}") from None
 
     def smallest(self):
-        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not
-        exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times.
-        Afterwards smaller budgets are refused."""
+        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times. Afterwards smaller budgets are refused."""
         if self._tightest is None:
             size, self._tightest_op = 1, None
             for _ in range(MOST_ASKED):
@@ -201,7 +199,7 @@ class Planner:
         beside = self._beside()
         smallest, op = self.smallest()
         smallest += beside
-        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "
+        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "
                            f"bytes ({_sizes.show(smallest)}), set by op {op}", smallest, op)
 
     def read(self, text, budget=None):

@@ -3,7 +3,7 @@
  *     batch_norm [, add] [, relu]             one pass over the image less for each
  *     [accumulate,] [relu_bwd,] batch_norm_bwd [, accumulate]    likewise
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
- *     add, relu        conv2d with bias, relu
+ *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
  *
  * Actions are neighbours if only these are between them: discards of memory, and actions that one
  * of the two can be moved over, because they do not access what it writes and do not write what it
@@ -381,6 +381,26 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
+/* The accumulate before relu_bwd `i`, where nothing behind that can be joined: an op that is run
+ * again may have the memory of what the ReLU made. */
+static void fuse_sum_relu(list *l, uint32_t i) {
+    uint32_t s = sum_before(l, i);
+    if (s == NOBODY)
+        return;
+    const crn_call *relu = call_at(l, i), *sum = call_at(l, s);
+    cairn_id gx = relu->op->outputs[0];
+    for (uint32_t k = 0; k < 2; k++)
+        if (!are_alike(relu, gx, sum, sum->op->inputs[k]) ||
+            !are_alike(relu, gx, relu, relu->op->inputs[k]) ||
+            !may_lie_on(relu, relu->outputs[0], gx, sum, sum->inputs[k], sum->op->inputs[k]))
+            return;
+    if (!may_lie_on(relu, relu->outputs[0], gx, relu, relu->inputs[0], relu->op->inputs[0]) ||
+        !is_spared(l, sum, i, relu->outputs[0]) || !can_move(l, s, i, sum, NOBODY))
+        return;
+    l->actions[i].fused[0] = sum;
+    drop(l, s);
+}
+
 void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
     list l = {actions, count};
     for (uint32_t i = 0; i < count; i++) {
@@ -397,6 +417,8 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
             fuse_norm_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_bias_bwd(&l, i);
+            if (a->kind == CRN_DO_CALL)
+                fuse_sum_relu(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD) {
             fuse_sum_behind(&l, i);
         }

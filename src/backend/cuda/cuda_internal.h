@@ -203,6 +203,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
+void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
 
 /* ---- The queue ---- */
 

@@ -5,7 +5,7 @@
 
 /* Run on one row of all stored elements. */
 static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const void *b,
-                          void *to) {
+                          const void *c, void *to) {
     uint32_t count = (uint32_t)crn_cuda_elements(work, work->call->op->outputs[0]);
     crn_pointwise_args args = {.op = op,
                                .rows = 1,
@@ -16,6 +16,7 @@ static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const
                                .to_pitch = count,
                                .a = a,
                                .b = b,
+                               .c = c,
                                .to = to};
     if (!work->preparing)
         crn_cuda_launch(work, crn_pointwise_launch(&args), &args);
@@ -54,7 +55,7 @@ static void pointwise(crn_work *work, crn_pointwise op, void *to) {
         alike = alike && are_alike(work, at->inputs[i], at->outputs[0]);
     if (alike)
         run_pointwise(work, op, crn_cuda_in(work, 0),
-                      at->input_count > 1 ? crn_cuda_in(work, 1) : NULL, to);
+                      at->input_count > 1 ? crn_cuda_in(work, 1) : NULL, NULL, to);
     else
         run_images(work, op);
 }
@@ -66,6 +67,12 @@ void crn_cuda_relu(crn_work *work) {
 /* y, gy -> gx */
 void crn_cuda_relu_bwd(crn_work *work) {
     pointwise(work, CRN_RELU_BWD, crn_cuda_out(work, 0));
+}
+
+/* The gradient is the sum that `accumulate` would have made; all lie alike. */
+void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate) {
+    run_pointwise(work, CRN_RELU_BWD_ADD, crn_cuda_in(work, 0), accumulate->inputs[0],
+                  accumulate->inputs[1], crn_cuda_out(work, 0));
 }
 
 /* a, b -> a + b */

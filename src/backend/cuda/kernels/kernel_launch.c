@@ -15,6 +15,7 @@
 #define FEW_BLOCKS 132u
 #define LANES 32u /* the most packs of channels of such a block */
 #define FEW_ROWS 4096u
+#define VERY_FEW_ROWS 1024u
 #define FEW_LANES 2u     /* of a block that has all rows: 32 bytes of each row */
 #define WHOLE_BLOCKS 64u /* beyond that the whole GPU reads faster than blocks with few lanes */
 #define DEPTHWISE_LANES 16u
@@ -115,16 +116,17 @@ static void cut_rows(crn_cut *cut, uint32_t pack, uint32_t threads, uint32_t lan
 }
 
 /* The cut for blocks that sum. If there are few rows, there is one strip of narrow tiles, so that
- * no block waits for the sums of others. For a small matrix this is faster than more blocks. */
-static void cut_sums(crn_cut *cut, uint32_t pack) {
-    if (cut->rows > FEW_ROWS) {
+ * no block waits for the sums of others. For a small matrix this is faster than more blocks. Of
+ * `operands` images, of which blocks with one read more, or of many channels, only very few rows
+ * are. */
+static void cut_sums(crn_cut *cut, uint32_t pack, uint32_t operands) {
+    cut->packs = divide_up(cut->channels, pack);
+    bool small = operands == 1 && cut->packs <= FEW_LANES * WHOLE_BLOCKS;
+    if (cut->rows > (small ? FEW_ROWS : VERY_FEW_ROWS)) {
         cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
         return;
     }
-    cut->packs = divide_up(cut->channels, pack);
-    uint32_t lanes = cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES;
-    if (lanes == FEW_LANES && divide_up(cut->packs, lanes) > WHOLE_BLOCKS)
-        lanes *= 2;
+    uint32_t lanes = cut->rows <= VERY_FEW_ROWS ? 2 * FEW_LANES : FEW_LANES;
     while (lanes < 4 * FEW_LANES && divide_up(cut->packs, lanes) > FEW_BLOCKS)
         lanes *= 2;
     cut->lanes = smaller(cut->packs, lanes);
@@ -134,8 +136,9 @@ static void cut_sums(crn_cut *cut, uint32_t pack) {
     cut->strips = 1;
 }
 
-static crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack, crn_cut *cut) {
-    cut_sums(cut, pack);
+static crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack,
+                              uint32_t operands, crn_cut *cut) {
+    cut_sums(cut, pack, operands);
     crn_launch launch =
         launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
     launch.tickets = cut->strips > 1 ? cut->tiles : 0;
@@ -149,11 +152,12 @@ static crn_launch column_launch(crn_kernel_id kernel, uint32_t element, uint32_t
 }
 
 /* The workspace for `arrays` sums per channel, enough for every form. */
-static uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t arrays) {
+static uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t operands,
+                                 uint32_t arrays) {
     uint64_t most = 0;
     for (uint32_t narrow = 0; narrow < 2; narrow++) {
         uint32_t pack = narrow ? 1 : wide_pack(element);
-        cut_sums(&cut, pack);
+        cut_sums(&cut, pack, operands);
         uint64_t floats = (uint64_t)cut.tiles * cut.strips * arrays * cut.lanes * pack;
         most = floats > most ? floats : most;
     }
@@ -172,7 +176,7 @@ static uint32_t norm_pack(const crn_norm_args *a) {
 crn_launch crn_norm_statistics_launch(crn_norm_args *given) {
     const operand x = {given->x, given->x_pitch};
     uint32_t pack = pack_of(given->element, given->cut.channels, &x, 1);
-    return sums_launch(CRN_K_norm_statistics, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_norm_statistics, given->element, pack, 1, &given->cut);
 }
 
 crn_launch crn_norm_apply_launch(crn_norm_args *given) {
@@ -199,23 +203,23 @@ static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const op
 }
 
 /* Few rows, and few blocks of them. */
-static bool is_small(const crn_cut *given, uint32_t pack) {
+static bool is_small(const crn_cut *given, uint32_t pack, uint32_t operands) {
     crn_cut cut = *given;
-    cut_sums(&cut, pack);
-    return cut.strips == 1 && cut.lanes <= FEW_LANES * 2 && cut.tiles <= WHOLE_BLOCKS &&
-           cut.rows * cut.lanes <= FEW_ROWS * FEW_LANES;
+    cut_sums(&cut, pack, operands);
+    return cut.strips == 1 && cut.tiles <= WHOLE_BLOCKS;
 }
 
 int crn_norm_is_whole(const crn_norm_args *a) {
     const operand x = {a->x, a->x_pitch}, y = {a->y, a->y_pitch};
     const operand read[] = {x, {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch}};
-    return is_small(&a->cut, norm_pack(a)) && is_elementwise(a->element, a->cut.rows, y, read, 2) &&
+    return is_small(&a->cut, norm_pack(a), 1) &&
+           is_elementwise(a->element, a->cut.rows, y, read, 2) &&
            pack_of(a->element, a->cut.channels, &x, 1) == norm_pack(a);
 }
 
 crn_launch crn_norm_whole_launch(crn_norm_args *given) {
     assert(crn_norm_is_whole(given));
-    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), 1, &given->cut);
 }
 
 crn_launch crn_norm_running_launch(crn_norm_args *given) {
@@ -223,7 +227,7 @@ crn_launch crn_norm_running_launch(crn_norm_args *given) {
 }
 
 uint64_t crn_norm_workspace(const crn_norm_args *given) {
-    return column_workspace(given->cut, given->element, 2);
+    return column_workspace(given->cut, given->element, 1, 2);
 }
 
 static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
@@ -237,7 +241,7 @@ static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
 
 crn_launch crn_norm_reduce_launch(crn_norm_bwd_args *given) {
     assert(given->gy2 == NULL || given->masked != NULL);
-    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), 2, &given->cut);
 }
 
 crn_launch crn_norm_spread_launch(crn_norm_bwd_args *given) {
@@ -250,17 +254,17 @@ int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
         {a->x, a->x_pitch},           {a->gy, a->gy_pitch},
         {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
         {a->masked, a->masked_pitch}, {a->other, a->other_pitch}};
-    return is_small(&a->cut, norm_bwd_pack(a)) &&
+    return is_small(&a->cut, norm_bwd_pack(a), 2) &&
            is_elementwise(a->element, a->cut.rows, gx, read, 6);
 }
 
 crn_launch crn_norm_bwd_whole_launch(crn_norm_bwd_args *given) {
     assert(crn_norm_bwd_is_whole(given));
-    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), 2, &given->cut);
 }
 
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
-    return column_workspace(given->cut, given->element, 2);
+    return column_workspace(given->cut, given->element, 2, 2);
 }
 
 /* ---- Biases ---- */
@@ -276,11 +280,11 @@ crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
                                 {given->y, given->y_pitch},
                                 {given->y != NULL ? given->masked : NULL, given->masked_pitch}};
     uint32_t pack = pack_of(given->element, given->cut.channels, operands, 3);
-    return sums_launch(CRN_K_column_sums, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_column_sums, given->element, pack, 1, &given->cut);
 }
 
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given) {
-    return column_workspace(given->cut, given->element, 1);
+    return column_workspace(given->cut, given->element, 1, 1);
 }
 
 /* ---- Element by element ---- */
