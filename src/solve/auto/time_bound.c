@@ -1,14 +1,13 @@
 /* time_bound.c: moments, their networks, and the search for the best one.
  *
- *     source --price * bytes--> R(o) --time--> sink
- *                               R(o) --never--> N(x)
- *                               N(x) --price * bytes--> R(producer of x)
- *
- * The first edge stands for a value that is needed after the moment. It is cut if the value is in
- * memory at the moment; otherwise its producer o runs again. */
+ *     source --price * bytes--> R(o) --time--> sink        a value that is needed after: it is
+ *                               R(o) --never--> N(x)       there (this edge is cut), or its
+ *                               N(x) --price * bytes--> R(producer of x)        producer o runs
+ *                                                                               again
+ */
 #include "solve/auto/time_bound.h"
 
-#define SMALL 64u /* up to this many ops every moment is tried */
+#define SMALL 200u /* up to this many ops every moment is tried */
 
 /* ---- One moment ---- */
 
@@ -316,26 +315,23 @@ cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, ui
                               crn_bound_result *out) {
     moments m = {b, budget, b->cuts + cuts, {0, CRN_NO_OP, 0}};
     int64_t ops = b->flat->op_count, span = ops / 6 + 2, step = 1 + span / 8;
-    if (ops <= SMALL)
-        for (int64_t o = 0; o < ops && m.best.extra_ns < INT64_MAX; o++)
-            CRN_TRY(try_moment(&m, o));
-    else {
-        CRN_TRY(try_moment(&m, centre));
-        for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre + k * step));
-        for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre - k * step));
-        while (step > 1 && goes_on(&m)) {
-            step = (step + 1) / 2;
-            int64_t at = m.best.op;
-            CRN_TRY(try_moment(&m, at - step));
-            CRN_TRY(try_moment(&m, at + step));
-        }
-        for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
-            CRN_TRY(try_moment(&m, at - k));
-            CRN_TRY(try_moment(&m, at + k));
-        }
+    CRN_TRY(try_moment(&m, centre));
+    for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre + k * step));
+    for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre - k * step));
+    while (step > 1 && goes_on(&m)) {
+        step = (step + 1) / 2;
+        int64_t at = m.best.op;
+        CRN_TRY(try_moment(&m, at - step));
+        CRN_TRY(try_moment(&m, at + step));
     }
+    for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
+        CRN_TRY(try_moment(&m, at - k));
+        CRN_TRY(try_moment(&m, at + k));
+    }
+    for (int64_t o = 0; ops <= SMALL && o < ops && m.best.extra_ns < INT64_MAX; o++)
+        CRN_TRY(try_moment(&m, o));
     *out = m.best;
     return CAIRN_OK;
 }
