@@ -214,6 +214,8 @@ static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *
         x[*count] = percent;
         y[(*count)++] = overhead < MOST_OVERHEAD ? overhead : MOST_OVERHEAD;
     }
+    for (uint32_t i = *count - 1; i-- > 0;) /* what is not possible with more is not with less */
+        y[i] = y[i] > y[i + 1] ? y[i] : y[i + 1];
     return CAIRN_OK;
 }
 

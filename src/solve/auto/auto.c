@@ -9,6 +9,7 @@
  *
  * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
  * starts are made in the first round; later ones go on from the best set. */
+#include "cairn/views.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/auto_ladder.h"
 #include "solve/auto/certify.h"
@@ -21,7 +22,10 @@
 #define OP_WORK 24000u         /* so many per op */
 #define COPY_WORK 24u          /* the part of it for each time of improving with copies */
 #define SMALL 1000u            /* ops up to which `precise` is cheap enough to be asked always */
+#define COARSE 200u            /* ops of a coarse network, on which searching costs little */
+#define LONG_CHAIN 200u        /* pieces */
 #define CLOSE 200              /* a start within 1/200 of the bound is good enough to begin with */
+#define FAR 20                 /* a plan that is not within 1/20 may be far from the best */
 #define ENOUGH 2000            /* improving ends within 1/2000 of it */
 #define NEARLY 20000           /* with copies it ends within 1/20000 */
 #define START_WORK (WORK / 4)  /* for each kind of starts */
@@ -247,32 +251,76 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     return crn_joint_try_offload(joint, limit);
 }
 
-/* Without copies. */
-static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+/* On a large graph `precise` is quick only if it is a long chain, which it thins. */
+static cairn_status is_long_chain(const crn_problem *problem, bool *out) {
+    cairn_chain_view *view;
+    CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
+    *out = view->piece_count > LONG_CHAIN;
+    cairn_chain_view_destroy(view);
+    return CAIRN_OK;
+}
+
+/* From a repair that got stuck, down. */
+static void start_from_above(const crn_problem *problem, rounds *r, int64_t limit) {
     crn_search *s = r->search;
+    crn_matrix_clear(r->matrix);
+    s->rate = 0;
+    s->merge = false;
+    crn_repair(s, limit, 2 * r->flat->op_count, INT64_MAX);
+    crn_matrix_prune_all(r->matrix);
+    crn_descend(s, limit, START_WORK * problem->effort);
+    finish_start(r, limit);
+}
+
+/* Near the smallest budget there are few plans, far apart: the search begins again, from others. */
+static void search_again(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    crn_saved first = r->best;
+    r->best = (crn_saved){0};
+    r->fits = false;
+    start_from_above(problem, r, limit);
+    if (r->fits)
+        improve(r, limit, work);
+    if (!r->fits || first.time <= r->best.time)
+        r->best = first;
+    r->fits = true;
+}
+
+static uint32_t restarts(const rounds *r) {
+    if (r->flat->op_count > SMALL || is_close(r, FAR))
+        return 0;
+    return r->flat->op_count <= COARSE ? 3 : 1;
+}
+
+static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t limit) {
+    crn_search *s = r->search;
+    bool small = r->flat->op_count <= SMALL, quick = small;
     s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     CRN_TRY(start_from_cuts(problem, r, limit));
     s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     start_from_nothing(r, limit);
     s->deadline = UINT64_MAX;
-    bool asked = r->flat->op_count <= SMALL && !is_close(r, ENOUGH);
-    if (asked)
-        CRN_TRY(start_from_precise(problem, r, limit));
+    if (is_close(r, small ? ENOUGH : CLOSE))
+        return CAIRN_OK;
+    if (!small)
+        CRN_TRY(is_long_chain(problem, &quick));
+    return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
+}
+
+/* Without copies. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    bool few = r->flat->op_count <= CRN_FEW_OPS;
+    CRN_TRY(make_starts(problem, r, limit));
     if (r->fits)
         improve(r, limit, work);
-    if (r->fits && r->flat->op_count <= CRN_FEW_OPS && bound_time(r) < r->best.time) {
+    for (uint32_t k = 0; r->fits && k < restarts(r); k++)
+        search_again(problem, r, limit, work / 2);
+    if (few && r->fits && bound_time(r) < r->best.time) {
         crn_matrix_load(r->matrix, &r->best);
-        crn_anneal(s, limit, ANNEAL_WORK * problem->effort);
+        crn_anneal(r->search, limit, ANNEAL_WORK * problem->effort);
         finish_start(r, limit);
     }
-    if (r->flat->op_count <= CRN_FEW_OPS && !is_close(r, ENOUGH))
+    if (few && !is_close(r, ENOUGH))
         CRN_TRY(ask_checkpoints(problem, r));
-    if (asked || is_close(r, CLOSE))
-        return CAIRN_OK;
-    int64_t before = r->fits ? r->best.time : INT64_MAX;
-    CRN_TRY(start_from_precise(problem, r, limit));
-    if (r->fits && r->best.time < before)
-        improve(r, limit, work / 2);
     return CAIRN_OK;
 }
 

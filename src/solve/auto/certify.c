@@ -5,7 +5,8 @@
 
 #define CUTS 200u
 #define FEW_CUTS 80u
-#define LARGE 4000u /* ops */
+#define SMALL 200u /* ops up to which moments around the peak are tried with copies too */
+#define LARGE 4000u
 #define MOMENTS 2000u
 
 uint32_t crn_certify_centre(crn_matrix *m) {
@@ -18,6 +19,7 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
                          uint64_t budget, crn_arena *arena, crn_certificate *out) {
     const crn_flat *f = bound->flat;
     crn_bound *raw;
+    int64_t around_peak;
     budget = CRN_MIN(budget, (uint64_t)INT64_MAX / 4);
     CRN_TRY(crn_bound_search(bound, budget, centre, f->op_count > LARGE ? FEW_CUTS : CUTS,
                              &out->alone));
@@ -25,8 +27,13 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
     if (machine == NULL || out->extra_ns == 0)
         return CAIRN_OK;
     CRN_TRY(crn_bound_create(f, true, arena, &raw));
-    return crn_joint_bound(raw, machine, budget,
-                           out->alone.op == CRN_NO_OP ? centre : out->alone.op, &out->extra_ns);
+    uint32_t best = out->alone.op == CRN_NO_OP ? centre : out->alone.op;
+    CRN_TRY(crn_joint_bound(raw, machine, budget, best, &out->extra_ns));
+    if (best == centre || f->op_count > SMALL)
+        return CAIRN_OK;
+    CRN_TRY(crn_joint_bound(raw, machine, budget, centre, &around_peak));
+    out->extra_ns = CRN_MAX(out->extra_ns, around_peak);
+    return CAIRN_OK;
 }
 
 /* Copies count where there is a machine to make them. */

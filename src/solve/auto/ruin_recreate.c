@@ -11,7 +11,7 @@
 #define RETURN_AFTER 1024u
 
 uint64_t crn_search_work(const crn_search *s) {
-    return s->work + 6 * s->matrix->flips + s->matrix->scans / 4;
+    return s->work + 6 * s->matrix->flips + s->matrix->scans / 2;
 }
 
 static uint32_t draw(crn_search *s, uint32_t bound) {

@@ -7,7 +7,7 @@
  */
 #include "solve/auto/time_bound.h"
 
-#define SMALL 64u /* ops up to which every moment is looked at */
+#define SMALL 200u /* ops up to which every moment is looked at */
 
 /* ---- One moment ---- */
 
@@ -313,26 +313,23 @@ cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, ui
                               crn_bound_result *out) {
     moments m = {b, budget, b->cuts + cuts, {0, CRN_NO_OP, 0}};
     int64_t ops = b->flat->op_count, span = ops / 6 + 2, step = 1 + span / 8;
-    if (ops <= SMALL)
-        for (int64_t o = 0; o < ops && m.best.extra_ns < INT64_MAX; o++)
-            CRN_TRY(try_moment(&m, o));
-    else {
-        CRN_TRY(try_moment(&m, centre));
-        for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre + k * step));
-        for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre - k * step));
-        while (step > 1 && goes_on(&m)) {
-            step = (step + 1) / 2;
-            int64_t at = m.best.op;
-            CRN_TRY(try_moment(&m, at - step));
-            CRN_TRY(try_moment(&m, at + step));
-        }
-        for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
-            CRN_TRY(try_moment(&m, at - k));
-            CRN_TRY(try_moment(&m, at + k));
-        }
+    CRN_TRY(try_moment(&m, centre));
+    for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre + k * step));
+    for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre - k * step));
+    while (step > 1 && goes_on(&m)) {
+        step = (step + 1) / 2;
+        int64_t at = m.best.op;
+        CRN_TRY(try_moment(&m, at - step));
+        CRN_TRY(try_moment(&m, at + step));
     }
+    for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
+        CRN_TRY(try_moment(&m, at - k));
+        CRN_TRY(try_moment(&m, at + k));
+    }
+    for (int64_t o = 0; ops <= SMALL && o < ops && m.best.extra_ns < INT64_MAX; o++)
+        CRN_TRY(try_moment(&m, o));
     *out = m.best;
     return CAIRN_OK;
 }
