@@ -1,7 +1,8 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op itself.
+other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
+itself.
 """
 
 import gc
@@ -250,8 +251,8 @@ def _measure(joint, table, alignment):
 
 
 def _see_places(joint):
-    """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host, unless a
-    CUDA graph of an attention with dropout is recorded."""
+    """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host,
+    unless a CUDA graph of an attention with dropout is recorded."""
     seen = {}
     for op in joint.ops:
         if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
@@ -311,7 +312,8 @@ def measure_link(table, device):
 
 
 def _link_of(device):
-    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction counts."""
+    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
+    counts."""
     times = {}
     with _disable_current_modes(), torch.no_grad():
         for size in (1 << 20, 1 << 26):

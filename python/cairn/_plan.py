@@ -38,7 +38,8 @@ def _library_workspaces(device):
 
 
 class Plan:
-    """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what is in use before it."""
+    """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what
+    is in use before it."""
 
     def __init__(self, joint, solution, algorithm, budget, alignment, seconds):
         self.joint, self._solution = joint, solution
@@ -178,7 +179,9 @@ class Planner:
             raise CairnError(f"the planner refused the step: {failure}") from None
 
     def smallest(self):
-        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times. Afterwards smaller budgets are refused."""
+        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not
+        exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times.
+        Afterwards smaller budgets are refused."""
         if self._tightest is None:
             size, self._tightest_op = 1, None
             for _ in range(MOST_ASKED):
