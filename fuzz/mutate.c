@@ -48,10 +48,34 @@ static void feed(const uint8_t *data, size_t size, size_t from, size_t to, const
 
 /* ---- Changes ---- */
 
-static const char *const others[] = {
-    "",     "0",    "1",     "-1",  "7",     "65537", "4294967295", "9223372036854775807",
-    "1.5",  "1e30", "\"x\"", "x",   "\"\"",  "[]",    "{}",         "[0]",
-    "null", "true", "00",    "1x1", "[1, 1]"};
+static const char *const others[] = {"",
+                                     "0",
+                                     "1",
+                                     "-1",
+                                     "7",
+                                     "65537",
+                                     "4294967295",
+                                     "1.5",
+                                     "1e30",
+                                     "\"x\"",
+                                     "x",
+                                     "\"\"",
+                                     "[]",
+                                     "{}",
+                                     "[0]",
+                                     "null",
+                                     "true",
+                                     "00",
+                                     "1x1",
+                                     "[1, 1]",
+                                     "\"i32\"",
+                                     "impl",
+                                     "\"f16\"",
+                                     "\"relu\"",
+                                     "\"parameter\"",
+                                     "\"gradient\"",
+                                     "\"backward\"",
+                                     "9223372036854775807"};
 
 static void change(const uint8_t *data, size_t size, size_t from, size_t to) {
     static size_t turn;

@@ -1,7 +1,7 @@
-"""Kernels for NVIDIA's GPUs that do in one pass what ATen does in two or three, with the same bits.
+"""Kernels for NVIDIA GPUs that do in one pass what ATen does in two or three, with the same bits.
 
 Every element is rounded as ATen rounds it: products and sums are intrinsics, which the compiler does not contract. A
-kernel is compiled when it is first used, by the NVRTC that PyTorch brings.
+kernel is compiled when it is first used, by the NVRTC that comes with PyTorch.
 """
 
 import functools
@@ -11,7 +11,7 @@ import torch
 
 from ._real import real_tensors
 
-# How a batch norm may round: x - m is d, the weight times invstd is s.
+# The ways in which a batch norm may round: d is x - m, s is the weight times invstd.
 _FORMULAS = ("__fmaf_rn(__fmul_rn(w, d), i, b)", "__fmaf_rn(__fmul_rn(d, i), w, b)", "__fmaf_rn(d, s, b)",
              "__fmaf_rn(x, s, __fmaf_rn(-m, s, b))", "__fmaf_rn(x, s, __fsub_rn(b, __fmul_rn(m, s)))",
              "__fmaf_rn(__fmaf_rn(x, i, __fmul_rn(-m, i)), w, b)")
@@ -69,12 +69,12 @@ _KERNELS = {
 
 
 def _element(expression, operands, part):
-    """The expression with every operand's part instead of the operand."""
+    """The expression with every operand replaced by a part of it."""
     return re.sub(r"\b(%s)\b" % "|".join(operands), lambda match: f"v{match[0]}{part}", expression)
 
 
 def source_of(name, width, formula=0):
-    """CUDA's text of one kernel that works on `width` elements at a time."""
+    """The CUDA source of one kernel that works on `width` elements at a time."""
     frame, operands, expression = _KERNELS[name]
     vector = "float4" if width == 4 else "float"
     parts = [".x", ".y", ".z", ".w"] if width == 4 else [""]
@@ -96,7 +96,7 @@ def _launch(name, width, formula, grid, threads, given):
 
 
 def takes(x):
-    """Whether a tensor, or a fake one, is one that the kernels are for."""
+    """Whether the kernels support a tensor, or a fake one."""
     return (x.device.type == "cuda" and x.dtype == torch.float32 and 0 < x.numel() < 1 << 31 and x.is_contiguous()
             and x.untyped_storage().nbytes() == 4 * x.numel())
 
@@ -135,7 +135,7 @@ def add_gate(a, b, y, out):
 
 
 def norm(name, x, weight, bias, mean, invstd, out, formula, *others):
-    """A batch norm whose statistics are known, and what `name` says follows it."""
+    """A batch norm whose statistics are known, fused with the ops in `name`."""
     images, channels = x.shape[:2]
     width = _width(x.numel() // (images * channels), [x, out, *others])
     n = x.numel() // (images * channels * width)

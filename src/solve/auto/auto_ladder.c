@@ -1,8 +1,11 @@
-/* auto_ladder.c: from the plan without re-runs down, twice: without and with counting on later
- * re-runs. Where repair ends, ruin and repair go on for a while. */
+/* auto_ladder.c: from the plan without re-runs down, in several ways. Where repair ends, ruin and
+ * repair go on for a while. */
 #include "solve/auto/auto_ladder.h"
 
 #define SEED 0x1adde4u
+#define SMALL 1000u /* ops up to which all ways down are tried */
+#define ALL_WAYS 8u
+#define FEW_WAYS 2u
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* looked at for what no plan can do without */
@@ -74,34 +77,38 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
 }
 
 /* Ruin and repair, as long as this gets lower now and then. */
-static cairn_status wander_down(crn_ladder *l, bool *lower) {
+static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     crn_matrix *m = l->search->matrix;
     int64_t before = crn_matrix_peak(m);
     uint64_t least;
     CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &least));
     least = CRN_MIN(least, (uint64_t)INT64_MAX / 4);
-    crn_descend(l->search, (int64_t)least, l->work);
+    crn_descend(l->search, (int64_t)least, work);
     if (m->flat->op_count <= CRN_FEW_OPS)
-        crn_anneal(l->search, (int64_t)least, l->work);
+        crn_anneal(l->search, (int64_t)least, work);
     crn_matrix_prune_all(m);
     *lower = crn_matrix_peak(m) < before;
     return CAIRN_OK;
 }
 
-static cairn_status go_down(crn_ladder *l, bool merge, bool *fits) {
+/* A way of going down: with or without counting on later re-runs, with short or long closures, and
+ * with more relief than needed or not. The first two are followed for longer. */
+static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
     int64_t part = FIRST_STEP;
     crn_matrix_clear(s->matrix);
     s->rate = 0;
-    s->merge = merge;
-    s->closure_limit = SHORT_CLOSURE;
+    s->merge = way & 1;
+    s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
+    s->modest = way & 4;
     while (!*fits && step_down(s, &part, &before))
         CRN_TRY(add_rung(l, fits));
     s->closure_limit = CRN_MOST_CLOSURE;
+    s->modest = false;
     bool lower = false;
     if (!*fits)
-        CRN_TRY(wander_down(l, &lower));
+        CRN_TRY(wander_down(l, way < FEW_WAYS ? l->work : l->work / 8, &lower));
     if (lower)
         CRN_TRY(add_rung(l, fits));
     return s->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
@@ -141,8 +148,9 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     l->search->rng.state = SEED;
     crn_matrix_clear(l->search->matrix);
     CRN_TRY(add_rung(l, fits));
-    for (int merge = 0; merge < 2 && !*fits; merge++)
-        CRN_TRY(go_down(l, merge, fits));
+    uint32_t ways = l->search->flat->op_count <= SMALL ? ALL_WAYS : FEW_WAYS;
+    for (uint32_t way = 0; way < ways && !*fits; way++)
+        CRN_TRY(go_down(l, way, fits));
     l->search->rng = before;
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)
