@@ -14,11 +14,11 @@ import time
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _fuse
 from . import _norms
 from ._joint import is_random, tensors_of
+from ._real import real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -231,7 +231,7 @@ def _measure(joint, table, alignment):
                 missing.setdefault(op.signature, op)
         elif op.kind == "rng":
             op.time_ns = 10_000
-    with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(
+    with real_tensors(), torch.random.fork_rng(
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
@@ -315,7 +315,7 @@ def _link_of(device):
     """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
     counts."""
     times = {}
-    with _disable_current_modes(), torch.no_grad():
+    with real_tensors():
         for size in (1 << 20, 1 << 26):
             there = torch.empty(size, dtype=torch.uint8, device=device)
             host = torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -16,9 +16,9 @@ import operator
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _kernels
+from ._real import real_tensors
 
 aten = torch.ops.aten
 
@@ -228,7 +228,7 @@ def formula_of(norm, eps):
     value, weight = norm.args[0].meta["val"], norm.args[1].meta["val"]
     key = (norm.target, tuple(value.shape), value.stride(), value.dtype, weight.dtype, eps, str(value.device))
     if key not in _found:
-        with _disable_current_modes(), torch.no_grad():
+        with real_tensors():
             try:
                 _found[key] = _try_formulas(norm.target, value, weight, eps)
             except RuntimeError:

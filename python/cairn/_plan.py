@@ -3,12 +3,12 @@
 import time
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
+from ._real import real_tensors
 
 
 MOST_ASKED = 24  # attempts in the search for the smallest budget
@@ -26,7 +26,7 @@ def _library_workspaces(device):
         return 0
     torch.cuda.synchronize(device)
     torch._C._cuda_clearCublasWorkspaces()
-    with _disable_current_modes(), torch.no_grad():
+    with real_tensors():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)
         torch.addmm(one[0], one, one)  # by cuBLASLt, which has one too

@@ -252,16 +252,18 @@ class Writer:
         fetches."""
         joint = self.joint
         made = {s for p in joint.tangents for s in joint.of_node[p]}
-        storages, hosts, states = {}, {}, {}
+        storages, hosts, states, sent = {}, {}, {}, set()
         for place in self.backward_steps:
             kind, number, _ = self.plan.steps[place]
             if kind == lib.FETCH:
                 s = joint.storages[number]
-                if s not in made:
+                if s not in made and s not in sent:
                     hosts[s] = True
                 made.add(s)
             elif kind == lib.OFFLOAD or kind == lib.WAIT:
                 s = joint.storages[number]
+                if kind == lib.OFFLOAD:
+                    sent.add(s)
                 if s not in made:
                     storages[s] = True
             elif kind == lib.RUN:
