@@ -22,7 +22,7 @@ typedef struct curve {
     const cairn_solver *solver;
     point points[MOST_POINTS];
     uint32_t count;
-    uint64_t floor; /* the smallest budget that would do, where one did not; else 0 */
+    uint64_t floor; /* the smallest possible budget, where one did not; else 0 */
     char floor_op[128];
 } curve;
 

@@ -34,10 +34,9 @@ run() {
     shift
     say "\$ $*"
     began=$(date +%s)
-    timeout "$limit" "$@" >"$out/last.txt" 2>&1
+    timeout "$limit" "$@" >>"$log" 2>&1 # straight into the log, which keeps it if the run is cut off
     status=$?
-    cat "$out/last.txt" >>"$log"
-    tail -n 12 "$out/last.txt"
+    tail -n 12 "$log"
     say "  (status $status, $(($(date +%s) - began)) s)"
 }
 

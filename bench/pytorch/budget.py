@@ -165,7 +165,7 @@ def planned(args):
         from cairn import _backend
         planner = _backend.planner_of(model, inputs, _backend.Options())
         largest = max(planner.joint.ops, key=lambda op: bytes_at(planner, op))
-        return dict(refused=str(error), smallest=error.smallest, least=planner.step.least_memory(), largest_op=largest.name,
+        return dict(refused=str(error).splitlines()[0], smallest=error.smallest, least=planner.step.least_memory(), largest_op=largest.name,
                     largest_op_bytes=bytes_at(planner, largest))
     plan = backend.plans[0]
     peak = peak_of(torch, args.device, lambda: call(*inputs).backward())

@@ -1,7 +1,7 @@
-"""Runs of ops in a written graph that one kernel can do: a norm, a sum and a relu that follow each other.
+"""Fuses ops of a written graph that one kernel can do: a norm, a sum and a relu that follow each other.
 
-Only what stands next to each other is fused, so that no tensor lives longer than the plan says: where the last op of a
-run would have its result, the fused one has it, and it needs what the first op needed."""
+Only neighbours are fused, so that no tensor lives longer than in the plan: the fused op has its result at the place
+of the last op, and it reads what the first op read."""
 
 import operator
 
@@ -22,7 +22,7 @@ def enabled():
 
 
 def is_free(node):
-    """Whether an op of a captured step takes no time of its own: a relu that the kernel before it does too."""
+    """Whether an op of a captured step takes no time: a relu that the kernel before it does too."""
     if node.target is not aten.relu.default or not _plain(node) or not enabled():
         return False
     before = node.args[0]
@@ -31,7 +31,7 @@ def is_free(node):
 
 
 def fuse(graph):
-    """Fuse in place; returns how many ops went."""
+    """Fuse in place; returns how many ops were removed."""
     gone = 0
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in _RELUS | _GATES or not _plain(node):
@@ -64,7 +64,7 @@ def _is_sum(node):
 
 
 def _before(node, operand, targets):
-    """`operand` where it is one of `targets`, is read by `node` alone, and nothing runs between them."""
+    """`operand` if it is one of `targets`, only `node` reads it, and nothing runs between them."""
     if not isinstance(operand, fx.Node) or operand.target not in targets or set(operand.users) != {node}:
         return None
     between = node.prev

@@ -129,7 +129,7 @@ static cairn_status run(const kind *k, const cairn_graph *graph, outcome *out, c
     return status;
 }
 
-/* Where a library refuses, our own kernels do the work and round otherwise. */
+/* If a library refuses, Cairn's own kernels replace it and round differently. */
 static bool are_same(const kind *k, const outcome *a, const outcome *b) {
     if (k->backend == &fake_backend_cuda_host)
         return memcmp(a, b, sizeof *a) == 0;

@@ -86,7 +86,7 @@ class Cuda(unittest.TestCase):
         self.assertEqual(meter.differences, [])
         self.assertLessEqual(peak, budget)
         # A thread that runs no product with a bias needs none of the 1 MiB that cuBLASLt has for it.
-        self.assertGreaterEqual(peak, 0.995 * predicted - (2 << 20))
+        self.assertGreaterEqual(peak, 0.99 * predicted - (2 << 20))
         return plan
 
     def check_network(self, name):

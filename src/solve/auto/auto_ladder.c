@@ -1,17 +1,17 @@
-/* auto_ladder.c: from the plan without re-runs down, in several ways. Where repair ends, ruin and
- * repair go on for a while. */
+/* auto_ladder.c: makes smaller and smaller plans from the plan without recomputations, in several
+ * ways. When repair fails, ruin and repair continue for a while. */
 #include "solve/auto/auto_ladder.h"
 
 #define SEED 0x1adde4u
-#define SMALL 1000u /* ops up to which all ways down are tried */
+#define SMALL 1000u /* up to this many ops all ways are tried */
 #define ALL_WAYS 8u
 #define FEW_WAYS 2u
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
-#define LEAST_MOMENTS 100u /* looked at for what no plan can do without */
-#define SHORT_CLOSURE 40   /* nodes: long closures end higher up */
+#define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
+#define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
-/* ---- Judging ---- */
+/* ---- Simulating ---- */
 
 static uint64_t budget_of(const crn_ladder *l) {
     return CRN_MAX(l->problem->limit, l->problem->budget);
@@ -46,7 +46,7 @@ static cairn_status judge_rung(const crn_ladder *l, crn_rung *rung) {
     return CAIRN_OK;
 }
 
-/* ---- Going down ---- */
+/* ---- Smaller plans ---- */
 
 static cairn_status add_rung(crn_ladder *l, bool *fits) {
     crn_rung rung = {0};
@@ -61,7 +61,7 @@ static cairn_status add_rung(crn_ladder *l, bool *fits) {
     return CAIRN_OK;
 }
 
-/* Repair to a lower peak; if that fails, to one that is not as low. False: repair is at its end. */
+/* Repair to a lower peak; if that fails, to one that is less low. False: repair cannot lower it. */
 static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
     crn_matrix *m = s->matrix;
     int64_t peak = crn_matrix_peak(m);
@@ -76,7 +76,7 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
     return false;
 }
 
-/* Ruin and repair, as long as this gets lower now and then. */
+/* Ruin and repair, as long as the peak falls from time to time. */
 static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     crn_matrix *m = l->search->matrix;
     int64_t before = crn_matrix_peak(m);
@@ -91,8 +91,8 @@ static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     return CAIRN_OK;
 }
 
-/* A way of going down: with or without counting on later re-runs, with short or long closures, and
- * with more relief than needed or not. The first two are followed for longer. */
+/* A way to make smaller plans: with or without counting on later recomputations, with short or long
+ * closures, and with or without more relief than needed. The first two are tried for longer. */
 static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
@@ -116,7 +116,7 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
 
 /* ---- The lowest rung ---- */
 
-/* The one that needs least. What has a higher peak than that is not judged. */
+/* The smallest plan. Plans with a higher peak are not simulated. */
 static cairn_status find_lowest(crn_ladder *l, crn_rung **out) {
     crn_rung *lowest = &l->rungs.data[0];
     for (uint32_t k = 1; k < l->rungs.length; k++)
@@ -159,7 +159,7 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     *out = lowest;
     if (lowest->peak > budget_of(l))
         return CAIRN_OK;
-    CRN_TRY(judge_plan(l, false, &found)); /* a longer search for a layout may do it */
+    CRN_TRY(judge_plan(l, false, &found)); /* a longer search may find a layout */
     *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }

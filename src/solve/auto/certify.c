@@ -1,4 +1,4 @@
-/* certify.c: what no plan can do better: the least time within a budget, and the least memory. */
+/* certify.c: lower bounds for all plans: of the time within a budget, and of the memory. */
 #include "cairn/solve.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/certify.h"
@@ -36,13 +36,13 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
     return CAIRN_OK;
 }
 
-/* Copies count where there is a machine to make them. */
+/* The machine for copies; NULL: there are no copies. */
 static const cairn_machine *copier(const cairn_solve_options *options) {
     return options->no_offload ? NULL : options->machine;
 }
 
-/* `*fits` is false where no plan is within the budget. The time may also be INT64_MAX where the
- * ops take that long. */
+/* `*fits` is false if no plan is within the budget. The time may also be INT64_MAX if the ops take
+ * that long. */
 static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs,
                               const cairn_solve_options *options, crn_arena *arena, int64_t *out,
                               bool *fits) {
@@ -83,7 +83,8 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
     return CAIRN_OK;
 }
 
-/* With copies only what an op itself takes must be there at once. */
+/* The memory that an op itself needs. With copies nothing else must be in memory at the same
+ * time. */
 static uint64_t working_set(const crn_flat *f, uint32_t op) {
     uint64_t bytes = f->least_workspace[op], inplace = 0;
     for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++)
