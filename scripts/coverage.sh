@@ -9,6 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}
 cmake --preset coverage >/dev/null
+find build-coverage -name '*.gcda' -delete # the build runs the command, which would add to them
 cmake --build --preset coverage -j "$jobs" >/dev/null
 find build-coverage -name '*.gcda' -delete
 ctest --preset coverage -j "$jobs" --quiet || {
