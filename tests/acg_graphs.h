@@ -1,6 +1,6 @@
 /* acg_graphs.h: random computation graphs for tests, of several families, and exhaustive search
- * over all sets of checkpoints by a plain reading of the two objectives, on bit masks. Shares no
- * code with the library. */
+ * over all sets of checkpoints. The search follows the definitions of the two objectives, on bit
+ * masks, and shares no code with the library. */
 #ifndef ACG_GRAPHS_H
 #define ACG_GRAPHS_H
 
@@ -37,8 +37,9 @@ static inline int test_compare_edges(const void *a, const void *b) {
                               : (x->to > y->to) - (x->to < y->to);
 }
 
-/* Vertices 0 .. n-1 in topological order, 0 the source, n-1 the target: give every vertex a way in
- * and out, then costs, then random names, so that numbers say nothing about order. */
+/* Vertices 0 .. n-1 in topological order, 0 the source, n-1 the target: give every vertex an
+ * incoming and an outgoing edge, then costs, then random names, so that numbers do not show the
+ * order. */
 static inline void test_finish(test_graph *g, crn_rng *rng, uint64_t cost_below) {
     uint32_t name[MOST_VERTICES];
     for (uint32_t v = 1; v < g->n; v++) {
@@ -81,7 +82,7 @@ static inline void test_random_dag(test_graph *g, crn_rng *rng) {
     }
 }
 
-/* Edges only between neighbours at a short distance: many separating pairs. */
+/* Edges only over short distances, so that there are many separating pairs. */
 static inline void test_band(test_graph *g, crn_rng *rng) {
     for (uint32_t v = 0; v + 1 < g->n; v++) {
         if (crn_rng_below(rng, 4) > 0)
@@ -108,8 +109,8 @@ static inline void test_layered(test_graph *g, crn_rng *rng) {
     }
 }
 
-/* Blow edges up until the vertices are used: in series, in parallel, or into a bridge (the smallest
- * complicated segment). New vertices get numbers at the end; `place` orders them. */
+/* Replace edges until all vertices are used: by a series, by parallel edges, or by a bridge (the
+ * smallest complicated segment). New vertices get numbers at the end; `place` orders them. */
 static inline void test_composed(test_graph *g, crn_rng *rng, bool with_bridges) {
     double place[MOST_VERTICES];
     uint32_t used = 2, n = g->n, order[MOST_VERTICES], rank[MOST_VERTICES];
@@ -249,7 +250,7 @@ static inline bool test_single(uint32_t set) {
     return set != 0 && (set & (set - 1)) == 0;
 }
 
-/* UINT64_MAX: not valid. */
+/* The objective of segments; UINT64_MAX: the set is not valid. */
 static inline uint64_t test_segments(const test_masks *m, uint32_t kept) {
     uint32_t rest = ((1u << m->n) - 1) & ~kept, left = rest, in, out;
     uint64_t largest = 0;
@@ -264,7 +265,7 @@ static inline uint64_t test_segments(const test_masks *m, uint32_t kept) {
     return test_sum(m, kept) + largest;
 }
 
-/* Contract each piece, then merge the pieces that reach each other. */
+/* The objective of pieces: contract each part, then merge the parts that reach each other. */
 static inline uint64_t test_pieces(const test_masks *m, uint32_t kept) {
     uint32_t rest = ((1u << m->n) - 1) & ~kept, left = rest, in, out;
     uint32_t node[20], members[20] = {0}, reach[20] = {0}, count = 0;

@@ -1,4 +1,5 @@
-/* check.h: what a test program needs: checks that print and count, and an exit status. */
+/* check.h: checks for test programs. A check that fails prints a message and is counted; the count
+ * gives the exit status. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -41,7 +42,7 @@ static long check_count;
         }                                                                                          \
     } while (0)
 
-/* The call must give CAIRN_OK; says what it gave otherwise and ends the program. */
+/* The call must return CAIRN_OK. Otherwise print what it returned and end the program. */
 #define CHECK_OK(call, err)                                                                        \
     do {                                                                                           \
         cairn_status check_s = (call);                                                             \
@@ -53,7 +54,7 @@ static long check_count;
         }                                                                                          \
     } while (0)
 
-/* End main with this. A program that checked nothing has failed. */
+/* The exit status of main. A program without any check has failed. */
 static inline int check_result(void) {
     printf("%ld checks, %d failed\n", check_count, check_failures);
     return check_failures > 0 || check_count == 0;

@@ -1,5 +1,5 @@
-/* data_folder.h: a temporary folder, and small files in the formats that data is read from. Pixel k
- * of sample i is byte_of(i, k), its label i % 10. */
+/* data_folder.h: a temporary folder, and small files in the formats of data sets. Pixel k of sample
+ * i is byte_of(i, k), and its label is i % 10. */
 #ifndef DATA_FOLDER_H
 #define DATA_FOLDER_H
 
@@ -136,7 +136,8 @@ static inline void put_little(uint8_t *to, uint32_t value) {
         to[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* `count` samples of `elements` reals, element k of sample i being i - k / 4; labels i % 3. */
+/* `count` samples of `elements` real numbers: element k of sample i is i - k / 4, and its label is
+ * i % 3. */
 static inline void put_reals(const folder *f, const char *samples, const char *labels,
                              uint32_t first, uint32_t count, uint32_t elements) {
     uint8_t *bytes = calloc((size_t)count * (elements + 1), 4);

@@ -1,7 +1,7 @@
-/* hand.h: graphs and plans written out by hand, for examples whose numbers are worked on paper.
+/* hand.h: graphs and plans written by hand, for examples that were computed on paper.
  *
- * Sizes are in units of 64 bytes, so that rounding does not matter; times in nanoseconds. Names
- * stand in lists separated by spaces, steps in lists separated by commas:
+ * Sizes are in units of 64 bytes, so that rounding does not matter; times in nanoseconds. Names are
+ * separated by spaces, steps by commas:
  *
  *     hand_op(&h, "F1", CAIRN_PHASE_FORWARD, "f0", "f1");
  *     hand_plan(graph, CAIRN_GOAL_TRAIN, "run F1, free f0, run F2 inplace");
@@ -18,7 +18,7 @@ typedef struct hand {
     cairn_builder *builder;
     char names[64][32]; /* of tensors, by id */
     uint32_t count;
-    cairn_op pending; /* hand_op() adds it; flags and permissions may be set before */
+    cairn_op pending; /* hand_op() adds it; set flags and in-place pairs before */
     cairn_inplace inplace[2];
 } hand;
 
@@ -58,7 +58,7 @@ static inline cairn_id hand_alias(hand *h, const char *name, const char *of) {
     return hand_add(h, name, t);
 }
 
-/* A gradient of a parameter, in its one place. */
+/* A gradient of a parameter, which is stationary. */
 static inline cairn_id hand_stationary(hand *h, const char *name, const char *of) {
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.role = CAIRN_ROLE_GRADIENT;
@@ -158,7 +158,7 @@ static inline cairn_plan *hand_plan(const cairn_graph *graph, cairn_goal goal, c
     return plan;
 }
 
-/* The rule that a plan breaks, and its culprit's name through `err`. */
+/* The rule that a plan breaks; `err` names the culprit. */
 static inline cairn_rule hand_rule(const cairn_graph *graph, const cairn_costs *costs,
                                    cairn_goal goal, const char *text, uint32_t *step,
                                    cairn_error *err) {

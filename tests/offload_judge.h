@@ -1,6 +1,6 @@
-/* offload_judge.h: an independent judge of offloading schedules, for tests: it goes through a
- * schedule moment by moment and adds up what lies in memory, tensor by tensor, from the definition
- * of the problem and nothing else. Slow and plain. */
+/* offload_judge.h: an independent check of offloading schedules, for tests. It goes through a
+ * schedule moment by moment and adds up what is in memory, tensor by tensor. It uses only the
+ * definition of the problem; it is simple and slow. */
 #ifndef OFFLOAD_JUDGE_H
 #define OFFLOAD_JUDGE_H
 
@@ -36,7 +36,7 @@ static void judge_rule(judge *j, bool holds, const char *rule) {
         j->wrong = rule;
 }
 
-/* Ops in order, one at a time. */
+/* Ops run in order, one at a time. */
 static void judge_ops(judge *j) {
     uint64_t end = 0;
     for (uint32_t i = 0; i < j->p->layers; i++) {
@@ -50,7 +50,8 @@ static void judge_ops(judge *j) {
     judge_rule(j, end == j->s->makespan_x_beta, "the makespan is not the end of B_0");
 }
 
-/* Each round trip after the activation is made and before it is read; one transfer at a time. */
+/* Each round trip lies after the activation is made and before it is read; transfers run one at a
+ * time. */
 static void judge_link(judge *j) {
     uint64_t start[JUDGE_MOST], size[JUDGE_MOST];
     uint32_t count = 0;
@@ -76,8 +77,8 @@ static void judge_link(judge *j) {
                        "two transfers at once");
 }
 
-/* Twice the bytes of x_i that are away at twice the time, `twice` (so that moments between two
- * integers can be asked for). */
+/* Twice the bytes of x_i that are away at the time `twice` / 2 (so that times between two integers
+ * are possible). */
 static uint64_t judge_away(const judge *j, uint32_t i, uint64_t twice) {
     const cairn_offload_transfer *t = judge_transfer(j, i);
     uint64_t size = 2 * j->p->activations[i];
@@ -91,15 +92,15 @@ static uint64_t judge_away(const judge *j, uint32_t i, uint64_t twice) {
     return (out < size ? out : size) - (back < size ? back : size);
 }
 
-/* Twice the memory held while time goes from `twice` on, or at that very moment for the op given
- * (which may take no time): op k runs, or none (k == 2n). */
+/* Twice the memory in use just after the time `twice` / 2, or at that time for an op that takes no
+ * time. Op k runs, or none (k == 2n). */
 static uint64_t judge_memory(const judge *j, uint64_t twice, uint32_t k) {
     const cairn_offload_problem *p = j->p;
     uint32_t n = p->layers;
     uint64_t held = 0;
     for (uint32_t i = 0; i <= n; i++) {
         bool made, gone, gradient;
-        if (k < 2 * n) { /* by the order of ops: exact also where they take no time */
+        if (k < 2 * n) { /* by the order of ops: exact even if they take no time */
             made = i == 0 || k >= i - 1;
             gone = i > 0 && k > 2 * n - i;
             gradient = i == n ? k == n : k + i + 1 >= 2 * n && k <= 2 * n - i;
@@ -142,8 +143,8 @@ static int judge_compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Memory is linear between moments, so it is enough to look at both ends of every stretch, inside:
- * just after its start and just before its end (half a unit; moments are whole). */
+/* Memory is linear between two moments. So it is enough to check just after the first and just
+ * before the second (by half a unit; moments are integers). */
 static void judge_memory_all(judge *j) {
     static uint64_t moments[8 * JUDGE_MOST];
     uint32_t count = 0, n = j->p->layers;
@@ -167,8 +168,8 @@ static void judge_memory_all(judge *j) {
         uint64_t most = judge_memory(j, after, judge_running(j, after));
         uint64_t other = judge_memory(j, before, judge_running(j, before));
         most = most > other ? most : other;
-        /* Half a unit off on either end changes fractional memory by half a unit at most: 1 in
-         * twice-units, and the true value at the end is a whole number. */
+        /* Half a unit of time changes fractional memory by at most half a unit of size, which is 1
+         * in twice-units. The true value at a moment is an integer. */
         judge_rule(j, most <= 2 * j->p->memory + (j->whole ? 0 : 1), "memory is exceeded");
     }
     for (uint32_t k = 0; k < 2 * n; k++)

@@ -17,8 +17,8 @@
  *   inputs                                           1; the name is NAME.stepK in step K
  *   labels                                           bits % classes; likewise
  *
- * Biases near 1 keep most ReLUs open after a batch-norm; around 0 a deep network's gradients
- * explode and single precision says nothing about them. */
+ * With biases near 1 most ReLUs are open after a batch-norm. With biases around 0 the gradients of
+ * a deep network explode and cannot be compared in single precision. */
 #ifndef FILL_H
 #define FILL_H
 

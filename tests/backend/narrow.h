@@ -1,6 +1,6 @@
-/* narrow.h: a network of the zoo with all its widths divided, so that the whole of it runs in a
- * moment: convolutions and linear layers have fewer outputs, all but the last, which has the
- * classes. Dropout drops nothing. */
+/* narrow.h: a network of the zoo with all its widths divided, so that it runs quickly. Convolutions
+ * and linear layers have fewer outputs, except the last one, which has the classes. Dropout drops
+ * nothing. */
 #ifndef NARROW_H
 #define NARROW_H
 
@@ -83,7 +83,7 @@ static inline cairn_id narrow_op(const narrowing *n, cairn_id id) {
     }
 }
 
-/* The network divided by `divisor`; for 1 as it is. The caller destroys the result. */
+/* The network with its widths divided by `divisor`. The caller destroys the result. */
 static inline cairn_graph *narrow_build(const char *name, const cairn_zoo_options *options,
                                         uint32_t divisor) {
     cairn_graph *from, *to;

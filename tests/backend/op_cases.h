@@ -1,5 +1,5 @@
-/* op_cases.h: the cases of tests/data/op_cases.json as graphs: one op, and behind it a loss, so
- * that the op's backward is there too. The reference script reads the same file.
+/* op_cases.h: the cases of tests/data/op_cases.json as graphs: one op followed by a loss, so that
+ * there is also the backward of the op. The reference script reads the same file.
  *
  *     x0, x1, ... -> y -> (flatten) -> cross-entropy        all with their gradients
  *
@@ -93,7 +93,7 @@ static inline cairn_id case_op(cairn_builder *b, const json_t *given, cairn_op *
     return outputs[0];
 }
 
-/* A cross-entropy under test has the labels itself; any other op gets one behind it. */
+/* Add the loss. A cross-entropy under test is the loss itself. */
 static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op *op) {
     if (op->kind != CAIRN_OP_CROSS_ENTROPY) {
         cairn_id y = case_op(b, given, op), flat = y;
@@ -118,7 +118,7 @@ static inline cairn_op_kind case_kind(const char *name) {
     return kind;
 }
 
-/* `input_gradients` false: only what lies behind parameters is differentiated. */
+/* `input_gradients` false: only gradients that parameters need are computed. */
 static inline op_case case_build(const json_t *given, bool input_gradients) {
     op_case c = {.name = json_string_value(json_object_get(given, "name")), .gy = CAIRN_NONE};
     c.kind = case_kind(json_string_value(json_object_get(given, "kind")));
@@ -159,7 +159,7 @@ static inline json_t *case_load(const char *file) {
     return root;
 }
 
-/* Everything that is given: inputs, labels, parameters, state. */
+/* Fill everything that no op makes: inputs, labels, parameters, state. */
 static inline void case_fill(const op_case *c, void *const *place) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(c->graph, t);

@@ -1,5 +1,5 @@
-/* rig.h: runs the ops of a graph one by one without a plan: every tensor has a place of its own,
- * except that an alias has that of its storage. */
+/* rig.h: runs the ops of a graph one by one without a plan. Every tensor has its own memory, except
+ * that an alias has that of its storage. */
 #ifndef RIG_H
 #define RIG_H
 
@@ -9,11 +9,11 @@
 #define RIG_MOST 64 /* operands of one list */
 
 typedef struct rig {
-    const crn_backend *backend; /* of a processor: its memory is ours */
+    const crn_backend *backend; /* a backend whose memory is the host's */
     const cairn_graph *graph;
     cairn_device *device;
     crn_queue *queue;
-    void **place; /* per tensor, stored as the backend wants it */
+    void **place; /* per tensor, in the backend's storage format */
     crn_storage *storage;
     void *workspace;
     uint64_t seed, step;
@@ -25,7 +25,7 @@ static inline void *rig_block(uint64_t bytes) {
     void *block = aligned_alloc(CRN_ALIGNMENT, room);
     if (block == NULL)
         abort();
-    memset(block, 0xff, room); /* NaN: what is read must have been written */
+    memset(block, 0xff, room); /* NaN, so that reading unwritten memory is detected */
     return block;
 }
 
@@ -50,7 +50,8 @@ static inline bool rig_has(const char *backend) {
     return false;
 }
 
-/* The graph is borrowed. Storage is the backend's and may be changed before rig_place(). */
+/* The graph is borrowed. Storage formats are those of the backend; they may be changed before
+ * rig_place(). */
 static inline void rig_open_with(rig *r, const cairn_graph *graph, const char *backend,
                                  uint32_t threads) {
     *r = (rig){.graph = graph, .seed = 1, .training = true};
@@ -104,7 +105,7 @@ static inline void rig_close(rig *r) {
     cairn_device_close(r->device);
 }
 
-/* Run an op with these places for its operands; NULL: their own. */
+/* Run an op with its operands at these places; NULL: their own places. */
 static inline void rig_run_at(rig *r, cairn_id id, const void **inputs, void **outputs) {
     const cairn_op *op = cairn_graph_op(r->graph, id);
     const void *in[RIG_MOST];
@@ -148,8 +149,8 @@ static inline void rig_run(rig *r, cairn_id id) {
     rig_run_at(r, id, NULL, NULL);
 }
 
-/* Runs an op again with an output on a copy of an operand, beside copies of the others, and
- * compares with what it made before; no such output (UINT32_MAX): only again. */
+/* Run an op again with copies of its operands, with an output in the copy of one of them, and
+ * compare with the first results. An output of UINT32_MAX: not in place. */
 static inline void rig_check_permission(rig *r, cairn_id id, cairn_inplace permission) {
     const cairn_op *op = cairn_graph_op(r->graph, id);
     void *inputs[RIG_MOST], *outputs[RIG_MOST];
@@ -172,13 +173,13 @@ static inline void rig_check_permission(rig *r, cairn_id id, cairn_inplace permi
             free(outputs[i]);
 }
 
-/* Ops first..end-1. */
+/* Run ops first..end-1. */
 static inline void rig_run_range(rig *r, cairn_id first, cairn_id end) {
     for (cairn_id o = first; o < end; o++)
         rig_run(r, o);
 }
 
-/* The tensor that holds the whole gradient of `of`; CAIRN_NONE: none of its own. */
+/* The tensor that holds the whole gradient of `of`; CAIRN_NONE: there is none. */
 static inline cairn_id rig_gradient(const cairn_graph *graph, cairn_id of) {
     for (cairn_id t = cairn_graph_tensor_count(graph); t-- > 0;)
         if (cairn_graph_tensor(graph, t)->gradient_of == of)

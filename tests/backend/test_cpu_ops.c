@@ -1,7 +1,8 @@
 /* test_cpu_ops.c: every op of the fast backend against the reference, within the tolerance of
- * single precision, for tensors stored plainly, in blocks of channels, and mixed; over the cases of
- * op_cases.json and over random shapes, strides, groups, dilations and paddings. Also: the channels
- * that fill up a block are zeros, the bits are the same again and in place. */
+ * single precision, for plain tensors, tensors in blocks of channels, and mixed ones; over the
+ * cases of op_cases.json and over random shapes, strides, groups, dilations and paddings. Also:
+ * channels that fill up a block are zero, and a second run and a run in place give the same
+ * bits. */
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -28,8 +29,8 @@ static void store(rig *r, int mode, crn_rng *rng) {
     }
 }
 
-/* Calls visit(context, plain, stored) with the numbers of every element; plain is UINT64_MAX for
- * those that fill up a block. */
+/* Calls visit(context, plain, stored) with both indices of every element; plain is UINT64_MAX for
+ * padding of a block. */
 static void visit_elements(const cairn_tensor *t, crn_storage storage,
                            void (*visit)(void *, uint64_t plain, uint64_t stored), void *context) {
     uint64_t count = fill_count(t), block = storage.block;
@@ -89,7 +90,7 @@ static bool close_enough(const cairn_tensor *t, const void *ours, const void *th
         largest = isfinite(b[i]) ? fmax(largest, fabs(b[i])) : largest;
     for (uint64_t i = 0; i < count; i++) {
         double off = a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ? 0 : fabs((double)a[i] - b[i]);
-        worst = off <= worst ? worst : off; /* a NaN is the worst */
+        worst = off <= worst ? worst : off; /* a NaN counts as the worst */
     }
     return worst <= TOLERANCE * fmax(largest, 1e-3);
 }
@@ -99,7 +100,7 @@ typedef struct comparison {
     rig ref, cpu;
 } comparison;
 
-/* What the reference has, stored as the fast backend stores it. */
+/* Convert a tensor of the reference to the storage of the fast backend. */
 static void give(comparison *at, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(at->c->graph, t);
     transfer move = {
@@ -116,7 +117,8 @@ static void compare(comparison *at, cairn_id t, const char *op) {
                      .filled_with_zeros = true};
     visit_elements(tensor, at->cpu.storage[t], to_plain, &move);
     bool right = close_enough(tensor, plain, at->ref.place[t]);
-    move.filled_with_zeros |= tensor->dtype != CAIRN_DTYPE_F32; /* nobody reads those of indices */
+    move.filled_with_zeros |=
+        tensor->dtype != CAIRN_DTYPE_F32; /* nothing reads the padding of indices */
     CHECK(right && move.filled_with_zeros);
     if (!right || !move.filled_with_zeros)
         fprintf(stderr, "  %s: %s of %s (block %u) %s\n", at->c->name, tensor->name, op,
@@ -124,7 +126,7 @@ static void compare(comparison *at, cairn_id t, const char *op) {
     free(plain);
 }
 
-/* One op: the same operands for both, then all that it made or moved. */
+/* Compare one op: both get the same operands, then everything that it wrote is compared. */
 static void compare_op(comparison *at, cairn_id id) {
     const cairn_op *op = cairn_graph_op(at->c->graph, id);
     kinds_compared[op->kind]++;
@@ -175,7 +177,8 @@ static void test_case(const json_t *given, int mode, uint32_t threads, bool trai
     at.ref.training = at.cpu.training = training;
     case_fill(&c, at.ref.place);
     for (cairn_id o = 0; o < cairn_graph_op_count(c.graph); o++) {
-        if (o == c.behind && c.gy != CAIRN_NONE) /* the gradient under test, not the loss's own */
+        if (o == c.behind &&
+            c.gy != CAIRN_NONE) /* the gradient under test replaces that of the loss */
             fill_values(at.ref.place[c.gy], fill_count(cairn_graph_tensor(c.graph, c.gy)), "gy", 0,
                         1);
         if (is_alias_op(cairn_graph_op(c.graph, o))) {

@@ -1,5 +1,5 @@
-/* test_formats.c: stored forms of tensors: where every element goes, what fills up blocks, stored
- * types; which tensors are stored alike; what a call touches. */
+/* test_formats.c: storage formats of tensors: the place of every element, the padding of blocks,
+ * stored types; which tensors share a format; what memory a call accesses. */
 #include "backend/formats.h"
 #include "backend/storage_groups.h"
 #include "cairn.h"
@@ -19,7 +19,7 @@ static cairn_tensor image(uint32_t n, uint32_t c, uint32_t h, uint32_t w) {
 
 /* ---- Formats ---- */
 
-/* Where the format says that element (n, c, i) is, by its picture alone. */
+/* The place of element (n, c, i), written from the picture of the format. */
 static uint64_t place(const cairn_tensor *t, crn_storage s, uint64_t n, uint64_t c, uint64_t i) {
     uint64_t plane = (uint64_t)t->shape[2] * t->shape[3], channels = t->shape[1];
     uint64_t padded = (channels + s.block - 1) / s.block * s.block;
@@ -45,7 +45,7 @@ static void check_format(crn_format format, uint32_t block) {
             for (uint64_t i = 0; i < plane; i++)
                 CHECK(stored[place(&t, s, n, c, i)] == host[(n * 5 + c) * plane + i]);
     for (uint64_t i = 0; i < s.bytes / sizeof(float); i++)
-        zeros += stored[i] == 0; /* a NaN was never written */
+        zeros += stored[i] == 0; /* a NaN means that it was not written */
     CHECK_U64(zeros, s.bytes / sizeof(float) - elements);
     /* back, row by row */
     for (uint64_t n = 0; n < 3; n++) {
@@ -82,7 +82,7 @@ static uint16_t stored_half(float value, crn_type type) {
     crn_convert_rows(&c);
     c.host = &back;
     c.to_host = false;
-    uint16_t first = half; /* what can be stored is stored as it is */
+    uint16_t first = half; /* a value that the type can hold does not change */
     crn_convert_rows(&c);
     CHECK(first == half);
     return half;
@@ -96,14 +96,14 @@ static void test_types(void) {
                  {-0.0f, 0x8000, 0x8000},
                  {1.0f, 0x3f80, 0x3c00},
                  {-2.5f, 0xc020, 0xc100},
-                 {1.00390625f, 0x3f80, 0x3c04},     /* half way: to the even one */
-                 {1.01171875f, 0x3f82, 0x3c0c},     /* half way: up to the even one */
-                 {65504.0f, 0x4780, 0x7bff},        /* the largest */
-                 {65519.0f, 0x4780, 0x7bff},        /* rounds down to it */
-                 {65520.0f, 0x4780, 0x7c00},        /* half way to what there is not */
+                 {1.00390625f, 0x3f80, 0x3c04}, /* half way: to even */
+                 {1.01171875f, 0x3f82, 0x3c0c}, /* half way: up, to even */
+                 {65504.0f, 0x4780, 0x7bff},    /* the largest */
+                 {65519.0f, 0x4780, 0x7bff},    /* rounds down to it */
+                 {65520.0f, 0x4780, 0x7c00}, /* half way to a value that does not exist: infinity */
                  {6.103515625e-5f, 0x3880, 0x0400}, /* the smallest normal one */
-                 {5.9604645e-8f, 0x3380, 0x0001},   /* the smallest of all */
-                 {2.9802322e-8f, 0x3300, 0x0000},   /* half of it: to the even one */
+                 {5.9604645e-8f, 0x3380, 0x0001},   /* the smallest subnormal one */
+                 {2.9802322e-8f, 0x3300, 0x0000},   /* half of it: to even, which is 0 */
                  {8.9406967e-8f, 0x33c0, 0x0002},
                  {INFINITY, 0x7f80, 0x7c00},
                  {-INFINITY, 0xff80, 0xfc00},
@@ -177,9 +177,9 @@ static void test_accesses(void) {
     CHECK_U64(found[0].bytes, storage[op->inputs[0]].bytes);
     CHECK(found[7].at == &memory[7] && found[7].writes && found[7].bytes == 640);
     call.again = true; /* running statistics are read now */
-    outputs[1] = NULL; /* and the other output is not wanted */
+    outputs[1] = NULL; /* and the other output is not computed */
     count = crn_call_accesses(&call, found, 3);
-    CHECK_U64(count, 1 + 1 + 4 + 1); /* also where there is room for three */
+    CHECK_U64(count, 1 + 1 + 4 + 1); /* the count, even if there is room for only three */
     written = 0;
     for (uint32_t i = 0; i < 3; i++)
         written += found[i].writes;

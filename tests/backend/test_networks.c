@@ -2,8 +2,8 @@
  * momentum, the losses, the gradients of all parameters and the running statistics.
  *
  * The expected values were computed in double precision (reference/make_network_reference.py) and
- * are in tests/data/network_reference.json together with the sizes. Arguments: the backend and
- * the networks to run; none: all on the reference. */
+ * are in tests/data/network_reference.json together with the sizes. Arguments: the backend and the
+ * networks to run; without arguments all run on the reference. */
 #include "backend/fill.h"
 #include "backend/narrow.h"
 #include "backend/rig.h"
@@ -13,10 +13,10 @@
 #define STEPS 3
 #define MOMENTUM 0.9f
 
-/* What single precision leaves, relative to the size of what is compared. PyTorch's own differs
- * from its double precision by as much. Some gradients are zero but for rounding (of a
- * convolution's scale before a batch-norm), so a gradient's size is at least NOISE of what is usual
- * in the network. */
+/* The error of single precision, relative to the size of the values. In PyTorch single precision
+ * differs from double precision by as much. Some gradients are zero except for rounding (those of a
+ * convolution's scale before a batch-norm), so the size of a gradient counts as at least NOISE of
+ * the usual size in the network. */
 #define LOSS_TOLERANCE 1e-5
 #define GRADIENT_TOLERANCE 5e-3
 #define STATE_TOLERANCE 1e-4
@@ -106,8 +106,8 @@ static void check_loss(network *net, size_t index) {
             LOSS_TOLERANCE, &net->worst_loss);
 }
 
-/* The sum of magnitudes and the weighted sum, expected at `at` and after it; `size` is what they
- * are compared to. */
+/* Check the sum of magnitudes and the weighted sum. The expected values are at `at` and after it;
+ * errors are relative to `size`. */
 static void check_sums(network *net, cairn_id t, const char *what, const json_t *expected,
                        size_t at, double size, double tolerance, double *worst) {
     uint64_t hash = fill_hash("checksum");
@@ -153,7 +153,7 @@ static void check_gradient(network *net, cairn_id parameter, unsigned step, doub
     }
 }
 
-/* In the first and the last step. */
+/* Check the gradients in the first and the last step. */
 static void check_gradients(network *net, unsigned step) {
     if (step != 0 && step != STEPS - 1)
         return;

@@ -59,8 +59,8 @@ static void test_memory(void) {
 #define COPIES 500 /* several times what fits into a ring */
 #define WORDS 256
 
-/* A value goes out and comes back many times, each copy from where the last one left it; only in
- * order does it get through. */
+/* A value is copied out and back many times, each time from the place of the last copy. Only copies
+ * in order give the right value. */
 static void test_order(void) {
     static uint64_t cells[COPIES + 1][WORDS];
     link l = open_link(0, 1);
@@ -68,7 +68,7 @@ static void test_order(void) {
     for (int i = 0; i < WORDS; i++)
         cells[0][i] = (uint64_t)i + 1;
     ref->record(l.queue, CRN_COMPUTE, 0);
-    ref->follow(l.queue, CRN_COPY_OUT, 0); /* the compute lane is where it is */
+    ref->follow(l.queue, CRN_COPY_OUT, 0); /* the compute lane is not ahead */
     for (int i = 0; i < COPIES; i++)
         ref->copy(l.queue, CRN_COPY_OUT, cells[i + 1], cells[i], sizeof cells[i]);
     ref->record(l.queue, CRN_COPY_OUT, 0);
@@ -78,8 +78,8 @@ static void test_order(void) {
     close_link(&l);
 }
 
-/* Lanes do not wait for each other, and an event is of its lane. True where it took no longer than
- * it should, which on a busy machine it may. */
+/* Lanes do not wait for each other, and an event belongs to one lane. False if it took too long,
+ * which can happen on a busy machine. */
 static bool run_lanes(void) {
     static char out[2][4096], in[2][4096];
     link l = open_link(20480, 4); /* 0.2 s a copy */
@@ -95,7 +95,7 @@ static bool run_lanes(void) {
         ref->copy(l.queue, CRN_COPY_IN, in[1], in[0], sizeof in[0]);
         ref->record(l.queue, CRN_COPY_IN, 2 * i + 1);
     }
-    bool quick = seconds() - start < 0.2; /* asking does not wait */
+    bool quick = seconds() - start < 0.2; /* queueing does not wait */
     ref->follow(l.queue, CRN_COMPUTE, 1);
     CHECK(seconds() - start >= 0.2);
     ref->follow(l.queue, CRN_COMPUTE, 2);
@@ -103,9 +103,9 @@ static bool run_lanes(void) {
     double both = seconds() - start;
     CHECK(both >= 0.4 && out[1][7] == 'o' && in[1][4095] == 'i');
     CHECK(results.idle_ns >= 200000000);
-    ref->follow(l.queue, CRN_COMPUTE, 0); /* long over */
+    ref->follow(l.queue, CRN_COMPUTE, 0); /* it ended long ago */
     close_link(&l);
-    return quick && both < 0.8; /* side by side, not one after the other */
+    return quick && both < 0.8; /* at the same time, not one after the other */
 }
 
 static void test_lanes(void) {
@@ -115,7 +115,7 @@ static void test_lanes(void) {
     CHECK(quick);
 }
 
-/* Closing finishes what was asked for. */
+/* Closing a queue finishes the copies that were queued. */
 static void test_close(void) {
     static char from[1000], to[1000];
     link l = open_link(0, 0);
@@ -126,7 +126,7 @@ static void test_close(void) {
     CHECK(memcmp(from, to, sizeof from) == 0);
 }
 
-/* The first failure waits for the next join, once. */
+/* The next join reports the first failure, once. */
 static void test_failure(void) {
     link l = open_link(0, 0);
     cairn_error err = {0};

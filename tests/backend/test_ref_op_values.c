@@ -5,7 +5,7 @@
 
 #define TOLERANCE 2e-6 /* of the largest value of the tensor */
 
-/* What the reference calls `name`: a tensor, or with ".grad" its gradient. */
+/* The tensor that the file calls `name`, or, with ".grad", its gradient. */
 static cairn_id find(const op_case *c, const char *name) {
     char plain[64];
     snprintf(plain, sizeof plain, "%s", name);
@@ -13,7 +13,9 @@ static cairn_id find(const op_case *c, const char *name) {
         return cairn_graph_find_tensor(c->graph, name);
     plain[strlen(plain) - strlen(".grad")] = '\0';
     cairn_id gradient = rig_gradient(c->graph, cairn_graph_find_tensor(c->graph, plain));
-    return gradient == CAIRN_NONE ? c->gy : gradient; /* an addition's is that of its result */
+    return gradient == CAIRN_NONE
+               ? c->gy
+               : gradient; /* that of an addition's input is that of its result */
 }
 
 static void compare(const op_case *c, const rig *r, const char *name, const json_t *expected) {

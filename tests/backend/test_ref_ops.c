@@ -1,5 +1,6 @@
-/* test_ref_ops.c: every op of the reference, by itself: its gradients against differences of its
- * values, and its bits against its own with other threads, again, and in place. */
+/* test_ref_ops.c: every op of the reference by itself. Its gradients are compared with differences
+ * of its values. Its results are bitwise the same with another number of threads, in a second run,
+ * and in place. */
 #include "backend/op_cases.h"
 #include "backend/rig.h"
 
@@ -10,7 +11,7 @@ static void note_kinds(const cairn_graph *graph) {
         kinds_run[cairn_graph_op(graph, o)->kind] = true;
 }
 
-/* The place of a tensor's gradient; an addition's inputs have that of its result. */
+/* The gradient of a tensor; the inputs of an addition have the gradient of its result. */
 static const float *gradient_of(const rig *r, const op_case *c, cairn_id tensor) {
     cairn_id gradient = rig_gradient(c->graph, tensor);
     if (gradient == CAIRN_NONE && c->kind == CAIRN_OP_ADD)
@@ -33,7 +34,7 @@ static double projected(rig *r, const op_case *c) {
     return sum;
 }
 
-/* How far to go: little where there are kinks, far where the op is linear. */
+/* The step of the difference: small if the op has kinks, large if it is linear. */
 static double step_of(cairn_op_kind kind) {
     switch (kind) {
     case CAIRN_OP_RELU:
@@ -49,7 +50,7 @@ static double step_of(cairn_op_kind kind) {
     }
 }
 
-/* Four points, so that the error is of fourth order. */
+/* A difference of four points; its error is of fourth order. */
 static double difference(rig *r, const op_case *c, float *x) {
     double h = step_of(c->kind), value = *x, sum = 0;
     static const struct {
@@ -88,7 +89,7 @@ static void test_gradients(const json_t *given, bool training) {
     rig_open(&r, c.graph, "ref", 2);
     r.training = training;
     case_fill(&c, r.place);
-    r.again = true; /* leave the running statistics alone */
+    r.again = true; /* do not update the running statistics */
     rig_run(&r, c.op);
     rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c.graph); t++) {
@@ -129,7 +130,7 @@ static void test_threads(const op_case *c, const rig *one) {
         rig_open(&many, c->graph, "ref", threads);
         run_all(&many, c);
         CHECK(same_tensors(one, &many));
-        many.again = true; /* once more over the results: states must stay as they are */
+        many.again = true; /* a second run: states must not change */
         rig_run_range(&many, 0, cairn_graph_op_count(c->graph));
         CHECK(same_tensors(one, &many));
         rig_close(&many);
@@ -147,7 +148,8 @@ static void test_in_place(rig *r) {
     }
 }
 
-/* Without the gradients of inputs the others are what they were; outputs are then missing. */
+/* Without the gradients of inputs, which are then missing outputs, the other gradients are the
+ * same. */
 static void test_unwanted(const json_t *given, const rig *all) {
     op_case c = case_build(given, false);
     rig r;
@@ -200,12 +202,12 @@ static void test_dropout(const json_t *cases) {
         dropped += y[i] == 0;
         CHECK(y[i] == 0 || fabsf(y[i] * 0.6f - x[i]) < 1e-6f);
     }
-    CHECK(dropped > count / 4 && dropped < count / 2 + count / 10); /* 0.4 of them, about */
+    CHECK(dropped > count / 4 && dropped < count / 2 + count / 10); /* about 0.4 of them */
     r.step = 1;
     rig_run(&r, c.op);
     for (uint64_t i = 0; i < count; i++)
         moved += (y[i] == 0) != (first[i] == 0);
-    CHECK(moved > count / 5); /* another step, another mask: 0.48 of them, about */
+    CHECK(moved > count / 5); /* another step has another mask: about 0.48 of them differ */
     r.training = false;
     rig_run(&r, c.op);
     CHECK(memcmp(x, y, count * sizeof *y) == 0);
@@ -213,7 +215,7 @@ static void test_dropout(const json_t *cases) {
     cairn_graph_destroy(c.graph);
 }
 
-/* Running statistics move once a step, and only in training. */
+/* Running statistics are updated once a step, and only in training. */
 static void test_running_statistics(const json_t *cases) {
     op_case c = case_build(find_case(cases, "batch_norm_one"), true);
     rig r;
@@ -240,7 +242,7 @@ static void test_running_statistics(const json_t *cases) {
     cairn_graph_destroy(c.graph);
 }
 
-/* A label that is no class is not read through; the loss says so. */
+/* A label outside the classes is not used as an index; the loss shows it. */
 static void test_wrong_label(const json_t *cases) {
     op_case c = case_build(find_case(cases, "cross_entropy"), true);
     rig r;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# without_onednn.sh SOURCE: where oneDNN is missing or too old, Cairn is built without it and says so:
-# CMake, and the first line of `cairn train`. CAIRN_ONEDNN=ON refuses.
+# without_onednn.sh SOURCE: where oneDNN is missing or too old, Cairn is built without it. CMake and
+# the first line of `cairn train` say so. With CAIRN_ONEDNN=ON CMake fails.
 set -eu
 source=$1
 work=$(mktemp -d)
@@ -11,14 +11,14 @@ fail() {
     exit 1
 }
 
-# configure FOLDER OPTION...: what is printed with standard output dropped, as the Makefile does.
+# configure FOLDER OPTION...: prints only standard error, as the Makefile does.
 configure() {
     folder=$1
     shift
     cmake -S "$source" -B "$work/$folder" -D CAIRN_TESTS=OFF "$@" 2>"$work/said" >"$work/out"
 }
 
-# An old oneDNN: its version is all that is looked at.
+# An old oneDNN: only its version is read.
 mkdir -p "$work/old/oneapi/dnnl"
 echo >"$work/old/oneapi/dnnl/dnnl.h"
 printf '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 5\n#define DNNL_VERSION_PATCH 0\n' \

@@ -1,5 +1,6 @@
 #!/bin/sh
-# offload.sh CAIRN DATA: `cairn solve offload` from outside: exit codes, the lines of --json, sentences.
+# offload.sh CAIRN DATA: the command `cairn solve offload`: exit codes, the lines of --json,
+# messages.
 cairn=$1
 data=$2
 folder=$(mktemp -d) || exit 1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# readme.sh CAIRN README EXAMPLE: every "    $ cairn ..." of the README prints what stands below it,
-# and its C program is the example from the first #include on.
+# readme.sh CAIRN README EXAMPLE: every " $ cairn ..." of the README prints the lines below it, and
+# the C program in it is the example from the first #include on.
 set -eu
 cairn=$1
 readme=$2

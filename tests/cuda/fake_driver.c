@@ -12,7 +12,7 @@
 
 static fake_counts counts;
 static uint64_t fail_at, launched;
-static bool broken; /* an error that stays */
+static bool broken; /* an error occurred; all later calls fail */
 static uint64_t random_state = 1;
 static bool shuffled = true;
 
@@ -59,7 +59,7 @@ struct CUgraphNode_st {
     CUevent event;
     CUgraphNode *after;
     size_t after_count;
-    size_t index, waiting; /* of a launch: how many it still waits for */
+    size_t index, waiting; /* during a launch: how many nodes it still waits for */
     bool done;
 };
 
@@ -74,7 +74,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
     CUgraph capturing;
-    CUgraphNode *last; /* what the next node follows */
+    CUgraphNode *last; /* the nodes that the next node follows */
     size_t last_count;
 };
 
@@ -108,7 +108,7 @@ static int perform(const struct CUgraphNode_st *node) {
     return broken ? FAILED : 0;
 }
 
-/* Now, or as a node behind what the stream has come to. */
+/* Run it now, or, while capturing, add a node after the last nodes of the stream. */
 static int put(CUstream stream, const struct CUgraphNode_st *what, size_t args_bytes) {
     if (stream->capturing == NULL) {
         counts.direct++;
@@ -417,8 +417,7 @@ static bool is_ready(const struct CUgraphNode_st *node) {
     return !node->done;
 }
 
-/* One of the nodes whose predecessors have run, in a window wide enough for any order to turn up.
- */
+/* A random node whose predecessors have run, from a window that is wide enough for many orders. */
 static CUgraphNode pick(CUgraph graph, size_t first) {
     CUgraphNode ready[256];
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* fake_driver.h: CUDA's driver as the backend uses it, on the processor, for tests.
  *
  * Device memory is the host's; kernels run as C (kernels/processor_grid.h). What is captured
- * becomes nodes with edges, and a graph that is launched runs its nodes in an order that the edges
- * allow, another one each time: an edge that is missing shows as a wrong result. */
+ * becomes nodes with edges. A graph that is launched runs its nodes in an order that the edges
+ * allow, a different one each time. So a missing edge gives a wrong result. */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
@@ -16,14 +16,14 @@ const crn_cuda_api *fake_driver(void);
 typedef struct fake_counts {
     uint64_t allocated, pinned; /* blocks of memory in use */
     uint64_t kernels, copies;   /* run, in graphs or not */
-    uint64_t graphs;            /* in being */
+    uint64_t graphs;            /* that exist */
     uint64_t launches;          /* of graphs */
-    uint64_t direct;            /* what was put on a stream by itself, not captured */
-    uint64_t nodes, edges;      /* of the graph that was made ready last */
+    uint64_t direct;            /* put on a stream by itself, not captured */
+    uint64_t nodes, edges;      /* of the graph that was instantiated last */
 } fake_counts;
 fake_counts fake_driver_counts(void);
 
-/* From the k-th launch of a kernel on, counted from now, every call fails; 0: none does. */
+/* From the k-th launch of a kernel on, counted from now, every call fails; 0: no call fails. */
 void fake_driver_fail_at(uint64_t k);
 
 /* Nodes run in the order in which they were captured, or in one drawn from the seed. */

@@ -1,8 +1,8 @@
-/* kernel_rig.h: runs kernels of the backend cuda on the processor, between buffers of this test.
+/* kernel_rig.h: runs kernels of the backend cuda on the processor, on buffers of the test.
  *
- * Every buffer has exactly the bytes it needs, so that an address sanitizer sees what lies beyond.
- * Each kernel runs twice, blocks and threads in both orders, from the same contents of all buffers:
- * any difference in any byte is a race. Tickets must be zero again. */
+ * Every buffer has exactly the bytes it needs, so that an address sanitizer detects accesses beyond
+ * it. Each kernel runs twice, with blocks and threads in both orders, from the same contents of all
+ * buffers: a difference in any byte is a race. Tickets must be zero afterwards. */
 #ifndef KERNEL_RIG_H
 #define KERNEL_RIG_H
 
@@ -28,7 +28,7 @@ typedef struct kernel_rig {
     uint32_t runs[CRN_KERNELS];
 } kernel_rig;
 
-/* A buffer full of NaNs; lives until kernel_rig_clear(). */
+/* A buffer full of NaNs. It is valid until kernel_rig_clear(). */
 static inline void *kernel_rig_make(kernel_rig *r, size_t bytes) {
     CHECK(r->count < KERNEL_RIG_BUFFERS);
     void *at;
@@ -53,7 +53,7 @@ static inline void kernel_rig_clear(kernel_rig *r) {
     r->tickets = NULL;
 }
 
-/* A copy of plain values. */
+/* A buffer with a copy of plain values. */
 static inline void *kernel_rig_copy(kernel_rig *r, const void *from, size_t bytes) {
     void *to = kernel_rig_make(r, bytes);
     memcpy(to, from, bytes);
@@ -101,8 +101,8 @@ static inline size_t kernel_rig_element(const kernel_rig *r) {
     return r->element == CRN_ELEMENT_BF16 ? 2 : 4;
 }
 
-/* 0: as many as there are channels; 1: a multiple of 16 bytes; 2: that and 16 bytes more; 3: odd.
- */
+/* The pitch, by `extra`. 0: the number of channels; 1: a multiple of 16 bytes; 2: that plus 16
+ * bytes; 3: odd. */
 static inline uint32_t kernel_rig_pitch(const kernel_rig *r, uint32_t channels) {
     uint32_t pack = (uint32_t)(16 / kernel_rig_element(r));
     uint32_t full = (channels + pack - 1) / pack * pack;
@@ -142,7 +142,7 @@ static inline void kernel_rig_read(kernel_rig *r, kernel_image image, float *pla
         }
 }
 
-/* From plain floats [batch, channels, plane]; `plain` is not one of the rig's buffers. */
+/* An image from plain floats [batch, channels, plane]; `plain` is not a buffer of the rig. */
 static inline kernel_image kernel_rig_load(kernel_rig *r, const float *plain, uint32_t batch,
                                            uint32_t channels, uint32_t plane) {
     kernel_image image = kernel_rig_image(r, batch, channels, plane);
@@ -158,7 +158,8 @@ static inline kernel_image kernel_rig_load(kernel_rig *r, const float *plain, ui
     return image;
 }
 
-/* To plain floats; what lies between channels and pitch is zero where the kernel wrote it. */
+/* Convert an image to plain floats. The padding between channels and pitch must be zero where the
+ * kernel wrote it. */
 static inline void kernel_rig_unload(kernel_rig *r, kernel_image image, float *plain) {
     crn_layout_args args = {.element = r->element,
                             .plain_element = CRN_ELEMENT_F32,
@@ -173,7 +174,8 @@ static inline void kernel_rig_unload(kernel_rig *r, kernel_image image, float *p
 
 /* ---- Comparing ---- */
 
-/* `tolerance` of the largest value; 0: the same values. NaN is equal to NaN. */
+/* `tolerance` is relative to the largest value; 0: the values must be equal. NaN is equal to
+ * NaN. */
 static inline bool kernel_rig_equal(const float *got, const float *wanted, size_t count,
                                     double tolerance, const char *what) {
     double largest = 0;

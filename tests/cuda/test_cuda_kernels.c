@@ -1,6 +1,6 @@
 /* test_cuda_kernels.c: the kernels of the backend cuda, run on the processor, against the ops of
- * the reference: over the cases of op_cases.json and random ones, for both types of elements and
- * for pitches that allow 16-byte accesses and ones that do not. */
+ * the reference: over the cases of op_cases.json and random ones, for both element types, and for
+ * pitches that allow 16-byte accesses and pitches that do not. */
 #include "backend/random_cases.h"
 #include "backend/rig.h"
 #include "cuda/kernel_rig.h"
@@ -269,7 +269,7 @@ static crn_pool_args pool_between(const comparison *at, const cairn_op *op, cair
                            .count_padding = !adaptive && a->count_padding != 0};
 }
 
-/* Where element (n, c, i) of a plain tensor of places lies in an image. */
+/* The place in an image of element (n, c, i) of a plain tensor. */
 static size_t place_at(kernel_image image, size_t n, size_t c, size_t i) {
     return (n * image.plane + i) * image.pitch + c;
 }
@@ -758,7 +758,7 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
     }
 }
 
-/* What an op reads becomes what bf16 can hold, so that both compute from the same. */
+/* Round what an op reads to bf16, so that both compute from the same values. */
 static void round_inputs(comparison *at, const cairn_op *op) {
     for (uint32_t i = 0; i < op->input_count && at->k.element == CRN_ELEMENT_BF16; i++) {
         const cairn_tensor *t = tensor_of(at, op->inputs[i]);
@@ -785,7 +785,7 @@ static void compare_op(comparison *at, cairn_id id) {
     float *state[2] = {0};
     round_inputs(at, op);
     for (uint32_t i = 0; op->kind == CAIRN_OP_BATCH_NORM && i < 2; i++)
-        state[i] = floats(at, op->params[2 + i]); /* before the reference moves them */
+        state[i] = floats(at, op->params[2 + i]); /* before the reference updates them */
     rig_run(&at->ref, id);
     kinds_compared[op->kind] += compare_kernel(at, id, state);
     kernel_rig_clear(&at->k);
@@ -812,7 +812,7 @@ static void test_case(const json_t *given, kernel_rig *k, bool training) {
     *k = at.k;
 }
 
-/* Depthwise, as the searched networks have it, and with all that may differ. */
+/* A depthwise convolution, as the searched networks have it, with random sizes and attributes. */
 static json_t *depthwise_case(crn_rng *rng) {
     uint32_t channels = draw(rng, 2, 90), kernel = 1 + 2 * draw(rng, 0, 3);
     uint32_t stride = draw(rng, 1, 2), dilation = draw(rng, 1, 3) / 2 + 1;

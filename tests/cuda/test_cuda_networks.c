@@ -1,9 +1,11 @@
-/* test_cuda_networks.c: networks of the zoo on the backend cuda against the reference; every plan,
- * recorded and replayed, bitwise like `none`; the same without recording, where nothing is fused.
+/* test_cuda_networks.c: networks of the zoo on the backend cuda against the reference. Every plan,
+ * recorded and replayed, is bitwise equal to `none`; so is a run without recording, where nothing
+ * is fused.
  *
  * Without arguments the kernels run on the processor (fake_driver.h), the nodes of a recorded step
- * in random legal orders, and failures of the device are tried. With "device" first, on a GPU; 77
- * where there is none. Names of networks may follow. */
+ * run in random legal orders, and failures of the device are tested. With "device" as the first
+ * argument the test runs on a GPU; it exits with 77 if there is none. Names of networks may
+ * follow. */
 #include "backend/narrow.h"
 #include "cairn.h"
 #include "check.h"
@@ -17,11 +19,11 @@ static const crn_backend *subject = &fake_backend_cuda_host;
 
 #define STEPS 2
 
-/* Networks with all their widths divided, so that a test can afford them. */
+/* Networks with all their widths divided, so that they run quickly. */
 typedef struct network {
     const char *name;
     uint32_t batch, input[3], steps, divisor;
-    bool thorough; /* plans that recompute and plans that offload, too */
+    bool thorough; /* also plans that recompute and plans that offload */
 } network;
 
 static const network networks[] = {
@@ -179,7 +181,7 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
            (double)ref_loss, far);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    CHECK(far < 5e-2); /* rounding comes back enlarged from a batch-norm over few elements */
+    CHECK(far < 5e-2); /* a batch-norm over few elements enlarges rounding errors */
     free(ours);
     free(theirs);
     cairn_solution_destroy(ref_none);
@@ -205,7 +207,7 @@ static void check_plan(const char *name, cairn_device *device, const cairn_graph
     cairn_solution_destroy(solution);
 }
 
-/* In full precision: as near to the reference as rounding allows. */
+/* In full precision the results agree with the reference up to rounding. */
 static void compare_network(const network *n, const cairn_graph *graph) {
     cairn_error err = {0};
     cairn_device *device = open_device(subject, CAIRN_MATH_FP32);
@@ -277,7 +279,7 @@ static void check_profile(void) {
     cairn_device_close(device);
 }
 
-/* What a device says of itself. */
+/* The facts of a device. */
 static void check_facts(void) {
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
@@ -295,7 +297,7 @@ static void check_facts(void) {
     cairn_device_close(device);
 }
 
-/* A kernel that fails: the run says so in a sentence, and everything can be destroyed. */
+/* A kernel fails: the run reports it with a message, and everything can be destroyed. */
 static void check_failure(void) {
     cairn_error err = {0};
     cairn_graph *graph = build(&networks[0]);

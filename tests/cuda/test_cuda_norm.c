@@ -1,6 +1,6 @@
-/* test_cuda_norm.c: batch-norm of the backend cuda with all that is folded into it (ReLU, addition,
- * two gradients, in place), and biases, against plain loops in double; small and large shapes, far
- * means and outliers. Runs on the processor. */
+/* test_cuda_norm.c: batch-norm of the backend cuda with everything that can be fused with it (ReLU,
+ * addition, two gradients, in place), and biases, against plain loops in double precision; small
+ * and large shapes, large means and outliers. Runs on the processor. */
 #include "base/rng.h"
 #include "cuda/kernel_rig.h"
 
@@ -12,7 +12,7 @@ static float unit(void) {
     return (float)crn_rng_below(&rng, 1u << 24) / 8388608.0f - 1;
 }
 
-/* A matrix in plain floats, each value one that the element can hold, and as an image. */
+/* A matrix as plain floats, which the element type can hold exactly, and as an image. */
 typedef struct matrix {
     float *plain;
     kernel_image image;
@@ -83,7 +83,8 @@ static crn_norm_args norm_args(kernel_rig *r, matrix x) {
     return args;
 }
 
-/* The statistics of x, as the reference takes them; `f32` of the largest. */
+/* The statistics of x, as the reference computes them; `f32` is the tolerance relative to the
+ * largest. */
 static void test_statistics(kernel_rig *r, float offset, float scale, bool outlier, double f32) {
     matrix x = draw_matrix(r, offset, scale);
     if (outlier) { /* the very first value of each channel */
@@ -104,7 +105,8 @@ static void test_statistics(kernel_rig *r, float offset, float scale, bool outli
         running_vars[c] =
             (float)(0.9 * args.running_var[c] + 0.1 * squares / (rows > 1 ? rows - 1 : 1));
     }
-    kernel_rig_run(r, crn_norm_statistics_launch(&args), &args); /* again: nothing moves */
+    kernel_rig_run(r, crn_norm_statistics_launch(&args),
+                   &args); /* recomputed: running statistics do not change */
     args.flags = CRN_NORM_MOVE;
     kernel_rig_run(r, crn_norm_statistics_launch(&args), &args);
     CHECK(kernel_rig_equal(args.stats, means, channels, f32, "mean"));
@@ -151,8 +153,8 @@ static void test_apply(kernel_rig *r, uint32_t flags, int place) {
 typedef struct variant {
     uint32_t mask;
     bool join, other, fixed;
-    char masked; /* where reduce writes: 0 nowhere, 'n' apart, 'a' on gy, 'b' on gy2, 'y' on y */
-    char gx;     /* 'n' apart, 'a' on gy, 'x' on x, 'm' on masked, 'o' on other */
+    char masked; /* where reduce writes: 0 nowhere, 'n' separate, 'a' on gy, 'b' on gy2, 'y' on y */
+    char gx;     /* 'n' separate, 'a' on gy, 'x' on x, 'm' on masked, 'o' on other */
 } variant;
 
 static const variant variants[] = {
@@ -173,7 +175,7 @@ typedef struct backward {
     crn_norm_bwd_args args;
 } backward;
 
-/* g, both sums and gx by hand: g into apart.plain, gx into result.plain. */
+/* Compute g, both sums and gx with plain loops: g in apart.plain, gx in result.plain. */
 static void backward_by_hand(const variant *v, backward *b, float *gbeta, float *ggamma) {
     const crn_norm_bwd_args *a = &b->args;
     for (uint32_t c = 0; c < channels; c++) {
@@ -277,7 +279,7 @@ static void test_backward(kernel_rig *r, const variant *v) {
     CHECK(kernel_rig_equal(b.args.gbeta, gbeta, channels, f32, "gbeta"));
     CHECK(kernel_rig_equal(b.args.ggamma, ggamma, channels, f32, "ggamma"));
     kernel_rig_run(r, crn_norm_spread_launch(&b.args), &b.args);
-    if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else little is left but rounding errors */
+    if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else the result is mostly rounding errors */
         compare(r, gx, b.result.plain, 1e-5, "gx");
     free(b.x.plain), free(b.gy.plain), free(b.gy2.plain), free(b.y.plain), free(b.other.plain);
     free(b.apart.plain), free(b.result.plain), free(gbeta);

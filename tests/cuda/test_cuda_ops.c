@@ -1,8 +1,8 @@
 /* test_cuda_ops.c: every op of the backend cuda against the reference, within the tolerance of
- * single precision, over the cases of op_cases.json and over random ones; images stored
- * channels-last, plainly, and mixed. Also: the bits are the same again and in place, and
- * conversions are those of formats.h. On the processor (fake_driver.h), or with the argument
- * "device" on a GPU; 77 where there is none. */
+ * single precision, over the cases of op_cases.json and over random ones; images are stored
+ * channels-last, plain, and mixed. Also: a second run and a run in place give the same bits, and
+ * conversions agree with formats.h. Runs on the processor (fake_driver.h), or with the argument
+ * "device" on a GPU; exits with 77 if there is none. */
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -39,7 +39,7 @@ static void drop(const bench *b, void *region, uint64_t bytes) {
     b->backend->release(b->device->state, CRN_DEVICE, region, bytes);
 }
 
-/* Bytes as they are. */
+/* Copy bytes without conversion. */
 static void carry(const bench *b, void *stored, void *host, uint64_t bytes, bool to_host) {
     cairn_tensor raw = {.bytes = bytes};
     cairn_error err = {0};
@@ -102,7 +102,7 @@ static void close_bench(bench *b) {
     cairn_device_close(b->device);
 }
 
-/* Implementation `which` of an op, with these places; false: it has not so many. */
+/* Run implementation `which` of an op with these places; false: it does not have that many. */
 static bool run_op(bench *b, cairn_id id, uint32_t which, void **inputs, void **outputs) {
     const cairn_op *op = cairn_graph_op(b->graph, id);
     const crn_choice *choices;
@@ -167,7 +167,7 @@ static bool close_enough(const cairn_tensor *t, const void *ours, const void *th
         largest = isfinite(b[i]) ? fmax(largest, fabs((double)b[i])) : largest;
         double off =
             a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ? 0 : fabs((double)a[i] - (double)b[i]);
-        worst = off <= worst ? worst : off; /* a NaN is the worst */
+        worst = off <= worst ? worst : off; /* a NaN counts as the worst */
     }
     worst_error = worst / fmax(largest, 1e-3);
     return worst_error <= tolerance;
@@ -192,7 +192,7 @@ static void compare(const bench *b, const rig *ref, cairn_id t, const char *what
     free(plain);
 }
 
-/* The same bits again, and with an output on an operand. */
+/* The same bits in a second run, and with an output in place of an operand. */
 static void try_again(bench *b, cairn_id id, uint32_t which, cairn_inplace permission) {
     const cairn_op *op = cairn_graph_op(b->graph, id);
     void *inputs[RIG_MOST], *outputs[RIG_MOST];
@@ -242,8 +242,8 @@ static void try_permissions(bench *b, cairn_id id, uint32_t which) {
     }
 }
 
-/* One op, in all its implementations: the same operands for both, then all that it made or moved.
- */
+/* Compare one op in all its implementations: both get the same operands, then everything that it
+ * wrote is compared. */
 static void compare_op(bench *b, rig *ref, const op_case *c, cairn_id id) {
     const cairn_op *op = cairn_graph_op(b->graph, id);
     void *inputs[RIG_MOST], *outputs[RIG_MOST], *before[RIG_MOST];
@@ -285,7 +285,8 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
     case_fill(&c, ref.place);
     for (cairn_id o = 0; o < cairn_graph_op_count(c.graph); o++) {
         const cairn_op *op = cairn_graph_op(c.graph, o);
-        if (o == c.behind && c.gy != CAIRN_NONE) /* the gradient under test, not the loss's own */
+        if (o == c.behind &&
+            c.gy != CAIRN_NONE) /* the gradient under test replaces that of the loss */
             fill_values(ref.place[c.gy], fill_count(cairn_graph_tensor(c.graph, c.gy)), "gy", 0, 1);
         if (op->kind == CAIRN_OP_FLATTEN || op->kind == CAIRN_OP_FLATTEN_BWD)
             rig_run(&ref, o);
@@ -323,7 +324,7 @@ static void test_conversion(crn_rng *rng) {
     carry(&b, stored, ours, storage.bytes, true);
     CHECK(memcmp(ours, theirs, storage.bytes) == 0);
     c.to_host = true;
-    c.first = t.shape[0] / 2; /* some rows alone */
+    c.first = t.shape[0] / 2; /* only some rows */
     c.rows = t.shape[0] - c.first;
     uint64_t row = t.bytes / t.shape[0];
     c.host = (char *)back + c.first * row;

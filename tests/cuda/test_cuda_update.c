@@ -1,6 +1,6 @@
-/* test_cuda_update.c: the rest of the kernels of the backend cuda, on the processor: optimisers,
- * bit for bit by the formulas of optimizer.c, patterns and checks, the moving of elements; and the
- * arithmetic of numbers.h against the C library. */
+/* test_cuda_update.c: the other kernels of the backend cuda, on the processor: optimisers, bitwise
+ * equal to the formulas of optimizer.c; patterns and checks; copies of elements; and the arithmetic
+ * of numbers.h against the C library. */
 #include "backend/cuda/kernels/numbers.h"
 #include "base/rng.h"
 #include "cuda/kernel_rig.h"
@@ -26,7 +26,8 @@ static void test_functions(void) {
     for (float x = -87; x < 88; x += 0.00371f)
         near(crn_exp(x), exp((double)x), 0);
     CHECK(worst < 2e-7);
-    for (float x = -104; x < -87; x += 0.0137f) /* below the normal numbers: to half of the last */
+    for (float x = -104; x < -87;
+         x += 0.0137f) /* subnormal results: correct to half of the last bit */
         CHECK(fabs((double)crn_exp(x) - exp((double)x)) < 1.5e-45);
     CHECK(crn_exp(0) == 1 && crn_exp(-200) == 0 && isinf(crn_exp(89)) && isnan(crn_exp(NAN)));
     worst = 0;
@@ -55,7 +56,7 @@ static void test_bf16(void) {
     CHECK_U64(crn_to_bf16(1.00390625f), 0x3f80); /* halfway: to even */
     CHECK_U64(crn_to_bf16(1.01171875f), 0x3f82); /* halfway: to even */
     CHECK_U64(crn_to_bf16(1.00390637f), 0x3f81); /* just above */
-    CHECK_U64(crn_to_bf16(3.4e38f), 0x7f80);     /* beyond the largest */
+    CHECK_U64(crn_to_bf16(3.4e38f), 0x7f80);     /* larger than the largest */
 }
 
 /* ---- optimisers ---- */
@@ -212,7 +213,7 @@ static void test_checks(kernel_rig *r) {
     kernel_rig_clear(r);
 }
 
-/* ---- elements that only move ---- */
+/* ---- elements that are only copied ---- */
 
 /* Sixteen sources of 1 to 16 channels, or of multiples of 8. */
 static void test_concat(kernel_rig *r, bool wide) {
@@ -248,7 +249,7 @@ static void test_concat(kernel_rig *r, bool wide) {
     kernel_rig_clear(r);
 }
 
-/* What pointwise does beyond what ops ask of it, and NaNs. */
+/* Cases of pointwise that no op uses, and NaNs. */
 static void test_pointwise(kernel_rig *r) {
     enum { ROWS = 5, CHANNELS = 12, COUNT = ROWS * CHANNELS };
     float a[COUNT], b[COUNT], c[COUNT], got[COUNT], wanted[COUNT];
@@ -289,7 +290,7 @@ static void test_pointwise(kernel_rig *r) {
     }
 }
 
-/* A label that is no class makes the loss NaN and is never right. */
+/* A label outside the classes makes the loss NaN and never counts as right. */
 static void test_no_class(kernel_rig *r, uint32_t classes) {
     float *logits = kernel_rig_make(r, 2 * classes * sizeof *logits);
     int32_t *labels = kernel_rig_make(r, 2 * sizeof *labels);
@@ -320,7 +321,7 @@ static void test_list(void) {
     CHECK_STRING(crn_kernel_list[CRN_K_norm_apply_bf16_narrow].name, "crn_norm_apply_bf16_narrow");
     CHECK_STRING(crn_kernel_list[CRN_K_lstm_cell_bwd_bf16].name, "crn_lstm_cell_bwd_bf16");
     CHECK_STRING(crn_kernel_list[CRN_K_count_nan].name, "crn_count_nan");
-    for (uint32_t i = 0; i < CRN_KERNELS; i++) /* what a launch may pass */
+    for (uint32_t i = 0; i < CRN_KERNELS; i++) /* the limit on the arguments of a launch */
         CHECK(crn_kernel_list[i].args_bytes > 0 && crn_kernel_list[i].args_bytes <= 4096);
 }
 

@@ -1,7 +1,5 @@
-/* test_dnn_plans.c: cuDNN's lists of convolutions, without a GPU: from the description of one
- * (tests/data/h200_properties.json, as cuDNN itself wrote it there). 77 where cuDNN cannot be
- * opened.
- */
+/* test_dnn_plans.c: cuDNN's lists of convolutions, without a GPU: from the description of a GPU
+ * (tests/data/h200_properties.json, written by cuDNN). Exits with 77 if cuDNN cannot be opened. */
 #include "backend/cuda/cuda_loader.h"
 #include "backend/cuda/dnn_plans.h"
 #include "check.h"
@@ -26,7 +24,7 @@ static uint32_t propose(const crn_dnn *dnn, const crn_dnn_shape *shape, crn_dnn_
     return count;
 }
 
-/* Every pass has plans, the same ones again; in full precision fewer. */
+/* Every pass has plans, and a second query gives the same ones; full precision has fewer. */
 static void check_shape(const crn_dnn *dnn, crn_dnn_shape shape) {
     crn_dnn_plan first[MOST], second[MOST];
     for (shape.pass = CRN_DNN_Y; shape.pass <= CRN_DNN_GW; shape.pass++) {

@@ -1,4 +1,4 @@
-/* test_hazards.c: actions over random ranges: whatever conflicts is ordered, by a chain of edges;
+/* test_hazards.c: actions over random ranges: a chain of edges orders all actions that conflict;
  * every edge stands for a conflict; and no edge follows from the others. */
 #include "backend/cuda/hazards.h"
 #include "base/rng.h"
@@ -80,7 +80,7 @@ static void test_random(uint64_t seed, uint64_t space) {
     crn_arena_release(&arena);
 }
 
-/* Copies of a lane follow each other though they touch nothing in common. */
+/* Copies of a lane follow each other even if they access different memory. */
 static void test_chain(void) {
     crn_arena arena;
     crn_hazards *hazards;
@@ -94,7 +94,7 @@ static void test_chain(void) {
     CHECK(count == 0);
     CHECK_OK(crn_hazards_add_after(hazards, &second, 1, 0, &after, &count), &err);
     CHECK(count == 1 && after[0] == 0);
-    /* both were written: the second follows the first, so it is enough to follow the second */
+    /* the second write follows the first, so it is enough to follow the second */
     crn_touch both[] = {{64, 64, false}, {256, 64, false}};
     CHECK_OK(crn_hazards_add(hazards, both, 2, &after, &count), &err);
     CHECK(count == 1 && after[0] == 1);

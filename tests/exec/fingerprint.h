@@ -16,7 +16,7 @@ typedef struct fingerprint {
     cairn_exec_result result; /* of the last step */
 } fingerprint;
 
-/* All elements of a tensor that can be read between steps; to be released with free(). */
+/* All elements of a tensor that can be read between steps. The caller frees them with free(). */
 static inline void *read_tensor(cairn_exec *exec, cairn_id tensor) {
     uint64_t bytes = cairn_graph_tensor(exec->graph, tensor)->bytes;
     void *data = malloc(bytes > 0 ? bytes : 1);
@@ -25,7 +25,8 @@ static inline void *read_tensor(cairn_exec *exec, cairn_id tensor) {
     return data;
 }
 
-/* A quick hash of all that stays from step to step; SHA-256 would take most of a test's time. */
+/* A quick hash of everything that stays from step to step; SHA-256 would take most of the time of a
+ * test. */
 static inline uint64_t fingerprint_hash(cairn_exec *exec) {
     const crn_stationary *s = &exec->stationary;
     uint64_t lanes[4] = {1, 2, 3, 4}, words[4];
@@ -51,7 +52,8 @@ static inline cairn_exec_result run_step(cairn_exec *exec, uint64_t data, uint64
     return result;
 }
 
-/* Makes an executor, runs, and destroys it. Checks that what was measured is what was predicted. */
+/* Create an executor, run it, and destroy it. Check that the measured memory is the predicted
+ * one. */
 static inline fingerprint fingerprint_of(cairn_device *device, const cairn_graph *graph,
                                          const cairn_costs *costs, const cairn_solution *solution,
                                          const cairn_exec_options *options) {

@@ -35,7 +35,7 @@ static void write_numbers(uint8_t *to, uint64_t bytes, uint64_t h) {
     }
 }
 
-/* A function of the op's signature, as is everything that a device says of an op. */
+/* It depends on the signature of the op, as all answers of a device must. */
 static uint64_t wanted_workspace(const crn_site *site) {
     const cairn_op *op = site->op;
     uint64_t h = mix(op->kind + 1);
@@ -55,7 +55,7 @@ static void update_state(const crn_call *call, uint64_t h) {
     }
 }
 
-/* All that the op reads; of the parameters a sample. */
+/* Hash everything that the op reads, but only a sample of the parameters. */
 static uint64_t digest_operands(const crn_call *call, uint64_t h) {
     const cairn_op *op = call->op;
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -79,14 +79,14 @@ static void mix_operands(const crn_call *call) {
             continue;
         assert((uintptr_t)call->outputs[i] % 64 == 0);
         const cairn_tensor *output = cairn_graph_tensor(call->graph, op->outputs[i]);
-        if (output->alias_of == CAIRN_NONE) /* nothing is written to make an alias */
+        if (output->alias_of == CAIRN_NONE) /* making an alias writes nothing */
             write_numbers(call->outputs[i], output->bytes, mix(h + i));
     }
     if (op->kind == CAIRN_OP_BATCH_NORM && call->training && !call->again)
         update_state(call, h);
 }
 
-/* Two implementations that differ in their workspace, all of which they write to. */
+/* Two implementations that differ in their workspace; both write all of it. */
 static void run(const crn_call *call) {
     crn_site site = crn_site_of(call);
     uint64_t workspace = wanted_workspace(&site);

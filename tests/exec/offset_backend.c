@@ -1,12 +1,13 @@
 /* offset_backend.c: see test_backends.h.
  *
- *     address of device memory   that of the inner backend's, with a bit set that no address has
- *     lanes                      lists of what was asked for; a join runs them:
+ * An address of device memory is that of the inner backend with one more bit set, which no real
+ * address has. A lane is a list of queued actions. A join runs the lists:
  *
- *         late     compute from its beginning; a copy when compute follows it; the others at the
- * end early    copies from their beginning; compute up to where a copy follows it; the rest last
+ *     late     runs compute from its beginning, a copy when compute follows it, other copies last
+ *     early    runs copies from their beginning, compute up to where a copy follows it, the rest
+ *              last
  *
- * A step can be recorded: what is asked for is kept in the order of asking, and asked for again. */
+ * A step can be recorded: its actions are kept in order, and a replay queues them again. */
 #include "cuda/fake_driver.h"
 #include "exec/test_backends.h"
 
@@ -35,10 +36,10 @@ typedef struct action {
     crn_queue *queue;
     crn_lane lane;
     crn_event event;
-    crn_lane after_lane; /* of a follow: it waits for so many actions of this lane */
+    crn_lane after_lane; /* of a follow: it waits for the first `after` actions of this lane */
     uint32_t after;
     void *to;
-    const void *from; /* a call or an update too */
+    const void *from; /* or a call or an update */
     uint64_t bytes;
     uint8_t byte;
     crn_values values;
@@ -61,13 +62,13 @@ struct crn_device {
     crn_device *state;
     bool early;
     lane_list lanes[CRN_LANES];
-    crn_recording *recording; /* while there is one: actions go there */
+    crn_recording *recording; /* not NULL while recording: actions are added to it */
 };
 
 struct crn_queue {
     crn_device *device;
     crn_queue *inner;
-    crn_values *values; /* not in device memory: its address is shifted all the same */
+    crn_values *values; /* not in device memory, but its address is shifted too */
     crn_lane *event_lanes;
     uint32_t *event_places;
     uint32_t event_count;
@@ -78,7 +79,7 @@ static void *shifted(void *address) {
 }
 
 static void *real(const void *address) {
-    assert(address == NULL || ((uintptr_t)address & SHIFT) != 0); /* it is of device memory */
+    assert(address == NULL || ((uintptr_t)address & SHIFT) != 0); /* it must be device memory */
     return address == NULL ? NULL : (void *)((uintptr_t)address - SHIFT);
 }
 
@@ -308,7 +309,7 @@ static void finish_update(crn_queue *queue, crn_update *update) {
     update->state = NULL;
 }
 
-/* ---- Asking ---- */
+/* ---- Queueing ---- */
 
 static void ask(crn_queue *queue, action asked) {
     crn_device *device = queue->device;
@@ -344,7 +345,7 @@ static void fill(crn_queue *queue, void *at, uint8_t byte, uint64_t bytes) {
     ask(queue, (action){.kind = FILL, .to = real(at), .byte = byte, .bytes = bytes});
 }
 
-/* What nobody may read any more can be anything: NaNs. */
+/* Memory that nothing may read any more is filled with NaNs. */
 static void discard(crn_queue *queue, void *at, uint64_t bytes) {
     ask(queue, (action){.kind = DISCARD, .to = real(at), .byte = 0xff, .bytes = bytes});
 }
@@ -391,7 +392,7 @@ static void follow(crn_queue *queue, crn_lane lane, crn_event event) {
     ask(queue, (action){.kind = FOLLOW, .lane = lane, .event = event});
 }
 
-/* ---- Doing ---- */
+/* ---- Running ---- */
 
 static void do_one(const action *a) {
     const crn_backend *inner = a->queue->device->inner;
@@ -435,7 +436,7 @@ static void do_one(const action *a) {
     }
 }
 
-/* The first `count` actions of a lane, those before them that they wait for included. */
+/* Run the first `count` actions of a lane, and the actions that they wait for. */
 static void run_lane(crn_device *device, crn_lane lane, uint32_t count) {
     lane_list *list = &device->lanes[lane];
     while (list->done < count) {
@@ -443,7 +444,7 @@ static void run_lane(crn_device *device, crn_lane lane, uint32_t count) {
         if (a->kind == FOLLOW)
             run_lane(device, a->after_lane, a->after);
         if (a != &list->actions[list->done])
-            continue; /* it was come to from the other lane */
+            continue; /* it was run for the other lane */
         list->done++;
         do_one(a);
     }

@@ -1,4 +1,4 @@
-/* small_networks.h: every network of the zoo at a size that a test can afford. */
+/* small_networks.h: every network of the zoo at a small size. */
 #ifndef SMALL_NETWORKS_H
 #define SMALL_NETWORKS_H
 
@@ -23,7 +23,7 @@ static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     return options;
 }
 
-/* Differentiated; the caller's. */
+/* The network, differentiated. The caller owns it. */
 static inline cairn_graph *small_network(const cairn_allocator *allocator,
                                          const cairn_zoo_entry *entry) {
     cairn_zoo_options options = small_options(entry);

@@ -1,5 +1,5 @@
-/* test_device.c: a device as an object: what it says of itself; that nothing is built twice;
- * several executors on one device; steps that fail. */
+/* test_device.c: a device: its facts, that nothing is built twice, several executors on one device,
+ * and steps that fail. */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 
@@ -125,8 +125,8 @@ static void test_failing_step(void) {
 
 /* ---- Several executors on one device ---- */
 
-/* Two executors of one device take turns and give the bits that each gives alone; what one has only
- * asked for comes before what the other asks for. */
+/* Two executors of one device take turns, and give the same bits as each gives alone. Work that one
+ * has queued runs before work that the other queues later. */
 static void test_turns(const char *backend) {
     cairn_graph *graph = toy_network(NULL, 2, 16);
     cairn_device *device = test_device(backend, 2);
@@ -144,7 +144,7 @@ static void test_turns(const char *backend) {
     for (uint64_t step = 0; step < 3; step++)
         for (int i = 0; i < 2; i++) {
             run_step(both[i], step, step);
-            cairn_exec_update(both[i]); /* still on its way when the other begins */
+            cairn_exec_update(both[i]); /* still queued when the other begins */
         }
     for (uint64_t i = 0; i < 2; i++) {
         options.seed = i;
@@ -164,7 +164,7 @@ static void test_turns(const char *backend) {
     cairn_graph_destroy(graph);
 }
 
-/* ---- What a device says of itself ---- */
+/* ---- Facts of a device ---- */
 
 static void test_facts(void) {
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
@@ -178,18 +178,18 @@ static void test_facts(void) {
     CHECK_STRING(facts.backend, "ref");
     CHECK_U64(facts.compute_units, 3);
     CHECK(!facts.separate_memory && facts.memory_bytes > 0 && facts.alignment >= 64);
-    memset(&facts, 0, sizeof facts); /* a caller that knows of the first fields only */
+    memset(&facts, 0, sizeof facts); /* a caller that knows only the first fields */
     facts.struct_size = offsetof(cairn_device_facts, memory_bytes);
     cairn_device_describe(device, &facts);
     CHECK_STRING(facts.backend, "ref");
     CHECK_U64(facts.memory_bytes, 0);
     CHECK_OK(cairn_device_host_reserve(device, 1000, &region, &err), &err);
-    memset(region, 1, 1000); /* the host's to write */
+    memset(region, 1, 1000); /* the host may write to it */
     cairn_device_host_release(device, region, 1000);
     cairn_device_host_release(device, NULL, 0);
     cairn_device_close(device);
     cairn_device_close(NULL);
-    /* a link that is imitated has another memory at its end */
+    /* a simulated link has separate device memory */
     options.link_bytes_per_second = 12345678;
     CHECK_OK(cairn_device_open("ref", &options, &device, &err), &err);
     facts = (cairn_device_facts)CAIRN_DEVICE_FACTS_INIT;

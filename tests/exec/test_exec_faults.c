@@ -1,5 +1,5 @@
-/* test_exec_faults.c: what an executor refuses, and in which words; failing allocations; a system
- * that has no memory left. */
+/* test_exec_faults.c: what an executor refuses, with which message; failing allocations; a system
+ * without memory. */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 
@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- An allocator that fails the k-th time; arenas are built with blocks as small as what is
- * taken, so that each taking can fail ---- */
+/* ---- An allocator whose k-th allocation fails; arenas have blocks as small as each allocation, so
+ * that each one can fail ---- */
 
 #define MOST_FAILURES 100000
 
@@ -114,7 +114,8 @@ static void test_failing_allocations(const char *backend) {
 
 /* ---- Refusals ---- */
 
-/* Profiling, likewise. The costs are made anew each time; failing may leave them half changed. */
+/* The same for profiling. The costs are created again each time, because a failure may leave them
+ * partly changed. */
 static void test_failing_profile(void) {
     subject s;
     open_subject(&s, "mixing", "none");
@@ -190,7 +191,7 @@ static void test_wrong_plans(void) {
     expect(cairn_exec_create(s.graph, s.device, s.costs, other_solution, NULL, &exec, &err),
            CAIRN_EINVAL, &err, "another graph");
 
-    /* A plan with its last step cut off leaves something undone. */
+    /* A plan without its last step is not complete. */
     cairn_plan_builder *builder;
     cairn_plan *damaged;
     cairn_solution *refused;
@@ -230,10 +231,10 @@ static void test_wrong_backends(void) {
     expect(cairn_device_open("ref", &options, &device, &err), CAIRN_EUNKNOWN, &err, "1 device");
     CHECK(device == NULL);
     CHECK(cairn_device_list(1000) == NULL);
-    CHECK_OK(cairn_device_open(NULL, NULL, &device, &err), &err); /* the best there is */
+    CHECK_OK(cairn_device_open(NULL, NULL, &device, &err), &err); /* the best backend */
     CHECK_STRING(device->facts.backend, cairn_device_list(0)->name);
 
-    /* Costs that know of no workspace, on a backend that wants one. */
+    /* Costs without a workspace, on a backend that needs one. */
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(s.graph, &machine, &plain, &err), &err);
     expect(cairn_exec_create(s.graph, s.device, plain, s.solution, NULL, &exec, &err), CAIRN_EINVAL,
@@ -246,7 +247,7 @@ static void test_wrong_backends(void) {
     cairn_costs_destroy(plain);
     close_subject(&s);
 
-    /* An op that no backend knows. */
+    /* An op that no backend supports. */
     cairn_builder *b;
     cairn_graph *opaque;
     cairn_tensor x = CAIRN_TENSOR_INIT;
@@ -266,7 +267,8 @@ static void test_wrong_backends(void) {
 
 /* ---- A system without memory ---- */
 
-/* In a child, so that the limit goes with it: 0 if the executor was refused as it should be. */
+/* This runs in a child process, because it sets a limit. Returns 0 if the executor was refused as
+ * expected. */
 static int refused_by_system(void) {
     cairn_error err = {0};
     cairn_costs *costs;

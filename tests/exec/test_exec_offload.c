@@ -1,7 +1,7 @@
-/* test_exec_offload.c: tensors that really travel to the host and back while kernels run, on the
- * copy threads of the reference backend; for the thread sanitizer. The decisions are made by hand:
- * what the backward pass reads goes out after it is made and comes back some steps before it is
- * read. */
+/* test_exec_offload.c: tensors are really copied to the host and back while kernels run, by the
+ * copy threads of the reference backend; for the thread sanitizer. The test makes the decisions: a
+ * tensor that the backward pass reads is offloaded after it is made, and fetched some steps before
+ * it is read. */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 #include "plan/lower.h"
@@ -18,7 +18,7 @@ static cairn_id backward_reader(const cairn_graph *graph, cairn_id t) {
     return CAIRN_NONE;
 }
 
-/* The first forward op after which nothing of the forward pass reads it. */
+/* The last forward op that reads the tensor, or the one that makes it. */
 static cairn_id last_forward(const cairn_graph *graph, cairn_id t) {
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(graph, t, &count);

@@ -1,4 +1,4 @@
-/* test_exec_random.c: the executor on seeded random graphs and plans, by the mixing backend.
+/* test_exec_random.c: the executor on seeded random graphs and plans, with the mixing backend.
  *
  *     plan     every op once, re-runs strewn in, round trips to the host
  *     claims   the same bits as `none`: loss, gradients, parameters, running statistics; the
@@ -31,7 +31,7 @@ static bool may_run_again(const cairn_op *op) {
            !((op->flags & CAIRN_OP_FLAG_ONCE) && op->phase == CAIRN_PHASE_UPDATE);
 }
 
-/* Re-runs of ops anywhere after their first run. */
+/* Insert recomputations of ops anywhere after their first run. */
 static void strew_reruns(crn_rng *rng, const cairn_graph *graph, list *l) {
     for (uint32_t n = below(rng, 12); n > 0 && l->count + 8 < LONGEST; n--) {
         uint32_t from = below(rng, l->count);
@@ -76,14 +76,14 @@ static void add_round_trip(crn_rng *rng, const cairn_graph *graph, list *l) {
     uint32_t fetch = made + below(rng, read - made + 1);
     for (uint32_t i = made; i < fetch; i++)
         if (reads(graph, l->items[i], t) && one_in(rng, 2))
-            made = i + 1; /* leave at one of its readers instead */
+            made = i + 1; /* offload after one of its readers instead */
     insert(l, fetch, CRN_FETCH, t);
     if (one_in(rng, 2))
         insert(l, fetch, CRN_EVICT, t);
     insert(l, made, CRN_OFFLOAD, t);
 }
 
-/* The same steps, all runs of an op by one implementation or the other. */
+/* The same steps with random implementations; all runs of an op use the same one. */
 static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph,
                                           cairn_plan *plan) {
     cairn_plan_builder *builder;
@@ -109,7 +109,7 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     return chosen;
 }
 
-/* A plan of random decisions, or NULL where they make no sense. */
+/* A plan of random decisions, or NULL if the plan is not legal. */
 static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
                                    const cairn_costs *costs) {
     list l = {.count = 0};
@@ -143,7 +143,7 @@ static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
     return solution;
 }
 
-/* Copies by threads, as late as may be, as early as may be. */
+/* Devices that copy by threads, as late as possible, and as early as possible. */
 static cairn_device *devices[3];
 
 static void check_graph(uint64_t seed) {

@@ -1,6 +1,6 @@
-/* test_executor.c: what the executor does with memory, seen from outside: resident pages, memory
- * that was given back, allocations during a step; and parameters, data and evaluation. Arguments: a
- * backend that computes and one that mixes; none: ref and mixing, whose memory can be looked at. */
+/* test_executor.c: how the executor uses memory: resident pages, freed memory, allocations during a
+ * step; and parameters, data and evaluation. Arguments: a backend that computes and one that mixes.
+ * Without arguments they are ref and mixing, whose memory the test can inspect. */
 #define _DEFAULT_SOURCE /* mincore */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
@@ -96,8 +96,8 @@ static uint64_t resident_pages(const crn_region *region, uint64_t page) {
     return count;
 }
 
-/* After a step that wrote all it was given, the pages of the arena are resident, all of them and,
- * it being one mapping, no others. */
+/* After a step that wrote all of its memory, all pages of the arena are resident. The arena is one
+ * mapping, so there are no others. */
 static void test_resident(void) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), resident[2];
     for (int i = 0; i < 2; i++) {
@@ -115,8 +115,8 @@ static void test_resident(void) {
     CHECK(resident[1] < resident[0]);
 }
 
-/* What is counted is the union: were all storages at one address, the peak would be less than
- * predicted. */
+/* The measured peak counts the union of addresses: if all storages had one address, it would be
+ * less than predicted. */
 static void test_overlap_is_seen(void) {
     subject s = open_subject("mixing", "none", 16, false);
     for (uint32_t i = 0; i < s.exec->program.count; i++) {
@@ -134,7 +134,7 @@ static void test_overlap_is_seen(void) {
 static cairn_exec *watched;
 static long dead_blocks, closed_pages;
 
-/* Everything that is not bound is NaNs or on a closed page. */
+/* Everything that is not in use is filled with NaNs or on a protected page. */
 static void inspect(void) {
     const cairn_exec *exec = watched;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -188,7 +188,7 @@ static void test_dead_memory(void) {
     close_subject(&s);
 }
 
-/* A child that reads a page with nothing bound on it, during a step, dies. */
+/* A child process that reads an unused page during a step is killed. */
 static void read_closed(const crn_call *call) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     (void)call;
@@ -237,8 +237,8 @@ static bool takes(const crn_action *action, crn_range range) {
     return false;
 }
 
-/* Give the n-th range that a run gives back, its workspace aside, back before that run. False:
- * there is no n-th. */
+/* Free the n-th range that a run frees, without its workspace, already before that run. False:
+ * there is no n-th range. */
 static bool free_too_early(cairn_exec *exec, uint32_t n) {
     crn_action *actions = exec->program.actions;
     for (uint32_t i = 1; i < exec->program.count; i++)
@@ -246,7 +246,7 @@ static bool free_too_early(cairn_exec *exec, uint32_t n) {
             crn_range *gives = (crn_range *)(uintptr_t)actions[i].gives, moved = gives[k];
             if (actions[i].kind != CAIRN_STEP_RUN || takes(&actions[i], moved) || n-- > 0)
                 continue;
-            gives[k] = gives[0]; /* ranges of actions lie one after the other */
+            gives[k] = gives[0]; /* the ranges of actions follow each other */
             gives[0] = moved;
             actions[i].gives++;
             actions[i].give_count--;
@@ -258,8 +258,8 @@ static bool free_too_early(cairn_exec *exec, uint32_t n) {
     return false;
 }
 
-/* Freed one step too early, a tensor still has its bits and nobody notices; in check mode the
- * result is another one, or there is none. */
+/* A tensor that is freed one step too early still has its bits, so the error is not detected. In
+ * check mode the result changes, or there is no result. */
 static void test_read_after_free(void) {
     subject expected = open_subject(mixing, "none", 16, false);
     train_step(expected.exec, 0);
@@ -339,7 +339,7 @@ static void test_parameters(void) {
     close_subject(&s);
 }
 
-/* What cairn_exec_fill() wrote, read back from where the first ops read it. */
+/* Read back what cairn_exec_fill() wrote, from the place where the first ops read it. */
 static void read_input(const subject *s, const char *name, void *to) {
     cairn_id t = cairn_graph_find_tensor(s->graph, name);
     const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
@@ -376,7 +376,7 @@ static void test_data(void) {
     close_subject(&s);
 }
 
-/* The same data over and over: the loss falls, the running statistics move. */
+/* With the same data in every step the loss falls and the running statistics change. */
 static void test_learning(void) {
     subject s = open_subject(computing, "feng", 16, true);
     float first = 0, last = 0;
@@ -393,7 +393,7 @@ static void test_learning(void) {
     close_subject(&s);
 }
 
-/* Evaluation: an output, no effect on what stays, and the running statistics in use. */
+/* Evaluation gives an output, changes nothing that stays, and uses the running statistics. */
 static void test_evaluation(void) {
     subject s = open_subject(computing, "infer", 16, true);
     uint64_t before = fingerprint_hash(s.exec);
@@ -403,7 +403,7 @@ static void test_evaluation(void) {
     float *kept = read_named(&s, "fc2");
     for (int i = 0; i < 20; i++)
         CHECK(isfinite(kept[i]));
-    run_step(s.exec, 3, 99); /* dropout passes through: the step does not matter */
+    run_step(s.exec, 3, 99); /* no dropout: the number of the step does not matter */
     float *output = read_named(&s, "fc2");
     CHECK(memcmp(kept, output, 20 * sizeof *kept) == 0);
     CHECK(!cairn_exec_takes(s.exec, cairn_graph_find_tensor(s.graph, "label")));

@@ -1,12 +1,12 @@
-/* test_guarantees.c: what the executor promises, over network x algorithm x budget:
+/* test_guarantees.c: the guarantees of the executor, for networks, algorithms and budgets:
  *
  *     the measured peak is the predicted one
  *     loss, gradients, updated parameters and running statistics are bitwise those of `none`
  *
- * Networks of the zoo by the mixing backend behind shifted addresses, small ones also by every
- * backend that computes, in check mode; `cairn bench table2 --run` does it for all of them. The
- * algorithms come from the list; those that look at budgets get 75, 50 and 30% of what `none`
- * needs, or the least that they can do with. */
+ * Networks of the zoo run on the mixing backend with shifted addresses. Small ones also run on
+ * every backend that computes, in check mode; `cairn bench table2 --run` does this for all
+ * networks. The algorithms are those of the list. Those that take budgets get 75, 50 and 30% of
+ * what `none` needs, or their smallest budget. */
 #include "exec/fingerprint.h"
 #include "exec/small_networks.h"
 #include "exec/toy_network.h"
@@ -22,8 +22,8 @@ typedef struct subject {
     uint32_t plans;
 } subject;
 
-/* One algorithm within a budget (0: none). Returns the least budget where it does not fit, else 0.
- */
+/* Check one algorithm within a budget (0: none). Returns the smallest budget if it does not fit,
+ * else 0. */
 static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
@@ -34,7 +34,8 @@ static uint64_t check_plan(subject *s, const char *algorithm, uint64_t budget) {
     cairn_status status = cairn_solve(s->graph, s->costs, algorithm, &solve, &solution, &err);
     if (status == CAIRN_INFEASIBLE)
         return err.smallest_budget;
-    if (status == CAIRN_EINVAL) /* it does not apply, such as chen to what is no chain */
+    if (status ==
+        CAIRN_EINVAL) /* it does not apply, for example chen to a graph that is not a chain */
         return 0;
     CHECK_OK(status, &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
@@ -66,7 +67,7 @@ static void check_budgets(subject *s, const char *algorithm) {
     }
 }
 
-/* Evaluation, in check mode and without: it touches nothing that stays. */
+/* Evaluation, with and without check mode, changes nothing that stays. */
 static void check_evaluation(const subject *s) {
     cairn_error err = {0};
     cairn_solution *solution;
@@ -110,7 +111,7 @@ static void check_network(const char *name, const char *backend) {
     cairn_graph_destroy(s.graph);
 }
 
-/* Without arguments the list; else the networks named, by the best backend. */
+/* Without arguments: the list. Otherwise the networks that are named, on the best backend. */
 int main(int argc, char **argv) {
     static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn", "lstm", "toy"};
     static const char *const by_all[] = {"rnn", "lstm", "toy"};

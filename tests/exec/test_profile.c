@@ -1,12 +1,13 @@
-/* test_profile.c: measured costs: every op has them, equal ops the same; tables carry them from one
- * set of costs to another; a plan's predicted time is their sum; what does not fit is refused. */
+/* test_profile.c: measured costs: every op has one, and equal ops have the same. Tables transfer
+ * them from one set of costs to another. The predicted time of a plan is their sum. A table that
+ * does not fit is refused. */
 #include "exec/exec_internal.h"
 #include "exec/test_backends.h"
 #include "exec/toy_network.h"
 
 typedef struct subject {
     cairn_graph *graph;
-    const char *backend; /* what the device says */
+    const char *backend; /* its name as the device reports it */
     cairn_device *device;
     cairn_costs *costs;
     cairn_costs_origin origin;
@@ -56,7 +57,7 @@ static void test_times(const subject *s) {
         cairn_implementation cost = cost_of(s->costs, o, 0);
         CHECK(cost.low_ns > 0 && cost.low_ns <= cost.time_ns && cost.time_ns <= cost.high_ns);
     }
-    /* four blocks are alike, and so are their costs */
+    /* four blocks are equal, so their costs are equal */
     cairn_id third = cairn_graph_find_op(s->graph, "conv3");
     cairn_id fourth = cairn_graph_find_op(s->graph, "conv4");
     CHECK_U64((uint64_t)cost_of(s->costs, third, 0).time_ns,
@@ -67,7 +68,7 @@ static void test_times(const subject *s) {
     CHECK(s->origin.update_bytes_per_second > 0);
 }
 
-/* Nothing but the ops takes time in a plan without copies. */
+/* In a plan without copies only the ops take time. */
 static void test_predicted_is_sum(const subject *s) {
     cairn_error err = {0};
     cairn_solution *solution;
@@ -104,7 +105,7 @@ static void test_table(const subject *s) {
     cairn_costs_destroy(bound);
 }
 
-/* Times of a table go to the implementations of the same name; workspaces stay. */
+/* The times of a table apply to the implementations with the same names; workspaces stay. */
 static void test_times_alone(const subject *s) {
     cairn_error err = {0};
     cairn_costs *bound;
@@ -144,7 +145,7 @@ static void test_every_implementation(const subject *s) {
         for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
             CHECK(cost_of(costs, o, 0).high_ns > 0);
             CHECK((cost_of(costs, o, 1).high_ns > 0) == (every == 1));
-            if (!every) /* "best first": what was not measured is no faster */
+            if (!every) /* best first: an implementation that was not measured is not faster */
                 CHECK(cost_of(costs, o, 1).time_ns >= cost_of(costs, o, 0).time_ns);
         }
         cairn_costs_destroy(costs);
@@ -164,7 +165,7 @@ static cairn_status profile_within(const subject *s, uint64_t memory, cairn_erro
     return status;
 }
 
-/* Where a step that keeps everything does not fit, one that recomputes is measured. */
+/* If a step that keeps everything does not fit, one that recomputes is measured. */
 static void test_memory(const subject *s) {
     cairn_error err = {0};
     cairn_costs *costs;

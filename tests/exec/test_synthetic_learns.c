@@ -1,5 +1,5 @@
-/* test_synthetic_learns.c: the synthetic task is one that a small convolutional network learns and
- * a linear model does not; what was learnt holds for samples that were kept from it. */
+/* test_synthetic_learns.c: a small convolutional network learns the synthetic task, and a linear
+ * model does not. The accuracy is measured on held-out samples. */
 #include "cairn/data.h"
 #include "cairn/exec.h"
 #include "check.h"
@@ -64,7 +64,7 @@ static cairn_exec *make_executor(const trial *t, const char *algorithm) {
     return exec;
 }
 
-/* ---- Training and judging ---- */
+/* ---- Training and evaluating ---- */
 
 static cairn_batch give_next(const trial *t, cairn_exec *exec, cairn_loader *loader) {
     cairn_batch batch;
@@ -119,7 +119,7 @@ static bool is_right(const float *logits, uint32_t classes, int32_t label) {
     return best == (uint32_t)label;
 }
 
-/* The share of held-out samples that are told right. */
+/* The accuracy on held-out samples. */
 static double judge(trial *t) {
     cairn_loader *loader = make_loader(t, CAIRN_SPLIT_VALIDATION);
     uint32_t right = 0;

@@ -17,7 +17,8 @@ static inline cairn_id toy_block(cairn_builder *b, int number, cairn_id x, uint3
     return cairn_build_relu(b, name, x);
 }
 
-/* Differentiated; the caller's. `side` of the square images, a multiple of 4. */
+/* The network, differentiated; the caller owns it. `side` is that of the square images, a multiple
+ * of 4. */
 static inline cairn_graph *toy_network(const cairn_allocator *allocator, uint32_t batch,
                                        uint32_t side) {
     cairn_builder *b;

@@ -10,7 +10,7 @@ fail() {
     echo "$1" >&2
     exit 1
 }
-there() { # one file of that name below the prefix, said to the caller
+there() { # print the path of the file with that name below the prefix
     found=$(find "$prefix" -name "$1" | head -n 1)
     [ -n "$found" ] || fail "$1 was not installed"
     echo "$found"
@@ -26,7 +26,7 @@ for header in "$source"/include/cairn/*; do
     there "$(basename "$header")" >/dev/null
 done
 
-# The version in the file, in the header and in the command is one.
+# The versions of the pkg-config file, the header and the command agree.
 version=$(pkg-config --modversion cairn)
 [ "$("$prefix/bin/cairn" --version)" = "cairn $version" ] || fail "the versions differ"
 
@@ -61,7 +61,7 @@ echo "$said" | awk '/^predicted peak/ { exit !($3 == $7 && $3 > 0 && $3 <= 24 * 
     fail "the example said: $said"
 LD_LIBRARY_PATH=$library "$prefix/use" | grep -q '^23 ops$' || fail "the C++ program failed"
 
-# Only what is public can be seen.
+# Only public symbols are exported.
 if nm -D --defined-only "$library/libcairn.so.0" | grep -v ' cairn_' | grep ' [TDBR] '; then
     fail "libcairn.so shows symbols that are not cairn_"
 fi
@@ -72,7 +72,7 @@ for word in zoo plan simulate verify solve 'EXIT STATUS' EXAMPLES ENVIRONMENT; d
     grep -q "$word" "$page" || fail "the man page does not have $word"
 done
 
-# Both completions are scripts, and bash's completes.
+# Both completions are scripts, and the one for bash completes words.
 completion=$(find "$prefix" -path '*bash-completion*' -name cairn)
 bash -n "$completion" || fail "bash does not read its completion"
 zsh_completion=$(there _cairn)

@@ -1,4 +1,4 @@
-// use.cpp: the headers serve a C++ program: they compile without a warning and link.
+// use.cpp: a C++ program can use the headers: they compile without a warning, and it links.
 #include <cairn.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_layers.sh ROOT: the layer check accepts the sources as they are, and notices each violation
-# that it is there for, made in a copy.
+# test_layers.sh ROOT: the layer check accepts the sources as they are, and reports each kind of
+# violation in a copy of them.
 set -eu
 root=$1
 copy=$(mktemp -d)
@@ -12,7 +12,7 @@ fresh() {
     cp -R "$root/src" "$root/cli" "$root/include" "$root/tests" "$root/CMakeLists.txt" "$copy"
 }
 
-# refuses WORDS: the check must fail and say WORDS.
+# refuses WORDS: the check must fail and print WORDS.
 refuses() {
     if said=$("$root/scripts/check-layers.sh" "$copy" 2>&1); then
         echo "not noticed: $1" >&2

@@ -1,11 +1,11 @@
-/* failing.h: an allocator that fails where it is told to.
+/* failing.h: an allocator whose k-th allocation fails.
  *
- * It counts and makes the k-th allocation fail, for k = 1, 2, 3, ... until the call under test gets
- * through without meeting the failure. Each time before, the call must say CAIRN_ENOMEM, give no
- * result and leave nothing behind. Once with only the k-th failing (is a failure overlooked?), once
- * with all from the k-th on (does cleaning up need memory?). Programs that include this are built
- * with arena blocks as small as what is taken (CRN_LARGEST_BLOCK), so that each taking can fail.
- * Jansson allocates for itself and is exempt. */
+ * It makes the k-th allocation fail, for k = 1, 2, 3, ... until the call under test succeeds
+ * without reaching the failure. Each time before that, the call must return CAIRN_ENOMEM, give no
+ * result and leak nothing. Each k is tried twice: only the k-th allocation fails (is a failure
+ * overlooked?), and all from the k-th on fail (does cleaning up need memory?). Programs that
+ * include this header are built with arena blocks as small as each allocation (CRN_LARGEST_BLOCK),
+ * so that each allocation from an arena can fail. Jansson has its own allocator and is exempt. */
 #ifndef FAILING_H
 #define FAILING_H
 
@@ -18,7 +18,7 @@ typedef struct memory {
     bool armed, for_good, failed;
 } memory;
 
-/* As the library asks: a block must come back with the size that it was taken with. */
+/* The allocator. A block must be given back with the size that it was allocated with. */
 static void *resize(void *context, void *block, size_t old_size, size_t new_size) {
     memory *m = context;
     size_t *head = block == NULL ? NULL : (size_t *)block - 2;
@@ -48,7 +48,7 @@ static void *resize(void *context, void *block, size_t old_size, size_t new_size
         (m)->armed = false;                                                                        \
     } while (0)
 
-/* A result exists if and only if all went well, and an error says what went wrong. */
+/* A result exists if and only if the call succeeded; otherwise the error has a message. */
 static void check_result_of(cairn_status status, const void *out) {
     CHECK((status == CAIRN_OK) == (out != NULL));
 }
@@ -57,7 +57,7 @@ static void check_error(cairn_status status, const cairn_error *err) {
     CHECK(status == CAIRN_OK || (err->status == status && err->message[0] != '\0'));
 }
 
-/* One k after the other. */
+/* Try one k after the other. */
 static void fail_each_k(memory *m, const char *name, const char *what,
                         cairn_status (*run)(void *context), void *context, bool for_good) {
     m->fail_at = UINT64_MAX;
@@ -83,7 +83,7 @@ static void fail_each_k(memory *m, const char *name, const char *what,
         printf("%-16s %-10s %5llu allocations\n", name, what, (unsigned long long)k - 1);
 }
 
-/* `run` calls the library between arming and disarming, checks and releases what it got, and gives
+/* `run` calls the library between arming and disarming, checks and releases the result, and returns
  * the status. */
 static void fail_every(memory *m, const char *name, const char *what,
                        cairn_status (*run)(void *context), void *context) {

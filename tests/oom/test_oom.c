@@ -1,10 +1,10 @@
-/* test_oom.c: every entry from a network to a report survives running out of memory at any point:
+/* test_oom.c: every entry from a network to a report survives running out of memory at any point;
  * see failing.h. */
 #include "base/team.h"
 #include "cairn.h"
 #include "failing.h"
 
-/* ---- What the entries work on, made while nothing fails ---- */
+/* ---- The input of the entries, made while nothing fails ---- */
 
 typedef struct fixture {
     memory memory;
@@ -58,7 +58,7 @@ static cairn_status solve(fixture *f, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.budget_bytes = f->budget;
     options.machine = &f->machine;
-    options.no_offload = f->solver == NULL; /* to make the best of all quick */
+    options.no_offload = f->solver == NULL; /* so that the best of all is quick */
     return cairn_solve(f->graph, f->costs, f->solver, &options, out, err);
 }
 
@@ -128,7 +128,7 @@ TRY_TEXT(report_svg, cairn_report_memory_svg(f->report, out))
 TRY_TEXT(report_trace, cairn_report_trace(f->report, out))
 TRY_TEXT(text_load, cairn_text_load(&f->allocator, __FILE__, out, NULL))
 
-/* Merging changes costs that are there already; those are made anew each time. */
+/* Merging changes existing costs, so they are created again each time. */
 static cairn_status try_costs_merge(fixture *f) {
     cairn_costs *costs;
     cairn_error err = {0};
@@ -143,7 +143,7 @@ static cairn_status try_costs_merge(fixture *f) {
     return status;
 }
 
-/* A plan by hand, as another program would make one. */
+/* A plan that is built step by step, as another program would do it. */
 static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
     cairn_plan_builder *builder;
     uint32_t count;
@@ -168,7 +168,7 @@ typedef struct entry {
     cairn_status (*run)(fixture *f);
 } entry;
 
-/* An entry with what it works on, as failing.h calls it. */
+/* An entry with its input, as failing.h calls it. */
 typedef struct fixture_run {
     fixture *f;
     cairn_status (*run)(fixture *f);
@@ -233,8 +233,8 @@ static void test_entries(const char *network) {
     tear_down(&f);
 }
 
-/* Every algorithm there is: those that look at a budget with one that presses, the others without
- * one and with one that is hopeless. */
+/* Every algorithm: those that take a budget with a tight one, the others without a budget and with
+ * one that is too small. */
 static void test_solvers(const char *network) {
     static fixture f;
     set_up(&f, network);

@@ -26,7 +26,7 @@ static cairn_status open_data(void *context) {
     return status;
 }
 
-/* With data of its own, whose statistics are not there yet. */
+/* With fresh data, whose statistics are not computed yet. */
 static cairn_status create_loader(void *context) {
     fixture *f = context;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;

@@ -1,5 +1,5 @@
 /* test_oom_train.c: every allocation of a session, of its first step, of evaluations, snapshots,
- * logs and of being continued fails once; see failing.h. */
+ * logs and of resuming fails once; see failing.h. */
 #define _DEFAULT_SOURCE
 #include "cairn.h"
 #include "exec/toy_network.h"
@@ -109,7 +109,8 @@ static void set_up(fixture *f) {
     data.count = 8;
     data.validation = 0.25;
     CHECK_OK(cairn_data_open("synthetic", &data, &f->data, &err), &err);
-    CHECK_OK(cairn_data_statistics(f->data, &mean, &deviation, &err), &err); /* kept: not again */
+    CHECK_OK(cairn_data_statistics(f->data, &mean, &deviation, &err),
+             &err); /* kept, so not computed again */
     CHECK_OK(create(f, &f->train, &err), &err);
     cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
     cairn_train_score score;

@@ -43,7 +43,7 @@ static cairn_status save_weights(void *context) {
     return status;
 }
 
-/* Of weights that are not the file's. */
+/* Hash weights that are not those of the file. */
 static void take_fingerprint(fixture *f) {
     const float other[10] = {1};
     cairn_error err = {0};
@@ -55,7 +55,7 @@ static void take_fingerprint(fixture *f) {
         &err);
 }
 
-/* Nothing is changed by a loading that fails. */
+/* A load that fails changes nothing. */
 static cairn_status load_weights(void *context) {
     fixture *f = context;
     cairn_text notices;
@@ -90,7 +90,7 @@ static void set_up(fixture *f, const char *path) {
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
 
-    /* A file with something to notice: an auxiliary head. */
+    /* A file that gives a notice: it has an auxiliary head. */
     cairn_weights_save_options save = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_named_tensor extra = {
         .name = "aux.weight", .element = CAIRN_ELEMENT_F32, .data = &(float){1}};

@@ -1,5 +1,5 @@
-"""browser.py: a headless Chromium, driven through its DevTools protocol over two pipes; nothing but
-Python's standard library is needed.
+"""browser.py: a headless Chromium, controlled through its DevTools protocol over two pipes. It
+needs only Python's standard library.
 
     with Browser(path) as browser:
         page = browser.open("file:///tmp/page.html", width=1280, height=800)
@@ -33,7 +33,7 @@ class Browser:
         to_child, self.writing = os.pipe()
         self.reading, from_child = os.pipe()
 
-        def place_pipes():  # the protocol's are 3 and 4
+        def place_pipes():  # the protocol uses file descriptors 3 and 4
             kept = os.dup(to_child), os.dup(from_child)
             os.dup2(kept[0], 3)
             os.dup2(kept[1], 4)
@@ -138,7 +138,7 @@ class Page:
             time.sleep(0.05)
 
     def settle(self):
-        """Until what was asked for is drawn."""
+        """Wait until everything is drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def mouse(self, kind, x, y, **more):
@@ -170,8 +170,8 @@ class Page:
         return image
 
     def complaints(self):
-        """Errors and warnings that the browser noted so far, and every address it asked for."""
-        self.evaluate("0")  # what happened before has arrived then
+        """Errors and warnings of the browser so far, and every address it requested."""
+        self.evaluate("0")  # all earlier events have arrived then
         found = []
         for event in self.browser.events:
             if event.get("sessionId") != self.session:

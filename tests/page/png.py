@@ -1,4 +1,4 @@
-"""png.py: the pixels of a PNG as a browser writes it: 8 bits, RGB or RGBA, not interlaced."""
+"""png.py: reads the pixels of a PNG as browsers write it: 8 bits, RGB or RGBA, not interlaced."""
 
 import struct
 import zlib

@@ -1,7 +1,7 @@
 #!/bin/sh
-# style.sh SOURCE BUILD: the page's script and style stand as Deno's formatter leaves them, and its
-# linter and type checker find nothing. Deno comes as a wheel that is installed in the build folder;
-# exits with 77 where that cannot be done. page.html is a template with {{words}} that the formatter
+# style.sh SOURCE BUILD: the page's script and style are formatted as Deno does it, and its linter
+# and type checker find nothing. Deno comes as a wheel that is installed in the build folder. Exits
+# with 77 if that is not possible. page.html is a template with {{words}} that the formatter
 # cannot read; test_page.py checks the page that is made from it.
 set -eu
 tools=$2/page-tools

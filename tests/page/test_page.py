@@ -1,7 +1,7 @@
 """test_page.py CAIRN [PICTURES]: the pages of plans and sweeps, in a real browser.
 
-Every function whose name starts with test_ is a test; it gets a Run. With PICTURES, a folder, the
-screenshots are kept there. Exits with 77 where there is no browser."""
+Every function whose name starts with test_ is a test; it gets a Run. If PICTURES, a folder, is
+given, the screenshots are kept there. Exits with 77 if there is no browser."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ class Run:
         return done.stdout
 
     def page_of(self, name, *words):
-        """Write a page once; what the command printed and the page's path."""
+        """Write a page once. Returns what the command printed and the path of the page."""
         path = os.path.join(self.folder, name + ".html")
         if name not in self.made:
             self.made[name] = self.command(*words, "--html", path)
@@ -61,14 +61,14 @@ class Run:
 
 
 def box(page, name):
-    """Where a view is, after scrolling to it."""
+    """The place of a view, after scrolling to it."""
     return page.evaluate("(() => { const e = cairn.views.%s.over; e.scrollIntoView({block: 'center'});"
                          "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height];"
                          "})()" % name)
 
 
 def life_place(page, tensor):
-    """A place in the arena map inside the longest lifetime of a tensor, in the page's pixels."""
+    """A point of the arena map inside the longest lifetime of a tensor, in pixels of the page."""
     left, top, _, _ = box(page, "arena")
     x, y = page.evaluate("""(() => {
         const facts = cairn.facts(), { lives } = facts.plan, view = cairn.views.arena;
@@ -376,7 +376,7 @@ def test_sweep(run):
 
 
 def test_large(run):
-    """Ten thousand ops: what a frame costs is printed; only a wrong order of growth fails."""
+    """Ten thousand ops: the time of a frame is printed; only a wrong complexity fails."""
     _, path = run.page_of("large", "plan", "lstm", "--seq", "1450", "--batch", "2", "--algorithm", "none")
     page = run.open(path)
     ops = page.evaluate("cairn.graph.opNames.length")

@@ -70,8 +70,8 @@ static bool same_holders(const cairn_sim *sim, const naive_sim *n) {
     return good;
 }
 
-/* What is live at a step by the lifetimes is what the step says; a free at step 0 leaves the start
- * to be counted there. */
+/* Whether the lifetimes at every step add up to the bytes of the step. If step 0 is a free, the
+ * memory before it counts there. */
 static bool lifetimes_add_up(const cairn_sim *sim, const cairn_step *plan_steps,
                              const naive_sim *n) {
     uint32_t lifetimes, steps;
@@ -123,7 +123,7 @@ static void follow_output(follower *f, const cairn_op *op, uint32_t o, cairn_id 
         if (cairn_graph_tensor(f->graph, t)->alias_of != CAIRN_NONE &&
             cairn_graph_storage(f->graph, op->inputs[i]) == cairn_graph_storage(f->graph, t))
             shared = op->inputs[i];
-    if (f->in[t] != CAIRN_NONE) /* rewritten where it is */
+    if (f->in[t] != CAIRN_NONE) /* overwritten in its place */
         f->good = same("lifetime of what is there", lifetime, f->in[t]);
     else if (shared != CAIRN_NONE)
         f->good = same("lifetime shared", lifetime, f->in[shared]);
@@ -153,7 +153,7 @@ static void follow_run(follower *f, cairn_step step) {
         f->good = same("workspace is for one step", f->lifetimes[workspace].last, f->step);
 }
 
-/* The lifetimes of inputs are the first of the list, in the order of tensors. */
+/* The lifetimes of inputs come first in the list, in the order of tensors. */
 static void follow_inputs(follower *f, cairn_goal goal) {
     uint32_t next = 0;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(f->graph); t++) {

@@ -8,10 +8,10 @@
 cairn_plan *agree_plan(const cairn_graph *graph, const cairn_step *steps, uint32_t count,
                        cairn_goal goal);
 
-/* Simulate by both and compare everything that they say, down to the bytes and times of every step
- * and the holders of the peak; the lifetimes must add up to the bytes of every step. Prints and
- * returns false where they differ. `rule`: the one that is broken. `out`, if wanted, is the naive
- * one's account, to be released by the caller. */
+/* Simulate with both and compare all results: also the bytes and times of every step and the
+ * tensors at the peak. The lifetimes must add up to the bytes of every step. If they differ, print
+ * it and return false. `rule` receives the rule that is broken. `out`, if not NULL, receives the
+ * result of the naive simulator; the caller releases it. */
 bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan *plan,
            const cairn_sim_options *options, cairn_rule *rule, naive_sim *out);
 

@@ -31,7 +31,7 @@ typedef struct world {
     uint32_t *run_by;    /* per op: the implementation of its last run */
     uint64_t *storages;  /* per storage: bytes, rounded up */
     uint32_t storage_count;
-    uint32_t *counted; /* per storage: the question in which it was counted last */
+    uint32_t *counted; /* per storage: the query in which it was counted last */
     uint32_t questions;
     int64_t compute_ns, out_ns, in_ns; /* where the lanes are */
     naive_sim *out;
@@ -74,7 +74,7 @@ static uint32_t new_storage(world *w, cairn_id t) {
     return w->storage_count++;
 }
 
-/* `t` comes to be there, in a storage of its own. */
+/* `t` appears in memory, in its own storage. */
 static void appear(world *w, cairn_id t) {
     if (is_there(w, t))
         return;
@@ -82,13 +82,13 @@ static void appear(world *w, cairn_id t) {
     w->state[t].storage = is_stationary(w, t) ? NO_STORAGE : new_storage(w, t);
 }
 
-/* Whether two tensors that are there lie in one storage. */
+/* Whether two tensors that are there share a storage. */
 static bool share(const world *w, cairn_id a, cairn_id b) {
     return is_there(w, a) && is_there(w, b) && w->state[a].storage != NO_STORAGE &&
            w->state[a].storage == w->state[b].storage;
 }
 
-/* All storages in which some tensor is, and the workspace of the op that runs. */
+/* The sum of all storages that hold a tensor, and the workspace of the op that runs. */
 static uint64_t memory(world *w, uint64_t workspace) {
     uint64_t sum = workspace;
     w->questions++;
@@ -125,7 +125,7 @@ static void note_holders(world *w, uint64_t workspace) {
     qsort(out->holders, out->holder_count, sizeof *out->holders, larger_first);
 }
 
-/* Memory as it is now belongs to `step`. `culprit`: what was added. */
+/* Count the current memory for `step`. `culprit` is what was added. */
 static uint64_t count_memory(world *w, uint32_t step, uint64_t workspace, cairn_id culprit) {
     uint64_t bytes = memory(w, workspace);
     uint64_t budget = w->options->budget_bytes;
@@ -163,7 +163,7 @@ static bool is_result(const world *w, cairn_id t) {
 
 static void check_end(world *w) {
     for (cairn_id t = 0; t < w->tensors; t++) {
-        /* A sum of gradients that a later sum was made in place of is in that one. */
+        /* A sum of gradients that a later sum has overwritten is part of that sum. */
         bool summed = is_stationary(w, t) && w->state[t].presence == OVERWRITTEN;
         if (is_result(w, t) && !is_there(w, t) && !summed)
             broken(w, CAIRN_RULE_NEVER_MADE, t);
@@ -242,8 +242,8 @@ static void check_inplace(world *w, const cairn_op *op, uint32_t inplace) {
         broken(w, CAIRN_RULE_INPLACE_SHARED, operand);
 }
 
-/* An output that is there already is written again, and with it all that shares its storage; to
- * make an alias writes nothing. */
+/* An output that is there already is overwritten, together with everything that shares its storage.
+ * Making an alias writes nothing. */
 static void check_writes(world *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->output_count; i++) {
         cairn_id made = op->outputs[i];
@@ -267,7 +267,7 @@ static void check_implementation(world *w, cairn_id o, uint32_t implementation) 
         broken(w, CAIRN_RULE_OTHER_IMPLEMENTATION, o);
 }
 
-/* The storage that an alias joins: that of what the op reads of it. */
+/* An alias gets the storage of the input that it is an alias of. */
 static void appear_as_alias(world *w, const cairn_op *op, cairn_id t) {
     cairn_id root = cairn_graph_tensor(w->graph, t)->alias_of;
     for (uint32_t i = 0; i < op->input_count && !is_there(w, t); i++)
@@ -344,7 +344,7 @@ static void free_tensor(world *w, uint32_t number, cairn_id t) {
     end_step(w, number, t, w->compute_ns, w->compute_ns);
 }
 
-/* Put a copy on its lane; gives its beginning and end. */
+/* Queue a copy on its lane; returns its start and end. */
 static void copy(world *w, cairn_id t, flight direction, int64_t *from, int64_t *to) {
     const cairn_machine *machine = w->options->machine;
     int64_t *lane = direction == GOING_OUT ? &w->out_ns : &w->in_ns;
@@ -468,7 +468,7 @@ void naive_simulate(const cairn_graph *graph, const cairn_costs *costs, const ca
     w.state = zeroed(w.tensors, sizeof *w.state);
     w.times_run = zeroed(w.ops, sizeof *w.times_run);
     w.run_by = zeroed(w.ops, sizeof *w.run_by);
-    uint32_t most = w.tensors; /* storages: the start's, and what steps take */
+    uint32_t most = w.tensors; /* storages: those at the start, and those that steps allocate */
     for (uint32_t i = 0; i < count; i++)
         most +=
             steps[i].kind == CAIRN_STEP_RUN ? cairn_graph_op(graph, steps[i].id)->output_count : 1;

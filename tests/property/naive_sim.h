@@ -1,8 +1,8 @@
-/* naive_sim.h: a second simulator, written from docs/plan-format.md and sim.h alone, to hold the
- * real one against.
+/* naive_sim.h: a second simulator, written only from docs/plan-format.md and sim.h, to compare with
+ * the real one.
  *
- * It is as plain as can be: flags per tensor, scanned from end to end; memory is summed anew at
- * every step; nothing is kept up to date that can be asked again. */
+ * It is as simple as possible: it has flags per tensor and scans all of them, and it adds up all
+ * memory again at every step. It stores nothing that can be computed again. */
 #ifndef NAIVE_SIM_H
 #define NAIVE_SIM_H
 
@@ -21,8 +21,8 @@ typedef struct naive_holder {
 } naive_holder;
 
 typedef struct naive_sim {
-    /* Everything that is wrong at the first step where something is, in the order in which the
-     * rules are asked; none: the plan is legal. */
+    /* All rules that the first wrong step breaks, in the order in which rules are checked. None:
+     * the plan is legal. */
     naive_broken broken[NAIVE_MOST_BROKEN];
     uint32_t broken_count;
     uint32_t broken_step;
@@ -41,7 +41,7 @@ typedef struct naive_sim {
     uint32_t runs, reruns, offloads, fetches;
 } naive_sim;
 
-/* Walk the steps. Ends the program when memory is out: it is a test. */
+/* Walk over the steps. Ends the program if memory runs out. */
 void naive_simulate(const cairn_graph *graph, const cairn_costs *costs, const cairn_step *steps,
                     uint32_t count, cairn_goal goal, const cairn_sim_options *options,
                     naive_sim *out);

@@ -1,4 +1,4 @@
-/* random_graph.c: see random_graph.h. Everything here ends the program when something fails. */
+/* random_graph.c: see random_graph.h. Everything here ends the program on failure. */
 #include "property/random_graph.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void add_op(maker *m, draft *d, cairn_phase phase) {
     cairn_builder_op(m->builder, &d->op);
 }
 
-/* Mostly recent tensors, so that chains arise. */
+/* Choose mostly recent tensors, so that there are chains. */
 static void choose_inputs(maker *m, draft *d) {
     uint32_t wanted = 1 + below(m->rng, 3);
     for (uint32_t i = 0; i < wanted && m->pool_count > 0; i++) {
@@ -126,7 +126,7 @@ static void add_to_pool(maker *m, const draft *d) {
 static void add_plain_op(maker *m, cairn_phase phase) {
     draft d = {0};
     choose_inputs(m, &d);
-    if (one_in(m->rng, 12)) { /* nothing but an effect */
+    if (one_in(m->rng, 12)) { /* an op that has only an effect */
         d.op.flags = CAIRN_OP_FLAG_ONCE;
         add_op(m, &d, phase);
         return;
@@ -154,8 +154,8 @@ static void add_loss(maker *m) {
         m->pool[m->pool_count++] = d.outputs[0];
 }
 
-/* The gradient of a parameter: one op makes it; perhaps others make parts that are added to it, and
- * an update reads it. `sum` is the latest. */
+/* The gradient of a parameter. One op makes it; other ops may make parts that are added to it, and
+ * an update may read it. `sum` is the latest sum. */
 static void add_gradient(maker *m, cairn_id parameter, uint64_t bytes, cairn_id *sum) {
     draft d = {0};
     choose_inputs(m, &d);
@@ -199,7 +199,7 @@ cairn_graph *random_graph(crn_rng *rng) {
     for (uint32_t i = 0; i < inputs; i++)
         m.pool[m.pool_count++] =
             add_tensor(&m, CAIRN_ROLE_INPUT, random_bytes(&m), CAIRN_NONE, CAIRN_NONE);
-    if (one_in(rng, 8)) /* nobody reads it */
+    if (one_in(rng, 8)) /* no op reads it */
         add_tensor(&m, CAIRN_ROLE_INPUT, 64, CAIRN_NONE, CAIRN_NONE);
     cairn_id label = CAIRN_NONE;
     if (one_in(rng, 2))

@@ -21,8 +21,8 @@ cairn_graph *random_graph(crn_rng *rng);
  * a recurrent one with shared weights. */
 cairn_graph *random_network(crn_rng *rng);
 
-/* One to three implementations per op; sizes changed alike for tensors of equal size, and sometimes
- * (`uneven`) one by one, so that not every permission to work in place can be used. */
+/* One to three implementations per op. Sizes change in the same way for tensors of equal size; with
+ * `uneven` sometimes one by one, so that not every in-place pair can be used. */
 cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven);
 
 cairn_machine random_machine(crn_rng *rng);

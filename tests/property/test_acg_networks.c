@@ -10,7 +10,7 @@
 static const struct {
     const char *name;
     uint64_t feng;
-    uint64_t pieces; /* at most; 0: not tried, to save time */
+    uint64_t pieces; /* upper bound; 0: not tried, to save time */
 } networks[] = {
     {"alexnet", 424232, 424232},        {"vgg11", 4567016, 4567016},
     {"vgg13", 7477224, 7477224},        {"vgg16", 7577576, 7577576},

@@ -1,5 +1,5 @@
 /* test_acg_random.c: the checkpoint searches on thousands of small random graphs against exhaustive
- * search, and what must hold between the algorithms on larger ones. */
+ * search, and relations between the algorithms on larger ones. */
 #include "acg_graphs.h"
 #include "check.h"
 #include "solve/tree/division.h"
@@ -58,7 +58,7 @@ static void check_small(uint64_t seed) {
 
 /* ---- The division tree ---- */
 
-/* A connected independent segment: what is inside, and its two ends. */
+/* A connected independent segment: the vertices inside, and its two ends. */
 typedef struct segment {
     uint32_t inside, ends;
 } segment;
@@ -82,8 +82,8 @@ static void add_segment(segment_list *s, uint32_t inside, uint32_t ends) {
         s->items[s->count++] = (segment){inside, ends};
 }
 
-/* By definition: take two vertices away; a component that touches just these and holds neither
- * source nor target is a segment. */
+/* List the segments by definition: remove two vertices; a component that touches only these and
+ * contains neither source nor target is a segment. */
 static void list_by_definition(const cairn_dag *dag, segment_list *out) {
     test_masks m = test_masks_of(dag);
     uint32_t all = (1u << m.n) - 1, outer = 1u << dag->source | 1u << dag->target, in, leaving;
@@ -119,7 +119,8 @@ static uint32_t split_at(const crn_division *tree, const crn_division_node *node
     return at == node->child_count ? node->to : tree->vertices[node->first_vertex + at - 1];
 }
 
-/* By the tree: each complicated segment, and each run of at least two children of a linear one. */
+/* List the segments by the tree: each complicated segment, and each run of at least two children of
+ * a linear one. */
 static void list_by_tree(const crn_division *tree, segment_list *out) {
     out->count = 0;
     for (uint32_t id = 0; id < tree->node_count; id++) {
@@ -139,7 +140,7 @@ static void list_by_tree(const crn_division *tree, segment_list *out) {
     }
 }
 
-/* Kinds alternate as they must, children lie between the right vertices, costs add up. */
+/* Kinds alternate correctly, children lie between the right vertices, and costs add up. */
 static void check_nodes(const crn_acg *problem, const crn_division *tree) {
     test_masks m = test_masks_of(problem->dag);
     for (uint32_t id = 0; id < tree->node_count; id++) {
@@ -160,7 +161,7 @@ static void check_nodes(const crn_acg *problem, const crn_division *tree) {
     }
 }
 
-/* Unique and complete: exactly the segments of the definition, whatever the numbering. */
+/* The tree gives exactly the segments of the definition, with any numbering of the vertices. */
 static void check_tree(uint64_t seed) {
     static segment_list defined, found;
     test_graph g;
@@ -188,7 +189,7 @@ static void check_tree(uint64_t seed) {
     crn_arena_release(&arena);
 }
 
-/* Give the vertices other numbers: value and shape of the tree stay. */
+/* With other numbers of the vertices, the value and the shape of the tree stay the same. */
 static void check_renumbered(uint64_t seed) {
     test_graph g;
     crn_rng rng = {seed};
@@ -215,7 +216,7 @@ static void check_renumbered(uint64_t seed) {
     cairn_text_release(&two);
 }
 
-/* ---- Pieces kept up to date locally, against searching the whole graph ---- */
+/* ---- Parts with local updates, against a search of the whole graph ---- */
 
 static void check_order(uint64_t seed) {
     test_graph g;

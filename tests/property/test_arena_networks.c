@@ -1,6 +1,6 @@
 /* test_arena_networks.c: the arena is within a hundredth of the live peak, and within the budget,
- * for every network of the zoo under every algorithm. Machines and budgets take turns, so that all
- * of them are met without every one on every network; `cairn bench layout` prints all. */
+ * for every network of the zoo under every algorithm. Machines and budgets alternate, so that each
+ * of them is used, but not on every network; `cairn bench layout` prints all combinations. */
 #include "cairn.h"
 #include "check.h"
 
@@ -42,7 +42,7 @@ static void check_ratio(const network *net, const cairn_solver *solver, uint64_t
     }
 }
 
-/* One plan; where it is refused, the smallest budget. */
+/* Check one plan. If it is refused, return the smallest budget. */
 static uint64_t check_plan(const network *net, const cairn_solver *solver, uint64_t budget) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
@@ -70,7 +70,7 @@ static void check_network(const network *net, uint32_t turn) {
             continue;
         uint64_t budget = solver->budgeted ? net->none / 100 * percents[(turn + i) % BUDGETS] : 0;
         uint64_t smallest = check_plan(net, solver, budget);
-        if (smallest > 0) /* a little above, so that it is not refused by chance again */
+        if (smallest > 0) /* a little more, so that it is not refused again by chance */
             check_plan(net, solver, smallest + smallest / 50);
     }
 }

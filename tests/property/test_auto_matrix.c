@@ -1,5 +1,5 @@
-/* test_auto_matrix.c: the re-run matrix against fresh evaluations of the same set, and against the
- * lowering and the simulator. */
+/* test_auto_matrix.c: the matrix of recomputations against new evaluations of the same set, and
+ * against the lowering and the simulator. */
 #include "check.h"
 #include "property/random_graph.h"
 #include "solve/auto/auto_starts.h"
@@ -10,7 +10,7 @@ typedef struct fixture {
     crn_arena arena;
     crn_flat *flat;
     crn_matrix *matrix;
-    bool aliased; /* the matrix may then count more than there is */
+    bool aliased; /* then the matrix may count too much */
 } fixture;
 
 static void open_matrix(fixture *f) {
@@ -29,7 +29,7 @@ static void close_matrix(fixture *f) {
     cairn_graph_destroy(f->graph);
 }
 
-/* A re-run or a way that may change. */
+/* Change one recomputation or way. */
 static void change_one(crn_rng *rng, crn_matrix *m) {
     const crn_flat *f = m->flat;
     uint32_t op = below(rng, f->op_count);
@@ -40,7 +40,7 @@ static void change_one(crn_rng *rng, crn_matrix *m) {
         crn_matrix_flip(m, op + 2 + below(rng, f->last_slot - op - 1), op);
 }
 
-/* A matrix that is made anew from the same set says the same. */
+/* A new matrix of the same set has the same figures. */
 static void check_fresh(const fixture *f) {
     crn_arena arena;
     crn_matrix *fresh;
@@ -58,7 +58,7 @@ static void check_fresh(const fixture *f) {
     crn_arena_release(&arena);
 }
 
-/* The plan of the set is legal; its memory and time are what the matrix says, or less. */
+/* The plan of the set is legal; its memory and time are those of the matrix, or less. */
 static void check_simulated(fixture *f, bool exact) {
     cairn_error err = {0};
     crn_schedule schedule = {0};

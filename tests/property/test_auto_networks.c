@@ -51,7 +51,7 @@ static void check_all(const network *net, uint32_t percent, bool no_offload) {
     options.machine = &net->machine;
     options.no_offload = no_offload;
     if (cairn_time_bound(net->graph, net->costs, &options, &bound, &err) == CAIRN_INFEASIBLE)
-        bound = INT64_MAX; /* then nothing must fit */
+        bound = INT64_MAX; /* then no plan may fit */
     cairn_status status = cairn_solve(net->graph, net->costs, "auto", &options, &best, &err);
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
         if (solver->goal != CAIRN_GOAL_TRAIN || (solver->offloads && no_offload) ||
@@ -59,7 +59,7 @@ static void check_all(const network *net, uint32_t percent, bool no_offload) {
             continue;
         CHECK(bound <= time_of(other));
         CHECK(status == CAIRN_OK);
-        if (status == CAIRN_OK) /* close to the bound the search ends */
+        if (status == CAIRN_OK) /* the search ends close to the bound */
             CHECK(time_of(best) <= time_of(other) + time_of(other) / 1000);
         cairn_solution_destroy(other);
     }
@@ -72,8 +72,8 @@ static void check_all(const network *net, uint32_t percent, bool no_offload) {
     }
 }
 
-/* Falling budgets: whatever fits into less memory fits into more, and is no slower there by more
- * than where the search ends. The bound rises. */
+/* Budgets that fall: a plan that fits into less memory fits into more, so plans with more memory
+ * are not slower, up to the tolerance at which the search ends. The bound rises. */
 static void check_monotone(const network *net, uint32_t budgets) {
     cairn_error err = {0};
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -102,7 +102,7 @@ static void check_monotone(const network *net, uint32_t budgets) {
     cairn_solution_destroy(before);
 }
 
-/* Twice the same, to the byte. */
+/* Two runs give the same plan, byte for byte. */
 static void check_same(const network *net) {
     cairn_error err = {0};
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;

@@ -15,7 +15,7 @@ typedef struct tally {
     uint32_t feasible, optimal, close, missed;
 } tally;
 
-/* The bound at every moment, for the live peak. */
+/* The bound for a budget of the live peak. */
 static int64_t bound_of(const cairn_graph *graph, const cairn_costs *costs, uint64_t budget) {
     cairn_error err = {0};
     crn_arena arena;
@@ -101,7 +101,7 @@ static void check_example(const crn_json *example, tally *t) {
         crn_json optimal = crn_json_member(&budget, "optimal_ns");
         int64_t least = crn_json_is_null(&optimal) ? EXACT_NONE : integer(&optimal);
         check_case(graph, costs, (uint64_t)integer(&bytes), least, t);
-        if (k == 0) /* the exact solver here agrees with the one that made the file */
+        if (k == 0) /* this exact solver agrees with the one that made the file */
             CHECK(exact_least_time(graph, costs, (uint64_t)integer(&bytes)) == least);
     }
     cairn_costs_destroy(costs);

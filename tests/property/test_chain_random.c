@@ -22,8 +22,8 @@ typedef struct sample {
     cairn_chain_problem problem;
 } sample;
 
-/* Up to so many layers, costs and sizes; drawn one after the other, so that every compiler makes
- * the same samples. */
+/* A random chain within these limits. Numbers are drawn in separate statements, so that every
+ * compiler makes the same samples. */
 static void make_sample(sample *s, uint64_t least_layers, uint64_t most_layers, uint64_t cost_range,
                         uint64_t size_range) {
     uint32_t layers = (uint32_t)(least_layers + below(most_layers - least_layers + 1));
@@ -165,7 +165,7 @@ static bool same_answer(const cairn_chain_solution *x, const cairn_chain_solutio
             memcmp(x->steps, y->steps, x->step_count * sizeof *x->steps) == 0);
 }
 
-/* Each twice, byte for byte the same; none below exact, beam not above precise. */
+/* Each algorithm gives the same bytes twice; none is below exact, and beam is not above precise. */
 static void check_all(const sample *s, uint64_t budget) {
     int64_t cost[16] = {0};
     uint64_t least[16] = {0};
@@ -181,7 +181,7 @@ static void check_all(const sample *s, uint64_t budget) {
     }
     for (uint32_t i = 0; i < count; i++) {
         CHECK(i == 0 || cost[1] <= cost[i]); /* precise, exact, beam, ... */
-        CHECK(i < 3 || cost[0] <= cost[i]);  /* the baselines nest */
+        CHECK(i < 3 || cost[0] <= cost[i]);  /* the baselines are nested schedules */
         CHECK(least[1] <= least[i]);
     }
     CHECK(cost[1] <= cost[2] && cost[2] <= cost[0] && least[2] <= least[0]);
@@ -216,7 +216,7 @@ static void check_cut_search(const sample *s, uint64_t budget) {
     cairn_chain_solution_destroy(full);
 }
 
-/* A chain so long that its step functions give way to a grid. */
+/* A chain that is so long that a grid replaces the step functions. */
 static void check_long(sample *s) {
     make_sample(s, MOST, MOST, 1, 1);
     for (uint32_t l = 0; l <= MOST; l++) {

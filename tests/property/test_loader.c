@@ -1,6 +1,7 @@
-/* test_loader.c: what a loader promises. Batch n is the same however one gets to it and however the
- * thread is timed; an epoch has every sample once; a changed image is a flip and a shift of the
- * original; a failing file is reported and not skipped; a loader can go at any moment. */
+/* test_loader.c: the guarantees of a loader. Batch n is always the same, independent of the order
+ * of requests and of the timing of the thread. An epoch has every sample once. An augmented image
+ * is a flip and a shift of the original. A failing file is reported and not skipped. A loader can
+ * be destroyed at any time. */
 #include "data_folder.h"
 #include "base/crn_base.h"
 #include "base/names.h"
@@ -52,7 +53,7 @@ static void rest(crn_rng *rng, uint64_t most_us) {
     nanosleep(&t, NULL);
 }
 
-/* How fast the caller is: the thread is ahead, behind, or both by turns. */
+/* The speed of the caller: the thread is ahead, behind, or both in turn. */
 static const uint64_t timings[] = {0, 2000, 300};
 
 static void check_walk(cairn_loader *loader, const uint64_t *expected, uint32_t batch,
@@ -62,7 +63,7 @@ static void check_walk(cairn_loader *loader, const uint64_t *expected, uint32_t 
         cairn_batch b = next(loader);
         CHECK_U64(b.number, n);
         if (most_us > 0)
-            rest(rng, most_us); /* the thread must not touch what was given */
+            rest(rng, most_us); /* the thread must not change the batch that was returned */
         CHECK(hash_of(&b, batch, 108) == expected[n]);
     }
 }
@@ -87,7 +88,7 @@ static void check_options(cairn_data *data, const cairn_loader_options *given) {
     cairn_loader_options options = *given;
     crn_rng rng = {options.seed};
     options.prefetch = 0;
-    for (uint64_t n = 0; n < MOST_BATCHES; n++) { /* each by a loader that made nothing before */
+    for (uint64_t n = 0; n < MOST_BATCHES; n++) { /* each by a new loader */
         cairn_loader *fresh = create(data, &options);
         cairn_loader_seek(fresh, n);
         cairn_batch b = next(fresh);
@@ -121,7 +122,7 @@ static void test_any_way(void) {
     close_mnist(&f, data);
 }
 
-/* Far numbers are numbers too. */
+/* Large batch numbers work. */
 static void test_far(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 20, 10);
@@ -139,7 +140,7 @@ static void test_far(void) {
 /* ---- Epochs ---- */
 
 static uint32_t number_of(
-    const float *image) { /* of an image of data_folder.h that is not changed */
+    const float *image) { /* the number of an image of data_folder.h that is not augmented */
     for (uint32_t i = 0; i < 256; i++) {
         bool same = true;
         for (uint32_t k = 0; k < 108 && same; k++)
@@ -196,7 +197,7 @@ static void test_epochs(void) {
     close_mnist(&f, data);
 }
 
-/* Every sample comes everywhere, about equally often. */
+/* Every sample appears at every place about equally often. */
 static void test_shuffles_are_even(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 8, 2);
@@ -213,7 +214,8 @@ static void test_shuffles_are_even(void) {
     }
     for (uint32_t k = 0; k < 8; k++)
         for (uint32_t i = 0; i < 8; i++)
-            CHECK(times[k][i] > 380 && times[k][i] < 620); /* 500 expected, 21 the deviation */
+            CHECK(times[k][i] > 380 &&
+                  times[k][i] < 620); /* 500 expected, with a deviation of 21 */
     cairn_loader_destroy(loader);
     close_mnist(&f, data);
 }
@@ -253,7 +255,7 @@ static bool is_change(const float *image, uint32_t number, int down, int right, 
     return same;
 }
 
-/* Which of the 2 x 5 x 5 changes it is; 50: none. */
+/* Which of the 2 x 5 x 5 augmentations it is; 50: none of them. */
 static uint32_t change_of(const float *image, uint32_t number) {
     for (uint32_t c = 0; c < 50; c++)
         if (is_change(image, number, (int)(c / 5 % 5) - 2, (int)(c % 5) - 2, c >= 25))
@@ -278,12 +280,12 @@ static void test_changes(void) {
     }
     CHECK_U64(times[50], 0);
     for (uint32_t c = 0; c < 50; c++)
-        CHECK(times[c] > 50 && times[c] < 150); /* 100 expected, 10 the deviation */
+        CHECK(times[c] > 50 && times[c] < 150); /* 100 expected, with a deviation of 10 */
     cairn_loader_destroy(loader);
     close_mnist(&f, data);
 }
 
-/* How a sample is changed depends on seed, epoch and sample, not on where it comes in the epoch. */
+/* The augmentation of a sample depends on seed, epoch and sample, not on its place in the epoch. */
 static void test_changes_depend(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 10, 1);
@@ -310,7 +312,8 @@ static void test_changes_depend(void) {
 
 /* ---- Faults ---- */
 
-/* A file is cut while it is in use: an error, again, and after a repair all is as before. */
+/* A file is cut while it is in use: every request is an error; after a repair everything works
+ * again. */
 static void test_cut_file(void) {
     for (uint32_t ahead = 0; ahead < 3; ahead++) {
         folder f;
@@ -403,7 +406,8 @@ static void test_ends(void) {
     close_mnist(&f, data);
 }
 
-/* Several threads make loaders of one fresh data, and so want its statistics, at once. */
+/* Several threads create loaders of the same new data at the same time, so all of them need its
+ * statistics. */
 typedef struct user {
     cairn_data *data;
     uint64_t hash;

@@ -1,5 +1,5 @@
-/* test_long_first.c: the quick way of placing the longest lifetimes first gives the offsets of the
- * plain way, which looks at every pair. */
+/* test_long_first.c: the fast implementation of "longest lifetimes first" gives the same offsets as
+ * a simple one that compares every pair. */
 #include "base/rng.h"
 #include "check.h"
 #include "layout/long_first.h"
@@ -8,7 +8,8 @@
 
 #define COUNT 300u
 
-/* The lowest offset at which `life` overlaps none of those placed; from below, end by end. */
+/* The lowest offset at which `life` overlaps none of the placed ones; it tries the ends of placed
+ * ones from below. */
 static uint64_t plain_offset(const cairn_lifetime *lifetimes, const uint32_t *order, uint32_t k,
                              const uint64_t *offsets) {
     const cairn_lifetime *life = &lifetimes[order[k]];

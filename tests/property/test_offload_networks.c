@@ -1,7 +1,7 @@
-/* test_offload_networks.c: offloading on networks. Every network of the zoo under several budgets:
- * the simulator accepts, the arena is within the budget, no plan is shorter than the bound, the
- * search is never worse than the others. Graphs that are the abstract chain: the simulator agrees
- * with the recurrences. */
+/* test_offload_networks.c: offloading on networks. For every network of the zoo and several
+ * budgets, the simulator accepts the plan, the arena is within the budget, no plan is shorter than
+ * the bound, and the search is never worse than the others. On graphs of the abstract chain the
+ * simulator agrees with the recurrences. */
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
@@ -51,7 +51,7 @@ static crn_problem problem_of(const network *net, crn_arena *scratch, cairn_erro
 
 /* ---- The walk against the simulator ---- */
 
-/* The walk's time is the simulator's, its memory within the budget. */
+/* The time of the walk is that of the simulator, and its memory is within the budget. */
 static void check_choice(const crn_trips *trips, crn_trip_choice *choice, uint64_t budget) {
     const crn_problem *p = trips->problem;
     crn_schedule schedule = {0};
@@ -151,8 +151,8 @@ static void check_budget(const network *net, const crn_trips *trips, uint64_t bu
         CHECK(times[a] < 0 || (times[BEST] >= 0 && times[BEST] <= times[a]));
 }
 
-/* One algorithm after the other, from network to network, and the search on every second: all of
- * them on all would take a minute. */
+/* Each network runs one of the algorithms in turn, and every second one the search: all algorithms
+ * on all networks would take a minute. */
 static void check_two(const network *net, const crn_trips *trips, uint64_t budget, uint32_t which) {
     int64_t bound = crn_trips_bound(trips, budget);
     int64_t other = check_plan(net, algorithms[which % BEST], budget, bound);
@@ -190,7 +190,7 @@ static void test_zoo(void) {
         check_network(entry->name, machines[i % 3], i);
 }
 
-/* More memory than none needs: nothing moves. Two runs give the same plan. */
+/* With more memory than none needs, nothing is offloaded. Two runs give the same plan. */
 static void test_ends(void) {
     network net = open_network("resnet18", "v100");
     crn_arena scratch;
@@ -304,7 +304,7 @@ static chain_graph build_chain(const cairn_offload_problem *p) {
     return g;
 }
 
-/* The chain that the network is seen as is the chain that it was made from. */
+/* The chain view of the network is the chain that it was made from. */
 static void check_view(const chain_graph *g, const cairn_offload_problem *p,
                        cairn_offload_layers layers) {
     cairn_offload_view *view;
@@ -326,8 +326,8 @@ static void check_view(const chain_graph *g, const cairn_offload_problem *p,
     cairn_offload_view_destroy(view);
 }
 
-/* The schedule of a solution as a list of decisions: a copy at the last op boundary before it
- * starts, a tensor gone at the first op that begins after its copy has ended. */
+/* The schedule of a solution as a list of decisions: a copy comes at the last op boundary before it
+ * starts; a tensor is freed at the first op that begins after its copy has ended. */
 static void list_schedule(const chain_graph *g, const cairn_offload_problem *p,
                           const cairn_offload_solution *s, crn_arena *arena, crn_schedule *out) {
     cairn_error err = {0};
@@ -362,8 +362,8 @@ static void list_schedule(const chain_graph *g, const cairn_offload_problem *p,
     }
 }
 
-/* Where a list can express a schedule of the recurrences, the simulator gives it their length.
- * Returns whether it can. */
+/* If a list can express a schedule of the recurrences, the simulator finds the same length. Returns
+ * whether it can. */
 static bool check_list(const chain_graph *g, const cairn_offload_problem *p,
                        const cairn_offload_solution *s) {
     crn_arena arena;
@@ -386,7 +386,8 @@ static bool check_list(const chain_graph *g, const cairn_offload_problem *p,
     return equal;
 }
 
-/* Live memory decides here, not the arena, which a chain of ten tensors may not fit exactly. */
+/* The budget is for the live peak here, because the layout of a chain of ten tensors may not be
+ * perfect. */
 static int64_t search_time(const chain_graph *g, const char *name, uint64_t budget) {
     crn_arena scratch;
     cairn_error err = {0};
@@ -419,7 +420,7 @@ typedef struct tally {
     uint32_t cases, listed, greedy_equal, best_equal;
 } tally;
 
-/* One case: what is seen, what a list can say, and what the solvers find. */
+/* Check one case: the view, the lists, and the solvers. */
 static void check_chain(const cairn_offload_problem *p, tally *count) {
     cairn_offload_solution *greedy, *best;
     cairn_error err = {0};
@@ -521,7 +522,7 @@ static void test_bad_input(void) {
     close_network(&net);
 }
 
-/* Links at the ends of what a machine may have, and a host without memory. */
+/* The slowest and fastest links that are allowed, and a host without memory. */
 static void test_extreme_machines(void) {
     network net = open_network("alexnet", "v100");
     uint64_t rates[] = {1, 1000000000000000000u};
@@ -566,7 +567,7 @@ static void *failing_resize(void *context, void *block, size_t old_size, size_t 
     return realloc(block, new_size);
 }
 
-/* A small network whose graph, and so all that is made from it, uses the allocator. */
+/* A small network. Its graph, and so everything that is made from it, uses the allocator. */
 static cairn_status plan_with(const cairn_allocator *allocator, const char *name) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -589,7 +590,7 @@ static cairn_status plan_with(const cairn_allocator *allocator, const char *name
     if (status == CAIRN_OK)
         status = cairn_solve(graph, costs, name, &options, &solution, &err);
     if (status == CAIRN_INFEASIBLE)
-        status = CAIRN_OK; /* all of the way was gone */
+        status = CAIRN_OK; /* all allocations succeeded */
     if (status == CAIRN_OK)
         status = cairn_offload_view_create(graph, costs, &machine, CAIRN_OFFLOAD_LAYERS_PIECES,
                                            &view, &err);

@@ -1,14 +1,14 @@
 /* test_offload_random.c: offloading on seeded random chains.
  *
- * Small ones against exhaustive search by a plain simulation that knows nothing of how the library
- * works: time goes on one unit at a time, and at every moment everything that the rules allow is
- * tried. All states of a moment are kept in a set. That gives
+ * Small chains are compared with an exhaustive search by a simple simulation, which is independent
+ * of the library: time advances by one unit, and at every moment everything that the rules allow is
+ * tried. All states of a moment are kept in a set. This gives
  *
  *     the ordered optimum of a given set, whole and fractional,
  *     the true optimum with whole release over all schedules.
  *
- * Larger ones against each other: every schedule is accepted by the judge, bounds hold, the best is
- * never longer than any other, two runs agree. */
+ * On larger chains the algorithms are compared: every schedule passes the check of offload_judge.h,
+ * bounds hold, the best is never longer than any other, and two runs agree. */
 #include "base/rng.h"
 #include "offload_judge.h"
 
@@ -31,7 +31,7 @@ static uint64_t some(crn_rng *rng, uint64_t most) {
     return crn_rng_below(rng, most + 1);
 }
 
-/* Memory between just too little and plenty. */
+/* Memory between slightly too little and more than enough. */
 static void choose_memory(chain *c, crn_rng *rng) {
     cairn_offload_bounds bounds;
     cairn_error err = {0};
@@ -77,7 +77,7 @@ typedef enum style { ANY_ORDER, ORDERED_WHOLE, ORDERED_FRACTIONAL } style;
 /* All states of one moment, each once. */
 typedef struct moment_set {
     moment *data;
-    uint32_t *table; /* place in data + 1, by hash; as long again as data has room */
+    uint32_t *table; /* place in data + 1, by hash; twice the capacity of data */
     uint32_t count, capacity;
 } moment_set;
 
@@ -100,13 +100,13 @@ static uint64_t duration(const simulation *s, uint32_t op) {
     return time * s->p->bandwidth;
 }
 
-/* Has F_i ended? */
+/* Whether F_i has ended. */
 static bool forward_over(const moment *m, uint32_t i) {
     return m->next > i + 1 || (m->next == i + 1 && !m->running);
 }
 
-/* Bytes of x_i away, fractional: offloads took the set's bytes by increasing index, fetches bring
- * them back by decreasing index. */
+/* Bytes of x_i that are away, fractional: offloads take the bytes of the set by increasing index,
+ * fetches bring them back by decreasing index. */
 static uint64_t bytes_away(const simulation *s, const moment *m, uint32_t i) {
     uint64_t before = 0, size = s->p->activations[i];
     if (!(s->set >> i & 1) || !forward_over(m, i))
@@ -161,7 +161,7 @@ static bool equal_moments(const moment *a, const moment *b) {
            a->away == b->away && a->back == b->back && a->out == b->out && a->in == b->in;
 }
 
-/* Where the moment is in the table, or where it would go. */
+/* The slot of the moment in the table, or a free slot for it. */
 static uint32_t *find_moment(const moment_set *set, const moment *m) {
     uint32_t mask = 2 * set->capacity - 1, at = hash_moment(m) & mask;
     while (set->table[at] != 0 && !equal_moments(&set->data[set->table[at] - 1], m))
@@ -193,7 +193,7 @@ static void add_moment(moment_set *set, const moment *m) {
         resize_moments(set, 2 * set->capacity);
 }
 
-/* Is x_i here for B_i? */
+/* Whether x_i is in memory for B_i. */
 static bool is_back(const simulation *s, const moment *m, uint32_t i) {
     if (s->style == ORDERED_FRACTIONAL) {
         uint64_t from = 0; /* bytes of the set from x_i up */
@@ -206,7 +206,7 @@ static bool is_back(const simulation *s, const moment *m, uint32_t i) {
     return !(m->out_set >> i & 1) || m->back >> i & 1;
 }
 
-/* May x_i leave now? In order, all of the set before it must have left. */
+/* Whether x_i may be offloaded now. In order, all of the set before it must have left. */
 static bool may_leave(const simulation *s, const moment *m, uint32_t i) {
     uint32_t lower = (1u << i) - 1;
     if (m->out_set >> i & 1 || m->next < i || (i > 0 && !forward_over(m, i - 1)) ||
@@ -215,15 +215,15 @@ static bool may_leave(const simulation *s, const moment *m, uint32_t i) {
     return s->style == ANY_ORDER || (s->set >> i & 1 && (s->set & lower) == (m->out_set & lower));
 }
 
-/* May x_i return? In order, all must have left and those above it be back. */
+/* Whether x_i may be fetched. In order, all must have left and those above it must be back. */
 static bool may_return(const simulation *s, const moment *m, uint32_t i) {
     uint32_t upper = ~((2u << i) - 1);
     if (!(m->away >> i & 1))
-        return false; /* it may also turn round while F_i still reads it, to no use */
+        return false; /* fetching it while F_i still reads it would be legal but useless */
     return s->style == ANY_ORDER || (m->out_set == s->set && (s->set & upper) == (m->back & upper));
 }
 
-/* Everything that can start at this moment, from every state of it, including what becomes possible
+/* Start everything that can start at this moment, from every state, including what becomes possible
  * by that. */
 static void start_things(simulation *s) {
     for (uint32_t k = 0; k < s->now.count; k++) {
@@ -273,7 +273,7 @@ static void end_unit(simulation *s, moment v) {
     add_moment(&s->then, &v);
 }
 
-/* The byte that would leave next is made. */
+/* Whether the byte that would leave next has been made. */
 static bool byte_is_made(const simulation *s, const moment *m) {
     uint64_t upto = 0;
     for (uint32_t i = 0; i < s->p->layers; i++) {
@@ -305,7 +305,7 @@ static void pass_unit(simulation *s) {
     s->then = swap;
 }
 
-/* The shortest schedule, NONE when there is none shorter than `give_up`. */
+/* The length of the shortest schedule; NONE if there is none shorter than `give_up`. */
 static uint64_t simulate(const cairn_offload_problem *p, style how, uint32_t set,
                          uint64_t give_up) {
     simulation s = {.p = p, .style = how, .set = set};
@@ -330,7 +330,7 @@ static uint64_t simulate(const cairn_offload_problem *p, style how, uint32_t set
     return s.finished ? time : NONE;
 }
 
-/* ---- Asking the library ---- */
+/* ---- Calling the library ---- */
 
 typedef struct answer {
     uint64_t makespan; /* NONE: infeasible */
@@ -383,7 +383,7 @@ static uint64_t ordered(const cairn_offload_problem *p, uint32_t bits,
 
 /* ---- Small chains: everything against the simulation ---- */
 
-/* What the reference says always holds, and dynprog's place among the optimal sets. */
+/* Relations that always hold, and the place of dynprog among the optimal sets. */
 static void check_optima(const cairn_offload_problem *p, const uint64_t *whole,
                          const uint64_t *parts, uint64_t truth) {
     uint64_t whole_best = NONE, parts_best = NONE, low = NONE, high = 0;
@@ -432,8 +432,8 @@ static void check_small(crn_rng *rng, uint32_t layers) {
         whole[bits] = ordered(p, bits, CAIRN_OFFLOAD_RELEASE_WHOLE);
         parts[bits] = ordered(p, bits, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
         uint64_t limit = whole[bits] == NONE ? 60 : whole[bits];
-        /* Moving nothing of size 0 has a time too, which the simulation leaves out: it may only
-         * make a schedule longer. */
+        /* The simulation does not move activations of size 0. Moving them can only make a schedule
+         * longer. */
         bool has_empty = false;
         for (uint32_t i = 0; i < layers; i++)
             has_empty |= (bits >> i & 1) && p->activations[i] == 0;
@@ -482,7 +482,7 @@ static void check_medium(crn_rng *rng, uint32_t layers) {
     check_all_algorithms(&c.p, CAIRN_OFFLOAD_RELEASE_WHOLE);
 }
 
-/* An argument is another seed. */
+/* The argument is a seed. */
 int main(int argc, char **argv) {
     crn_rng rng = {argc > 1 ? strtoull(argv[1], NULL, 10) : 20200221};
     for (int round = 0; round < 1500; round++)

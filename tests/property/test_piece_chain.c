@@ -1,9 +1,9 @@
 /* test_piece_chain.c: chains of pieces against exhaustive search.
  *
- * Random pieces are made of a few ops with tensors, gradients and reads of their own. They are
- * measured alone to give the numbers of piece_chain.h; then every nested schedule of a small chain
- * is walked op by op with all tensors counted, and the best costs for every memory must be those of
- * the table. */
+ * Random pieces consist of a few ops with their own tensors, gradients and reads. They are measured
+ * alone, which gives the figures of piece_chain.h. Then every nested schedule of a small chain is
+ * simulated op by op with all tensors counted. The best costs for every memory must be those of the
+ * table. */
 #include "base/rng.h"
 #include "check.h"
 #include "solve/recurrence/piece_grid.h"
@@ -24,7 +24,7 @@ typedef struct body {
     uint32_t ops;
     uint64_t size[OPS + 1], gradient[OPS + 1]; /* of tensor 0 (the input) .. ops (the output) */
     int64_t forward[OPS + 1], backward[OPS + 1];
-    bool reads_input[OPS + 2], reads_output[OPS + 1]; /* does the backward of an op read them? */
+    bool reads_input[OPS + 2], reads_output[OPS + 1]; /* whether the backward of an op reads them */
 } body;
 
 typedef struct meter {
@@ -37,7 +37,7 @@ static void take(meter *m, uint64_t bytes) {
     m->peak = CRN_MAX(m->peak, m->live);
 }
 
-/* Does this piece's backward read its tensor i? */
+/* Whether the backward of this piece reads its tensor i. */
 static bool needed(const body *p, uint32_t i) {
     return i > 0 && (p->reads_output[i] || (i < p->ops && p->reads_input[i + 1]));
 }
@@ -47,7 +47,7 @@ static void run_op(const body *p, uint32_t i, meter *m) {
     m->time += p->forward[i];
 }
 
-/* Keep nothing but the output. */
+/* Run the piece and keep only the output. */
 static void run_discarding(const body *p, bool owns_input, meter *m) {
     for (uint32_t i = 1; i <= p->ops; i++) {
         run_op(p, i, m);
@@ -56,7 +56,7 @@ static void run_discarding(const body *p, bool owns_input, meter *m) {
     }
 }
 
-/* Keep what the backward reads, up to tensor `last`, and that tensor. */
+/* Run the piece and keep what the backward reads, up to tensor `last`, and that tensor. */
 static void run_keeping(const body *p, uint32_t last, meter *m) {
     for (uint32_t i = 1; i <= last; i++) {
         run_op(p, i, m);
@@ -72,7 +72,7 @@ static void run_again(const body *p, bool have_output, meter *m) {
     run_keeping(p, last, m);
 }
 
-/* The gradient of the output is there and goes; that of the input comes. */
+/* Run the backward: it frees the gradient of the output and makes that of the input. */
 static void run_backward(const body *p, meter *m) {
     for (uint32_t i = p->ops; i > 0; i--) {
         take(m, p->gradient[i - 1]);
@@ -177,7 +177,7 @@ static void make_sample(sample *s, uint32_t count, bool periodic) {
 
 /* ---- Every nested schedule, walked ---- */
 
-/* The number of schedules of `length` pieces of which the last is the chain's last or not. */
+/* The number of schedules of `length` pieces; `last`: the last one is the last of the chain. */
 static uint64_t schedules(const sample *s, uint32_t length, bool last) {
     if (length == 1)
         return last && s->way_count > 0 ? s->way_count : 1;
@@ -209,7 +209,7 @@ static void walk_checkpoint(const sample *s, uint32_t a, uint32_t j, uint32_t b,
     walk(s, a, j - 1, index % left, m);
 }
 
-/* The schedule with this number, over a..b; cut a and the gradient of cut b+1 are live. */
+/* Simulate the schedule with this number over a..b; cut a and the gradient of cut b+1 are live. */
 static void walk(const sample *s, uint32_t a, uint32_t b, uint64_t index, meter *m) {
     bool last = b + 1 == s->count;
     if (a == b) {
@@ -234,7 +234,7 @@ static void walk(const sample *s, uint32_t a, uint32_t b, uint64_t index, meter 
     }
 }
 
-/* Walk a schedule that the table gave. Returns the number of nodes used. */
+/* Simulate a schedule of the table. Returns the number of nodes used. */
 static uint32_t walk_nodes(const sample *s, const crn_piece_node *node, meter *m) {
     const body *p = &s->bodies[node->first];
     uint32_t used = 1;
@@ -272,8 +272,8 @@ static void check_schedules(const sample *s, const crn_piece_table *table, crn_a
 
 static uint32_t attained, not_attained; /* by tables of short parts */
 
-/* A table of short parts is nowhere above the exact one, and where it has a schedule, that is the
- * best. */
+/* A table of short parts is nowhere above the exact one, and if it has a schedule, that one is
+ * optimal. */
 static void check_longest(const crn_piece_chain *chain, crn_curve curve, uint64_t memory,
                           uint32_t longest, crn_arena *arena) {
     crn_piece_options options = {.memory = memory, .longest = longest};
@@ -412,7 +412,7 @@ static void make_long(crn_piece *pieces, crn_piece_way *ways, uint32_t count, bo
     }
 }
 
-/* A table for the whole chain only has the same curve, and schedules that keep what it says. */
+/* A table for only the whole chain has the same curve, and schedules that agree with it. */
 static void check_whole(const crn_piece_chain *chain, crn_curve curve, crn_arena *arena) {
     crn_piece_options options = {.memory = UINT64_MAX, .whole = true};
     crn_piece_table *whole;
@@ -434,8 +434,8 @@ static void check_whole(const crn_piece_chain *chain, crn_curve curve, crn_arena
     }
 }
 
-/* A thinned table brackets the exact one, and its schedules are real (their time is claimed by the
- * walk of crn_piece_schedule's own nodes: sums of the pieces' times). */
+/* Thinned tables bracket the exact one, and their schedules are real: the times of the pieces of
+ * their nodes add up to the time of the table. */
 static void test_thinning(void) {
     enum { COUNT = 40 };
     static crn_piece pieces[COUNT];

@@ -7,7 +7,7 @@
 #include "property/random_graph.h"
 
 #define KEEP_SETS 3
-#define TWICE 600 /* lifetimes, up to which a layout is made twice; above, it takes too long */
+#define TWICE 600 /* lifetimes; larger layouts are not made twice, because that takes too long */
 
 /* How far the arena may be above the live peak. */
 #define MOST_RATIO 1.01
@@ -112,7 +112,7 @@ static uint64_t check_plan(const char *name, const cairn_graph *graph, const cai
 
 /* ---- Keep-sets ---- */
 
-/* Runs of pieces become segments; now and then a piece, or an op inside, is kept. */
+/* Runs of pieces become segments; sometimes a piece, or an op inside, is kept. */
 static void choose_segments(crn_rng *rng, const cairn_graph *graph, const cairn_chain_view *chain,
                             uint32_t *segment) {
     uint32_t current = 0, longest = 1 + below(rng, 1 + chain->piece_count / 2);
@@ -163,7 +163,7 @@ static void check_network(const char *name, const cairn_graph *graph, uint64_t s
         cairn_solution_destroy(solution);
         cairn_solution_destroy(other);
     }
-    CHECK(peaks[1] <= peaks[0]); /* evaluating keeps nothing for a backward pass */
+    CHECK(peaks[1] <= peaks[0]); /* evaluation keeps nothing for a backward pass */
     for (uint32_t i = 0; i < KEEP_SETS; i++) {
         cairn_plan *plan = keep_set(seed * KEEP_SETS + i, graph, costs);
         cairn_plan *twin = keep_set(seed * KEEP_SETS + i, graph, costs);

@@ -1,5 +1,5 @@
-/* test_precise_networks.c: what the recurrence promises of a network is what the simulator finds:
- * the time to the nanosecond, the peak within the memory. */
+/* test_precise_networks.c: the prediction of the recurrence for a network agrees with the
+ * simulator: the time is exactly the same, and the peak is within the memory. */
 #include "cairn.h"
 #include "check.h"
 #include "solve/parts/network_pieces.h"

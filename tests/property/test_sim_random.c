@@ -1,7 +1,7 @@
-/* test_sim_random.c: the simulator against the naive one, and lowering against what it promises, on
+/* test_sim_random.c: the simulator against the naive one, and the guarantees of the lowering, on
  * seeded random graphs and schedules.
  *
- *     schedule  every op once in some topological order, re-runs strewn in, round trips to the host
+ * schedule every op once in some topological order, random recomputations, round trips to the host
  *     plan      lowered: must be legal, free nothing late, run nothing in vain, work in place
  *     mutants   of the plan, legal or not: both simulators must say the same of each
  */
@@ -109,13 +109,13 @@ static bool reads(const subject *s, crn_decision d, cairn_id t) {
     return false;
 }
 
-/* Whether `t` comes anew with this decision, or is on its way already. */
+/* Whether this decision makes a new instance of `t`, or copies it. */
 static bool concerns(const subject *s, crn_decision d, cairn_id t) {
     return d.kind == CRN_RUN ? d.id == cairn_graph_tensor(s->graph, t)->producer : d.id == t;
 }
 
-/* Send a tensor that some op reads out and back since it came last: out before `out`, gone before
- * `gone` or when memory is wanted, back before `back`. */
+/* Add a round trip of a tensor before one of its readers, after its latest instance is made:
+ * offload before `out`, free before `gone` or when memory is needed, fetch before `back`. */
 static void add_round_trip(subject *s) {
     uint32_t reader = below(&s->rng, s->decision_count + 1), first = reader;
     if (reader == s->decision_count || s->decisions[reader].kind != CRN_RUN)
@@ -130,7 +130,7 @@ static void add_round_trip(subject *s) {
         first--;
     if (first > 0 &&
         (s->decisions[first - 1].kind == CRN_OFFLOAD || s->decisions[first - 1].kind == CRN_EVICT))
-        return; /* on its way already */
+        return; /* it is being copied already */
     uint32_t back = first + below(&s->rng, reader - first + 1);
     uint32_t out = first + below(&s->rng, back - first + 1), gone = back;
     while (gone > out && !reads(s, s->decisions[gone - 1], t))
@@ -183,7 +183,7 @@ static cairn_rule judge(const subject *s, const cairn_step *steps, uint32_t coun
     return rule;
 }
 
-/* Only the naive one's verdict, for questions about plans. */
+/* Whether a plan is legal, by the naive simulator only. */
 static bool is_legal(const subject *s, const cairn_step *steps, uint32_t count) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     naive_sim naive;
@@ -193,7 +193,7 @@ static bool is_legal(const subject *s, const cairn_step *steps, uint32_t count) 
     return legal;
 }
 
-/* ---- What lowering promises ---- */
+/* ---- Guarantees of the lowering ---- */
 
 static void complain(const subject *s, const char *what, uint32_t step) {
     cairn_text text;
@@ -213,8 +213,8 @@ static bool is_copied(const subject *s, cairn_id t) {
     return false;
 }
 
-/* Nothing is freed later than it could be: before the run that stands before it, the free is
- * illegal. Tensors that are copied may stay until their memory is wanted. */
+/* Nothing is freed later than possible: moving a free before the run before it is illegal. Tensors
+ * that are copied may stay until their memory is needed. */
 static void check_frees(const subject *s) {
     cairn_step moved[LONGEST];
     for (uint32_t i = 0; i < s->step_count; i++) {
@@ -224,7 +224,7 @@ static void check_frees(const subject *s) {
         while (run > 0 && s->steps[run].kind != CAIRN_STEP_RUN)
             run--;
         if (s->steps[run].kind != CAIRN_STEP_RUN)
-            continue; /* never needed, and freed before anything is run */
+            continue; /* never needed: freed before the first run */
         memcpy(moved, s->steps, s->step_count * sizeof *moved);
         memmove(&moved[run + 1], &moved[run], (i - run) * sizeof *moved);
         moved[run] = s->steps[i];
@@ -235,8 +235,8 @@ static void check_frees(const subject *s) {
     }
 }
 
-/* No re-run whose results all go unread, results of the whole step included. What is copied may be
- * wanted for that. */
+/* There is no recomputation of which nothing is read, even if it makes results of the step. A
+ * result that is copied may need it. */
 static void check_reruns(const subject *s) {
     for (uint32_t i = 0; i < s->step_count; i++) {
         bool again = false, read = false;
@@ -264,8 +264,8 @@ static void check_reruns(const subject *s) {
     }
 }
 
-/* Where an operand dies at an op that may overwrite it, it is overwritten: no run followed by the
- * free of an operand can be in place instead. */
+/* If an operand dies at an op that may overwrite it, it is overwritten: no run that is followed by
+ * the free of an operand can be replaced by a run in place. */
 static void check_inplace(const subject *s) {
     cairn_step other[LONGEST];
     for (uint32_t i = 0; i < s->step_count; i++) {
@@ -311,7 +311,7 @@ static void write_in_flight(subject *s, cairn_step *steps, uint32_t *count) {
     if (producer == CAIRN_NONE || *count + 2 > LONGEST)
         return;
     uint32_t at = below(&s->rng, *count);
-    for (uint32_t i = 0; i < *count; i++) /* rather right after it was made */
+    for (uint32_t i = 0; i < *count; i++) /* preferably right after it was made */
         if (steps[i].kind == CAIRN_STEP_RUN && one_in(&s->rng, 2) &&
             steps[i].id == cairn_graph_tensor(s->graph, t)->producer)
             at = i + 1;
@@ -331,7 +331,7 @@ static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
         memmove(&steps[i], &steps[i + 1], (*count - i - 1) * sizeof *steps);
         --*count;
         return;
-    case 1: /* one more, new or a copy */
+    case 1: /* add a step, new or a copy */
     case 2:
         memmove(&steps[j + 1], &steps[j], (*count - j) * sizeof *steps);
         steps[j] = way == 1 ? random_step(s) : step;
@@ -341,7 +341,7 @@ static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
         steps[i] = steps[j];
         steps[j] = step;
         return;
-    case 4: /* to another op or tensor */
+    case 4: /* change to another op or tensor */
         steps[i].id = below(&s->rng, is_run ? cairn_graph_op_count(s->graph)
                                             : cairn_graph_tensor_count(s->graph));
         steps[i].inplace = 0;

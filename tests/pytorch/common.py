@@ -1,4 +1,4 @@
-"""What the tests share: training a network and comparing bits."""
+"""Shared by the tests: training a network and comparing bits."""
 
 import copy
 
@@ -24,7 +24,7 @@ def train(model, call, inputs, steps=STEPS, micro=1):
 
 
 def same(a, b):
-    """Equal bit for bit, all the way down."""
+    """Whether two nested structures are bitwise equal."""
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b)
     if isinstance(a, (list, tuple)):
@@ -48,6 +48,6 @@ def with_cairn(model, inputs, backend, **options):
 
 
 def allocator_peak(call):
-    """The most that the allocator gave out during a call, over what was there."""
+    """The allocator's peak during a call, above what was in use before."""
     from cairn._costs import _peak_cpu
     return _peak_cpu(call)

@@ -22,7 +22,7 @@ def gpt():
 
 
 def ddp(rank):
-    """DDP around a compiled model; the plan is rank 0's."""
+    """DDP around a compiled model; all ranks use the plan of rank 0."""
     from torch.nn.parallel import DistributedDataParallel as DDP
     torch._dynamo.config.optimize_ddp = False
     inputs, results = batch(rank), []
@@ -86,7 +86,7 @@ def hash_of(plan):
 
 
 def collectives():
-    """Ops of collectives carry never-again."""
+    """Ops of collectives have the flag that forbids recomputing."""
     from cairn._joint import is_collective
     node = torch.fx.Graph().call_function(torch.ops._c10d_functional.all_reduce.default, ())
     return is_collective(node) and _library.NEVER_AGAIN

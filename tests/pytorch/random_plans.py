@@ -1,14 +1,14 @@
-"""Legal plans by chance: which tensors are dropped and how often they are made again is drawn.
+"""Random legal plans: which tensors are dropped and how often they are recomputed is random.
 
-Independent of the planner's own lowering, so that what writes plans back is tested with plans that no solver
+They do not depend on the planner's lowering. So the code that writes plans back is tested with plans that no solver
 makes."""
 
 from cairn import _library as lib
 
 
 def random_runs(joint, rng, drop):
-    """Ops in the order in which they run: every op once in its own order, and before each op of the backward part
-    what it reads of the forward part again, with probability `drop` even where it is there."""
+    """Ops in the order in which they run: every op once, in its order. Before each op of the backward part, what it
+    reads of the forward part is recomputed, with probability `drop` even if it is there."""
     present = {s for s in joint.storages if s.op is None}
     runs, again = [], 0
 
@@ -16,7 +16,7 @@ def random_runs(joint, rng, drop):
         return op.kind == "node" and not op.flags & lib.NEVER_AGAIN
 
     def make(s, late, depth):
-        """Have `s` there; a repeated op's inputs are made first."""
+        """Make sure that `s` is there; the inputs of a recomputed op are made first."""
         nonlocal again
         redo = late and s.op is not None and not s.op.backward and may_repeat(s.op) and (
             s not in present or (depth < 6 and rng.random() < drop))
@@ -36,7 +36,7 @@ def random_runs(joint, rng, drop):
 
 
 def plan_text(joint, step, runs):
-    """The runs as a plan's text: what is read no more is freed at once, nothing is in place."""
+    """The runs as the text of a plan: tensors are freed after their last read, nothing is in place."""
     last, instance = {}, {}
     for place, op in enumerate(runs):
         for s in op.reads:

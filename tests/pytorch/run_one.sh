@@ -1,6 +1,6 @@
 #!/bin/sh
-# run_one.sh PYTHON FILE[:TESTS]: one file of tests, or of its tests those whose class or name is TESTS; prints only
-# what failed.
+# run_one.sh PYTHON FILE[:TESTS]: run one file of tests, or those of its tests whose class or name
+# is TESTS. Prints only failures.
 set -eu
 file=${2%%:*}
 only=${2#"$file"}

@@ -100,7 +100,7 @@ class DenseNet(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer's block, before-norm."""
+    """A transformer block with the norm before each part."""
 
     def __init__(self, width, heads, dropout, causal):
         super().__init__()
@@ -118,7 +118,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """The embedding's weight is the head's too."""
+    """The embedding and the head share a weight."""
 
     def __init__(self, words=512, length=64, width=64, layers=4, heads=4, dropout=0.1):
         super().__init__()
@@ -172,7 +172,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """Under bf16 autocast, which is inside so that it is captured."""
+    """Under bf16 autocast, which is inside the model so that it is captured."""
 
     def __init__(self, words=256, width=64, layers=4, heads=4, length=64):
         super().__init__()
@@ -213,6 +213,6 @@ NETWORKS = {
 
 
 def make(name):
-    """The network `name` with inputs, always the same."""
+    """The network `name` with its inputs; both are always the same."""
     torch.manual_seed(0)
     return NETWORKS[name]()

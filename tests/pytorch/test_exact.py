@@ -1,5 +1,6 @@
-"""Every network under budgets from all that it takes down to the smallest: the bits of aot_eager over ten steps, live
-bytes as predicted after every op, the allocator within its budget; one byte below the smallest is refused."""
+"""Every network under budgets from what the plain step needs down to the smallest: bitwise equal to aot_eager over
+ten steps, live bytes as predicted after every op, the allocator within its budget. One byte below the smallest budget
+is refused."""
 
 import copy
 import unittest
@@ -42,7 +43,7 @@ def check_network(self, name):
 
 
 def check_allocator(self, model, inputs, budget):
-    """What the allocator really gave out in a step, workspaces and all."""
+    """What the allocator really gave out in a step, including workspaces."""
     backend = cairn.backend(budget)
     mine = copy.deepcopy(model)
     call = compiled(mine, backend)

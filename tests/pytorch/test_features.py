@@ -33,7 +33,7 @@ def small():
 
 
 def tight(model, inputs, share=0.4, **options):
-    """A budget between the smallest and what the step takes."""
+    """A budget between the smallest one and what the plain step needs."""
     planner = _backend.planner_of(model, inputs, _backend.Options(**options))
     smallest, most = planner.smallest()[0], planner.none().peak
     return int(smallest + share * (most - smallest))
@@ -55,7 +55,7 @@ class Training(unittest.TestCase):
         self.check(model.to(memory_format=torch.channels_last), (x.to(memory_format=torch.channels_last), y), steps=3)
 
     def test_autocast_around(self):
-        """Autocast in the caller rather than in the model."""
+        """Autocast in the caller instead of in the model."""
         model, inputs = small()
         budget = tight(model, inputs)
 
@@ -70,7 +70,7 @@ class Training(unittest.TestCase):
         self.assertTrue(same(run("aot_eager"), run(cairn.backend(budget))))
 
     def test_retain_graph(self):
-        """Twice backward through one forward, then once more with another forward."""
+        """Two backward passes through one forward pass, then one more through another forward pass."""
         model, inputs = small()
         budget = tight(model, inputs)
 
@@ -102,7 +102,7 @@ class Training(unittest.TestCase):
         self.assertTrue(same(run("aot_eager"), run(cairn.backend(budget))))
 
     def test_loss_outside(self):
-        """The model gives logits; the loss is the caller's, and so is its memory: `outside`."""
+        """The model returns logits. The caller computes the loss; its memory is `outside`."""
         torch.manual_seed(0)
         model = GPT(layers=2)
         model.forward = model.logits
@@ -120,12 +120,13 @@ class Training(unittest.TestCase):
             return [logits.detach(), loss.detach()] + [p.grad for p in mine.parameters()]
         backend = cairn.backend(budget, outside=1 << 20, check=True)
         self.assertTrue(same(run("aot_eager"), run(backend)))
-        # The gradient of the logits is counted to the end, as the caller might hold it; here it dies when it was read.
+        # The gradient of the logits is counted to the end, because the caller might hold it. Here
+        # it is freed after it was read.
         tangent = 2 * 64 * 512 * 4
         self.assertEqual({predicted - found for _, predicted, found in backend.meters[0].differences}, {tangent})
 
     def test_no_gradients(self):
-        """Evaluation runs as it is."""
+        """Evaluation runs unchanged."""
         model, inputs = small()
         call = compiled(model, cairn.backend("1GiB"))
         with torch.no_grad():
@@ -133,7 +134,7 @@ class Training(unittest.TestCase):
         self.assertTrue(found.grad_fn is None)
 
     def test_shapes(self):
-        """A smaller last batch gets a plan of its own."""
+        """A smaller last batch gets its own plan."""
         model, (x, y) = small()
         backend = cairn.backend(tight(model, (x, y)), check=True)
         call = compiled(model, backend)
@@ -143,7 +144,7 @@ class Training(unittest.TestCase):
         self.assertEqual([m.differences for m in backend.meters], [[], []])
 
     def test_record(self):
-        """A recorded step, which on the processor is the step itself."""
+        """A recorded step. On the processor it is the step itself."""
         model, inputs = small()
         mine, other = copy.deepcopy(model), copy.deepcopy(model)
         step = cairn.record(mine, compiled(mine, cairn.backend(tight(model, inputs), cudagraphs=True)), inputs)
@@ -156,7 +157,7 @@ class Training(unittest.TestCase):
         self.assertTrue(same([p.grad for p in mine.parameters()], [p.grad for p in other.parameters()]))
 
     def test_random_plans(self):
-        """Plans that no solver makes: dropped and repeated by chance, some ops many times."""
+        """Plans that no solver makes: random drops and recomputations, some ops many times."""
         import random
 
         class Drawn(_backend.Backend):
@@ -176,7 +177,7 @@ class Training(unittest.TestCase):
                 self.assertGreater(backend.again, 0)
 
     def test_offload(self):
-        """Copies out and back, imitated on the processor by plain copies."""
+        """Offloads and fetches, simulated on the processor by plain copies."""
         model, inputs = make("gpt")
         planner = _backend.planner_of(model, inputs, _backend.Options())
         budget = (planner.none().peak + planner.smallest()[0]) // 2
@@ -212,7 +213,7 @@ class Planning(unittest.TestCase):
         self.assertFalse(cairn.fits(model, inputs, no.smallest - 1))
 
     def test_total(self):
-        """With total=True what is there before the step counts too."""
+        """With total=True, memory that is in use before the step counts too."""
         model, inputs = small()
         no = cairn.fits(model, inputs, 1000)
         with_rest = cairn.fits(model, inputs, 1000, total=True)
@@ -303,7 +304,7 @@ class Planning(unittest.TestCase):
 
 
 class Refused(unittest.TestCase):
-    """Each in one sentence, before anything has run."""
+    """Each refusal has a message of one sentence, and comes before anything has run."""
 
     def refuse(self, call, words, error=cairn.CairnError):
         with self.assertRaises(error) as refused:

@@ -1,4 +1,4 @@
-"""The package as it is installed: the planner inside, without what would clash with PyTorch's own."""
+"""The installed package: it contains the planner, and no library that would clash with those of PyTorch."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ class Package(unittest.TestCase):
         self.assertRegex(cairn.__version__, r"^\d+\.\d+\.\d+$")
 
     def test_structs(self):
-        """The structs as ctypes sees them and as the library does: a struct of another size is refused or cut."""
+        """ctypes and the library agree on the structs: a struct of another size is refused or cut."""
         step = _library.Step("s", [dict(name="x", bytes=64, role=_library.INPUT, flags=_library.STATIONARY),
                                    dict(name="loss", bytes=4, role=_library.LOSS, flags=0)],
                              [dict(name="f", phase=0, flags=0, inputs=[0], outputs=[1], inplace=[], time_ns=7,

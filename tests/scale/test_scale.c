@@ -1,18 +1,19 @@
-/* test_scale.c: sizes far beyond the zoo. Prints how long each stage takes beside its target, and
- * fails when it takes more than CAIRN_TIME_FACTOR times that, which only a wrong complexity does.
- */
+/* test_scale.c: sizes far beyond the zoo. It prints the time of each stage and its target, and
+ * fails if a stage takes more than CAIRN_TIME_FACTOR times its target, which only a wrong
+ * complexity does. */
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
 
 #include <time.h>
 
-/* CAIRN_SCALE: percent of the full size, less where sanitizers slow everything down. */
+/* CAIRN_SCALE is the percentage of the full size. It is smaller under sanitizers, which are
+ * slow. */
 #define FORWARD_OPS (10000u * CAIRN_SCALE / 100u)
 #define STEPS (1000000u * CAIRN_SCALE / 100u)
 #define LIFETIMES (10000u * CAIRN_SCALE / 100u)
 
-/* Of this process: on a busy machine the clock on the wall says little. */
+/* Processor time of this process, because real time depends on how busy the machine is. */
 static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -89,7 +90,7 @@ static void add_step(cairn_plan_builder *b, uint8_t kind, cairn_id id, uint32_t 
     ++*count;
 }
 
-/* The forward pass again and again, everything freed after each, and then the plan itself. */
+/* The forward pass many times, with everything freed after each, and then the plan itself. */
 static cairn_plan *long_plan(const cairn_graph *g, const cairn_plan *plan) {
     cairn_plan_builder *b;
     cairn_plan *out;
@@ -119,7 +120,7 @@ static bool apart(const cairn_lifetime *a, uint64_t at, const cairn_lifetime *b,
     return a->last < b->first || b->last < a->first || at + a->bytes <= bt || bt + b->bytes <= at;
 }
 
-/* Every pair, one by one: what layout.c does cleverly is checked without cleverness. */
+/* Check every pair of lifetimes, without the data structures of layout.c. */
 static void check_layout(const cairn_lifetime *lives, uint32_t count, const cairn_layout *layout) {
     uint32_t placed;
     const uint64_t *offsets = cairn_layout_offsets(layout, &placed);
@@ -136,7 +137,7 @@ static void check_layout(const cairn_lifetime *lives, uint32_t count, const cair
     CHECK_U64(unaligned, 0);
 }
 
-/* The most that is alive at one step, by walking over all of them. */
+/* The largest sum of live sizes at one step, by visiting all steps. */
 static uint64_t live_peak(const cairn_lifetime *lives, uint32_t count, uint32_t steps) {
     uint64_t *change = calloc((size_t)steps + 2, sizeof *change), live = 0, peak = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,7 +145,7 @@ static uint64_t live_peak(const cairn_lifetime *lives, uint32_t count, uint32_t 
         change[lives[i].last < steps ? lives[i].last + 1 : steps + 1] -= lives[i].bytes;
     }
     for (uint32_t s = 0; s <= steps; s++) {
-        live += change[s]; /* wraps around and back */
+        live += change[s]; /* unsigned: it may wrap around and back */
         peak = live > peak ? live : peak;
     }
     free(change);
@@ -172,7 +173,7 @@ static void test_layout(const char *what, const cairn_lifetime *lives, uint32_t 
     cairn_layout_destroy(layout);
 }
 
-/* Short and long lives at random: nothing nests, everything is in the way. */
+/* Random short and long lifetimes, which do not nest. */
 static void test_random_layout(void) {
     static cairn_lifetime lives[LIFETIMES];
     crn_rng rng = {7};

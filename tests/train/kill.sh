@@ -1,10 +1,10 @@
 #!/bin/sh
-# kill.sh CAIRN [MOMENTS]: a run that is killed at many moments and continued ends with the hash and
-# the log of one that was left alone; no snapshot is ever damaged.
+# kill.sh CAIRN [MOMENTS]: a run that is killed many times and resumed ends with the hash and the
+# log of a run that was not killed. No snapshot is ever damaged.
 #
-# Moments come from a fixed sequence: from the start of the program until some steps later, however
-# long a start takes. So they fall into planning, reading, steps, evaluations, the writing of
-# snapshots and their deletion.
+# The times of the kills come from a fixed sequence: from the start of the program until some steps
+# later, independent of how long a start takes. So they fall into planning, reading, steps,
+# evaluations, writing and deleting snapshots.
 set -eu
 cairn=$1
 moments=${2:-50}
@@ -26,7 +26,7 @@ killed=0
 round=0
 seen() { find . -maxdepth 1 -name 'seen-*' | wc -l; }
 while [ $killed -lt "$moments" ] || [ "$(seen)" -lt 5 ]; do
-    # A start that takes longer now than when it was measured: later moments.
+    # A start now takes longer than when it was measured, so kill later.
     [ $killed -lt "$moments" ] || start=$((start + 50))
     [ $killed -lt $((4 * moments)) ] || break
     round=$((round + 1))
@@ -43,7 +43,7 @@ while [ $killed -lt "$moments" ] || [ "$(seen)" -lt 5 ]; do
     if kill -9 $child 2>/dev/null; then
         killed=$((killed + 1))
     fi
-    if wait $child 2>/dev/null; then # it was done before; another begins
+    if wait $child 2>/dev/null; then # it finished before the kill; start another run
         tail -n 1 output | cmp expected -
         cmp whole/log.jsonl run/log.jsonl
         rm -rf run
@@ -58,7 +58,7 @@ resume="--resume run"
 "$cairn" train $resume --json | tail -n 1 | cmp expected -
 cmp whole/log.jsonl run/log.jsonl
 
-# Nothing that was there at any moment was damaged: resuming would have said so.
+# No file was ever damaged: resuming would have reported it.
 ! grep -q damaged errors
 [ "$(ls run | grep -c '^snapshot-')" -le 4 ]
 ! ls run | grep -q '\.tmp\.'

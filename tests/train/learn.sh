@@ -1,7 +1,7 @@
 #!/bin/sh
-# learn.sh CAIRN: a small network learns the synthetic task, in half of the memory: over 95% of what
-# it has not seen is told right, and every loss has the bits of the run with all of the memory. The
-# time is printed; a minute on two cores is what it should take at most.
+# learn.sh CAIRN: a small network learns the synthetic task, in half of the memory. Its accuracy on
+# held-out samples is over 95%, and every loss is bitwise that of the run with all of the memory.
+# The time is printed; it should be at most a minute on two cores.
 set -eu
 cairn=$1
 work=$(mktemp -d)

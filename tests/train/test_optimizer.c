@@ -1,5 +1,5 @@
-/* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), sums over
- * micro-batches, and that the number of threads changes no bit. Argument: the backend. */
+/* test_optimizer.c: the optimisers and schedules against PyTorch (see reference/), and sums over
+ * micro-batches. The number of threads changes no bit. Argument: the backend. */
 #include "cairn.h"
 #include "check.h"
 #include "exec/fingerprint.h"
@@ -38,7 +38,7 @@ static void close_subject(subject *s) {
     cairn_graph_destroy(s->graph);
 }
 
-/* One linear layer; its weight is what the reference moves. */
+/* One linear layer; the reference updates its weight. */
 static cairn_graph *linear(uint32_t features, uint32_t classes) {
     cairn_builder *b;
     cairn_graph *forward, *graph;
@@ -120,7 +120,8 @@ static void test_reference(const json_t *root, const json_t *given) {
         read_into(&s, weight, p);
         for (size_t i = 0; i < elements; i++) {
             double off = fabs((double)p[i] - at(expected, i));
-            CHECK(off <= 3e-7 * fmax(fabs(at(expected, i)), 2)); /* values on the way are larger */
+            CHECK(off <=
+                  3e-7 * fmax(fabs(at(expected, i)), 2)); /* intermediate values are larger */
         }
     }
     CHECK_U64(cairn_exec_updates(s.exec), json_array_size(values));
@@ -135,7 +136,7 @@ static void test_schedule(const json_t *given) {
         s.kind++;
     for (size_t i = 0; i < json_array_size(rates); i++)
         CHECK(fabs(cairn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
-    /* a warm-up before it */
+    /* with a warm-up before it */
     s.warmup = 5;
     s.total = 17;
     for (size_t i = 0; i < 5; i++)
@@ -189,7 +190,7 @@ static void test_slots(void) {
 
 /* ---- Threads ---- */
 
-/* A parameter of many chunks and some of a few elements. */
+/* One parameter has many chunks, others have a few elements. */
 static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65]) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.optimizer = optimizer;
@@ -219,7 +220,7 @@ static void test_threads(void) {
 
 /* ---- Micro-batches ---- */
 
-/* Three runs and one update move the parameters by the mean of the three gradients. */
+/* Three runs and one update change the parameters by the mean of the three gradients. */
 static void test_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.momentum = 0;
@@ -251,7 +252,7 @@ static void test_accumulation(void) {
     close_subject(&s);
 }
 
-/* Without memory for a sum, accumulating does nothing. */
+/* Without micro-batches there is no memory for a sum, and accumulating does nothing. */
 static void test_no_accumulation(void) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     char plain[65], tried[65];

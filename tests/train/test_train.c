@@ -1,6 +1,6 @@
-/* test_train.c: sessions: a run that is continued has the bits of one that was not interrupted, an
- * evaluation is that of an executor of its own, and snapshots come whole, are kept by the rule and
- * refused where they do not belong. Argument: the backend. */
+/* test_train.c: sessions. A resumed run is bitwise equal to one that was not interrupted. An
+ * evaluation is equal to that of a separate executor. Snapshots are complete, are kept by the rule,
+ * and are refused where they do not belong. Argument: the backend. */
 #define _DEFAULT_SOURCE
 #include "cairn.h"
 #include "check.h"
@@ -55,7 +55,7 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
 }
 
 /* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
- * continued as well. */
+ * restored as well. */
 static subject open_subject(const setting *with) {
     subject s = {.graph = toy_network(NULL, BATCH, 16),
                  .device = test_device(backend, with->threads)};
@@ -63,7 +63,7 @@ static subject open_subject(const setting *with) {
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
     data.input[1] = data.input[2] = 16;
-    data.count = 30; /* 27 to learn: 6 batches; 3 to validate: one batch, not full */
+    data.count = 30; /* 27 for training: 6 batches; 3 for validation: one batch that is not full */
     data.seed = with->data_seed;
     if (!with->drawn)
         CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
@@ -98,7 +98,7 @@ static const char *in_folder(const char *name) {
     return path;
 }
 
-/* The names in it, sorted, with a blank after each. */
+/* The names in the folder, sorted, with a space after each. */
 static const char *list_folder(void) {
     static char text[2000];
     struct dirent **entries;
@@ -163,7 +163,7 @@ static void check_same(outcome *actual, const outcome *expected) {
 
 /* ---- Resuming ---- */
 
-/* Stop after each number of steps, continue in a session of its own and under another plan. */
+/* Stop after each number of steps, and resume in a new session with another plan. */
 static void test_resume(setting with) {
     enum { STEPS = 8 };
     cairn_error err = {0};
@@ -176,7 +176,7 @@ static void test_resume(setting with) {
         subject first = open_subject(&with);
         take_steps(&first, stop);
         CHECK_OK(cairn_train_snapshot(first.train, folder, &err), &err);
-        take_steps(&first, stop + 1); /* what came after the snapshot is lost */
+        take_steps(&first, stop + 1); /* steps after the snapshot are lost */
         close_subject(&first);
         with.algorithm = "feng";
         subject second = open_subject(&with);
@@ -209,7 +209,7 @@ static void test_resumes(void) {
     test_resume(with);
 }
 
-/* The loss and all that follows from it are the same under any plan. */
+/* The loss and everything that depends on it are the same with any plan. */
 static void test_plans(void) {
     setting with = plain();
     subject none = open_subject(&with);
@@ -227,7 +227,7 @@ static void test_plans(void) {
 
 /* ---- Evaluation ---- */
 
-/* The session's score against an executor of its own that is given the same parameters. */
+/* The session's score against a separate executor with the same parameters. */
 static void test_evaluation(void) {
     setting with = plain();
     subject s = open_subject(&with);
@@ -291,7 +291,7 @@ static void test_evaluation(void) {
     close_subject(&s);
 }
 
-/* Only evaluation may share, and only with its like. */
+/* Only an evaluation may share memory, and only with an executor of the same kind. */
 static void test_sharing(void) {
     setting with = plain();
     subject s = open_subject(&with);
@@ -325,7 +325,7 @@ static void test_kept(void) {
     CHECK_U64(history.best_step, 2);
     CHECK_STRING(list_folder(), "snapshot-00000002.safetensors snapshot-00000005.safetensors "
                                 "snapshot-00000006.safetensors snapshot-00000007.safetensors ");
-    /* its weights load as weights do */
+    /* its weights can be loaded like a weight file */
     CHECK_OK(cairn_weights_load(cairn_train_exec(s.train), s.graph,
                                 in_folder("snapshot-00000002.safetensors"), NULL, &err),
              &err);
@@ -341,7 +341,8 @@ static void change_byte(const char *path, long from_end) {
     CHECK(fclose(file) == 0);
 }
 
-/* Cut, changed, empty, something else: an older one is taken, and it is said. */
+/* A snapshot that is cut, changed, empty or another file: an older one is used, and a notice says
+ * so. */
 static void test_damaged(void) {
     setting with = plain();
     cairn_error err = {0};
@@ -359,7 +360,7 @@ static void test_damaged(void) {
         if (damage == 0)
             CHECK(truncate(newest, info.st_size / 2) == 0);
         else if (damage == 1)
-            change_byte(newest, 5); /* of a tensor: only the hash tells */
+            change_byte(newest, 5); /* of a tensor: only the hash detects it */
         else if (damage == 2)
             CHECK(truncate(newest, 0) == 0);
         else if (damage == 3)
@@ -377,7 +378,7 @@ static void test_damaged(void) {
         CHECK(strstr(notices.data, "older") != NULL && strstr(notices.data, ".tmp.12") != NULL);
         CHECK_STRING(list_folder(), "snapshot-00000001.safetensors snapshot-00000002.safetensors ");
         cairn_text_release(&notices);
-        /* with no older one it is an error, and the session is as it was */
+        /* without an older one it is an error, and the session does not change */
         CHECK(unlink(in_folder("snapshot-00000001.safetensors")) == 0);
         close_subject(&s);
         s = open_subject(&with);
@@ -453,8 +454,8 @@ static void test_mismatch(void) {
     remove_folder();
 }
 
-/* A disk that is full: a limit on the size of files stands in for it. What was there stays, nothing
- * half-written is left, and the session goes on. */
+/* A full disk, simulated by a limit on the size of files. Old files stay, no half-written file is
+ * left, and the session can go on. */
 static void test_full_disk(void) {
     setting with = plain();
     subject s = open_subject(&with);

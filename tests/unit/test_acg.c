@@ -69,7 +69,7 @@ static void test_forms(void) {
     }
 }
 
-/* Ids with gaps and in no order; edges as objects. */
+/* Ids with gaps and not in order; edges as objects. */
 static void test_named_vertices(void) {
     cairn_acg_cases *cases = read_text(
         "{\"network\": \"x\", \"vertices\": [{\"id\": 90, \"cost\": 5}, {\"id\": 7, \"cost\": 2},"
@@ -93,7 +93,7 @@ static void test_named_vertices(void) {
     cairn_acg_cases_destroy(cases);
 }
 
-/* What is wrong, and words that its sentence must hold. */
+/* Wrong inputs, and words that the error message must contain. */
 static const struct {
     const char *text;
     cairn_status status;
@@ -229,7 +229,7 @@ static void test_smallest(void) {
     }
 }
 
-/* Equal costs on a chain: about 2 sqrt(n) for the greedy as well as for the optimum. */
+/* Equal costs on a chain: about 2 sqrt(n), for the greedy algorithm as well as for the optimum. */
 static void test_chain(void) {
     enum { LENGTH = 102 };
     uint64_t costs[LENGTH];
@@ -265,7 +265,7 @@ static void test_picture(void) {
 
 typedef struct meter {
     size_t live;
-    long allowed; /* allocations still granted */
+    long allowed; /* allocations that still succeed */
 } meter;
 
 static void *metered(void *context, void *block, size_t old_size, size_t new_size) {

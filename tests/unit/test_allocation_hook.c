@@ -1,5 +1,5 @@
-/* test_allocation_hook.c: what the program and the libraries that it loads take from malloc and its
- * like is counted, and what they give back. */
+/* test_allocation_hook.c: allocations by malloc and similar functions, in the program and in the
+ * libraries that it loads, are counted, and so are releases. */
 #include "../../cli/allocation_hook.h"
 #include "check.h"
 
@@ -35,7 +35,7 @@ static void test_kinds(void) {
     CHECK_U64(cli_allocations_live(), before);
 }
 
-/* Cairn's own is left out. */
+/* Cairn's own allocations are not counted. */
 static void test_own(void) {
     const cairn_allocator *a = cli_own_allocator();
     uint64_t before = cli_allocations_live();
@@ -49,7 +49,7 @@ static void test_own(void) {
     CHECK_U64(cli_allocations_peak(), 0);
 }
 
-/* A library that is loaded as a shared one. */
+/* Allocations of a shared library are counted. */
 static void test_library(void) {
     cli_allocations_mark();
     json_t *array = json_array();

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* w --f--> a --g--> b --h--> loss --back--> gb --gw--> dw; x is the caller's. */
+/* w --f--> a --g--> b --h--> loss --back--> gb --gw--> dw; the caller owns x. */
 enum { X, W, A, B, L, GB, DW, TENSORS };
 
 typedef struct step_arrays {
@@ -63,7 +63,8 @@ static void test_one_call(void) {
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
     CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
-    /* f takes a; g makes b in its place with 128 of workspace; loss; back takes gb; gw takes dw. */
+    /* f allocates a; g makes b in place with 128 of workspace; loss; back allocates gb; gw
+     * allocates dw. */
     static const uint64_t runs[] = {256, 384, 320, 576, 256 + 64 + 1024 + 64, 64 + 1024};
     uint32_t run = 0;
     for (uint32_t i = 0; i < solution->step_count; i++) {
@@ -97,7 +98,7 @@ static void test_one_call(void) {
     cairn_arrays_step_destroy(step);
 }
 
-/* A budget of exactly the live peak, with and without a place for everything in one arena. */
+/* A budget of exactly the live peak, with and without a layout in one arena. */
 static void test_live_peak(void) {
     step_arrays s;
     fill(&s);
@@ -116,7 +117,7 @@ static void test_live_peak(void) {
     cairn_arrays_step_destroy(step);
 }
 
-/* f and g as one kernel: a is its temporary, and ids lead back to the arrays. */
+/* f and g as one kernel: a is its temporary, and ids are those of the arrays. */
 static void test_groups(void) {
     step_arrays s;
     fill(&s);
@@ -176,14 +177,14 @@ static void test_refusals(void) {
     check_refused(&s, "power of two");
     fill(&s);
     s.inplace[0].input = 3;
-    check_refused(&s, "in place of an input that it does not have");
+    check_refused(&s, "in place on an input that it does not have");
     fill(&s);
     s.groups[2] = s.groups[3] = 1;
     s.arrays.groups = s.groups;
     check_refused(&s, "two phases");
 }
 
-/* Every choice of ways tried. */
+/* The best choice of ways, by trying all. */
 static int64_t best_by_trying(const uint32_t *first, const cairn_region_way *ways, uint32_t regions,
                               uint64_t budget) {
     uint32_t choice[8] = {0};

@@ -99,7 +99,7 @@ static void test_json(void) {
     CHECK(crn_json_only(&op, keys, &err) == CAIRN_EINVAL);
     crn_json_release(&document);
 
-    /* Deep nesting is refused, not a crash. */
+    /* Deep nesting is refused and does not crash. */
     char *deep = malloc(200001);
     memset(deep, '[', 200000);
     deep[200000] = '\0';

@@ -1,5 +1,5 @@
-/* test_budget.c: what budgets leave for a plan, the largest batch, predicted steps, and graphs that
- * are completed on the way. */
+/* test_budget.c: the memory that budgets leave for a plan, the largest batch, predicted times of
+ * steps, and completing graphs. */
 #include "cairn.h"
 #include "check.h"
 
@@ -22,7 +22,7 @@ static void test_complete(void) {
     cairn_graph_summarize(graph, &summary);
     CHECK(summary.backward_ops > 0);
     cairn_graph *before = graph;
-    CHECK_OK(cairn_graph_complete(&graph, &err), &err); /* it is whole already */
+    CHECK_OK(cairn_graph_complete(&graph, &err), &err); /* it is complete already */
     CHECK(graph == before);
     cairn_graph_destroy(graph);
 
@@ -105,7 +105,7 @@ static void test_budgets(void) {
 
 typedef struct opened {
     uint32_t tries;
-    uint32_t refused_above; /* what a graph of this batch is too large to represent; 0: none */
+    uint32_t refused_above; /* graphs of larger batches are too large to represent; 0: no limit */
 } opened;
 
 static cairn_status open_batch(void *context, uint32_t batch, cairn_graph **graph,

@@ -1,5 +1,5 @@
-/* test_chain.c: abstract chains: reading, the judge, every algorithm on the example cases, uniform
- * chains against the formula, bad input, allocation failure. */
+/* test_chain.c: abstract chains: reading, the simulation, every algorithm on the example cases,
+ * uniform chains against the formula, bad input, allocation failure. */
 #include "base/json.h"
 #include "cairn/chain.h"
 #include "check.h"
@@ -65,7 +65,8 @@ static void test_examples(void) {
     release_examples(&e);
 }
 
-/* Every algorithm: the judge agrees, nothing beats the true optimum, the smallest budget is one. */
+/* Every algorithm: the simulation agrees, nothing beats the true optimum, and the smallest budget
+ * is feasible. */
 static void test_all_algorithms(void) {
     example e;
     cairn_error err = {0};
@@ -97,7 +98,7 @@ static void test_all_algorithms(void) {
     release_examples(&e);
 }
 
-/* The curve of an algorithm says what solving at each budget says. */
+/* The curve of an algorithm agrees with solving at each budget. */
 static void test_curves(void) {
     example e;
     cairn_error err = {0};
@@ -166,7 +167,7 @@ static void test_uniform(uint32_t layers, const char *algorithm) {
     }
 }
 
-/* ---- The judge ---- */
+/* ---- The simulation ---- */
 
 #define F(l)                                                                                       \
     { CAIRN_CHAIN_STEP_FORWARD, l }

@@ -35,7 +35,7 @@ static void test_machines(void) {
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_U64(machine.link_bytes_per_second, 12200000000);
     CHECK(!machine.full_duplex);
-    /* 12.2 GB take a second and the latency. */
+    /* Copying 12.2 GB takes a second plus the latency. */
     CHECK_U64((uint64_t)cairn_machine_copy_ns(&machine, 12200000000), 1000000000 + 10000);
     CHECK(cairn_machine_find("abacus", &machine, &err) == CAIRN_EUNKNOWN);
     const char *bad = "{\"format\": \"cairn-machine\", \"version\": 1, \"name\": \"x\", "
@@ -60,7 +60,7 @@ static void test_analytic(void) {
     CHECK_U64(bytes, 4ull * (32 * 3 * 224 * 224 + 32 * 64 * 112 * 112 + 64 * 3 * 49));
     CHECK_U64((uint64_t)time_of(graph, costs, "conv1"), 7 + (flops + 999) / 1000);
     CHECK_U64((uint64_t)time_of(graph, costs, "conv1.bwd_weight"), 7 + (flops + 999) / 1000);
-    /* relu is bound by memory: it reads and writes 32*64*112*112 floats, a hundred bytes a ns. */
+    /* relu is limited by memory: it reads and writes 32*64*112*112 floats, a hundred bytes a ns. */
     bytes = 2ull * 4 * 32 * 64 * 112 * 112;
     CHECK_U64((uint64_t)time_of(graph, costs, "relu"), 7 + (bytes + 99) / 100);
     /* an alias is free */
@@ -114,7 +114,8 @@ static void test_table(void) {
     cairn_graph_destroy(graph);
 }
 
-/* A table taken over whole: the ops, the link, the update; and refused where it is of elsewhere. */
+/* A table is applied completely: the ops, the link, the update. A table of another device is
+ * refused. */
 static void test_measured(void) {
     cairn_graph *graph = network("alexnet", 2);
     cairn_costs *costs, *timed;
@@ -168,7 +169,8 @@ static void test_measured(void) {
     cairn_graph_destroy(graph);
 }
 
-/* Every network survives its file: the same bytes, the same fingerprint. */
+/* Every network is the same after writing and reading its file: the same bytes, the same
+ * fingerprint. */
 static void test_json_round_trip(void) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
@@ -187,7 +189,8 @@ static void test_json_round_trip(void) {
     }
 }
 
-/* The fingerprint is of structure: another batch has the same, another depth not. */
+/* The fingerprint depends on the structure: it is the same for another batch, but not for another
+ * depth. */
 static void test_hash(void) {
     cairn_graph *a = network("resnet18", 2), *b = network("resnet18", 64),
                 *c = network("resnet34", 2);
@@ -199,9 +202,9 @@ static void test_hash(void) {
 }
 
 static void test_dag_view(void) {
-    /* AlexNet is a row of tensors; a ReLU or a reshape is one with what it is made from. Costs in
-     * elements, as in tests/data/feng/alexnet.json but for one: the second dropout cannot work in
-     * place, since the ReLU before it needs its result again. */
+    /* AlexNet is a row of tensors; a ReLU or a reshape is one vertex with its input. Costs are in
+     * elements, as in tests/data/feng/alexnet.json with one exception: the second dropout cannot
+     * work in place, because the backward of the ReLU before it needs the ReLU's result. */
     static const uint64_t costs[] = {150528, 193600, 46656, 139968, 32448, 64896, 43264,
                                      43264,  9216,   9216,  4096,   4096,  4096,  1000};
     cairn_graph *graph = network("alexnet", 1);
@@ -252,7 +255,7 @@ static void test_chain_view(void) {
     cairn_chain_view_destroy(view);
     cairn_graph_destroy(graph);
 
-    /* U-Net's long skips leave few cuts: only outside the skips. */
+    /* U-Net has few cuts because of its long skip connections: only outside of them. */
     graph = network("unet", 1);
     CHECK_OK(cairn_chain_view_create(graph, &view, &err), &err);
     CHECK(view->piece_count < 12);

@@ -1,5 +1,5 @@
-/* test_data.c: small files in every format are read as they were written; everything that can be
- * wrong with them is said in one sentence that names the file. */
+/* test_data.c: small files in every format are read as they were written; every error in them is
+ * reported with a message that names the file. */
 #include "data_folder.h"
 #include "base/crn_base.h"
 #include "base/sha256.h"
@@ -14,7 +14,7 @@ static cairn_data *open_data(const char *source, const cairn_data_options *optio
     return data;
 }
 
-/* One batch of a split, values as they are in the file. */
+/* One batch of a split, with the values of the file. */
 typedef struct taken {
     cairn_loader *loader;
     cairn_batch batch;
@@ -78,7 +78,7 @@ static void test_mnist(void) {
     folder_remove(&f);
 }
 
-/* The names that some programs give when they unpack. */
+/* The file names that some programs use when they unpack. */
 static void test_mnist_dotted(void) {
     folder f;
     folder_make(&f, "mnist");
@@ -95,7 +95,7 @@ static void test_mnist_dotted(void) {
 static void test_cifar10(void) {
     folder f;
     folder_make(&f, "cifar10");
-    put_cifar10(&f, 23, 11); /* more than are read at once */
+    put_cifar10(&f, 23, 11); /* more samples than are read at once */
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){3, 32, 32}, 10, 115, 11);
     check_both_splits(data, 115, 11, 3072);
@@ -140,7 +140,7 @@ static void test_tensors(void) {
     folder_remove(&f);
 }
 
-/* Bytes, one file, no split of its own. */
+/* Bytes, one file, no split. */
 static const char byte_index[] =
     "{\"format\": \"cairn-tensors\", \"version\": 1, \"shape\": [1, 2, 2], \"dtype\": \"u8\", "
     "\"classes\": 3, \"files\": [{\"split\": \"train\", \"samples\": \"s\", \"labels\": \"l\", "
@@ -150,7 +150,7 @@ static void test_tensors_of_bytes(void) {
     folder f;
     folder_make(&f, "tensors");
     put_text(&f, "index.json", byte_index);
-    put_reals(&f, "s", "l", 0, 8, 1); /* 32 bytes, whatever they stand for; 8 labels */
+    put_reals(&f, "s", "l", 0, 8, 1); /* 32 bytes of any values; 8 labels */
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){1, 2, 2}, 3, 7, 1);
     CHECK(cairn_data_get_info(data).held_out);
@@ -196,7 +196,7 @@ static void test_held_out(void) {
     folder_remove(&f);
 }
 
-/* Over many seeds every sample is held out about as often as any other. */
+/* Over many seeds all samples are held out about equally often. */
 static void test_held_out_evenly(void) {
     folder f;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
@@ -213,7 +213,7 @@ static void test_held_out_evenly(void) {
         cairn_data_destroy(data);
     }
     for (uint32_t i = 0; i < 10; i++)
-        CHECK(times[i] > 230 && times[i] < 370); /* 300 expected, 14.5 the deviation */
+        CHECK(times[i] > 230 && times[i] < 370); /* 300 expected, with a deviation of 14.5 */
     folder_remove(&f);
 }
 
@@ -244,7 +244,7 @@ static void test_statistics(void) {
     put_cifar10(&f, 4, 3);
     cairn_data *data = open_data(f.source, NULL);
     CHECK_OK(cairn_data_statistics(data, &mean, &deviation, &err), &err);
-    for (uint32_t c = 0; c < 3; c++) { /* over the training split alone, the plain way */
+    for (uint32_t c = 0; c < 3; c++) { /* over the training split only, with plain sums */
         double sum = 0, squares = 0, n = 20 * 1024;
         for (uint32_t i = 0; i < 20; i++)
             for (uint32_t k = 0; k < 1024; k++)
@@ -264,7 +264,7 @@ static void test_statistics(void) {
     folder_remove(&f);
 }
 
-/* Reals around a large mean: the deviation is not lost. One channel is constant. */
+/* Real numbers around a large mean: the deviation is still exact. One channel is constant. */
 static void test_statistics_of_reals(void) {
     static const float values[] = {100000.25f, 7, 100000.75f, 7, 100000.25f, 7, 100000.75f, 7};
     static const uint8_t labels[16] = {0};
@@ -311,7 +311,7 @@ static void test_synthetic(void) {
         times[t.batch.labels[i]]++;
     for (uint32_t c = 0; c < 10; c++)
         CHECK(times[c] > 50 && times[c] < 140);
-    /* The very bytes, on every machine. */
+    /* The bytes are the same on every machine. */
     crn_sha256 hash;
     char digits[65];
     bool bytes = true;
@@ -328,7 +328,7 @@ static void test_synthetic(void) {
     cairn_data_destroy(data);
 }
 
-/* Another count gives the same samples, more of them; another seed others. */
+/* A larger count gives the same samples and more; another seed gives other samples. */
 static void test_synthetic_depends(void) {
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     options.validation = 0;
@@ -369,7 +369,7 @@ static void test_synthetic_shapes(void) {
     }
 }
 
-/* The fingerprint sees labels and split. */
+/* The fingerprint depends on labels and split. */
 static void test_fingerprint(void) {
     folder f;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
@@ -403,7 +403,7 @@ static void check_wrong(const char *source, const cairn_data_options *options, c
     cairn_error_text(&err, text, sizeof text);
     CHECK(got == status && err.status == status && data == NULL);
     CHECK(strstr(text, name) != NULL && strstr(text, part) != NULL && strchr(text, '\n') == NULL);
-    CHECK(cairn_data_open(source, options, &data, NULL) == status); /* nobody wants to know */
+    CHECK(cairn_data_open(source, options, &data, NULL) == status); /* without an error struct */
     if (check_failures > before)
         fprintf(stderr, "that was line %d: %s: %s\n", line, cairn_status_name(got), text);
     cairn_data_destroy(data);
@@ -480,7 +480,7 @@ static void test_wrong_mnist_files(void) {
     put_text(&f, TRAIN_LABELS ".gz", "x");
     WRONG(f.source, EINVAL, "/" TRAIN_LABELS ".gz: ", "unpack it with gunzip");
     put_mnist(&f, 5, 2);
-    folder_drop(&f, TEST_IMAGES); /* half a validation split is none */
+    folder_drop(&f, TEST_IMAGES); /* half of a validation split is missing */
     WRONG(f.source, EUNKNOWN, "/" TEST_IMAGES ": ", "no such file");
     put_text(&f, "t10k-images.idx3-ubyte.gz", "x");
     WRONG(f.source, EINVAL, "/t10k-images.idx3-ubyte.gz: ", "is packed");
@@ -608,7 +608,7 @@ static void test_wrong_index(void) {
     folder_remove(&f);
 }
 
-/* An infinity is found where values are looked at, with the file that has it. */
+/* An infinity is reported when values are read, with the file that contains it. */
 static void test_not_finite(void) {
     folder f;
     cairn_error err = {0};

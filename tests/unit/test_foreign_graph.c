@@ -71,8 +71,8 @@ static void test_round_trip(void) {
     cairn_graph_destroy(graph);
 }
 
-/* The caller's input is neither counted nor freed; results are counted from when they are made;
- * the boundary's workspace counts; `ga` lies in the larger `gb`. */
+/* The caller's input is neither counted nor freed. Results are counted from when they are made. The
+ * workspace of the boundary counts. `ga` is made in place in the larger `gb`. */
 static void test_memory(void) {
     cairn_error err = {0};
     cairn_graph *graph = read_step(step);
@@ -133,7 +133,7 @@ static void test_solved(void) {
     cairn_graph_destroy(graph);
 }
 
-/* The text of `step` with the first `from` replaced. */
+/* Check that the text of `step`, with the first `from` replaced, is refused. */
 static void check_refused(const char *from, const char *to, const char *words) {
     char text[4096];
     cairn_error err = {0};

@@ -53,13 +53,13 @@ static void test_differentiate(void) {
     cairn_graph *forward = residual(), *g;
     cairn_error err = {0};
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &g, &err), &err);
-    /* What each backward op reads of the forward pass. */
+    /* What each backward op reads from the forward pass. */
     CHECK_STRING(input_name(g, "conv.bwd_weight", 0), "relu");
     CHECK_STRING(input_name(g, "relu.bwd", 0), "relu");
     CHECK_STRING(input_name(g, "bn.bwd", 0), "stem");
     CHECK_STRING(input_name(g, "bn.bwd", 1), "bn.stats");
     CHECK_U64(op_named(g, "conv.bwd_data")->input_count, 1);
-    /* An add passes its gradient on: both branches read the same tensor, without an op. */
+    /* An add has no backward op: both branches read the same gradient tensor. */
     CHECK(cairn_graph_find_op(g, "add.bwd") == CAIRN_NONE);
     CHECK_STRING(input_name(g, "conv.bwd_data", 0), "add.grad");
     /* stem has two readers: the add's gradient and batch-norm's are summed by an op. */
@@ -93,7 +93,7 @@ static void test_differentiate(void) {
     cairn_graph_destroy(forward);
 }
 
-/* Weights used twice: one stationary place, one transient contribution, one sum. */
+/* Weights that are used twice: one stationary gradient, one temporary contribution, one sum. */
 static void test_shared_weights(void) {
     cairn_builder *b = start("rnn");
     cairn_id params[4];
@@ -118,7 +118,8 @@ static void test_shared_weights(void) {
     CHECK(!cairn_graph_tensor(g, cairn_graph_find_tensor(g, "w_hh.grad.2"))->stationary);
     CHECK(cairn_graph_tensor(g, cairn_graph_find_tensor(g, "w_hh.grad.sum3"))->stationary);
     CHECK_STRING(input_name(g, "cell0.bwd_weight", 2), "cell0.pregrad");
-    CHECK(op_named(g, "cell0.bwd_data")->outputs[1] == CAIRN_NONE); /* of h0, not wanted */
+    CHECK(op_named(g, "cell0.bwd_data")->outputs[1] ==
+          CAIRN_NONE); /* the gradient of h0 is not computed */
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(g, &summary);
     CHECK_U64(summary.parameters, 15 + 25 + 10);
@@ -127,7 +128,7 @@ static void test_shared_weights(void) {
     cairn_graph_destroy(forward);
 }
 
-/* A builder for graphs of opaque ops, to say wrong things with. */
+/* Helpers for wrong graphs of opaque ops. */
 static cairn_id tensor(cairn_builder *b, const char *name, cairn_role role) {
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.name = name;
@@ -246,7 +247,8 @@ static void test_refusals(void) {
 
 /* ---- Smoothed labels ---- */
 
-/* Given back by a file, and left out of it where it is 0; a backward op must have the same. */
+/* The smoothing is kept in files, and left out of them if it is 0. A backward op must have the
+ * same. */
 static void test_smoothing(void) {
     for (int i = 0; i < 2; i++) {
         cairn_builder *b = start("smoothed");
@@ -266,7 +268,7 @@ static void test_smoothing(void) {
         CHECK_STRING(again.data, text.data);
         cairn_graph_destroy(back);
         if (i == 1) {
-            *strstr(text.data, "0.125") = '1'; /* 1.125: of the forward op alone */
+            *strstr(text.data, "0.125") = '1'; /* 1.125, in the forward op only */
             CHECK(cairn_graph_from_json(NULL, text.data, text.length, "a", &back, &err) ==
                   CAIRN_EINVAL);
             CHECK(strstr(err.message, "smoothing") != NULL);

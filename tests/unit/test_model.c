@@ -1,4 +1,4 @@
-/* test_model.c: models by name and by file, through the one door. */
+/* test_model.c: opening models by name and by file. */
 #include "cairn.h"
 #include "check.h"
 
@@ -16,7 +16,7 @@ static void test_importers(void) {
     CHECK_STRING(cairn_model_importer("net")->name, "graph");
 }
 
-/* A network of the zoo: as cairn_zoo_build() makes it, and the defaults are said. */
+/* A network of the zoo: as cairn_zoo_build() makes it, and the options receive the defaults. */
 static void test_zoo(void) {
     cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
     cairn_graph *opened, *built;
@@ -54,7 +54,8 @@ static void test_file(void) {
     CHECK_OK(cairn_text_save(&text, path, &err), &err);
     CHECK_OK(cairn_model_open(NULL, path, &size, &read, &err), &err);
     CHECK_U64(cairn_graph_hash(read), cairn_graph_hash(graph));
-    CHECK(size.batch == 0 && size.classes == 0 && size.input[0] == 0); /* a file has one size */
+    CHECK(size.batch == 0 && size.classes == 0 &&
+          size.input[0] == 0); /* a file has only one size */
     close(file);
     remove(path);
     CHECK(cairn_model_open(NULL, path, NULL, &read, &err) == CAIRN_EUNKNOWN);

@@ -49,7 +49,7 @@ static uint32_t set_of(const cairn_offload_solution *s) {
     return set;
 }
 
-/* Makespan with an algorithm, judged; NONE when infeasible. */
+/* The makespan of an algorithm, whose schedule is checked; NONE if infeasible. */
 static uint64_t solve(const cairn_offload_problem *p, const char *name,
                       cairn_offload_release release, uint32_t *set) {
     cairn_offload_options options = CAIRN_OFFLOAD_OPTIONS_INIT;
@@ -71,7 +71,7 @@ static uint64_t solve(const cairn_offload_problem *p, const char *name,
     return makespan;
 }
 
-/* Ordered makespan of a set given as bits; NONE when it does not fit. */
+/* The ordered makespan of a set given as bits; NONE if it does not fit. */
 static uint64_t ordered(const cairn_offload_problem *p, uint32_t bits,
                         cairn_offload_release release) {
     uint32_t set[32], count = 0;
@@ -242,7 +242,7 @@ static void test_forms(void) {
     cairn_offload_solution_destroy(NULL);
 }
 
-/* A problem made in memory, and the ways of asking wrongly. */
+/* A problem made in memory, and wrong calls. */
 static void test_asking(void) {
     uint64_t x[] = {4, 5, 2}, y[] = {6, 3, 1}, zero[] = {0, 0}, ex[] = {0, 5}, f[] = {0, 1},
              b[] = {6, 5};
@@ -334,7 +334,7 @@ static void test_out_of_memory(void) {
     cairn_text_release(&text);
 }
 
-/* Every algorithm of the table is one that these tests know. */
+/* These tests know every algorithm of the table. */
 static void test_table(void) {
     uint32_t count = 0;
     while (cairn_offload_algorithm_list(count) != NULL)

@@ -1,6 +1,6 @@
-/* test_options.c: every struct of options is read in the same way, and every struct that is filled
- * in for a caller is filled in the same way: a size of 0 is refused by all, and the sentence names
- * the struct; a caller that knows fewer fields gets those. */
+/* test_options.c: every struct of options is read in the same way, and every output struct is
+ * filled in the same way. A size of 0 is refused by all, and the message names the struct. A caller
+ * that knows fewer fields gets those. */
 #include "cairn.h"
 #include "check.h"
 
@@ -68,7 +68,7 @@ static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
     cairn_builder_destroy(builder);
 }
 
-/* A size of 0 is refused; of a shorter struct nothing is written behind its end. */
+/* A size of 0 is refused; nothing is written behind the end of a shorter struct. */
 static void test_outputs(const cairn_graph *graph, const cairn_costs *costs) {
     cairn_budget_options limit = CAIRN_BUDGET_OPTIONS_INIT;
     limit.amount = 5000;
@@ -80,7 +80,7 @@ static void test_outputs(const cairn_graph *graph, const cairn_costs *costs) {
     CHECK_U64(budget.given_bytes, 7);
     CHECK_U64(budget.struct_size, offsetof(cairn_budget, given_bytes));
 
-    /* A later version knows more fields, which are empty here. */
+    /* A later version has more fields, which are set to 0 here. */
     struct {
         cairn_budget known;
         uint64_t later;

@@ -1,5 +1,5 @@
-/* test_page.c: the data of a page, read back as the page's script reads it, says what the simulator
- * and the layout say; texts in it cannot end the element that they stand in. */
+/* test_page.c: the data of a page, decoded as the page's script does it, agrees with the simulator
+ * and the layout. Texts in it cannot end the HTML element that contains them. */
 #include "cairn.h"
 #include "hand.h"
 #include "report/page_columns.h"
@@ -91,7 +91,7 @@ static void test_strings(void) {
     check_string("\n\x7f", "\"\\u000a\\u007f\"");
     check_string("\xe2\x80\xa8\xe2\x80\xa9", "\"\\u2028\\u2029\"");
     check_string("\xc3\xa9\xf0\x9f\x92\xbe", "\"\xc3\xa9\xf0\x9f\x92\xbe\"");
-    check_string("\xff\xc0\xaf\xed\xa0\x80x\xe2\x82", /* none of it is UTF-8 but the x */
+    check_string("\xff\xc0\xaf\xed\xa0\x80x\xe2\x82", /* only the x is valid UTF-8 */
                  "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffdx\\ufffd\\ufffd\"");
 }
 
@@ -197,8 +197,8 @@ static void check_column(const char *data, const char *object, const char *key, 
         CHECK_U64(found[i], expected[i]);
 }
 
-/* What is made in place of a, and an alias of that, are in the storage of a; measured times take
- * the place of the simulated ones. */
+/* A tensor made in place of a, and an alias of that, are in the storage of a. Measured times
+ * replace the simulated ones. */
 static void test_by_hand(void) {
     cairn_error err = {0};
     hand h = hand_begin("by<hand>");

@@ -1,5 +1,5 @@
-/* test_refused_graphs.c: what a graph must not be. Each case is a small graph with one mistake, and
- * the words that the error must have: the rule that is broken, in the terms of the user. */
+/* test_refused_graphs.c: graphs that are refused. Each case is a small graph with one mistake, and
+ * the words that the error must contain. */
 #include "cairn/graph.h"
 #include "check.h"
 
@@ -14,7 +14,7 @@
 #define OPAQUE(name, more) OP(name, "opaque", "forward", more)
 #define ONE_TO_ONE "\"inputs\": [0], \"outputs\": [1]"
 
-/* An image of 4 channels, and what becomes of it. */
+/* An image of 4 channels, and outputs. */
 #define IMAGE SHAPED("x", "input", "[2, 4, 8, 8]")
 #define ROWS SHAPED("x", "input", "[2, 4]")
 #define OUTPUT SHAPED("y", "activation", "[2, 4, 8, 8]")

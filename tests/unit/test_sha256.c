@@ -1,4 +1,4 @@
-/* test_sha256.c: the vectors of FIPS 180-4 and its usual companions. */
+/* test_sha256.c: the test vectors of FIPS 180-4, and lengths around the end of a block. */
 #include "base/sha256.h"
 #include "check.h"
 

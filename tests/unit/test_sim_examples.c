@@ -1,7 +1,8 @@
-/* test_sim_examples.c: plans small enough to be worked on paper, every number written out. */
+/* test_sim_examples.c: plans that are small enough to compute on paper, with every number written
+ * out. */
 #include "hand.h"
 
-/* Simulate and check the memory of every run, in units, and the whole time. */
+/* Simulate, and check the memory of every run, in units, and the total time. */
 static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_sim_options *options,
                   const char *text, const uint64_t *units, uint32_t runs, int64_t time_ns) {
     cairn_error err = {0};
@@ -130,8 +131,8 @@ static void test_recompute_everything(void) {
 /* Figure 2 of the supplement of Feng and Huang: vertices 10 8 9 6 7 10, of which the first, third
  * and last are kept: 29 + max(8, 6 + 7) = 42. A backward op reads both ends of its edge; gradients
  * weigh nothing. Figure 3's bound C = 8 forbids the segment 6 7; keeping the 6 as well costs 35 + 8
- * = 43 in the paper's count, which does not see that the last vertex is gone when the first segment
- * comes. */
+ * = 43 in the paper's count, which ignores that the last vertex is freed before the first segment
+ * is recomputed. */
 static void test_linear_figures(void) {
     static const uint64_t cost[] = {10, 8, 9, 6, 7, 10};
     hand h = hand_begin("figure2");
@@ -179,7 +180,7 @@ static void test_linear_figures(void) {
 }
 
 /* Figure 4 of the supplement of Feng and Huang: checkpoints i k t j and between them five
- * independent segments, each of which is run again by itself. The figure's numbers are ours:
+ * independent segments, each of which is recomputed by itself. The numbers are added here:
  *
  *     i(2) --a(4)-- k(3) --c(2)-- t(2)      i --b(1)-- t      k --d(5)-- j(1)      t --e(3)-- j
  */
@@ -280,7 +281,7 @@ static void test_offload_example(void) {
           "run F4,fetch x3,run B4,free x5,wait x3,run B3,free x4,free y4,run B2,free x3,free y3,"
           "fetch x0,run B1,free x2,free y2,wait x0,run B0,free x0,free x1,free y1,free y0",
           6, 10, 13, 14, 13, 13, 12, 15, 10, 6);
-    /* The host holds x0 and x3, five units, and not one byte less. */
+    /* The host must hold x0 and x3, which are five units; one byte less is not enough. */
     cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, "offload x0,run F0,run F1,run F2,offload x3");
     cairn_error err = {0};
     cairn_sim *sim;
@@ -294,7 +295,8 @@ static void test_offload_example(void) {
     cairn_graph_destroy(g);
 }
 
-/* Two lanes or one: out 0-4 and in beside it, or after it. Compute goes on until the wait. */
+/* Two copy lanes or one: a copy in runs at the same time as the copy out, or after it. Compute goes
+ * on until the wait. */
 static void test_duplex(void) {
     hand h = hand_begin("duplex");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 4);
@@ -378,7 +380,7 @@ static void test_alias_and_inplace(void) {
     cairn_graph_destroy(g);
 }
 
-/* A weight used twice: its gradient is one place, in which the sum is made. */
+/* A weight that is used twice: its gradient has one storage, in which the sum is made. */
 static void test_shared_weight(void) {
     hand h = hand_begin("shared");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
@@ -428,7 +430,7 @@ static cairn_graph *differentiated(cairn_builder *b) {
 
 /* Two linear layers with a ReLU between, batch 4: 16 -> 32 -> 8 features. In units: input 4 x 16
  * floats 4, label 1, fc1 8, fc2 2 (and its probabilities), loss 1. `none` works in place wherever
- * it may. */
+ * possible. */
 static void test_none_by_hand(void) {
     cairn_error err = {0};
     cairn_builder *b;
@@ -469,8 +471,8 @@ static void test_none_by_hand(void) {
     cairn_graph_destroy(g);
 }
 
-/* Batch-norm and dropout run again: running statistics move at the first run only and the mask is
- * drawn alike, so nothing but time and memory tells. Batch 2, 3 channels of 4 x 4: a tensor is 96
+/* Batch-norm and dropout run again: running statistics are updated only by the first run and the
+ * mask is the same, so only time and memory differ. Batch 2, 3 channels of 4 x 4: a tensor is 96
  * floats, 6 units; statistics 1. */
 static void test_once_and_random(void) {
     cairn_error err = {0};
@@ -491,7 +493,7 @@ static void test_once_and_random(void) {
      * fc +1 = 14; without flat the loss, its probabilities in place, 6+1+1+1 = 9; its gradient in
      * place 9; bn again, without the label, 8+6+1 = 15; drop, flat again and fc.bwd_weight 15;
      * fc.bwd_data without flat 9+6 = 15; flat.bwd, an alias, without fc.grad 14; drop.bwd in place
-     * 14; bn.bwd makes only what is stationary, since nobody wants the gradient of x: 14. */
+     * 14; bn.bwd makes only stationary tensors, because the gradient of x is not computed: 14. */
     TRACE(g, costs, &plain, 0,
           "run bn,free bn.stats,run drop inplace,run flat,free drop,run fc,free flat,"
           "run loss inplace,run loss.bwd inplace,free label,run bn,run drop inplace,run flat,"

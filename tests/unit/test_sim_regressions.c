@@ -1,10 +1,10 @@
-/* test_sim_regressions.c: what once was wrong in the simulator and in lowering, each named after
+/* test_sim_regressions.c: regressions of the simulator and the lowering. Each test is named after
  * what went wrong. */
 #include "hand.h"
 #include "plan/lower.h"
 
-/* What the decisions, "run A, offload x, evict x, fetch x", are lowered to, as steps; the plan must
- * be legal. */
+/* Check the steps that decisions such as "run A, offload x, evict x, fetch x" are lowered to. The
+ * plan must be legal. */
 static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_goal goal,
                           uint64_t budget, const char *decisions, const char *expected) {
     static const char *const verbs[] = {"run", "offload", "evict", "fetch"};
@@ -38,8 +38,8 @@ static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_
     crn_arena_release(&arena);
 }
 
-/* The host has room for one copy of x; who holds the peak was looked for with the copy counted
- * twice, and nobody was found. */
+/* The host has room for one copy of x. The search for the tensors at the peak counted the copy
+ * twice, and found none. */
 static void test_holders_when_host_nearly_full(void) {
     hand h = hand_begin("host");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 3);
@@ -65,7 +65,7 @@ static void test_holders_when_host_nearly_full(void) {
     cairn_graph_destroy(g);
 }
 
-/* The storage that only an alias keeps is the alias's. */
+/* A storage that only an alias uses is named after the alias. */
 static void test_holder_that_was_freed(void) {
     hand h = hand_begin("holder");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
@@ -94,7 +94,7 @@ static void test_holder_that_was_freed(void) {
     cairn_graph_destroy(g);
 }
 
-/* Running A again would write what the copy of flat reads. */
+/* Running A again would overwrite what the copy of flat reads. */
 static void test_alias_in_flight_written(void) {
     hand h = hand_begin("flight");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 1);
@@ -110,7 +110,7 @@ static void test_alias_in_flight_written(void) {
                "a");
     CHECK_RULE(g, costs, CAIRN_GOAL_TRAIN, "run A,run Flat,offload a,run A", WRITE_IN_FLIGHT, 3,
                "a");
-    /* Making an alias again writes nothing, and after the wait all is well. */
+    /* Making an alias again writes nothing, and after the wait the run is legal. */
     CHECK_LEGAL(g, costs, CAIRN_GOAL_TRAIN,
                 "run A,run Flat,offload a,run Flat,wait a,run A,free x,free a,run Loss,free flat");
     cairn_costs_destroy(costs);
@@ -136,7 +136,7 @@ static void test_alias_of_what_is_overwritten(void) {
     cairn_graph_destroy(g);
 }
 
-/* Equal in the graph, but as stored y is larger than x. */
+/* x and y are equal in the graph, but y is larger in the backend's storage. */
 static void test_inplace_of_smaller_storage(void) {
     hand h = hand_begin("padding");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
@@ -157,7 +157,7 @@ static void test_inplace_of_smaller_storage(void) {
     cairn_graph_destroy(g);
 }
 
-/* An op with nothing but an effect has no tensor to be named by. */
+/* An op that has only an effect has no tensor for the error to name. */
 static void test_missing_effect_without_name(void) {
     hand h = hand_begin("effect");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
@@ -174,7 +174,7 @@ static void test_missing_effect_without_name(void) {
     cairn_graph_destroy(g);
 }
 
-/* An update that reads the gradient does not make it less of a result, nor free of charge. */
+/* A gradient that an update reads is still a result and still counts as memory. */
 static void test_gradient_with_a_reader(void) {
     hand h = hand_begin("update");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
@@ -197,8 +197,8 @@ static void test_gradient_with_a_reader(void) {
     cairn_graph_destroy(g);
 }
 
-/* The loss is there from the first run; running its op again at the end gives nothing. Where
- * something reads what the second run makes, the result is the second's. */
+/* The loss is there from the first run, so running its op again at the end is useless. If an op
+ * reads what the second run makes, the result is that of the second run. */
 static void test_rerun_for_a_result_only(void) {
     hand h = hand_begin("again");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
@@ -221,8 +221,8 @@ static void test_rerun_for_a_result_only(void) {
     cairn_graph_destroy(g);
 }
 
-/* x goes out twice. Its host copy lasts, so one copy out will do; and a second trip that finds it
- * still coming in waits for that. */
+/* x is offloaded twice. Its host copy stays valid, so one copy out is enough. A second trip waits
+ * if x is still being fetched. */
 static void test_second_round_trip(void) {
     hand h = hand_begin("trips");
     hand_tensor(&h, "x", CAIRN_ROLE_INPUT, 2);
@@ -236,7 +236,7 @@ static void test_second_round_trip(void) {
                   "offload x,evict x,fetch x,run A,offload x,evict x,fetch x,run Loss",
                   "offload x,wait x,free x,fetch x,wait x,run A,free x,fetch x,wait x,run Loss,"
                   "free a,free x");
-    /* Not evicted, and memory is not asked for: it stays, and is copied once. */
+    /* It is not evicted and its memory is not needed, so it stays and is copied once. */
     check_lowered(g, costs, CAIRN_GOAL_TRAIN, 0,
                   "offload x,fetch x,run A,offload x,fetch x,run Loss",
                   "offload x,run A,run Loss,free a,wait x,free x");

@@ -1,4 +1,4 @@
-/* test_solve.c: solutions: one judgement of a plan, the best of all algorithms, wrong options. */
+/* test_solve.c: solutions: evaluating a plan, the best of all algorithms, wrong options. */
 #include "cairn.h"
 #include "check.h"
 
@@ -41,9 +41,9 @@ static int64_t time_of(const cairn_solution *solution) {
     return cairn_sim_result(solution->sim)->time_ns;
 }
 
-/* ---- One judgement ---- */
+/* ---- Evaluating a plan ---- */
 
-/* A plan that goes through its text and is judged again gets the same answer. */
+/* A plan that is written as text, read and evaluated again gives the same figures. */
 static void check_judgement(const network *net, const cairn_solution *solution) {
     cairn_text text;
     cairn_plan *plan;
@@ -54,7 +54,7 @@ static void check_judgement(const network *net, const cairn_solution *solution) 
     CHECK_OK(cairn_plan_from_text(net->graph, text.data, text.length, "p", &plan, &err), &err);
     CHECK_OK(cairn_solution_create(net->graph, net->costs, plan, &net->machine, &again, &err),
              &err);
-    cairn_plan_destroy(plan); /* a solution has its own */
+    cairn_plan_destroy(plan); /* a solution has its own copy */
     CHECK(memcmp(cairn_sim_result(again->sim), cairn_sim_result(solution->sim),
                  sizeof(cairn_sim_summary)) == 0);
     CHECK_U64(cairn_layout_arena_bytes(again->layout), cairn_layout_arena_bytes(solution->layout));
@@ -67,7 +67,7 @@ static void check_judgement(const network *net, const cairn_solution *solution) 
     cairn_text_release(&text);
 }
 
-/* The hash follows what memory depends on, and nothing else. */
+/* The hash depends on what memory depends on, and on nothing else. */
 static void check_costs_hash(const network *net) {
     cairn_costs *costs;
     cairn_error err = {0};
@@ -89,7 +89,7 @@ static void check_costs_hash(const network *net) {
 
 /* ---- The best of all ---- */
 
-/* Every algorithm by itself: the least time, INT64_MAX if nothing fits. */
+/* The least time of all algorithms; INT64_MAX if nothing fits. */
 static int64_t best_of_all(const network *net, const cairn_solve_options *options) {
     int64_t least = INT64_MAX;
     const cairn_solver *solver;
@@ -109,7 +109,7 @@ static int64_t best_of_all(const network *net, const cairn_solve_options *option
     return least;
 }
 
-/* With a budget and no name it is `auto`, than which no other is better. */
+/* With a budget and no name the algorithm is `auto`, and no other one is better. */
 static void check_best(const network *net, uint32_t percent, bool no_offload) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_solution *best;
@@ -122,7 +122,7 @@ static void check_best(const network *net, uint32_t percent, bool no_offload) {
     if (least == INT64_MAX) {
         CHECK(status == CAIRN_INFEASIBLE && best == NULL);
         CHECK(cairn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
-        options.budget_bytes = err.smallest_budget; /* which would do, and so it does */
+        options.budget_bytes = err.smallest_budget; /* which the error says is enough */
         status = cairn_solve(net->graph, net->costs, NULL, &options, &best, &err);
     }
     CHECK_OK(status, &err);
@@ -142,7 +142,7 @@ static void check_no_budget(const network *net) {
     cairn_solution_destroy(best);
 }
 
-/* An algorithm that is named and does nothing but offload does so all the same. */
+/* An algorithm that only offloads still does so if it is asked for by name. */
 static void check_named_offload(const network *net) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_solution *solution;
@@ -166,7 +166,7 @@ static void check_options(const network *net) {
     CHECK(cairn_solve(net->graph, net->costs, "none", &options, &solution, &err) == CAIRN_EINVAL);
     CHECK(solution == NULL && strstr(err.message, "cairn_solve_options") != NULL);
 
-    /* An older caller knows nothing but the budget, and what lies behind it is not looked at. */
+    /* An older caller knows only the budget; fields behind it are not read. */
     options.struct_size = offsetof(cairn_solve_options, machine);
     options.machine = &net->machine;
     options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 10 * 9;
@@ -174,7 +174,7 @@ static void check_options(const network *net) {
           CAIRN_EINVAL);
     CHECK(strstr(err.message, "machine") != NULL);
 
-    /* A newer one may have more fields, as long as it asks for nothing by them. */
+    /* A newer caller may have more fields, as long as they are 0. */
     struct {
         cairn_solve_options known;
         uint64_t more;

@@ -1,4 +1,4 @@
-/* test_team.c: the team of threads runs every index once, whatever the number of threads. */
+/* test_team.c: a team of threads runs every index once, with any number of threads. */
 #include "base/team.h"
 #include "check.h"
 

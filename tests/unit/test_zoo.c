@@ -1,5 +1,5 @@
-/* test_zoo.c: the networks are the published ones: parameter counts, names and shapes; they take
- * any input that they can, and refuse others in a sentence. */
+/* test_zoo.c: the networks are the published ones: parameter counts, names and shapes; they accept
+ * any possible input size, and refuse others with a message. */
 #include "base/crn_base.h"
 #include "cairn/zoo.h"
 #include "check.h"
@@ -243,7 +243,7 @@ static void check_output(const cairn_graph *graph, const cairn_zoo_options *opti
     CHECK(cairn_graph_tensor(graph, summary.loss)->role == CAIRN_ROLE_LOSS);
 }
 
-/* Builds, differentiates, and gives every parameter a gradient. */
+/* The network can be built and differentiated, and every parameter has a gradient. */
 static void check_whole(const char *name, cairn_zoo_options options) {
     cairn_graph *forward = build(name, options), *step = NULL;
     cairn_error err = {0};
@@ -306,7 +306,7 @@ static void test_recurrent(void) {
     cairn_graph_destroy(graph);
 }
 
-/* Same structure for every size: a plan for one fits the other. */
+/* The structure is the same for every size: a plan for one size works for another. */
 static void test_structure(void) {
     cairn_graph *small = build("densenet121", (cairn_zoo_options){.batch = 1});
     cairn_graph *large = build("densenet121", (cairn_zoo_options){.batch = 64, .classes = 5});
@@ -317,7 +317,7 @@ static void test_structure(void) {
 
 /* ---- refusals ---- */
 
-/* Refused with `status` and a sentence that has `part` in it. */
+/* The network is refused with `status` and a message that contains `part`. */
 static void check_refused(const char *name, cairn_zoo_options options, cairn_status status,
                           const char *part) {
     cairn_error err = {0};
@@ -377,7 +377,7 @@ static void test_smallest(void) {
 
 typedef struct ration {
     long left; /* allocations until one fails */
-    long held; /* bytes not yet given back */
+    long held; /* bytes not yet released */
 } ration;
 
 static void *rationed(void *context, void *block, size_t old_size, size_t new_size) {

@@ -1,10 +1,10 @@
 /* test_zoo_reference.c: the networks against the eighteen reference graphs (tests/data/feng): the
  * sizes of all tensors, and vertex by vertex the edges.
  *
- * A vertex of the reference is a tensor at batch 1, its cost the number of elements; vertices stand
- * in the order of execution, as our ops do. The reference is coarser: batch-norm and ReLU are one
- * vertex, and so on (see `folded`). In the searched cells it is finer: a skip connection is a
- * vertex of its own, where ours reads the state. */
+ * A vertex of the reference is a tensor at batch 1, its cost the number of elements; vertices are
+ * in the order of execution, as ops are. The reference is coarser: for example, batch-norm and ReLU
+ * are one vertex (see `folded`). In the searched cells it is finer: a skip connection is a separate
+ * vertex, while in Cairn the reader reads the state. */
 #include "base/json.h"
 #include "cairn/zoo.h"
 #include "check.h"
@@ -91,7 +91,7 @@ static sizes sizes_of_reference(const reference *read) {
     return found;
 }
 
-/* The input and what forward ops make, without aliases and the loss. */
+/* The sizes of the input and of what forward ops make, without aliases and the loss. */
 static sizes sizes_of(const cairn_graph *graph) {
     uint32_t tensors = cairn_graph_tensor_count(graph);
     sizes found = {malloc((tensors + 1) * sizeof(uint64_t)), 0};
@@ -105,7 +105,7 @@ static sizes sizes_of(const cairn_graph *graph) {
     return found;
 }
 
-/* What is in `part` more often than in `whole`. */
+/* The sizes that are in `part` more often than in `whole`. */
 static sizes missing_from(sizes whole, sizes part) {
     sizes missing = {malloc((part.length + 1) * sizeof(uint64_t)), 0};
     uint32_t at = 0;
@@ -150,7 +150,8 @@ static void check_sizes(const cairn_graph *graph, const reference *read, bool se
 
 /* ---- edges ---- */
 
-/* Whether the reference has no vertex for what this op makes: it is one with its reader. */
+/* Whether the reference has no vertex for the output of this op, because it is merged with its
+ * reader. */
 static bool folded(const cairn_graph *graph, const cairn_op *op, bool searched) {
     const char *network = cairn_graph_name(graph);
     bool plain = strcmp(network, "alexnet") == 0 || strncmp(network, "vgg", 3) == 0;
@@ -168,7 +169,7 @@ static bool folded(const cairn_graph *graph, const cairn_op *op, bool searched) 
 
 #define MOST_SOURCES 8
 
-/* The tensors that have a vertex, or the input, from which something is made; sorted. */
+/* The tensors with a vertex, or the input, that an op depends on; sorted. */
 typedef struct sources {
     cairn_id tensor[MOST_SOURCES];
     uint32_t count;
@@ -204,9 +205,9 @@ static cairn_id next_vertex(const cairn_graph *graph, cairn_id op, bool searched
     return op;
 }
 
-/* Walk both in order. `tensor_of` says what tensor of ours a vertex is. A vertex with one source
- * which is not that of our next op can only be a skip connection; the sizes have told how many
- * there are. */
+/* Walk over both in order. `tensor_of` is the tensor of each vertex. A vertex with one source which
+ * is not that of the next op can only be a skip connection; the sizes have shown how many there
+ * are. */
 static void check_edges(const cairn_graph *graph, const reference *read, bool searched) {
     cairn_id *tensor_of = calloc(read->vertices, sizeof(*tensor_of));
     sources *wanted = calloc(read->vertices, sizeof(*wanted));

@@ -1,4 +1,4 @@
-/* evaluation.h: a network of the zoo, perhaps narrower, ready to be run in evaluation mode. */
+/* evaluation.h: a network of the zoo, possibly narrower, ready to run in evaluation mode. */
 #ifndef EVALUATION_H
 #define EVALUATION_H
 
@@ -17,7 +17,7 @@ typedef struct evaluation {
     float *logits; /* of the last run; NULL: there was none */
 } evaluation;
 
-/* `solver` "infer", or any other for an executor that trains. */
+/* `solver` is "infer", or any other one for an executor that trains. */
 static inline evaluation evaluation_open(const char *network, const cairn_zoo_options *options,
                                          uint32_t divisor, const char *solver, uint64_t seed) {
     evaluation e = {.summary = CAIRN_GRAPH_SUMMARY_INIT};
@@ -59,7 +59,7 @@ static inline const float *evaluation_run(evaluation *e, const float *images) {
     return e->logits;
 }
 
-/* Logits are compared relative to the largest; `tolerance` is what single precision leaves. */
+/* Logits are compared relative to the largest one; `tolerance` allows for single precision. */
 static inline void check_logits(const float *actual, const double *expected, uint64_t count,
                                 double tolerance) {
     double size = 0, worst = 0;

@@ -2,9 +2,9 @@
 
     python3 interop.py TOOL FOLDER        (safetensors, numpy)
 
-TOOL is weights_tool.c's program. The package writes; the tool reads and writes again; the package
-reads that, and every name, kind, shape, value and word must be as it was. Bit patterns are compared,
-so that NaNs and zeros with a sign count.
+TOOL is weights_tool.c's program. The package writes a file, the tool reads and writes it again, and
+the package reads that. Every name, type, shape, value and metadata entry must be as it was. Bit
+patterns are compared, so that NaNs and signed zeros count.
 """
 
 import pathlib
@@ -36,7 +36,7 @@ def metadata(path):
 
 
 def check_copy(tool, folder):
-    """Every kind of elements that numpy has, odd sizes, empty ones, single ones, odd names."""
+    """Every element type of numpy, odd sizes, empty tensors, single elements, odd names."""
     random = np.random.default_rng(1)
     tensors = {}
     for kind in KINDS:
@@ -67,7 +67,7 @@ def check_copy(tool, folder):
 
 
 def network_shapes():
-    """Names and shapes of a ResNet-18, its widths divided."""
+    """Names and shapes of a ResNet-18 with all widths divided."""
     shapes = {}
 
     def conv(name, after, before, kernel):

@@ -1,8 +1,8 @@
 #!/bin/sh
 # interop.sh TOOL BUILD SOURCE: weight files exchanged with the safetensors package.
 #
-# The package is installed once, in a virtual environment in the build folder. Where that cannot be
-# done (no network) the test is skipped, exit 77, and says why.
+# The package is installed once, in a virtual environment in the build folder. If that is not
+# possible (no network), the test is skipped with exit code 77 and says why.
 set -eu
 tool=$1
 environment=$2/python-weights

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- A folder of the test's own ---- */
+/* ---- A temporary folder ---- */
 
 static char folder[] = "test_safetensors.XXXXXX";
 
@@ -152,7 +152,7 @@ static void test_nothing(void) {
 
 /* ---- Refusals ---- */
 
-/* A file of this header and so many bytes of data. */
+/* A file with this header and `data` bytes of data. */
 static cairn_status read_header(const char *header, size_t data, cairn_error *err) {
     size_t length = strlen(header);
     uint8_t *whole = calloc(1, 8 + length + data);
@@ -314,8 +314,8 @@ static cairn_status save_large(const char *path, cairn_error *err) {
     return cairn_safetensors_save(NULL, path, &large_tensor, 1, NULL, 0, err);
 }
 
-/* In a process of its own, where files may not grow beyond a part of it: a disk that fills up while
- * the file is written. */
+/* A disk that becomes full while the file is written. It is simulated in a child process with a
+ * limit on the size of files. */
 static void test_full_disk(void) {
     const char *path = in_folder("kept");
     save_sample(path);
@@ -347,7 +347,7 @@ static void test_full_disk(void) {
     unlink(path);
 }
 
-/* A folder that may not be written to; root may, so it becomes somebody else. */
+/* A folder without write permission. Root may write anyway, so the test changes to another user. */
 static void test_closed_folder(void) {
     const char *path = in_folder("kept");
     save_sample(path);
@@ -375,7 +375,8 @@ static void test_closed_folder(void) {
     unlink(path);
 }
 
-/* What a killed process left is replaced; what it links to is not written to. */
+/* A temporary file that a killed process left is replaced. If it is a link, its target is not
+ * written to. */
 static void test_left_over(void) {
     char temporary[300];
     const char *path = in_folder("kept"), *other = in_folder("other");

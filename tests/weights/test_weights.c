@@ -1,5 +1,5 @@
-/* test_weights.c: parameters and state of an executor into a file and back; what does not fit is
- * refused with a sentence and changes nothing. Argument: the backend. */
+/* test_weights.c: saves parameters and state of an executor to a file and loads them. A file that
+ * does not fit is refused with a message and changes nothing. Argument: the backend. */
 #include "exec/small_networks.h"
 #include "exec/toy_network.h"
 #include "weights/evaluation.h"
@@ -130,7 +130,8 @@ static void test_round_trip(void) {
     CHECK_STRING(cairn_safetensors_value(file, "epoch"), "3");
     cairn_safetensors_destroy(file);
 
-    /* The caller's word counts; an extra tensor with a weight's name does not pass. */
+    /* The caller's metadata overrides the default; an extra tensor with the name of a weight is
+     * refused. */
     word = (cairn_pair){"format", "mine"};
     extra.name = "conv1.weight";
     CHECK(cairn_weights_save(a.exec, a.graph, path, &options, &err) == CAIRN_EINVAL);
@@ -200,7 +201,7 @@ static cairn_status load(edited *e, cairn_text *notices, cairn_error *err) {
     return cairn_weights_load(e->toy.exec, e->toy.graph, path, notices, err);
 }
 
-/* It must be refused with these words, nothing changed. */
+/* The file must be refused with these words, and nothing may change. */
 static void refuse(edited *e, const char *says) {
     cairn_error err = {0};
     char text[1024], after[65];
@@ -254,7 +255,7 @@ static void test_refusals(void) {
     refuse(&e, "has both fc2.bias and module.fc2.bias, which are the same tensor");
 }
 
-/* It must be accepted with this notice, or none where it is empty. */
+/* The file must be accepted with this notice, or without one if it is empty. */
 static void accept(edited *e, const char *notice) {
     cairn_error err = {0};
     cairn_text notices;
@@ -385,8 +386,8 @@ static void test_old_densenet(void) {
     evaluation_close(&b);
 }
 
-/* Tensors in a file of each network. Those that torchvision has: as its state_dict() has them, of
- * inception_v3 without the auxiliary head, which has 14 more. */
+/* The number of tensors in a file of each network. Networks of torchvision have as many as its
+ * state_dict(); inception_v3 is without its auxiliary head, which has 14 more. */
 static const struct {
     const char *network;
     uint32_t tensors;
@@ -430,7 +431,7 @@ static void check_tensors_of(const char *network) {
             CHECK_U64(tensors_in_file(), tensor_counts[i].tensors);
 }
 
-/* Every network of the zoo, as narrow as it goes: what is saved loads again. */
+/* Every network of the zoo, as narrow as possible: what is saved can be loaded again. */
 static void test_zoo(void) {
     const cairn_zoo_entry *network;
     for (uint32_t i = 0; (network = cairn_zoo_list(i)) != NULL; i++) {
@@ -452,8 +453,8 @@ static void test_zoo(void) {
     }
 }
 
-/* Names and shapes of torchvision's state_dict(), some of each family: those that tell a numbering
- * or a nesting apart. */
+/* Names and shapes of torchvision's state_dict(), some of each family: those that show how layers
+ * are numbered and nested. */
 static const struct {
     const char *network, *name;
     uint32_t shape[5]; /* ended by 0 */

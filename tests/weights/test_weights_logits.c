@@ -1,7 +1,7 @@
 /* test_weights_logits.c: a ResNet-18 from a safetensors file gives PyTorch's logits.
  *
- * tests/data/resnet18_logits.json has them, made by torch_resnet18.py from weights that are
- * functions of name and index; here the same weights go through a file. */
+ * tests/data/resnet18_logits.json has the logits. torch_resnet18.py made them from weights that are
+ * functions of name and index. Here the same weights are saved to a file and loaded from it. */
 #include "weights/evaluation.h"
 
 #include <jansson.h>

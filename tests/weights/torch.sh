@@ -2,8 +2,8 @@
 # torch.sh TOOL SOURCE: a ResNet-18 exported from PyTorch gives the same logits here, and what is
 # saved here loads there.
 #
-# Needs a python3 that has torch and safetensors, $CAIRN_TORCH_PYTHON if that is set; else skipped,
-# exit 77. (test_weights_logits.c checks stored logits everywhere.)
+# It needs a python3 with torch and safetensors, or $CAIRN_TORCH_PYTHON if that is set. Otherwise
+# the test is skipped with exit code 77. (test_weights_logits.c checks stored logits everywhere.)
 set -eu
 tool=$1
 script=$2/torch_resnet18.py

@@ -72,8 +72,8 @@ class ResNet18(nn.Module):
 
 
 def formula(name, shape):
-    """As fill_weight() in logits.h; running statistics are not those of a batch-norm that saw
-    nothing, so that it matters that they are loaded."""
+    """As fill_weight() in test_weights_logits.c. The running statistics differ from the initial
+    ones, so that it matters whether they are loaded."""
     if name.endswith("running_mean"):
         return fill.values(name, shape, 0, 0.1)
     if name.endswith("running_var"):
@@ -103,7 +103,7 @@ def export(folder):
     torch.manual_seed(1)
     network = ResNet18(1, 1000)
     network.train()
-    for _ in range(2):  # so that the running statistics are those of something
+    for _ in range(2):  # so that the running statistics are not the initial ones
         network(torch.randn(8, 3, 64, 64) * 2 + 1)
     network.eval()
     images = torch.randn(2, 3, 96, 80)

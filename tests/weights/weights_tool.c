@@ -1,4 +1,4 @@
-/* weights_tool.c: what the tests with Python need done here.
+/* weights_tool.c: the part of the tests with Python that is written in C.
  *
  *   weights_tool copy IN OUT             every tensor and word of IN, written again
  *   weights_tool network DIVISOR IN OUT  IN loaded into a ResNet-18 of ten classes, then saved

@@ -3,14 +3,13 @@ writes tests/data/network_reference.json.
 
     python3 make_network_reference.py [NETWORK...]        (PyTorch 2.13, numpy)
 
-SGD with momentum: v = 0.9 v + g, p = p - rate v. Parameters and data are those of fill.py; the data
-begin with that of a step, "start", from which on no activation comes so near to a ReLU's kink that
-single and double precision go different ways. Stored:
-the loss of each step; for each parameter checksums of its gradient in the first and third step; for
-each batch-norm checksums of its running mean and variance after it; the loss of the last step's data
-in evaluation mode. A checksum is the sum of magnitudes and the sum weighted with fill.py's
-"checksum", which sees an element in the wrong place; in the first step also the first and the middle
-element.
+SGD with momentum: v = 0.9 v + g, p = p - rate v. Parameters and data are those of fill.py. The data
+starts with step "start"; from there on no activation is so close to the kink of a ReLU that single
+and double precision differ. Stored are: the loss of each step; for each parameter checksums of its
+gradient in the first and third step; for each batch-norm checksums of its running mean and variance
+after it; the loss of the last step's data in evaluation mode. A checksum is the sum of magnitudes
+and the sum weighted with fill.py's "checksum", which detects an element in the wrong place; in the
+first step also the first and the middle element.
 """
 
 import json
@@ -25,7 +24,7 @@ import networks
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
 STEPS, MOMENTUM = 3, 0.9
-MARGIN, STARTS = 3e-6, 200  # how far from a kink is far enough, and how many starts are tried
+MARGIN, STARTS = 3e-6, 200  # least distance from a kink, and how many starts are tried
 
 # name: divisor of widths, batch, input (channels, height, width or features, hidden), classes,
 # steps of a recurrent network, learning rate

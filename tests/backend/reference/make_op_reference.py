@@ -4,8 +4,8 @@ in double precision, and writes tests/data/op_reference.json.
     python3 make_op_reference.py        (PyTorch 2.13, numpy)
 
 Per case: y, the gradients of the inputs and parameters for the gradient "gy" of y, and the running
-statistics of a batch-norm. Inputs are those of fill.py. Dropout, whose mask is Cairn's own, is
-computed from the definition in src/backend/dropout_mask.h.
+statistics of a batch-norm. Inputs are those of fill.py. The mask of dropout is specific to Cairn;
+it is computed from the definition in src/backend/dropout_mask.h.
 """
 
 import json
@@ -35,7 +35,8 @@ def batch_norm(a, x, w, b, mean, var):
 
 
 def dropout(a, x):
-    """Seed 1, step 0, op 0; a key is mixed from the three, and then from each element."""
+    """The mask for seed 1, step 0, op 0. A key is mixed from the three, and then with each
+    element."""
     p, key = a["probability"], np.array([1], dtype=np.uint64)
     with np.errstate(over="ignore"):
         key = fill.mix(key + fill.GOLDEN)

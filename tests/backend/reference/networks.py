@@ -1,7 +1,7 @@
 """The networks in PyTorch, with Cairn's names for parameters and every width divided by a divisor.
 
-A network is a function of a Layers object and its inputs. Layers makes a parameter when it is first
-asked for, so the code of a network is only its structure. Dropout is left out.
+A network is a function of a Layers object and its inputs. Layers creates a parameter when it is
+first used, so the code of a network is only its structure. There is no dropout.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def leaf(array, gradient=True):
 
 
 class TooNear(Exception):
-    """A ReLU's input came so near to its kink that rounding decides."""
+    """The input of a ReLU is so close to its kink that rounding decides."""
 
 
 def relu(x):
@@ -48,7 +48,7 @@ class Layers:
         return self.states[name]
 
     def conv(self, name, x, channels, kernel, stride=1, pad=0, dilation=1, groups=1, bias=False):
-        """`channels` as they come out, already divided."""
+        """`channels` is the number of outputs, already divided."""
         kh, kw = kernel if isinstance(kernel, tuple) else (kernel, kernel)
         w = self.parameter(name + ".weight", channels, x.shape[1] // groups, kh, kw)
         b = self.parameter(name + ".bias", channels) if bias else None

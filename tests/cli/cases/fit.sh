@@ -1,4 +1,4 @@
-# Will it fit? Every batch is a plan that was made; one image more was tried and did not fit.
+# The largest batch: a plan for it was made, and one more image was tried and did not fit.
 cairn fit vgg16 --budget 2GiB
 cairn fit alexnet --budget 1GiB --machine h200 --optimizer-slots 2 --algorithm precise --json
 cairn fit lstm --budget 20MB --seq 6 --algorithm pieces

@@ -1,5 +1,5 @@
-# Inside a budget: the same plan every time, legal, and within it. Without --algorithm it is
-# that of auto.
+# A budget: the plan is the same every time, legal, and within the budget. Without --algorithm it is
+# the plan of auto.
 "$CAIRN" plan resnet50 --budget 50% -o a.plan >table
 grep -c 'budget 1.1 GiB' table
 "$CAIRN" plan resnet50 --budget 50% -o b.plan >/dev/null

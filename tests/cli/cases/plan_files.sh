@@ -1,4 +1,5 @@
-# A plan written and read again: the same figures; and what else can be written of it.
+# A plan that is written and read again has the same figures. Also the other files that can be
+# written of it.
 cairn plan alexnet --batch 2 -o a.plan --json >made
 cairn simulate a.plan --json >again
 sed -e 1d made >made.figures
@@ -13,7 +14,7 @@ cairn plan alexnet --batch 2 -o a.json --svg a.svg --trace a.trace >/dev/null
 head -n 4 a.json
 grep -c '</svg>' a.svg
 tail -n 1 a.trace
-# A model from a file, without costs of its own.
+# A model from a file.
 "$CAIRN" zoo alexnet --batch 2 -o model.json
 cairn simulate a.plan model.json --top 1
 cairn plan model.json -o b.plan --top 1

@@ -1,4 +1,4 @@
-# Profiling: times differ from run to run, but they add up, and other commands take them over.
+# Profiling: times differ from run to run, but they add up, and other commands can use them.
 model="--batch 2 --input 8x16 --seq 6 --classes 4 --backend ref --threads 2"
 hide() { sed -E 's/ *\b[0-9.]+ (ns|us|ms|s)\b/ TIME/g; s/[0-9.]+ [KMG]iB$/SIZE/; s/ *[0-9.]+%$/ SHARE/'; }
 "$CAIRN" profile lstm $model --repeat 3 --top 2 -o costs.json | hide |
@@ -7,14 +7,14 @@ sed -n '1,3s/\(_second\|_ns\)": [0-9]*/\1": N/gp' costs.json
 "$CAIRN" profile lstm $model --repeat 1 --json | sed 's/\(_[a-z]*\|share\)": [0-9.]*/\1": N/g' | tail -n 1
 "$CAIRN" profile lstm $model --repeat 1 -o - | grep -c '"low_ns"'
 
-# A plan's time is the sum of its ops'.
+# The time of a plan is the sum of the times of its ops.
 "$CAIRN" plan lstm $model --costs costs.json --algorithm none --json | sed 's/.*"time_ns": \([0-9]*\),.*/\1/' >time
 "$CAIRN" plan lstm $model --costs costs.json --algorithm none --top 0 | hide
 "$CAIRN" plan lstm $model --costs costs.json -o lstm.plan >/dev/null
 "$CAIRN" simulate lstm.plan --backend ref --threads 2 --costs costs.json --json | sed 's/.*"time_ns": \([0-9]*\),.*/\1/' | cmp - time
 "$CAIRN" sweep lstm $model --costs costs.json | head -n 1 | hide
 
-# Training says what was predicted.
+# Training prints the predicted time.
 "$CAIRN" train lstm $model --costs costs.json --steps 3 | hide | sed -n 's/([^)]*)/(ERROR)/; /predicted T/p'
 "$CAIRN" train lstm $model --costs costs.json --steps 1 --json | grep -c '"predicted_ms"'
 "$CAIRN" train lstm $model --steps 1 --json | grep -c '"predicted_ms"'

@@ -1,5 +1,5 @@
-# Memory that the system refuses: both figures in one sentence, exit 4. Sanitizers, which need the
-# address space for themselves, leave this case out.
+# The system refuses memory: the message has both figures, exit code 4. This case is not run under
+# sanitizers, because they need the address space.
 (
     ulimit -v 2000000
     "$CAIRN" train resnet18 --batch 256 --algorithm none --backend ref --threads 1 2>&1 | sed 's/has [0-9]*/has N/'

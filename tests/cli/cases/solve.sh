@@ -1,4 +1,4 @@
-# The abstract problems, from files; solve_ns is a time and left out.
+# The abstract problems, from files. solve_ns is a time and is removed.
 solve() {
     echo "\$ cairn solve $*"
     "$CAIRN" solve "$@" 2>&1 | sed -e 's/, *"solve_ns": *[0-9]*//'

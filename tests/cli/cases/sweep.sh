@@ -1,4 +1,4 @@
-# Memory against time; the rows of other algorithms change as those do.
+# Memory against time. Only some rows are shown, because the others change with their algorithms.
 "$CAIRN" sweep alexnet --batch 8 --csv points.csv --svg points.svg >table
 grep -e '^alexnet' -e '^algorithm' -e '^none' table
 grep -e '^algorithm' -e '^none' points.csv

@@ -1,4 +1,4 @@
-# Exit code 4: the system does not let it; and nothing half-written is left.
+# Exit code 4: an error of the system. No half-written file is left.
 cairn plan alexnet --batch 1 -o no/such/folder/a.plan --top 0
 mkdir folder
 cairn plan alexnet --batch 1 -o folder --top 0
@@ -13,7 +13,7 @@ cairn plan folder
 "$CAIRN" plan alexnet --json >/dev/full; echo "[exit $?]"
 "$CAIRN" plan alexnet >&-; echo "[exit $?]"
 cairn zoo alexnet -o /dev/full
-# What was there stays when its replacement cannot be written whole.
+# A file stays as it was if its replacement cannot be written completely.
 echo old >kept
 (ulimit -f 1; trap '' XFSZ; "$CAIRN" zoo alexnet -o kept) 2>&1 | sed -e 's/kept.tmp.*/kept/'
 cat kept

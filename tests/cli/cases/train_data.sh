@@ -9,7 +9,7 @@ cmp run/log.jsonl b.jsonl && wc -l <b.jsonl
 tail -n 1 b | sed 's/: ".*"/: .../'
 sed -n '1p; 14p' run/log.jsonl | sed 's/: [0-9.]*/: N/g'
 
-# Continued in the same folder: nothing is left to do; with more steps there is.
+# Resume in the same folder: nothing is left to do, unless there are more steps.
 "$CAIRN" train --resume run | tail -n 1 >again
 "$CAIRN" train $model --epochs 2 | tail -n 1 | cmp - again && echo the same
 "$CAIRN" train --resume run --epochs 3 --json | grep -c '"step"'
@@ -29,7 +29,7 @@ cairn train $model --out run --resume run
 cairn train resnet18 --data synthetic --samples 120 --batch 8 --weights a.safetensors --steps 1
 cairn train convnet --weights nothing.safetensors
 
-# Interrupted: exit 130 with a snapshot, and the rest is the same.
+# An interrupted run exits with 130 and a snapshot; the rest of the run is the same.
 cat >interrupt.sh <<'SCRIPT'
 "$CAIRN" train $model --epochs 400 --out stopped >/dev/null 2>said &
 until ls stopped/snapshot-* >/dev/null 2>&1; do sleep 0.01; done

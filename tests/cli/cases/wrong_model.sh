@@ -1,4 +1,4 @@
-# Exit code 1: what was asked for does not exist or cannot be.
+# Exit code 1: the model, size or algorithm does not exist or is not possible.
 cairn plan resnet51
 cairn plan nofile.json
 cairn plan alexnet --algorithm nosuch

@@ -21,7 +21,7 @@ damage name 's/^free input$/free inptu/'
 damage space '20s/ /  /'
 damage tail '20s/$/ inplace 9/'
 damage implementation '11s/$/ impl 7/'
-steps() { # the same with a line taken out or put in
+steps() { # the same, with a line removed or added
     sed -e "$2" good.plan >draft
     count=$(($(wc -l <draft) - 10))
     sed -e "s/^steps .*/steps $count/" draft >"$1.plan"
