@@ -1,9 +1,9 @@
-# The commands of the README. What is built, and how, stands in CMakeLists.txt and CMakePresets.json;
-# this file only calls them. `make`, `make install` and `make bench` install nothing: they name what
-# is missing. The others install it with apt (scripts/install-deps.sh).
+# The commands of the README. CMakeLists.txt and CMakePresets.json define what is built; this file
+# only calls them. `make`, `make install` and `make bench` install nothing: they name what is
+# missing. The others install it with apt (scripts/install-deps.sh).
 #
 #   make           build/cairn and build/libcairn.*
-#   make demo      build, then train a network twice and say what is shown
+#   make demo      build, then train a network twice and explain the results
 #   make check     every test, under both compilers and the sanitizers
 #   make test      the tests of the release build only
 #   make deps      install what `make` needs
@@ -66,7 +66,7 @@ check-pytorch: wheel
 bench: all
 	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn
 
-# Rewrite the expected files of the tests from what the program says now; read the difference.
+# Rewrite the expected files of the tests from what the program prints now. Read the difference.
 update-golden: all
 	@CAIRN_UPDATE_GOLDEN=1 ctest --test-dir build --output-on-failure -L golden
 

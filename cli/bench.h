@@ -11,6 +11,8 @@
 
 /* The table with networks that are really trained: bench_run.c. */
 int cli_bench_table2_run(const cli_args *args);
+/* The same at the sizes of the paper, timed: bench_full.c. */
+int cli_bench_table2_full(const cli_args *args);
 
 /* Begin a JSON line: {"bench": NAME, "commit": ..., "machine": ..., without its end; the bench
  * itself prints ", ...}". */

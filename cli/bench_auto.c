@@ -240,6 +240,7 @@ static cairn_status build_gpt(uint32_t batch, uint32_t blocks, cli_model *out, c
     differentiate(&g, &all, gradients);
     status = cairn_builder_finish(g.builder, &out->graph, err);
     cairn_builder_destroy(g.builder);
+    out->machine = (cairn_machine)CAIRN_MACHINE_INIT;
     if (status == CAIRN_OK)
         status = cairn_machine_find("v100", &out->machine, err);
     return status == CAIRN_OK ? set_times(&g, out, err) : status;

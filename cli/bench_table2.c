@@ -75,8 +75,10 @@ static void print_json(const cli_paper_row *row, const uint64_t *peaks, const in
 int cli_bench_table2(const cli_args *args) {
     const cli_paper_row *row;
     bool json = cli_flag(args, "json");
+    if (cli_flag(args, "full") && !cli_flag(args, "run"))
+        return cli_usage_error(args, "--full needs --run");
     if (cli_flag(args, "run"))
-        return cli_bench_table2_run(args);
+        return cli_flag(args, "full") ? cli_bench_table2_full(args) : cli_bench_table2_run(args);
     if (!json)
         printf("%-20s| simulated, MiB: peak of what a plan controls            | paper, MB\n"
                "%-13s %5s |%7s%7s%7s%7s%7s%6s%6s%7s |%6s%6s%6s%6s%6s\n",

@@ -67,6 +67,7 @@ static const cli_option options[] = {
      "offload: what a layer of the chain is (default ops; the paper's are pieces)"},
     {"quick", 0, NULL, "fewer points, for benches that take minutes"},
     {"run", 0, NULL, "table2: train every network for one step, at a small size"},
+    {"full", 0, NULL, "table2 --run: at the sizes of the paper, timed, beside other programs"},
     {"only", 0, "NAME", "table2 --run, layout, step, resident, auto: this network only"},
     {"backend", 0, "NAME",
      "table2 --run, step, resident: the backend (default: the best of this build)"},

@@ -227,7 +227,7 @@ static const cli_option options[] = {
     {"classes", 0, "N", "number of classes"},
     {"seq", 0, "N", "steps of a recurrent network"},
     CLI_COST_OPTIONS,
-    {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
+    CLI_SLOTS_OPTION,
     {"seed", 0, "N", "of algorithms that draw (default 1)"},
     CLI_SEARCH_OPTIONS,
     {NULL, 0, NULL, NULL},

@@ -41,7 +41,7 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
     {"cost-model", 0, "MODEL", "precise, or averages: uniform-time, uniform-memory, uniform"},
-    {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
+    CLI_SLOTS_OPTION,
     {"seed", 0, "N", "of algorithms that draw random numbers"},
     {"output", 'o', "FILE",
      "write the plan: as text, or as JSON if FILE ends in .json; - prints it"},

@@ -191,9 +191,7 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
-    {"backend", 0, "NAME", "the backend (default: the best of this build)"},
-    {"threads", 't', "N", "threads of the backend (default: one per processor)"},
-    {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
+    CLI_RUN_OPTIONS,
     {"repeat", 0, "N", "steps that are measured, after two to warm up (default 10)"},
     {"seconds", 0, "N", "stop after N seconds, but not before three steps (default: no limit)"},
     {"every-implementation", 0, NULL,

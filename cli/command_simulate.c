@@ -10,7 +10,7 @@ static int open_plan(const cli_args *args, cli_model *model, cairn_plan **plan) 
     const char *path = cli_positional(args, 0), *name = cli_positional(args, 1);
     cairn_text text;
     cairn_error err = {0};
-    cairn_plan_header header;
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     *plan = NULL;
     *model = (cli_model){0};
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
@@ -100,11 +100,8 @@ static int verify(const cli_args *args) {
 }
 
 static const cli_option simulate_options[] = {
-    CLI_MODEL_OPTIONS,
-    CLI_COST_OPTIONS,
-    {"optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)"},
-    CLI_REPORT_OPTIONS,
-    {NULL, 0, NULL, NULL},
+    CLI_MODEL_OPTIONS,  CLI_COST_OPTIONS,      CLI_SLOTS_OPTION,
+    CLI_REPORT_OPTIONS, {NULL, 0, NULL, NULL},
 };
 
 static const cli_option verify_options[] = {

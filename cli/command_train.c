@@ -24,19 +24,13 @@ static void catch_signals(void) {
 
 /* ---- A step and what follows it ---- */
 
-static int log_step(cli_training *t, uint64_t step) {
+/* A step, or the score where there is one. */
+static int log_line(cli_training *t, uint64_t step, const cairn_train_score *score) {
     cairn_text text = {0};
     if (t->log == NULL)
         return CLI_DONE;
-    cairn_status status = cairn_train_log_step(t->train, step, &text);
-    return status == CAIRN_OK ? cli_train_log(t, &text) : cli_fail(status, NULL);
-}
-
-static int log_score(cli_training *t, const cairn_train_score *score) {
-    cairn_text text = {0};
-    if (t->log == NULL)
-        return CLI_DONE;
-    cairn_status status = cairn_train_log_score(t->train, score, &text);
+    cairn_status status = score == NULL ? cairn_train_log_step(t->train, step, &text)
+                                        : cairn_train_log_score(t->train, score, &text);
     return status == CAIRN_OK ? cli_train_log(t, &text) : cli_fail(status, NULL);
 }
 
@@ -44,7 +38,7 @@ static int log_score(cli_training *t, const cairn_train_score *score) {
 static int evaluate(cli_training *t, const cairn_train_result *r) {
     cairn_train_score score;
     cairn_error err = {0};
-    if (cairn_data_get_info(t->data).validation == 0) {
+    if (cairn_data_get_info(t->data)->validation == 0) {
         cli_train_print_score(t, r, NULL);
         return CLI_DONE;
     }
@@ -52,7 +46,7 @@ static int evaluate(cli_training *t, const cairn_train_result *r) {
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     cli_train_print_score(t, r, &score);
-    return log_score(t, &score);
+    return log_line(t, 0, &score);
 }
 
 static int take_snapshot(cli_training *t) {
@@ -78,7 +72,7 @@ static int one_step(cli_training *t) {
     t->samples += r.samples;
     t->measured_peak = r.measured_peak_bytes;
     cli_train_print_step(t, &r);
-    int code = log_step(t, r.step);
+    int code = log_line(t, r.step, NULL);
     if (code == CLI_DONE && scored)
         code = evaluate(t, &r);
     if (code == CLI_DONE && t->folder != NULL && (due || scored || last || interrupted))
@@ -218,9 +212,7 @@ static const cli_option options[] = {
     {"plan", 'p', "FILE", "use this plan instead of making one"},
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,
-    {"backend", 0, "NAME", "the backend (default: the best of this build)"},
-    {"threads", 't', "N", "threads of the backend (default: one per processor)"},
-    {"math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"},
+    CLI_RUN_OPTIONS,
     {"link-bandwidth", 0, "SIZE", "imitate a link to the host with this many bytes per second"},
     {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},
     {"check", 0, NULL, "overwrite freed memory with NaNs and make its pages inaccessible"},

@@ -23,7 +23,7 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     header.batch = model->header.batch;
     header.classes = model->header.classes;
     header.steps = model->header.steps;
-    cairn_plan_set_header(plan, &header);
+    (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
 }
 
 /* "3x224x224": one to three numbers. */
@@ -111,6 +111,7 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
 }
 
 static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
+    *out = (cairn_machine)CAIRN_MACHINE_INIT;
     cairn_status status = cairn_machine_find(name == NULL ? "v100" : name, out, err);
     if (status != CAIRN_EUNKNOWN)
         return status;
@@ -159,8 +160,11 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
     options.threads = threads;
     if (cli_size_value(args, "link-bandwidth", &bandwidth))
         options.link_bytes_per_second = bandwidth.bytes;
-    const char *math = cli_value(args, "math");
-    if (math != NULL && !cairn_math_find(math, &options.math)) {
+    const char *math = cli_value(args, "math"), *name = NULL;
+    while (math != NULL && (name = cairn_math_name(options.math)) != NULL &&
+           strcmp(name, math) != 0)
+        options.math++;
+    if (math != NULL && name == NULL) {
         snprintf(err->message, sizeof err->message, "--math must be tf32 or fp32, not %.32s", math);
         return CAIRN_EINVAL;
     }
@@ -184,7 +188,7 @@ static cairn_status bind_costs(const cli_args *args, cli_model *model, const cha
     if (cli_value(args, "machine") != NULL)
         return CAIRN_OK;
     model->one_memory = !facts.separate_memory;
-    model->machine = facts.machine;
+    model->machine = *facts.machine;
     return CAIRN_OK;
 }
 

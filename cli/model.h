@@ -21,6 +21,16 @@
         "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
 
+/* And of those that run it. */
+#define CLI_RUN_OPTIONS                                                                            \
+    {"backend", 0, "NAME", "the backend (default: the best of this build)"},                       \
+        {"threads", 't', "N", "threads of the backend (default: one per processor)"}, {            \
+        "math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"                           \
+    }
+
+#define CLI_SLOTS_OPTION                                                                           \
+    { "optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)" }
+
 #define CLI_MEASURED_OPTION                                                                        \
     { "costs", 0, "FILE", "measured costs of 'cairn profile'; they replace the analytic ones" }
 

@@ -65,7 +65,7 @@ void cli_train_print_head(const cli_training *t) {
         printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "measured peak");
         return;
     }
-    cairn_data_info info = cairn_data_get_info(t->data);
+    cairn_data_info info = *cairn_data_get_info(t->data);
     printf("  data            %12u samples to learn, %u to validate, %u classes\n", info.train,
            info.validation, info.classes);
     if (t->first_step > 0)

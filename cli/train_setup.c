@@ -43,7 +43,7 @@ static bool reads_images(const char *name) {
 static int open_named(cli_training *t, const char *name) {
     uint32_t input[3] = {0}, classes = 0;
     if (t->data != NULL && reads_images(name)) {
-        cairn_data_info info = cairn_data_get_info(t->data);
+        cairn_data_info info = *cairn_data_get_info(t->data);
         for (uint32_t i = 0; i < 3 && i < info.rank; i++)
             input[i] = info.shape[i];
         classes = info.classes;
@@ -71,7 +71,7 @@ static int read_limits(cli_training *t) {
 static int read_plan(cli_training *t, const char *path) {
     cairn_text text;
     cairn_error err = {0};
-    cairn_plan_header header;
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     cairn_plan *plan = NULL;
     cairn_status status = cairn_text_load(NULL, path, &text, &err);
     if (status != CAIRN_OK)
@@ -122,7 +122,7 @@ static void count_steps(cli_training *t) {
         t->steps = 10;
     if (t->steps == 0) {
         uint64_t epochs = t->epochs > 0 ? t->epochs : 1;
-        uint64_t batches = cairn_data_get_info(t->data).train / batch_of(t->model.graph);
+        uint64_t batches = cairn_data_get_info(t->data)->train / batch_of(t->model.graph);
         t->steps = epochs * batches / t->exec.micro_batches;
         t->steps = t->steps > 0 ? t->steps : 1;
     }

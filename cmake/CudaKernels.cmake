@@ -1,6 +1,6 @@
-# The kernels of the backend cuda: compiled by nvcc where there is one, and embedded in the library.
-# CAIRN_CUDA: AUTO (if nvcc is found), ON (it must be) or OFF. Sets CAIRN_CUDA_FATBIN, the file
-# that is embedded, empty where there is none. Nothing of CUDA is linked.
+# The kernels of the backend cuda. If there is an nvcc, it compiles them, and they are embedded in
+# the library. CAIRN_CUDA: AUTO (if nvcc is found), ON (nvcc is required) or OFF. Sets
+# CAIRN_CUDA_FATBIN to the file that is embedded, or to nothing. No library of CUDA is linked.
 set(CAIRN_CUDA AUTO CACHE STRING "compile kernels for NVIDIA GPUs, which needs nvcc: AUTO, ON or OFF")
 find_program(CAIRN_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
 if(CAIRN_CUDA STREQUAL "ON" AND NOT CAIRN_NVCC)

@@ -4,8 +4,8 @@
 #   cairn_embed_object(OUT TEXT KEYS)  members of the JSON object TEXT: .key = value, ...
 #   cairn_embed_lines(OUT NAME FILES)  static const char *const NAME[] = {"line\n", ..., NULL};
 #
-# cairn_embed_lines joins the files in order. Of JavaScript modules it leaves out the lines of
-# import and the word export: joined, they are one module.
+# cairn_embed_lines joins the files in order. It removes the import lines and the word export of
+# JavaScript modules, so that they become one module.
 function(cairn_quote out text break)
     string(REPLACE "\\" "\\\\" text "${text}")
     string(REPLACE "\"" "\\\"" text "${text}")

@@ -1,8 +1,9 @@
 # FindOneDNN.cmake: look for oneDNN 2.6 or newer by its header and its library.
 #
-# Its own CMake package is not used: Debian's asks for OpenCL, which nothing here needs. CAIRN_ONEDNN
-# is AUTO, ON or OFF. Sets CAIRN_ONEDNN_FOUND, and then CAIRN_ONEDNN_VERSION, CAIRN_ONEDNN_MAJOR and
-# the target OneDNN::OneDNN; otherwise CAIRN_ONEDNN_REASON, a sentence for the user.
+# The CMake package of oneDNN is not used: Debian's requires OpenCL, which Cairn does not need.
+# CAIRN_ONEDNN is AUTO, ON or OFF. Sets CAIRN_ONEDNN_FOUND, and then CAIRN_ONEDNN_VERSION,
+# CAIRN_ONEDNN_MAJOR and the target OneDNN::OneDNN; otherwise CAIRN_ONEDNN_REASON, a message for the
+# user.
 set(CAIRN_ONEDNN_FOUND FALSE)
 if(CAIRN_ONEDNN STREQUAL "OFF")
     set(CAIRN_ONEDNN_REASON "CAIRN_ONEDNN=OFF was given")

@@ -1,5 +1,5 @@
 /* plan_own_graph.c: a plan for the training step of another program, with an address for every
- * tensor. Cairn knows nothing of its ops but what they read, write and cost: see docs/embedding.md.
+ * tensor. Cairn only knows what its ops read, write and cost: see docs/embedding.md.
  *
  *     cc plan_own_graph.c $(pkg-config --cflags --libs cairn) -o plan_own_graph && ./plan_own_graph
  *
@@ -65,7 +65,7 @@ static cairn_status build(cairn_graph **out, cairn_error *err) {
     return status;
 }
 
-/* Times come from the other program's own measurements; here every op takes a millisecond. */
+/* Times should come from measurements of the other program; here every op takes a millisecond. */
 static cairn_status measure(const cairn_graph *graph, cairn_costs **out, cairn_error *err) {
     cairn_status status = cairn_costs_create(graph, out, err);
     const cairn_implementation given = {.name = "given", .time_ns = 1000000};
@@ -98,7 +98,7 @@ int main(void) {
     cairn_solution *solution = NULL;
     cairn_error err = {0};
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    options.budget_bytes = 40 * MIB; /* keeping everything takes 64 */
+    options.budget_bytes = 40 * MIB; /* keeping everything needs 64 */
     cairn_status status = build(&graph, &err);
     if (status == CAIRN_OK)
         status = measure(graph, &costs, &err);

@@ -7,13 +7,13 @@
 #include <stdio.h>
 
 int main(void) {
-    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* what stays 0 has the usual value */
+    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* a field that stays 0 has its default */
     network.batch = 8;
     network.input[0] = 3, network.input[1] = network.input[2] = 96;
     cairn_solve_options budget = CAIRN_SOLVE_OPTIONS_INIT;
     budget.budget_bytes = 24 << 20;
 
-    cairn_device *device = NULL;               /* what it is trained on */
+    cairn_device *device = NULL;               /* the device to train on */
     cairn_graph *forward = NULL, *step = NULL; /* the network, and its training step */
     cairn_costs *costs = NULL;                 /* bytes of tensors, times of ops */
     cairn_solution *best = NULL;               /* the plan, its simulation and its layout */
@@ -22,7 +22,7 @@ int main(void) {
     cairn_error err = {0};
     int ok = cairn_zoo_build(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
              cairn_graph_differentiate(forward, NULL, &step, &err) == CAIRN_OK &&
-             cairn_device_open(NULL, NULL, &device, &err) == CAIRN_OK && /* the best there is */
+             cairn_device_open(NULL, NULL, &device, &err) == CAIRN_OK && /* the best backend */
              cairn_bind(step, device, &costs, &err) == CAIRN_OK &&
              cairn_solve(step, costs, NULL, &budget, &best, &err) == CAIRN_OK &&
              cairn_train_create(step, device, costs, best, NULL, &train, &err) == CAIRN_OK;

@@ -1,6 +1,6 @@
-/* fuzz.h: what the targets share. A target is one file with fuzz_one(): given any bytes it must
- * neither crash nor break what it asserts. It is built twice: as a libFuzzer program (CAIRN_FUZZ),
- * and with replay.c as a test that feeds it the files of its corpus. */
+/* fuzz.h: shared by the targets. A target is one file with fuzz_one(). For any bytes it must not
+ * crash, and its checks must hold. It is built twice: as a libFuzzer program (CAIRN_FUZZ), and with
+ * replay.c as a test that runs it on the files of its corpus. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libFuzzer's name for it. */
+/* The name that libFuzzer requires. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A broken promise: say which and stop, so that the fuzzer keeps the input. */
+/* If the check fails, print it and abort, so that the fuzzer keeps the input. */
 #define FUZZ_CHECK(condition)                                                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                          \
     } while (0)
 
-/* An error is one sentence with a status. */
+/* An error has a status and a message. */
 static inline void fuzz_check_error(cairn_status status, const cairn_error *err) {
     char text[1024];
     FUZZ_CHECK(status != CAIRN_OK && status != CAIRN_ENOMEM && err->status == status);

@@ -1,5 +1,5 @@
-/* fuzz_cifar10.c: the reader of CIFAR-10's binary files. An input is the second file to train on;
- * the others have a record each. */
+/* fuzz_cifar10.c: the reader of CIFAR-10's binary files. An input is the second training file; the
+ * other files have one record each. */
 #include "fuzz_folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

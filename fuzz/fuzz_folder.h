@@ -1,5 +1,5 @@
-/* fuzz_folder.h: for targets whose reader wants a folder: one that is filled anew with each input
- * and goes at the end; and what must hold of data that was accepted. */
+/* fuzz_folder.h: for targets whose reader needs a folder: a temporary folder that is filled for
+ * each input, and checks of data that was accepted. */
 #ifndef FUZZ_FOLDER_H
 #define FUZZ_FOLDER_H
 
@@ -42,15 +42,16 @@ static inline void fuzz_folder_put(const char *name, const uint8_t *bytes, size_
     FUZZ_CHECK(fclose(file) == 0);
 }
 
-/* An epoch of a split: every label is one; reals that are not finite are said to be so. */
+/* Read an epoch of a split. Every label must be valid, and real numbers that are not finite must be
+ * reported. */
 static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     cairn_loader *loader;
     cairn_error err = {0};
     options.split = split;
     options.batch = split == CAIRN_SPLIT_TRAIN ? 1 : 2;
-    options.prefetch = 0; /* a thread for each input would be slow, and test_loader.c has them */
+    options.prefetch = 0; /* a thread for each input would be slow; test_loader.c tests threads */
     options.shuffle = options.flip = info.rank == 3;
     cairn_status status = cairn_loader_create(data, &options, &loader, &err);
     if (status != CAIRN_OK) {
@@ -58,7 +59,7 @@ static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
         return;
     }
     for (uint64_t n = 0; n < cairn_loader_batches(loader) && status == CAIRN_OK; n++) {
-        cairn_batch batch;
+        cairn_batch batch = CAIRN_BATCH_INIT;
         status = cairn_loader_next(loader, &batch, &err);
         if (status != CAIRN_OK)
             fuzz_check_error(status, &err);
@@ -68,7 +69,7 @@ static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
     cairn_loader_destroy(loader);
 }
 
-/* Open the folder as what `kind` says; an error names a file in it. */
+/* Open the folder as data of `kind`; an error must name a file in it. */
 static inline void fuzz_open_folder(const char *kind) {
     char source[300];
     cairn_data *data;
@@ -82,7 +83,7 @@ static inline void fuzz_open_folder(const char *kind) {
         FUZZ_CHECK(data == NULL);
         return;
     }
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     FUZZ_CHECK(info.train > 0 && info.classes > 0 && info.rank > 0);
     fuzz_read_split(data, CAIRN_SPLIT_TRAIN);
     if (info.validation > 0)

@@ -1,5 +1,5 @@
-/* fuzz_machine.c: the readers of machines and of cost tables. What a machine says can be computed
- * with, and a table that is accepted gives costs that can be, in either way of merging it. */
+/* fuzz_machine.c: the readers of machines and of cost tables. A machine that is accepted can be
+ * used for estimates. A table that is accepted gives usable costs, in both ways of merging it. */
 #include "fuzz.h"
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);
         cairn_graph_destroy(forward);
     }
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_status status = cairn_machine_from_json((const char *)data, size, "f", &machine, &err);
     if (status == CAIRN_OK)
         check_machine(graph, &machine);

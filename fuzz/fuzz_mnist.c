@@ -1,6 +1,6 @@
-/* fuzz_mnist.c: the reader of IDX files. An input is three lengths of a byte each, then so many
- * bytes of the labels to train on, of the labels and of the images of validation; the rest is the
- * images to train on. */
+/* fuzz_mnist.c: the reader of IDX files. An input starts with three lengths of one byte each: of
+ * the training labels, the validation labels and the validation images. These three files follow;
+ * the rest is the training images. */
 #include "fuzz_folder.h"
 
 static const char *const names[] = {"train-labels-idx1-ubyte", "t10k-labels.idx1-ubyte",
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         data += length;
         size -= length;
     }
-    if (lengths[1] == 0 && lengths[2] == 0) { /* no validation at all */
+    if (lengths[1] == 0 && lengths[2] == 0) { /* no validation files */
         char path[600];
         for (size_t i = 1; i < 3; i++) {
             snprintf(path, sizeof path, "%s/%s", fuzz_folder_path, names[i]);

@@ -1,9 +1,9 @@
 /* fuzz_plan.c: the reader of plans, against one small network. A text that is accepted is the text
- * that would be written, and the simulator has an answer for any list of steps. */
+ * that would be written, and the simulator must handle any list of steps. */
 #include "fuzz.h"
 
-/* Convolution, batch-norm, two branches, a flattening alias, a loss: every rule has its occasion.
- * Made once and kept. */
+/* Convolution, batch-norm, two branches, a flattening alias, a loss: every rule can be broken. It
+ * is made once and kept. */
 static cairn_graph *network(void) {
     cairn_builder *b;
     cairn_graph *forward, *graph;
@@ -52,7 +52,7 @@ static void check_plan(const cairn_graph *graph, const cairn_costs *costs, const
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static cairn_graph *graph;
     static cairn_costs *costs;
-    static cairn_machine machine;
+    static cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     if (graph == NULL) {
         graph = network();

@@ -1,10 +1,10 @@
-/* fuzz_problem.c: the readers of the abstract problems' cases. A case that is accepted can be
- * solved, and the answer is worth what it says. */
+/* fuzz_problem.c: the readers of abstract problems. A case that is accepted can be solved, and the
+ * value of the answer is what the solver claims. */
 #include "cairn/acg.h"
 #include "cairn/chain.h"
 #include "fuzz.h"
 
-#define MOST_VERTICES 64u /* beyond that one input would take too long to be worth it */
+#define MOST_VERTICES 64u /* larger inputs would take too long */
 
 static void check_dag(const cairn_dag *dag) {
     const cairn_acg_algorithm *a;

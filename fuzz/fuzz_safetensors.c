@@ -1,8 +1,9 @@
-/* fuzz_safetensors.c: the reader of weight files. What is accepted can be listed, looked up, read
- * to the last byte and written again; loading it into a network works or gives a sentence. */
+/* fuzz_safetensors.c: the reader of weight files. A file that is accepted can be listed, searched,
+ * read to the last byte and written again. Loading it into a network works or gives an error
+ * message. */
 #include "fuzz.h"
 
-/* Two linear layers and a batch-norm; so a file can fit it. */
+/* Two linear layers and a batch-norm: small enough that a file can fit it. */
 static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_error err = {0};
     cairn_builder *b;
@@ -10,7 +11,7 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_exec *exec;
-    cairn_device *device; /* as long as the program */
+    cairn_device *device; /* stays open as long as the program runs */
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 1;
     FUZZ_CHECK(cairn_builder_create(NULL, "tiny", &b) == CAIRN_OK);

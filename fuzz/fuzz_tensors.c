@@ -1,6 +1,6 @@
 /* fuzz_tensors.c: the reader of folders of raw tensors. An input is the index, up to the first zero
- * byte; then a byte that says how many more are the file of labels "l"; the rest is the file of
- * samples "s". */
+ * byte; then one byte with the length of the file of labels "l", which follows; the rest is the
+ * file of samples "s". */
 #include "fuzz_folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
-/* replay.c: feeds files to a fuzz target, without libFuzzer: every file named, and every file in
- * every folder named. Having fed nothing is a failure. */
+/* replay.c: runs a fuzz target on files, without libFuzzer: on every file that is named, and on
+ * every file in a folder that is named. Without any file it fails. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@ static void feed(const char *path) {
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    /* A block of exactly its size, so that reading past the end is noticed. */
+    /* A block of exactly its size, so that reading past the end is detected. */
     uint8_t *copy = malloc(text.length + (text.length == 0));
     if (copy == NULL)
         abort();

@@ -1,9 +1,9 @@
 #!/bin/sh
-# bare-machine.sh [SUITE [COMMAND...]]: do what a newcomer does, on a machine where nothing is
-# installed but git and make.
+# bare-machine.sh [SUITE [COMMAND...]]: do what a new user does, on a machine where only git and
+# make are installed.
 #
 #   SUITE       a Debian release: bookworm (Debian 12, the default) or trixie (Debian 13)
-#   COMMAND     what is run in the clone as root; default: the two commands of the README
+#   COMMAND     a command to run in the clone as root; default: the two commands of the README
 #   --possible  only say whether a bare machine can be made here
 #
 # A bare Debian is made in a temporary folder with debootstrap, from the mirror that the apt set-up of
@@ -17,8 +17,8 @@
 # The summary of the last tests that a COMMAND ran is repeated at the end.
 #
 # Exit status: 0 passed, 1 something failed, 77 a bare machine cannot be made here (one line says
-# why). All mounts are in a namespace of their own, which ends with its processes. The folder is
-# removed at the end, also when a signal ends the script.
+# why). All mounts are in a separate namespace, which ends with its processes. The folder is removed
+# at the end, even if a signal ends the script.
 set -eu
 
 cannot() {
@@ -63,7 +63,7 @@ outside() {
 
 clean() {
     if [ -n "$inner" ]; then
-        kill -KILL "$inner" 2>/dev/null || true # takes all processes of the namespace with it
+        kill -KILL "$inner" 2>/dev/null || true # this also ends all processes of the namespace
         wait "$inner" 2>/dev/null || true
     fi
     rm -rf --one-file-system "$folder"
@@ -71,7 +71,7 @@ clean() {
 
 # ---- Inside: a bare Debian, and the commands ----
 
-# prepare ROOT: what a running system has beside its files.
+# prepare ROOT: set up what a running system has besides its files.
 prepare() {
     mount -t proc proc "$1/proc"
     mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm" 2>/dev/null || true
@@ -80,10 +80,10 @@ prepare() {
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$1/etc/apt/apt.conf.d/99proxy" || true
     # Certificates that this machine trusts, for pip behind a proxy.
     cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/trusted.crt" 2>/dev/null || true
-    echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/no-sync" # the machine is thrown away
+    echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/no-sync" # the machine is temporary
 }
 
-# enter ROOT USER COMMAND: in the clone of that user, with an environment of its own.
+# enter ROOT USER COMMAND: run a command in the clone of that user, with a clean environment.
 enter() {
     home=/root
     [ "$2" = root ] || home=/home/$2
@@ -95,12 +95,12 @@ enter() {
         ${http_proxy:+http_proxy=$http_proxy} ${https_proxy:+https_proxy=$https_proxy} $3"
 }
 
-clone() { # clone ROOT HOME: the commit, whoever owns the repository here
+clone() { # clone ROOT HOME: clone the commit, independent of the owner of the repository
     git -c safe.directory='*' -C "$SOURCE" bundle create -q "$INSIDE/commit" HEAD
     git -c advice.detachedHead=false clone -q "$INSIDE/commit" "$1$2/cairn"
 }
 
-# run WORDS COMMAND...: quiet unless it fails.
+# run WORDS COMMAND...: run a command, quietly unless it fails.
 run() {
     words=$1
     shift

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check-format.sh: every C and C++ file stands as clang-format leaves it.
+# check-format.sh: every C and C++ file must be formatted as clang-format does it.
 set -eu
 cd "$(dirname "$0")/.."
 find cli examples fuzz include src tests bench \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) \

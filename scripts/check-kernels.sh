@@ -1,8 +1,7 @@
 #!/bin/sh
-# check-kernels.sh: nvcc takes every kernel of the backend cuda for sm_80, sm_90 and as PTX, without
-# a warning and with at most 64 bytes for registers that do not fit, and makes each kernel of the
-# list.
-# Exits with 77 where there is no nvcc.
+# check-kernels.sh: nvcc compiles every kernel of the backend cuda for sm_80, sm_90 and as PTX,
+# without a warning and with at most 64 bytes of spilled registers. The result must have each kernel
+# of the list. Exits with 77 if there is no nvcc.
 set -eu
 cd "$(dirname "$0")/.."
 command -v nvcc >/dev/null || { echo "no nvcc here"; exit 77; }

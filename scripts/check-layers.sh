@@ -1,10 +1,10 @@
 #!/bin/sh
-# check-layers.sh [ROOT]: who may include whom, and that every source is built.
+# check-layers.sh [ROOT]: checks which files include which, and that every source is built.
 #
-# A file in src/X includes its own folder, those that stand above X in src/LAYERS, and the public
-# headers. Files in cli/ and include/ include public headers and their own folder only; a public
-# header only those that stand above it in cairn.h, which has them all. File names
-# are unique, so that one can be named without its path. Every .c below src/ and cli/ is listed in
+# A file in src/X may include its own folder, the folders above X in src/LAYERS, and the public
+# headers. Files in cli/ and include/ may include only public headers and their own folder. A public
+# header may include only those above it in cairn.h, which includes all of them. File names are
+# unique, so that a file can be named without its path. Every .c below src/ and cli/ is listed in
 # CMakeLists.txt. Prints every violation; exits with 1 if there is one.
 set -eu
 root=${1:-$(dirname "$0")/..}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check-pytorch.sh PYTHON BUILD: the tests of the PyTorch front, with the wheel as a user gets it.
-# PYTHON must have torch; BUILD holds libcairn_plan.so. Ends with 77 where torch is missing.
+# check-pytorch.sh PYTHON BUILD: runs the tests of the PyTorch front with the wheel that users get.
+# PYTHON must have torch; BUILD holds libcairn_plan.so. Exits with 77 if torch is missing.
 set -eu
 python=$1
 build=$(cd "$2" && pwd)
@@ -18,6 +18,6 @@ export OMP_NUM_THREADS=1 TORCHINDUCTOR_CACHE_DIR="$folder/inductor" TORCHINDUCTO
 cd tests/pytorch
 # Two at a time, the long ones first.
 printf '%s\n' ${CAIRN_PYTORCH_TESTS:-test_exact:resnet50 test_processes test_inductor test_exact:resnet18 \
-    test_features:Training test_features:Planning test_exact:densenet test_exact:llama test_exact:unet \
-    test_exact:gpt test_exact:vit test_features:Refused test_package} |
+    test_norms test_scripts test_features:Training test_features:Planning test_exact:densenet test_exact:llama test_exact:unet \
+    test_exact:gpt test_exact:vit test_features:Refused test_package test_cuda} |
     xargs -P "${JOBS:-2}" -I{} ./run_one.sh "$python" {}

@@ -1,16 +1,18 @@
 #!/bin/sh
-# check.sh [PRESET]: everything that must hold before a change is kept. Stops at the first failure.
+# check.sh [PRESET]: everything that must pass before a change is accepted. Stops at the first
+# failure.
 #
 #   form     clang-format
 #   clang    the tests that use threads, under the thread sanitizer
 #   clang    every file with its warnings, under the address and undefined-behaviour sanitizers,
 #            every test but the large ones
 #   gcc      release build
-#   PyTorch  the front's tests, where python3 or $CAIRN_TORCH_PYTHON has torch; said loudly if not
+#   PyTorch  the front's tests, if python3 or $CAIRN_TORCH_PYTHON has torch; else a message says so
 #   gcc      every test
 #
-# With a preset only that build and its tests. The layer check is one of the tests. Warnings are
-# errors here.
+# The layer check is one of the tests. Warnings are errors. With a preset, only that build and its
+# tests run, and warnings are not errors: users run this (`make test`), and their compiler may find
+# more to warn about than ours.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-2}

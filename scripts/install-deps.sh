@@ -1,16 +1,16 @@
 #!/bin/sh
-# install-deps.sh [--dry-run] build|test|check|package|coverage: see that the tools and libraries for
-# a purpose are there, and install with apt those that are not.
+# install-deps.sh [--dry-run] build|test|check|package|coverage: check that the tools and libraries
+# for a purpose are there, and install the missing ones with apt.
 #
-#   build     the library and the command; oneDNN is wanted, not needed
+#   build     the library and the command; oneDNN is optional
 #   test      also the release build's tests
 #   check     also every other check (make check)
 #   package   also the Debian package (make package)
 #   coverage  also the measurement of coverage (make coverage)
 #
-# With --dry-run nothing is installed: what is missing is named, and the exit status is 1 if something
-# that is needed is. Each tool is looked for by what it does, not by package, so that a compiler from
-# elsewhere counts. When nothing is missing this prints nothing.
+# With --dry-run nothing is installed: missing packages are named, and the exit status is 1 if one
+# of them is required. Each tool is searched for by what it does, not by package, so that a compiler
+# from another source counts. If nothing is missing, the script prints nothing.
 set -eu
 
 dry=""
@@ -36,7 +36,7 @@ need() {
 "
 }
 
-# want PACKAGE REASON TEST...: the same for what one can do without.
+# want PACKAGE REASON TEST...: the same for optional packages.
 want() {
     package=$1
     reason=$2
@@ -45,7 +45,7 @@ want() {
         return
     fi
     wanted="$wanted $package"
-    reasons="$reasons    $package (one can do without): $reason
+    reasons="$reasons    $package (optional): $reason
 "
 }
 
@@ -73,10 +73,10 @@ want libdnnl-dev "oneDNN: fast kernels for the processor" \
     compiles cc -include oneapi/dnnl/dnnl.h -ldnnl
 case $purpose in
 test | check | coverage)
-    need g++ "tests that the headers serve C++" has g++
+    need g++ "tests that C++ programs can use the headers" has g++
     need python3-venv "exchanges weight files with the safetensors package" \
         python3 -c "import venv, ensurepip"
-    need graphviz "draws the pictures that tests look at" has dot
+    need graphviz "draws pictures in tests" has dot
     want chromium "shows the page in tests, which are skipped without it" has_browser
     ;;
 esac
@@ -85,7 +85,7 @@ check)
     need clang "compiles everything a second time" has clang
     need libclang-rt-dev "address, undefined-behaviour and thread sanitizers" \
         compiles clang -fsanitize=address
-    need clang-format "checks the form of the sources" has clang-format
+    need clang-format "checks the format of the sources" has clang-format
     ;;
 package)
     need dpkg-dev "finds what the package depends on" has dpkg-shlibdeps
@@ -100,11 +100,11 @@ if [ -n "$dry" ]; then
         echo "Please run 'make deps', or install with apt:$missing$wanted" >&2
         exit 1
     fi
-    exit 0 # what is only wanted is said by CMake
+    exit 0 # CMake reports missing optional packages
 fi
 [ -n "$missing$wanted" ] || exit 0
 printf 'Missing here:\n%s' "$reasons"
-give_up() { # give_up WHY: stop, unless nothing is missing that is needed
+give_up() { # give_up WHY: stop, unless only optional packages are missing
     echo "$1" >&2
     [ -n "$missing" ] || exit 0
     exit 1
@@ -126,7 +126,7 @@ if ! { $run apt-get update && $run apt-get install -y --no-install-recommends $m
     tail -n 20 "$log" >&2
     give_up "apt could not install$missing; see above."
 fi
-for package in $wanted; do # one by one: one that apt does not have leaves the others
+for package in $wanted; do # one by one, so that a package that apt does not have does not stop the others
     $run apt-get install -y --no-install-recommends "$package" >"$log" 2>&1 ||
         echo "apt could not install $package: going on without it." >&2
 done

@@ -2,7 +2,7 @@
 # package.sh: build/cairn_VERSION_ARCHITECTURE.deb with the command, the libraries, headers, manual
 # page and completions.
 #
-# It is built in a folder of its own: the prefix of a package is /usr, and it has no tests.
+# It is built in a separate folder, because the prefix of a package is /usr and it has no tests.
 set -eu
 cd "$(dirname "$0")/.."
 cmake --preset release -B build-package -D CAIRN_TESTS=OFF -D CMAKE_INSTALL_PREFIX=/usr \

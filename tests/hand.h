@@ -146,7 +146,8 @@ static inline cairn_plan *hand_plan(const cairn_graph *graph, cairn_goal goal, c
     cairn_error err = {0};
     cairn_plan_builder *builder;
     cairn_plan *plan;
-    cairn_plan_header header = {.goal = goal};
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+    header.goal = goal;
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     while (*text != '\0') {
         int length = (int)strcspn(text, ",");

@@ -1,5 +1,6 @@
-/* gpu_driver.h: the few calls of NVIDIA's driver that the programs beside this need. The library is
- * opened at run time, so that they build on machines without a GPU. Any error ends the program. */
+/* gpu_driver.h: the calls of NVIDIA's driver that the programs in this folder need. The library is
+ * opened at run time, so that they can be built on machines without a GPU. Any error ends the
+ * program. */
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
 
@@ -40,7 +41,8 @@
     X(cuLaunchKernel)                                                                              \
     X(cuGetErrorString)
 
-/* The driver's header calls many of them by another name; in quotes that is the library's. */
+/* The driver's header renames many functions by macros; quoted after expansion, the name is that of
+ * the library. */
 #define GPU_QUOTE(name) #name
 #define GPU_NAME(name) GPU_QUOTE(name)
 
@@ -92,11 +94,13 @@ static inline void gpu_open(const char *kernels) {
     GPU(cuModuleLoad, &module, kernels);
     for (uint32_t i = 0; i < CRN_KERNELS; i++)
         GPU(cuModuleGetFunction, &gpu.functions[i], module, crn_kernel_list[i].name);
-    GPU(cuStreamCreate, &gpu.stream, CU_STREAM_NON_BLOCKING);
+    /* It waits for copies from memory that is not pinned, which end after the call that makes them:
+     * those are on the default stream. */
+    GPU(cuStreamCreate, &gpu.stream, CU_STREAM_DEFAULT);
     printf("%s\n", name);
 }
 
-/* `args` with device addresses. */
+/* Start a kernel; `args` has device addresses. */
 static inline void gpu_start(const crn_launch *launch, void *args) {
     void *arguments[] = {args};
     if (launch->blocks[0] == 0 || launch->blocks[1] == 0)

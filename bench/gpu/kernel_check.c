@@ -1,11 +1,11 @@
-/* kernel_check.c: every kernel of the backend cuda on a GPU and on the processor, from the same
- * bytes to the same bytes.
+/* kernel_check.c: runs every kernel of the backend cuda on a GPU and on the processor; the results
+ * must be bitwise equal.
  *
  *   kernel_check KERNELS.cubin
  *
- * All operands lie in one block, of which host and device have a copy each; addresses in the
- * arguments that point into the host's become the device's. After each kernel the two blocks must
- * be equal, a NaN to a NaN. Each case runs twice on the GPU. */
+ * All operands are in one block; host and device each have a copy of it. Addresses in the arguments
+ * are translated from the host's copy to the device's. After each kernel the two blocks must be
+ * equal; a NaN is equal to a NaN. Each case runs twice on the GPU. */
 #include "backend/cuda/kernels/processor_grid.h"
 #include "gpu_driver.h"
 
@@ -13,10 +13,10 @@
 
 #define BLOCK ((size_t)96 << 20)
 
-static char *block, *back;      /* the host's, and what came back from the device */
-static CUdeviceptr device;      /* its copy */
+static char *block, *back;      /* the copy of the host, and the copy read back from the device */
+static CUdeviceptr device;      /* the copy of the device */
 static size_t used;             /* of the block */
-static char *table, *table_end; /* where addresses lie in the block */
+static char *table, *table_end; /* the part of the block that holds addresses */
 static uint32_t runs[CRN_KERNELS], failures;
 static uint64_t random_state = 1;
 
@@ -107,7 +107,7 @@ static void compare(crn_kernel_id kernel, const char *what) {
     }
 }
 
-/* The block as it is, to the device, with addresses translated where the table of chunks is. */
+/* Copy the block to the device, with the addresses in the table of chunks translated. */
 static void upload(void) {
     memcpy(back, block, used);
     if (table != NULL)
@@ -142,7 +142,7 @@ static void both(crn_launch launch, const void *args, const char *what) {
 /* ---- Cases ---- */
 
 typedef struct form {
-    uint32_t element, extra; /* extra: what a pitch has beyond the channels; odd: narrow */
+    uint32_t element, extra; /* extra: pitch minus channels; odd: no vector accesses */
 } form;
 
 static uint32_t pitch_of(form f, uint32_t channels) {
@@ -175,6 +175,8 @@ static void check_norm(form f, uint32_t rows, uint32_t channels) {
     both(crn_norm_statistics_launch(&args), &args, "statistics");
     for (args.flags = 0; args.flags < 8; args.flags++)
         both(crn_norm_apply_launch(&args), &args, "apply");
+    for (args.flags = 0; args.flags < 4 && crn_norm_is_whole(&args); args.flags++)
+        both(crn_norm_whole_launch(&args), &args, "statistics and apply");
     both(crn_norm_running_launch(&args), &args, "running");
 }
 
@@ -212,6 +214,8 @@ static void check_norm_bwd(form f, uint32_t rows, uint32_t channels) {
         args.other = i / 12 ? other : NULL;
         both(crn_norm_reduce_launch(&args), &args, "reduce");
         both(crn_norm_spread_launch(&args), &args, "spread");
+        if (crn_norm_bwd_is_whole(&args))
+            both(crn_norm_bwd_whole_launch(&args), &args, "reduce and spread");
     }
 }
 

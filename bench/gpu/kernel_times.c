@@ -1,17 +1,18 @@
-/* kernel_times.c: how fast the kernels of the backend cuda are on a GPU, at the shapes of networks.
+/* kernel_times.c: measures the speed of the kernels of the backend cuda on a GPU, with shapes of
+ * real networks.
  *
  *   kernel_times KERNELS.cubin
  *
- * Each case is recorded REPEATS times into a graph, over operands that together are larger than the
- * cache, and the graph is replayed: microseconds of one run, the median of several replays, and the
- * bytes that the case must read and write over that time. */
+ * Each case is recorded REPEATS times into a graph, with operands that are together larger than the
+ * cache, and the graph is replayed. Printed are the microseconds of one run (the median of several
+ * replays), and the bytes that the case must read and write divided by that time. */
 #include "gpu_driver.h"
 
 #include <stdarg.h>
 
 #define REPEATS 20
 #define REPLAYS 9
-#define CACHE ((size_t)256 << 20) /* operands of a case are at least as large together */
+#define CACHE ((size_t)256 << 20) /* the operands of a case are together at least this large */
 #define MEMORY ((size_t)24 << 30)
 
 static CUdeviceptr memory;
@@ -30,12 +31,12 @@ static void *take(size_t bytes) {
     return at;
 }
 
-/* An operand of turn `rotation`; they lie one turn after the other. */
+/* An operand of turn `rotation`; the turns follow each other in memory. */
 static char *turn(void *first, size_t bytes) {
     return (char *)first + (rotation % turns) * ((bytes + 255) / 256 * 256);
 }
 
-static void begin(size_t bytes) { /* that a run touches */
+static void begin(size_t bytes) { /* `bytes` is what a run accesses */
     next = 0;
     rotation = 0;
     turns = CACHE / (bytes + 1) + 1;

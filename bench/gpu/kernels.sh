@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernels.sh [FOLDER]: on a machine with an NVIDIA GPU and nvcc: builds the kernels of the backend
-# cuda for it, checks each against the processor bit for bit, and times them. What is built stays in
-# FOLDER.
+# cuda for it, checks each against the processor bit for bit, and times them. The files that it
+# builds stay in FOLDER.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=${1:-$(mktemp -d)}

@@ -1,18 +1,18 @@
 #!/bin/sh
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
-# BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels, ops,
-# networks, sanitizer, train, steps, planned, offload, peers; all of them without one. Every stage has a limit
-# of time and says how it ended.
+# BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
+# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), table, offload,
+# peers, compiled; all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned offload peers}
+stages=${*:-kernels ops networks sanitizer train steps planned table offload peers compiled}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
 
-# Libraries where the system does not know them: those of a Python environment.
+# If the system does not have the libraries, use those of a Python environment.
 if ! ldconfig -p | grep -q libcudnn.so.9; then
     site=$(python3 -c 'import importlib.util as u; print(list(u.find_spec("nvidia").submodule_search_locations)[0])')
     LD_LIBRARY_PATH=$site/cudnn/lib:$site/cu13/lib:$LD_LIBRARY_PATH
@@ -41,8 +41,25 @@ run() {
     say "  (status $status, $(($(date +%s) - began)) s)"
 }
 
-# planned NAME BATCH BUDGET ...: measure the ops, then run the plan that keeps everything and those of
-# the budgets, without parameters.
+# train NAME BATCH OPTION ...: train for twenty steps. The log keeps the first and the last step and
+# the figures.
+train() {
+    name=$1
+    batch=$2
+    shift 2
+    say "\$ cairn train $name --backend cuda --batch $batch --steps 20 $*"
+    timeout 60 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 "$@" >"$out/last.txt" 2>&1
+    status=$?
+    grep -v -E '^ +([2-9]|1[0-9]) ' "$out/last.txt" | tee -a "$log"
+    awk '/^ +([2-9]|1[0-9]|20) /{print $3}' "$out/last.txt" | sort -n |
+        awk '{t[NR]=$1} END {if (NR) print "  median of steps 2 to 20: " t[int((NR+1)/2)] " ms"}' | tee -a "$log"
+    hash=$(sed -n 's/^ *parameters sha256 //p' "$out/last.txt")
+    [ $status = 0 ] || say "  (status $status)"
+}
+
+# planned NAME BATCH BUDGET ...: measure the ops, then run the plan that keeps everything and the
+# plans of the budgets, which do not count parameters. All runs must end with the same parameters,
+# bit for bit.
 planned() {
     name=$1
     batch=$2
@@ -50,12 +67,28 @@ planned() {
     costs=$out/$name.costs.json
     run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --every-implementation \
         -o "$costs"
-    run 60 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 --costs "$costs" \
-        --algorithm none
-    for budget in "$@"; do
-        run 120 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 \
-            --costs "$costs" --algorithm auto --activation-budget "$budget"
+    budgets=$*
+    train "$name" "$batch" --costs "$costs" --algorithm none
+    none=$hash
+    for budget in $budgets; do
+        train "$name" "$batch" --costs "$costs" --algorithm auto --activation-budget "$budget"
+        same=no
+        [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
+        say "  bits as none: $same"
     done
+}
+
+# The rows of the table of planned steps.
+planned_network() {
+    case $1 in
+    resnet50) planned resnet50 64 1500MiB 2600MiB 50% ;;
+    resnet152) planned resnet152 16 450MiB ;;
+    densenet201) planned densenet201 16 450MiB ;;
+    vgg16) planned vgg16 64 2500MiB ;;
+    inception_v3) planned inception_v3 32 800MiB ;;
+    nasnet) planned nasnet 64 600MiB ;;
+    *) say "there is no row for $1" ;;
+    esac
 }
 
 say "commit ${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}, $(date -u +%Y-%m-%dT%H:%M:%SZ)"
@@ -75,29 +108,31 @@ for stage in $stages; do
             --input 3x32x32 --classes 10 --batch 64 --epochs 2
         ;;
     steps)
-        run 120 "$build/cairn" train resnet50 --backend cuda --algorithm none --batch 64 --steps 20
-        run 120 "$build/cairn" train resnet152 --backend cuda --algorithm none --batch 16 --steps 20
-        run 120 "$build/cairn" train densenet201 --backend cuda --algorithm none --batch 16 --steps 20
-        run 120 "$build/cairn" train vgg16 --backend cuda --algorithm none --batch 64 --steps 20
-        run 120 "$build/cairn" train inception_v3 --backend cuda --algorithm none --batch 32 --steps 20
-        run 120 "$build/cairn" train nasnet --backend cuda --algorithm none --batch 64 --steps 20
+        train resnet50 64 --algorithm none
+        train resnet152 16 --algorithm none
+        train densenet201 16 --algorithm none
+        train vgg16 64 --algorithm none
+        train inception_v3 32 --algorithm none
+        train nasnet 64 --algorithm none
         ;;
     planned)
-        planned resnet50 64 1500MiB 2600MiB 50%
-        planned resnet152 16 450MiB
-        planned densenet201 16 450MiB
-        planned vgg16 64 2500MiB
-        planned inception_v3 32 800MiB
-        planned nasnet 64 600MiB
+        for network in resnet50 resnet152 densenet201 vgg16 inception_v3 nasnet; do
+            planned_network $network
+        done
         ;;
+    planned:*) planned_network "${stage#planned:}" ;;
+    table) run 300 "$build/cairn" bench table2 --run --full --backend cuda ;;
     offload)
-        run 120 "$build/cairn" train resnet50 --backend cuda --batch 64 --steps 20 \
-            --costs "$out/resnet50.costs.json" --algorithm offload-best --activation-budget 50%
+        train resnet50 64 --costs "$out/resnet50.costs.json" --algorithm offload-best \
+            --activation-budget 50%
         ;;
     peers)
-        run 200 python3 "$(dirname "$0")/torch_peers.py" resnet50:64 resnet152:16 densenet201:16 \
-            vgg16:64 inception_v3:32
+        for way in eager captured; do
+            run 100 python3 "$(dirname "$0")/torch_peers.py" $way:resnet50:64 $way:resnet152:16 \
+                $way:densenet201:16 $way:vgg16:64 $way:inception_v3:32
+        done
         ;;
+    compiled) run 130 python3 "$(dirname "$0")/torch_peers.py" --limit 120 compiled:resnet50:64 ;;
     *) say "there is no stage $stage" ;;
     esac
 done

@@ -1,23 +1,21 @@
 """PyTorch on the same GPU: milliseconds and MiB of a training step (TF32, SGD with momentum).
 
-usage: torch_peers.py [--compile] NAME:BATCH ...
+usage: torch_peers.py [--limit SECONDS] WAY:NAME:BATCH ...
 
-eager: as most people run it. captured: channels-last, the whole step in one CUDA graph. compiled:
-torch.compile on channels-last, captured. One line of JSON each; the networks are torchvision's.
+WAY is eager: as most people run it; captured: channels-last, the whole step in one CUDA graph; or
+compiled: torch.compile on channels-last, captured. Each runs in its own process, so that its memory
+is its own. One line of JSON each: `mib` is the most that was allocated during a step beside
+parameters, gradients and momenta. The networks are torchvision's.
 """
 import json
 import statistics
+import subprocess
 import sys
 
-import torch
-import torchvision
 
-torch.backends.cuda.matmul.allow_tf32 = True
-torch.backends.cudnn.allow_tf32 = True
-torch.backends.cudnn.benchmark = True
+def make(torch, name, batch, last):
+    import torchvision
 
-
-def make(name, batch, last):
     kwargs = {"aux_logits": False, "init_weights": False} if name == "inception_v3" else {}
     model = getattr(torchvision.models, name)(weights=None, **kwargs).cuda().train()
     side = 299 if name == "inception_v3" else 224
@@ -30,7 +28,7 @@ def make(name, batch, last):
     return model, x, y, optimizer
 
 
-def step_of(model, x, y, optimizer):
+def step_of(torch, model, x, y, optimizer):
     loss = torch.nn.CrossEntropyLoss()
 
     def step():
@@ -41,7 +39,7 @@ def step_of(model, x, y, optimizer):
     return step
 
 
-def capture(step):
+def capture(torch, step):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -54,7 +52,7 @@ def capture(step):
     return graph.replay
 
 
-def milliseconds(step, count=30):
+def milliseconds(torch, step, count=30):
     for _ in range(5):
         step()
     times = []
@@ -68,33 +66,39 @@ def milliseconds(step, count=30):
     return statistics.median(times)
 
 
-def measure(name, batch, way):
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    model, x, y, optimizer = make(name, batch, way != "eager")
+def measure(way, name, batch):
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    model, x, y, optimizer = make(torch, name, batch, way != "eager")
+    stationary = 3 * sum(p.numel() * p.element_size() for p in model.parameters())
+    stationary += sum(b.numel() * b.element_size() for b in model.buffers())
     if way == "compiled":
         model = torch.compile(model)
-    step = step_of(model, x, y, optimizer)
-    run = step if way == "eager" else capture(step)
-    time = milliseconds(run)
-    peak = torch.cuda.max_memory_allocated() / 2**20
-    print(json.dumps({"network": name, "batch": batch, "way": way, "ms": round(time, 3), "mib": round(peak)}), flush=True)
+    step = step_of(torch, model, x, y, optimizer)
+    run = step if way == "eager" else capture(torch, step)
+    time = milliseconds(torch, run)
+    peak = (torch.cuda.max_memory_allocated() - stationary) / 2**20
+    print(json.dumps({"network": name, "batch": batch, "way": way, "ms": round(time, 3), "mib": round(peak), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}), flush=True)
 
 
 def main():
-    ways = ["eager", "captured"]
-    names = sys.argv[1:]
-    if "--compile" in names:
-        names.remove("--compile")
-        ways.append("compiled")
-    print(json.dumps({"torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "gpu": torch.cuda.get_device_name()}), flush=True)
-    for entry in names:
-        name, batch = entry.split(":")
-        for way in ways:
-            try:
-                measure(name, int(batch), way)
-            except Exception as error:  # one network that fails does not end the rest
-                print(json.dumps({"network": name, "way": way, "error": str(error)[:200]}), flush=True)
+    entries = sys.argv[1:]
+    limit = 60
+    if entries[:1] == ["--limit"]:
+        limit, entries = int(entries[1]), entries[2:]
+    if entries[:1] == ["--one"]:
+        way, name, batch = entries[1].split(":")
+        return measure(way, name, int(batch))
+    for entry in entries:
+        try:
+            subprocess.run([sys.executable, __file__, "--one", entry], timeout=limit, check=True, stderr=subprocess.PIPE, text=True)
+        except subprocess.TimeoutExpired:
+            print(json.dumps({"entry": entry, "error": f"did not end in {limit} s"}), flush=True)
+        except subprocess.CalledProcessError as error:  # one that fails does not end the rest
+            print(json.dumps({"entry": entry, "error": (error.stderr or "").strip()[-200:]}), flush=True)
 
 
 main()

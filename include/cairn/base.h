@@ -88,8 +88,12 @@ typedef struct cairn_allocator {
  *
  * Structs that a function fills in for the caller are versioned alike: they begin with their size
  * and start from their _INIT macro; a size of 0 is refused; a shorter struct is filled as far as it
- * goes, and of a longer one what this library does not know is 0. What a function hands out by
- * `const T *` is the library's and may be longer than the caller knows. */
+ * goes, and of a longer one what this library does not know is 0; a function without a status then
+ * fills in nothing. What a function hands out by `const T *` is the library's and may be longer
+ * than the caller knows.
+ *
+ * All other structs that a caller makes are what they are for good: elements of arrays, the papers'
+ * problems and their answers, errors, texts, allocators. */
 #ifdef __cplusplus
 extern "C++" template <typename T> inline T cairn_init_sized() {
     T options = T();

@@ -13,8 +13,10 @@ extern "C" {
 
 /* ---- Machines ---- */
 
-/* What is attained, not what is advertised. */
+/* What is attained, not what is advertised. Start from CAIRN_MACHINE_INIT; fields are only ever
+ * added at the end. */
 typedef struct cairn_machine {
+    uint32_t struct_size;
     char name[64];
     char summary[160];
     uint64_t flops_per_second;
@@ -25,6 +27,7 @@ typedef struct cairn_machine {
     bool full_duplex;        /* copies out and in at once, or one at a time */
     uint64_t memory_bytes, host_memory_bytes;
 } cairn_machine;
+#define CAIRN_MACHINE_INIT CAIRN_INIT_SIZED(cairn_machine)
 
 /* The built-in description `index`, in machines/, or NULL past the end. */
 CAIRN_API const cairn_machine *cairn_machine_list(uint32_t index);

@@ -61,6 +61,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_open(const char *source,
 /* Only after all of its loaders. */
 CAIRN_API void cairn_data_destroy(cairn_data *data);
 
+/* Only the library makes one; fields are only ever added at the end. */
 typedef struct cairn_data_info {
     uint32_t rank; /* of a sample; images have 3: channels, height, width */
     uint32_t shape[CAIRN_MAX_RANK];
@@ -71,7 +72,7 @@ typedef struct cairn_data_info {
     uint64_t fingerprint; /* of shape, split and labels, not of values: a run that is continued can
                              tell that it was given other data */
 } cairn_data_info;
-CAIRN_API cairn_data_info cairn_data_get_info(const cairn_data *data);
+CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
 
 /* Mean and standard deviation of each channel (the first dimension of a sample) over the training
  * split, as loaders use them to normalise: of bytes scaled to 0 .. 1, of reals as they are. A
@@ -126,12 +127,15 @@ CAIRN_API uint64_t cairn_loader_bytes(const cairn_loader *loader);
 /* Go to batch `number`, counted from the very beginning: of epoch number / batches. */
 CAIRN_API void cairn_loader_seek(cairn_loader *loader, uint64_t number);
 
+/* Start from CAIRN_BATCH_INIT; fields are only ever added at the end. */
 typedef struct cairn_batch {
+    uint32_t struct_size;
+    uint32_t count;        /* samples that are counted; the rest repeat others */
     const float *inputs;   /* batch x the shape of a sample, row by row */
     const int32_t *labels; /* batch */
-    uint32_t count;        /* samples that are counted; the rest repeat others */
     uint64_t number;       /* of this batch */
 } cairn_batch;
+#define CAIRN_BATCH_INIT CAIRN_INIT_SIZED(cairn_batch)
 
 /* The next batch; what it points at is valid until the next call with this loader. CAIRN_EIO,
  * CAIRN_EINVAL: a file could not be read, or has a value that is not finite; the loader stays where

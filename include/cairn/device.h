@@ -41,8 +41,9 @@ typedef enum cairn_math {
     CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
     CAIRN_MATH_FP32 = 1
 } cairn_math;
-/* By name, "tf32" or "fp32"; false: it is neither. */
-CAIRN_API bool cairn_math_find(const char *name, cairn_math *out);
+
+/* "tf32", "fp32"; NULL past the end of the list. */
+CAIRN_API const char *cairn_math_name(cairn_math math);
 
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {
@@ -69,13 +70,13 @@ CAIRN_API void cairn_device_close(cairn_device *device);
 /* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_facts {
     uint32_t struct_size;
-    char backend[32];       /* "ref" */
-    char name[128];         /* what the machine calls it; may be empty */
-    uint64_t memory_bytes;  /* of its memory; 0: not known */
-    uint32_t alignment;     /* of its regions */
-    uint32_t compute_units; /* threads of a processor, multiprocessors of a GPU */
-    bool separate_memory;   /* from the host's: only then does offloading gain memory */
-    cairn_machine machine;  /* for analytic costs and for planning copies */
+    char backend[32];             /* "ref" */
+    char name[128];               /* what the machine calls it; may be empty */
+    uint64_t memory_bytes;        /* of its memory; 0: not known */
+    uint32_t alignment;           /* of its regions */
+    uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
+    bool separate_memory;         /* from the host's: only then does offloading gain memory */
+    const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
 } cairn_device_facts;
 #define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
 

@@ -45,8 +45,10 @@ typedef enum cairn_goal {
     CAIRN_GOAL_INFER = 1 /* the network's output, without labels or loss; running statistics stay */
 } cairn_goal;
 
-/* What a plan's file says of it. Zero and empty fields are left out. */
+/* What a plan's file says of it. Zero and empty fields are left out. Start from
+ * CAIRN_PLAN_HEADER_INIT; fields are only ever added at the end. */
 typedef struct cairn_plan_header {
+    uint32_t struct_size;
     char model[256]; /* zoo name or graph file */
     uint32_t batch;
     uint32_t input[3]; /* as in cairn_zoo_options */
@@ -56,6 +58,7 @@ typedef struct cairn_plan_header {
     uint64_t predicted_peak_bytes; /* when it was made */
     uint64_t graph_hash;
 } cairn_plan_header;
+#define CAIRN_PLAN_HEADER_INIT CAIRN_INIT_SIZED(cairn_plan_header)
 
 typedef struct cairn_plan cairn_plan;
 
@@ -81,8 +84,11 @@ CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_finish(cairn_plan_builder *
                                                             const cairn_plan_header *header,
                                                             cairn_plan **out, cairn_error *err);
 
-/* Replace the header, for callers that know more about the model. */
-CAIRN_API void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header);
+/* Replace the header but for its hash, for callers that know more about the model. CAIRN_EINVAL:
+ * its size was never set. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_set_header(cairn_plan *plan,
+                                                        const cairn_plan_header *header,
+                                                        cairn_error *err);
 
 /* ---- Files: docs/plan-format.md ---- */
 

@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _distributed
 from . import _moves
+from . import _norms
 from ._errors import CairnError
 from ._joint import Joint
 from ._plan import Planner
@@ -21,8 +22,6 @@ class Options:
             raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
         if mode == "inductor" and (offload or cudagraphs or check):
             raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
-        if cudagraphs and offload:
-            raise ValueError("a step with copies to the host cannot be recorded as a CUDA graph")
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
@@ -41,6 +40,8 @@ def capture(gm, num_fwd_outputs, options, inductor=False):
         mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
         if mode is not None:
             FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
+    else:
+        _norms.rewrite(gm, num_fwd_outputs)
     return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
                  inplace=not inductor)
 
@@ -87,21 +88,26 @@ class Backend:
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
         writer = Writer(joint, plan, meter)
         graphs = writer.graphs()
-        self.plans.append(plan)
         self.writers.append(writer)
         self.meters.append(meter)
         self._retaining = writer.retaining()
+        self.add(plan)
+        return graphs
+
+    def add(self, plan):
+        """A plan that will be used."""
+        self.plans.append(plan)
         if self.options.report:
             plan.report(self.options.report)
         if self.options.verbose:
             print(f"cairn: {plan}")
-        return graphs
 
     def make_plan(self, joint):
         planner = Planner(joint, self.options)
         if self.options.plan is not None:
-            return planner.read(_saved_text(self.options.plan))
-        return _distributed.plan(planner, self.options.budget)
+            return planner.read(saved_text(self.options.plan))
+        budget = self.options.budget
+        return _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget))
 
     def _compile_forward(self, gm, inputs):
         return boxed(gm)
@@ -119,7 +125,7 @@ class Backend:
         return run
 
 
-def _saved_text(plan):
+def saved_text(plan):
     if hasattr(plan, "text"):
         return plan.text()
     with open(plan) as file:

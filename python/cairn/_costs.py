@@ -15,6 +15,8 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import _fuse
+from . import _norms
 from ._joint import tensors_of
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -51,7 +53,11 @@ def origin(device):
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     flags = ""
     if device.type == "cuda":
-        flags = f" tf32={torch.backends.cuda.matmul.allow_tf32:d}{torch.backends.cudnn.allow_tf32:d}"
+        cudnn = torch.backends.cudnn
+        flags = f" tf32={torch.backends.cuda.matmul.allow_tf32:d}{cudnn.allow_tf32:d}"
+        for word, set_ in (("cudnn-off", not cudnn.enabled), ("benchmark", cudnn.benchmark),
+                           ("deterministic", cudnn.deterministic or torch.are_deterministic_algorithms_enabled())):
+            flags += f" {word}" if set_ else ""
     return f"torch {torch.__version__} {name}{flags}", threads
 
 
@@ -218,17 +224,46 @@ def measure(joint, table, alignment):
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
+            if joint.random_again:
+                _see_places(joint)
         else:
             _measure_cpu(missing, table)
     for op in joint.ops:
         if op.kind == "node":
             op.time_ns, op.workspace = table.figures[op.signature]
+    for op in joint.ops:
+        if op.kind == "node" and _norms.is_first(op.node):  # it does the other half's work too
+            op.time_ns = max(op.time_ns - table.figures[signature_of(_norms.other_half(op.node))][0], 1)
+        elif op.kind == "node" and device.type == "cuda" and _fuse.is_free(op.node):
+            op.time_ns = 1
     table.save()
     return len(missing)
 
 
-def _made_bytes(op, alignment):
-    return sum(-(-s.bytes // alignment) * alignment for s in op.outs + op.beside)
+def _see_places(joint):
+    """Attention hands out the state of its random numbers, which fake tensors have on the GPU and real ones on the host,
+    unless a CUDA graph is recorded."""
+    seen = {}
+    for op in joint.ops:
+        if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
+            continue
+        if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
+            continue
+        if op.signature not in seen:
+            arguments, keywords = _operands(op.node)
+            seen[op.signature] = [v.device.type if isinstance(v, torch.Tensor) else None
+                                  for v in pytree.tree_leaves(op.node.target(*arguments, **keywords))]
+        for s in op.outs:
+            if seen[op.signature][s.slot] == "cpu":
+                s.bytes = 0
+
+
+def _made_bytes(results, operands, device, alignment):
+    """What an op has made on the device, rounded as the allocator does."""
+    given = {t.untyped_storage().data_ptr() for t in tensors_of(operands)}
+    made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_of(results)
+            if t.device.type == device.type}
+    return sum(-(-size // alignment) * alignment for place, size in made.items() if place not in given)
 
 
 def _measure_cpu(missing, table):
@@ -248,7 +283,7 @@ def _measure_cuda(missing, table, device, alignment):
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
             time_ns = _time_cuda(call, device)
-            workspace = max(_peak_cuda(call, device) - _made_bytes(op, alignment), 0)
+            workspace = max(_peak_cuda(call, device) - _made_bytes(call(), (arguments, keywords), device, alignment), 0)
             table.set(signature, max(time_ns, 1), workspace)
         except Exception:
             torch.cuda.synchronize(device)
@@ -259,16 +294,19 @@ def _measure_cuda(missing, table, device, alignment):
 def measure_link(table, device):
     """How fast copies to pinned memory are."""
     if table.link is None:
-        if device.type == "cuda":
-            times = {}
-            for size in (1 << 20, 1 << 26):
-                there = torch.empty(size, dtype=torch.uint8, device=device)
-                host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-                host.copy_(there)
-                times[size] = _time_cuda(lambda: host.copy_(there, non_blocking=True), device)
-            rate = ((1 << 26) - (1 << 20)) * 10**9 // max(times[1 << 26] - times[1 << 20], 1)
-            table.set_link(rate, max(times[1 << 20] - (1 << 20) * 10**9 // rate, 0))
-        else:
-            table.set_link(10 * 10**9, 10_000)
+        table.set_link(*(_link_of(device) if device.type == "cuda" else (10 * 10**9, 10_000)))
         table.save()
     return table.link
+
+
+def _link_of(device):
+    """Bytes per second and what every copy takes besides: from a small and a large one, each way, the slower counting."""
+    times = {}
+    with _disable_current_modes(), torch.no_grad():
+        for size in (1 << 20, 1 << 26):
+            there = torch.empty(size, dtype=torch.uint8, device=device)
+            host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+            times[size] = max(_time_cuda(lambda: host.copy_(there, non_blocking=True), device),
+                              _time_cuda(lambda: there.copy_(host, non_blocking=True), device))
+    rate = ((1 << 26) - (1 << 20)) * 10**9 // max(times[1 << 26] - times[1 << 20], 1)
+    return rate, max(times[1 << 20] - (1 << 20) * 10**9 // rate, 0)

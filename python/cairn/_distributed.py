@@ -9,13 +9,28 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ._errors import BudgetError, CairnError
 
 
-def plan(planner, budget):
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return planner.plan(budget)
+def _alone():
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
+
+
+def most(value):
+    """The largest of all ranks' values."""
+    if _alone():
+        return value
+    values = [None] * dist.get_world_size()
+    with _disable_current_modes():
+        dist.all_gather_object(values, value)
+    return max(values)
+
+
+def plan(planner, size):
+    """The plan of all ranks for a step of `size` bytes; None: no limit."""
+    if _alone():
+        return planner.within(size)
     message = [None]
     if dist.get_rank() == 0:
         try:
-            made = planner.plan(budget)
+            made = planner.within(size)
             message = [("plan", made.algorithm, made.budget, made.text())]
         except BudgetError as error:
             message = [("budget", str(error), error.smallest, error.op)]
@@ -30,7 +45,7 @@ def plan(planner, budget):
         raise CairnError(*rest)
     if dist.get_rank() == 0:
         return made
-    algorithm, size, text = rest
-    read = planner.read(text, size)
+    algorithm, budget, text = rest
+    read = planner.read(text, budget)
     read.algorithm = algorithm
     return read

@@ -10,7 +10,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from . import _library, _sizes
+from . import _distributed, _library
 from ._errors import BudgetError
 from ._plan import Planner
 from ._write import Writer
@@ -19,25 +19,48 @@ ROUNDS = 5
 
 
 class Partitioner(CustomPartitionerFn):
-    def __init__(self, backend, budget):
-        self.backend, self.budget, self.plan = backend, budget, None
+    """Plans with `target` bytes for the step, or with what the backend's budget allows."""
+
+    def __init__(self, backend, target):
+        self.backend, self.target, self.plan, self.allowed = backend, target, None, None
 
     def __deepcopy__(self, memo):
         """Inductor copies its settings; the plan must come back here."""
         return self
 
     def uuid(self):
-        """What a compiled step depends on: caches of Inductor are keyed by it."""
+        """What a compiled step depends on: caches of Inductor are keyed by it. Once there is a plan that is the plan; before,
+        what it will be made from."""
         options = self.backend.options
-        costs = hashlib.sha256(str(options.costs).encode()).hexdigest()[:16]
-        return ("cairn", _library.version(), str(self.budget), options.algorithm, costs)
+        if self.plan is not None:
+            made_from = [self.plan.text()]
+        else:
+            made_from = [_contents(options.costs), options.plan.text() if hasattr(options.plan, "text") else
+                         _contents(options.plan), str((options.budget, options.total, options.outside))]
+        digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()
+        return ("cairn", _library.version(), str(self.target), options.algorithm, digest)
 
     def __call__(self, gm, joint_inputs, *, num_fwd_outputs, **_):
-        from ._backend import capture
-        joint = capture(gm, num_fwd_outputs, self.backend.options, inductor=True)
-        planner = Planner(joint, self.backend.options)
-        self.plan = planner.plan(self.budget)
+        from ._backend import capture, saved_text
+        options = self.backend.options
+        joint = capture(gm, num_fwd_outputs, options, inductor=True)
+        planner = Planner(joint, options)
+        if options.budget is not None:
+            self.allowed = planner.budget_bytes(options.budget)
+        if options.plan is not None:
+            self.plan = planner.read(saved_text(options.plan))
+        else:
+            self.plan = _distributed.plan(planner, self.allowed if self.target is None else self.target)
         return Writer(joint, self.plan, inductor=True).graphs()
+
+
+def _contents(path):
+    """The text of a file; of none, or of one that is not there yet, nothing."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except (OSError, TypeError):
+        return ""
 
 
 def compile_with(backend, gm, example_inputs):
@@ -52,9 +75,9 @@ def compile_with(backend, gm, example_inputs):
     return call
 
 
-def _compile(backend, gm, example_inputs, budget):
+def _compile(backend, gm, example_inputs, target):
     from torch._inductor.compile_fx import compile_fx
-    partitioner = Partitioner(backend, budget)
+    partitioner = Partitioner(backend, target)
     # A plan is made anew in every process; a compiled kernel is still taken from the cache.
     with inductor_config.patch(custom_partitioner_fn=partitioner), \
             torch._functorch.config.patch(enable_autograd_cache=False):
@@ -62,22 +85,19 @@ def _compile(backend, gm, example_inputs, budget):
 
 
 def _settle(backend, copy_gm, example_inputs, inputs):
-    limit = backend.options.budget
-    target, size = limit, None
+    target = None
     for _ in range(ROUNDS):
         compiled, partitioner = _compile(backend, copy_gm(), example_inputs, target)
-        peak = _trial(compiled, inputs)
-        plan = partitioner.plan
+        peak, plan, size = _trial(compiled, inputs), partitioner.plan, partitioner.allowed
         if plan is None:  # nothing to differentiate
             return compiled
-        if limit is not None and size is None:
-            size = _sizes.parse(limit, plan.none_peak)
+        peak = _distributed.most(peak)
         if size is None or peak <= size:
             plan.measured, plan.limit = peak, size
-            backend.plans.append(plan)
+            backend.add(plan)
             return compiled
         target = plan.peak - (peak - size)
-        if target <= 0:
+        if target <= 0 or backend.options.plan is not None:
             break
     raise BudgetError(f"the step that Inductor compiles takes {peak} bytes where {size} are allowed; mode 'exact' keeps "
                       "to the plan", peak, None)

@@ -16,6 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from . import _library as lib
+from . import _norms
 from ._errors import CairnError
 
 aten = torch.ops.aten
@@ -137,7 +138,7 @@ class Joint:
         self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
         first = next(n for n in self.gm.graph.nodes if n.op != "placeholder")
         for p in self.mutated:
-            late = [n for n in p.users if n in self.is_backward]
+            late = [n for n in p.users if n in self.is_backward and n is not self.output]
             if not late:
                 continue
             with self.gm.graph.inserting_before(first):
@@ -220,6 +221,8 @@ class Joint:
         flags = 0
         if effect or is_collective(node):
             flags |= lib.ONCE | lib.NEVER_AGAIN
+        elif _norms.is_first(node):
+            flags |= lib.NEVER_AGAIN
         op = self._op(node.name, "node", node, backward, flags)
         ops = [op]
         if is_random(node):
@@ -335,7 +338,8 @@ def ignores_statistics(node):
     """Whether a node may be repeated with any other tensor in place of its running statistics: its weight."""
     if node.target in _SILENT_BATCH_NORMS:
         return bool(node.args[5])
-    if node.target not in _BATCH_NORMS or not isinstance(node.args[1], fx.Node):
+    if node.target not in _BATCH_NORMS or not isinstance(node.args[1], fx.Node) \
+            or any(n.op != "placeholder" for n in node.args[3:5]):
         return False
     weight, mean = node.args[1].meta["val"], node.args[3].meta["val"]
     return weight.shape == mean.shape and weight.dtype == mean.dtype

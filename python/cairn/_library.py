@@ -31,11 +31,15 @@ class Text(C.Structure):
 
 
 class Machine(C.Structure):
-    _fields_ = [("name", C.c_char * 64), ("summary", C.c_char * 160),
+    _fields_ = [("struct_size", C.c_uint32), ("name", C.c_char * 64), ("summary", C.c_char * 160),
                 ("flops_per_second", C.c_uint64), ("memory_bytes_per_second", C.c_uint64),
                 ("launch_ns", C.c_int64), ("link_bytes_per_second", C.c_uint64),
                 ("link_latency_ns", C.c_int64), ("full_duplex", C.c_bool),
                 ("memory_bytes", C.c_uint64), ("host_memory_bytes", C.c_uint64)]
+
+    @classmethod
+    def new(cls):
+        return cls(struct_size=C.sizeof(cls))
 
 
 class SolveOptions(C.Structure):
@@ -128,6 +132,7 @@ _signatures = {
     "cairn_arrays_step_read": [C.POINTER(ArraysStep), C.c_char_p, C.c_size_t, C.c_char_p,
                                C.POINTER(Machine), C.POINTER(C.POINTER(ArraysSolution)),
                                C.POINTER(Error)],
+    "cairn_least_memory": [_P, _P, C.POINTER(SolveOptions), C.POINTER(C.c_uint64), C.POINTER(Error)],
     "cairn_plan_to_text": [_P, _P, C.POINTER(Text)],
     "cairn_graph_to_json": [_P, C.POINTER(Text)],
     "cairn_report_create": [_P, _P, _P, _P, C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
@@ -225,6 +230,15 @@ class Step:
                                             C.byref(error)), error)
         return Solution(self, out)
 
+    def least_memory(self, machine=None, offload=False):
+        """A budget below which no plan fits, by proof; None where the step is too large for that."""
+        options = SolveOptions(C.sizeof(SolveOptions), 0, C.pointer(machine) if machine is not None else None, 0, 0,
+                               not offload, True)
+        least, error, step = C.c_uint64(), Error(), self._step.contents
+        if _lib.cairn_least_memory(step.graph, step.costs, C.byref(options), C.byref(least), C.byref(error)) != 0:
+            return None
+        return least.value
+
     def read(self, text, machine=None, file="plan"):
         out, error = C.POINTER(ArraysSolution)(), Error()
         data = text.encode()
@@ -262,7 +276,6 @@ class Solution:
     def text(self):
         plan, graph = self._pointer.contents.solution.contents.plan, self.step._step.contents.graph
         return _take_text(lambda text: _lib.cairn_plan_to_text(plan, graph, text))
-
 
     def _svg(self, step, solution):
         report, error = _P(), Error()

@@ -43,6 +43,33 @@ class _Lanes:
 
 
 _lanes = {}
+_kept = None  # while a step is recorded: storages' numbers and places on the host that are there for good
+
+
+class keep_hosts:
+    """While a step is warmed up and recorded: copies go to the same places on the host every time, as a CUDA graph
+    needs, and none is allocated once they are there. The places live as long as `places`."""
+
+    def __init__(self, places):
+        self.places = places
+
+    def __enter__(self):
+        global _kept
+        self.before, _kept = _kept, self.places
+
+    def __exit__(self, *_):
+        global _kept
+        _kept = self.before
+
+
+def _host_like(x, number):
+    key = (number, tuple(x.shape), x.stride(), x.dtype)
+    if _kept is not None and key in _kept:
+        return _kept[key]
+    host = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    if _kept is not None:
+        _kept[key] = host
+    return host
 
 
 def _lanes_of(device):
@@ -56,7 +83,7 @@ def offload(x, number):
     if x.device.type != "cuda":
         return x.clone(memory_format=torch.preserve_format)
     lanes = _lanes_of(x.device)
-    host = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+    host = _host_like(x, number)
     lanes.out.wait_stream(torch.cuda.current_stream(x.device))
     with torch.cuda.stream(lanes.out):
         host.copy_(x, non_blocking=True)

@@ -21,9 +21,11 @@ def alignment_of(device):
 
 def _library_workspaces(device):
     """What cuBLAS keeps of the allocator's memory for good, once for the thread that runs forward and once for that of
-    backward. A product makes sure that one is there to be measured."""
+    backward. A product makes one, which is measured as it goes."""
     if device.type != "cuda":
         return 0
+    torch.cuda.synchronize(device)
+    torch._C._cuda_clearCublasWorkspaces()
     with _disable_current_modes(), torch.no_grad():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)
@@ -45,7 +47,6 @@ class Plan:
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
         self.reserve = 0  # what libraries hold beside the plan
-        self.none_peak = None  # where the budget was a share: of this
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
@@ -109,7 +110,7 @@ class Planner:
         if not self.options.offload:
             return None
         rate, latency = _costs.measure_link(self.table, self.joint.device)
-        machine = lib.Machine()
+        machine = lib.Machine.new()
         machine.name = b"torch"
         machine.flops_per_second = machine.memory_bytes_per_second = 1
         machine.link_bytes_per_second, machine.link_latency_ns = rate, latency
@@ -139,21 +140,25 @@ class Planner:
     def budget_bytes(self, budget):
         whole = None
         if isinstance(budget, str) and "%" in budget:
-            whole = self.none_peak()
-        size = _sizes.parse(budget, whole)
-        if self.options.total:
-            size -= self.present_bytes()
-        return size - self.reserve
+            whole = self.none_peak() + self._beside()
+        return _sizes.parse(budget, whole) - self._beside()
+
+    def _beside(self):
+        """What counts against a budget besides the plan."""
+        return self.reserve + (self.present_bytes() if self.options.total else 0)
 
     def _solve(self, size):
         return self.step.solve(self.options.algorithm, max(size, 1), self.machine, self.machine is not None)
 
     def plan(self, budget):
-        """The fastest plan within a budget; BudgetError where there is none."""
+        """The fastest plan within a budget as the user says it; BudgetError where there is none."""
+        return self.within(None if budget is None else self.budget_bytes(budget))
+
+    def within(self, size):
+        """The fastest plan that takes at most `size` bytes, without what libraries hold; None: no limit."""
         start = time.perf_counter()
-        if budget is None:
+        if size is None:
             return self.none()
-        size = self.budget_bytes(budget)
         if self._tightest is not None and size < self._tightest.peak:
             raise self._refusal(size)
         try:
@@ -164,7 +169,7 @@ class Planner:
                 raise self._refusal(size) from None
             solution = self._tightest
         plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
-        plan.none_peak, plan.reserve = self._none_peak, self.reserve
+        plan.reserve = self.reserve
         return plan
 
     @staticmethod
@@ -193,7 +198,7 @@ class Planner:
         return self._tightest.peak, self._tightest_op
 
     def _refusal(self, size):
-        beside = self.reserve + (self.present_bytes() if self.options.total else 0)
+        beside = self._beside()
         smallest, op = self.smallest()
         smallest += beside
         return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "

@@ -2,6 +2,8 @@
 
 import torch
 
+from . import _moves
+
 
 def record(model, call, inputs, warmup=3):
     """A function step(*inputs) that runs call(*inputs) and its backward part, and gives the loss.
@@ -23,7 +25,8 @@ def record(model, call, inputs, warmup=3):
     torch._C._cuda_clearCublasWorkspaces()  # the plan has room for those of one stream
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    hosts = {}
+    with torch.cuda.stream(side), _moves.keep_hosts(hosts):
         for _ in range(warmup):
             call(*held).backward()
             _forget(parameters)
@@ -32,7 +35,7 @@ def record(model, call, inputs, warmup=3):
     torch._C._cuda_clearCublasWorkspaces()  # those of the graph must lie in its own memory
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
+    with torch.cuda.graph(graph, stream=side), _moves.keep_hosts(hosts):
         loss = call(*held)
         loss.backward()
     gradients = [p.grad for p in parameters]
@@ -49,7 +52,7 @@ def record(model, call, inputs, warmup=3):
         for p, g in zip(parameters, gradients):
             p.grad = g
         return loss
-    replay.graph = graph
+    replay.graph, replay.hosts = graph, hosts
     return replay
 
 

@@ -4,6 +4,7 @@ Nodes stand in the plan's order, cloned as often as they run; views are made aga
 freed by FX's own `x = None` after the last use. So the graphs do what the plan says, and nothing else.
 """
 
+import itertools
 import operator
 
 import torch
@@ -11,8 +12,10 @@ from torch import fx
 from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
 
+from . import _fuse
 from . import _library as lib
 from . import _moves
+from . import _norms
 from ._joint import ignores_statistics, is_effect, without_statistics
 
 
@@ -51,7 +54,7 @@ class Writer:
         runs = [number for kind, number, _ in steps if kind == lib.RUN]
         self.again = {number for number in set(runs) if runs.count(number) > 1} if len(runs) > len(set(runs)) else set()
         self.device = str(joint.device)
-        self.saved_inplace = False
+        self.saved_inplace, self.fused = False, 0
 
     # ---- values ----
 
@@ -113,6 +116,9 @@ class Writer:
 
     def _overwrite(self, node, arguments, keywords, place):
         packet = node.target.overloadpacket
+        inplace = getattr(torch.ops.aten, packet.__name__ + "_", None)
+        if place == 0 and inplace is not None:  # some ops with out= only copy their result there
+            return self.graph.call_function(getattr(inplace, node.target._overloadname), arguments, keywords)
         name = "grad_input" if "grad_input" in packet.overloads() else "out"
         return self.graph.call_function(getattr(packet, name), arguments, {**keywords, name: arguments[place]})
 
@@ -150,7 +156,7 @@ class Writer:
             self.env[op.outs[0]] = new
             self._emit_note(op.outs[0])
             return
-        new = self._call(op, inplace)
+        new = self.given_first.pop(op.index, None) or self._call(op, inplace)
         for key in ("val", "tensor_meta", "stack_trace", "nn_module_stack", "seq_nr", "original_aten"):
             if key in op.node.meta:
                 new.meta[key] = op.node.meta[key]
@@ -164,6 +170,18 @@ class Writer:
                 item.meta["val"] = s.like
                 self.env[s] = item
             self.from_forward.discard(s)
+
+    def _hand_first(self, op, place):
+        """Where the other half of a norm runs next, its value is there already: it is the norm's own result."""
+        if op.kind != "node" or not _norms.is_first(op.node):
+            return
+        other = self.joint.op_of_node[_norms.other_half(op.node)]
+        rest = (s for s in itertools.islice(self.plan.steps, place + 1, None) if s[0] != lib.FREE)
+        kind, number, _ = next(rest)
+        while kind == lib.RUN and self.joint.ops[number].kind == "results":
+            kind, number, _ = next(rest)
+        if kind == lib.RUN and number == other.index:
+            self.given_first[other.index] = self.env[op.outs[0]]
 
     def _emit_move(self, kind, s):
         graph = self.graph
@@ -192,6 +210,7 @@ class Writer:
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 self._emit_run(op, inplace)
+                self._hand_first(op, place)
                 if self.meter is not None and op.kind == "node":
                     self._emit_check(op, place)
                 if op.state is not None and op.state in self.env and not self.inductor:
@@ -225,7 +244,7 @@ class Writer:
 
     def _begin(self):
         self.graph, self.env, self.memo = fx.Graph(), {}, {}
-        self.freed = set()
+        self.freed, self.given_first = set(), {}
 
     def _needed(self):
         """What the backward part reads before it makes it: storages, and hosts' copies that it fetches."""
@@ -289,10 +308,19 @@ class Writer:
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
         out = self.graph.output(tuple(results + tensors))
         self._describe(out, len(results), len(tensors))
-        self.graph.lint()
+        self._finish()
         forward, old, old_hosts = self.graph, self.env, self.hosts
+        self.forward_graph = forward
         self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
+
+    def _finish(self):
+        if self.on_gpu() and not self.inductor and _fuse.enabled():
+            self.fused += _fuse.fuse(self.graph)
+        self.graph.lint()
+
+    def on_gpu(self):
+        return self.joint.device.type == "cuda"
 
     def _describe(self, out, results, saved):
         try:
@@ -334,7 +362,7 @@ class Writer:
         self.memo = {}
         out = self.graph.output(tuple(self._value(n) for n in joint.bwd_out))
         out.meta["desc"] = joint.descriptions[len(joint.fwd_out):]
-        self.graph.lint()
+        self._finish()
         for node in self.graph.nodes:
             if node.op == "call_function":
                 node.meta["autograd_backward"] = True

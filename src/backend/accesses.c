@@ -1,5 +1,5 @@
-/* accesses.c: which ranges of memory a call reads and writes, for who finds out what may run side
- * by side. */
+/* accesses.c: the ranges of memory that a call reads and writes. A backend can find with them which
+ * calls may run at the same time. */
 #include "backend/backend.h"
 
 typedef struct listing {

@@ -1,7 +1,7 @@
-/* bind_costs.c: costs as a device really stores and runs things. */
+/* bind_costs.c: costs for a device: how it stores tensors, and its implementations of ops. */
 #include "backend/backend.h"
 
-/* The implementations of one op, each with the analytic time that `costs` has. */
+/* Set the implementations of one op, each with the estimated time that `costs` has. */
 static cairn_status bind_op(cairn_device *device, const cairn_graph *graph,
                             const crn_storage *storage, cairn_costs *costs, cairn_id id,
                             cairn_error *err) {
@@ -40,7 +40,7 @@ cairn_status cairn_bind(const cairn_graph *graph, cairn_device *device, cairn_co
     cairn_costs *costs;
     *out = NULL;
     crn_error_clear(err);
-    CRN_TRY(cairn_costs_analytic(graph, &device->facts.machine, &costs, err));
+    CRN_TRY(cairn_costs_analytic(graph, &device->machine, &costs, err));
     crn_arena_init(&scratch, &allocator);
     cairn_status status = bind_all(device, graph, &scratch, costs, err);
     crn_arena_release(&scratch);

@@ -1,4 +1,4 @@
-/* choice_cache.c: see choice_cache.h. A hash table with lists; entries are never taken out. */
+/* choice_cache.c: see choice_cache.h. It is a hash table with lists; entries are never removed. */
 #include "backend/choice_cache.h"
 
 #define LISTS 1024u /* a large network has some hundred signatures */
@@ -11,20 +11,13 @@ typedef struct entry {
 } entry;
 
 struct crn_choice_cache {
-    crn_arena memory; /* in which the cache lies */
+    crn_arena memory; /* the cache itself is allocated in it */
     entry *lists[LISTS];
 };
 
 cairn_status crn_choice_cache_create(const cairn_allocator *allocator, crn_choice_cache **out) {
-    crn_arena memory;
-    crn_arena_init(&memory, allocator);
-    *out = crn_arena_take(&memory, 1, sizeof **out);
-    if (*out == NULL) {
-        crn_arena_release(&memory);
-        return CAIRN_ENOMEM;
-    }
-    (*out)->memory = memory;
-    return CAIRN_OK;
+    *out = CRN_OBJECT(allocator, crn_choice_cache, memory);
+    return *out == NULL ? CAIRN_ENOMEM : CAIRN_OK;
 }
 
 void crn_choice_cache_destroy(crn_choice_cache *cache, const crn_backend *backend,
@@ -35,15 +28,14 @@ void crn_choice_cache_destroy(crn_choice_cache *cache, const crn_backend *backen
         for (entry *e = cache->lists[l]; e != NULL; e = e->next)
             for (uint32_t i = 0; i < e->count; i++)
                 backend->drop(device, &e->choices[i]);
-    crn_arena memory = cache->memory;
-    crn_arena_release(&memory);
+    crn_arena_destroy(&cache->memory);
 }
 
 static void put_storage(cairn_text *text, const crn_site *site, const cairn_id *list,
                         uint32_t count) {
     crn_text_put(text, ";", 1);
     for (uint32_t i = 0; i < count; i++) {
-        crn_storage s = {.block = 0}; /* a result that is not wanted */
+        crn_storage s = {.block = 0}; /* a result that is not computed */
         if (list[i] != CAIRN_NONE)
             s = site->storage[list[i]];
         crn_text_printf(text, " %llu.%u.%u.%u", (unsigned long long)s.bytes, s.block,
@@ -51,7 +43,7 @@ static void put_storage(cairn_text *text, const crn_site *site, const cairn_id *
     }
 }
 
-/* All that the implementations depend on, as a text. */
+/* Everything that the implementations depend on, as a text. */
 static cairn_status describe(const crn_site *site, cairn_id op, cairn_text *out) {
     CRN_TRY(cairn_op_signature(site->graph, op, out));
     put_storage(out, site, site->op->inputs, site->op->input_count);
@@ -67,7 +59,7 @@ static uint32_t list_of(const char *signature) {
     return (uint32_t)((hash ^ hash >> 32) % LISTS);
 }
 
-/* An entry that is complete but for its place in the table. */
+/* Make an entry that is not in the table yet. */
 static cairn_status make_entry(crn_choice_cache *cache, const crn_backend *backend,
                                crn_device *device, const crn_site *site, const char *signature,
                                entry **out, cairn_error *err) {

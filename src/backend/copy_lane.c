@@ -1,6 +1,7 @@
-/* copy_lane.c: see copy_lane.h. A link sends one copy after another, each for bytes / bandwidth
- * from when it was asked for or from when the link was free, whichever is later; so copies never
- * take less than their time, and a thread that overslept does not make the next one later. */
+/* copy_lane.c: see copy_lane.h. A link sends one copy after another. Each takes bytes / bandwidth,
+ * from the time when it was queued or from the time when the link was free, whichever is later. So
+ * a copy never takes less than its time, and a thread that wakes up late does not delay the next
+ * copy. */
 #include "backend/copy_lane.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static void sleep_until(int64_t time) {
 }
 
 static void carry(crn_copy_lane *lane, const crn_ref_copy *copy) {
-    if (copy->bytes > 0) /* else there may be no place either */
+    if (copy->bytes > 0) /* else the addresses may be NULL */
         memcpy(copy->to, copy->from, copy->bytes);
     if (lane->bytes_per_second == 0)
         return;

@@ -1,4 +1,4 @@
-/* device.c: the list of backends, and what all open devices share. */
+/* device.c: the list of backends, and functions for all open devices. */
 #include "backend/backend.h"
 #include "backend/choice_cache.h"
 
@@ -15,7 +15,7 @@ static const crn_backend *const backends[] = {
 #undef X
 };
 
-/* ---- The list: those that find a device ---- */
+/* ---- The list: backends that find a device ---- */
 
 const crn_backend *crn_backend_list(uint32_t index) {
     for (uint32_t i = 0; i < CRN_LENGTH(backends); i++)
@@ -29,13 +29,14 @@ const cairn_device_entry *cairn_device_list(uint32_t index) {
     return backend == NULL ? NULL : &backend->entry;
 }
 
-/* The backend of that name, or CAIRN_EUNKNOWN with the names there are; NULL: the best. */
+/* The backend with a name (NULL: the best), or CAIRN_EUNKNOWN with a list of the names. */
 static cairn_status find_backend(const char *name, const crn_backend **out, cairn_error *err) {
     char known[200] = "";
     const crn_backend *backend;
     *out = NULL;
     for (uint32_t i = 0; name != NULL && i < CRN_LENGTH(backends); i++)
-        if (strcmp(backends[i]->name, name) == 0) { /* one without devices says why when opened */
+        if (strcmp(backends[i]->name, name) ==
+            0) { /* a backend without devices says why when it is opened */
             *out = backends[i];
             return CAIRN_OK;
         }
@@ -94,7 +95,9 @@ cairn_status crn_device_open(const crn_backend *backend, const cairn_device_opti
     }
     device->facts.struct_size = sizeof device->facts;
     crn_copy_string(device->facts.backend, sizeof device->facts.backend, backend->name);
-    backend->describe(device->state, &device->facts);
+    device->machine.struct_size = sizeof device->machine;
+    device->facts.machine = &device->machine;
+    backend->describe(device->state, &device->facts, &device->machine);
     *out = device;
     return CAIRN_OK;
 }
@@ -118,7 +121,7 @@ void cairn_device_close(cairn_device *device) {
     crn_resize(&allocator, device, sizeof *device, 0);
 }
 
-/* ---- What is asked of it ---- */
+/* ---- Using a device ---- */
 
 void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts) {
     crn_write_output(facts, &device->facts, sizeof *facts);
@@ -129,14 +132,14 @@ const char *cairn_device_outside(const cairn_device *device, uint32_t index, uin
                                             : device->backend->outside(device->state, index, bytes);
 }
 
-bool cairn_math_find(const char *name, cairn_math *out) {
-    static const char *const names[] = {[CAIRN_MATH_TF32] = "tf32", [CAIRN_MATH_FP32] = "fp32"};
-    for (size_t i = 0; i < CRN_LENGTH(names); i++)
-        if (strcmp(names[i], name) == 0) {
-            *out = (cairn_math)i;
-            return true;
-        }
-    return false;
+const char *cairn_math_name(cairn_math math) {
+    static const char *const names[] = {"tf32", "fp32"};
+    return (unsigned)math < CRN_LENGTH(names) ? names[math] : NULL;
+}
+
+const char *cairn_optimizer_name(cairn_optimizer optimizer) {
+    static const char *const names[] = {"sgd", "adam", "adamw"};
+    return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;
 }
 
 cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,

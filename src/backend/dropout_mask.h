@@ -1,9 +1,8 @@
-/* dropout_mask.h: which elements dropout keeps: a function of seed, step, op and element, and of
- * nothing else.
+/* dropout_mask.h: which elements dropout keeps. This depends only on seed, step, op and element.
  *
- * So the mask is no tensor: whoever needs it, in the forward pass, in the backward pass or when the
- * op is run again, computes it. Every backend uses this function and draws the same mask. The hash
- * is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
+ * So the mask is not stored: the forward op, the backward op and a recomputation compute it. Every
+ * backend uses this function and has the same mask. The hash is the finaliser of SplitMix64
+ * (Steele, Lea and Flood, 2014). */
 #ifndef CRN_DROPOUT_MASK_H
 #define CRN_DROPOUT_MASK_H
 
@@ -11,8 +10,8 @@
 
 typedef struct crn_dropout_mask {
     uint64_t key;       /* of this op in this step */
-    uint64_t threshold; /* of 2^32: elements that hash below it are dropped */
-    float scale;        /* of those kept: 1 / (1 - p) */
+    uint64_t threshold; /* out of 2^32: elements whose hash is below it are dropped */
+    float scale;        /* of elements that are kept: 1 / (1 - p) */
 } crn_dropout_mask;
 
 static inline uint64_t crn_dropout_mix(uint64_t z) {
@@ -21,7 +20,7 @@ static inline uint64_t crn_dropout_mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* The mask of a dropout op or of its backward op, which has its forward op's. */
+/* The mask of a dropout op. A backward op has the mask of its forward op. */
 static inline crn_dropout_mask crn_dropout_mask_of(const crn_call *call) {
     cairn_id op = call->op->of != CAIRN_NONE ? call->op->of : call->op_id;
     double p = call->op->attributes.probability;
@@ -31,7 +30,7 @@ static inline crn_dropout_mask crn_dropout_mask_of(const crn_call *call) {
     return (crn_dropout_mask){key, (uint64_t)(p * 4294967296.0), (float)(1.0 / (1.0 - p))};
 }
 
-/* What element `index` is multiplied with: 0 or the scale. */
+/* The factor of element `index`: 0 or the scale. */
 static inline float crn_dropout_factor(const crn_dropout_mask *mask, uint64_t index) {
     uint64_t hash = crn_dropout_mix(mask->key + (index + 1) * 0x9e3779b97f4a7c15u);
     return (hash >> 32) < mask->threshold ? 0.0f : mask->scale;

@@ -55,7 +55,7 @@ static float from_bf16(uint16_t half) {
     return value;
 }
 
-/* Above 65504 and its rounding there is infinity; below 2^-14 the spacing stays 2^-24. */
+/* Values that round to more than 65504 become infinity; below 2^-14 the spacing stays 2^-24. */
 static uint16_t to_f16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

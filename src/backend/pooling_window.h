@@ -1,5 +1,5 @@
-/* pooling_window.h: which part of an image a place of the pooled one looks at; the same for every
- * backend. */
+/* pooling_window.h: the part of an image that an element of the pooled image depends on; the same
+ * for every backend. */
 #ifndef CRN_POOLING_WINDOW_H
 #define CRN_POOLING_WINDOW_H
 

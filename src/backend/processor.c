@@ -56,13 +56,13 @@ void crn_processor_close(crn_device *device) {
     crn_resize(&allocator, device, sizeof *device, 0);
 }
 
-/* Bytes of memory the machine has; 0: not known. */
+/* The memory of the machine in bytes; 0: not known. */
 static uint64_t machine_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-/* What the system calls the processor; "": it does not say. */
+/* The name of the processor; "": not known. */
 static void read_name(char *name, size_t size) {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -78,18 +78,18 @@ static void read_name(char *name, size_t size) {
         fclose(file);
 }
 
-void crn_processor_describe(crn_device *device, cairn_device_facts *out) {
+void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine) {
     long page = sysconf(_SC_PAGESIZE);
     read_name(out->name, sizeof out->name);
     out->memory_bytes = machine_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
     out->compute_units = crn_team_threads(device->threads);
-    if (cairn_machine_find("cpu", &out->machine, NULL) != CAIRN_OK)
-        out->machine = (cairn_machine){.flops_per_second = 1, .memory_bytes_per_second = 1};
-    uint64_t link = device->lanes[0].bytes_per_second; /* one that is imitated has two ends */
+    if (cairn_machine_find("cpu", machine, NULL) != CAIRN_OK)
+        machine->flops_per_second = machine->memory_bytes_per_second = 1;
+    uint64_t link = device->lanes[0].bytes_per_second; /* a simulated link has separate memory */
     out->separate_memory = link > 0;
     if (link > 0)
-        out->machine.link_bytes_per_second = link;
+        machine->link_bytes_per_second = link;
 }
 
 /* ---- Memory ---- */
@@ -99,7 +99,7 @@ cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t
     (void)device;
     *out = NULL;
     void *region = MAP_FAILED;
-    if (bytes <= SIZE_MAX / 2) /* an empty region is one byte, so that it has an address */
+    if (bytes <= SIZE_MAX / 2) /* an empty region has one byte, so that it has an address */
         region = mmap(NULL, CRN_MAX(bytes, 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                       -1, 0);
     if (region == MAP_FAILED)
@@ -117,7 +117,7 @@ void crn_processor_release(crn_device *device, crn_space space, void *region, ui
         munmap(region, CRN_MAX(bytes, 1));
 }
 
-/* A system that refuses leaves the pages as they are. */
+/* If the system refuses, the pages do not change. */
 void crn_processor_protect(crn_device *device, void *at, uint64_t bytes, bool accessible) {
     (void)device;
     (void)!mprotect(at, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -125,7 +125,7 @@ void crn_processor_protect(crn_device *device, void *at, uint64_t bytes, bool ac
 
 /* ---- Kernels ---- */
 
-/* The choice that a kernel is for an op; `*fits` false: it is none. */
+/* The choice for a kernel and an op; `*fits` is false if the kernel does not fit. */
 static cairn_status make_choice(crn_device *device, const crn_kernel *kernel, const crn_site *site,
                                 crn_choice *out, bool *fits) {
     void *built = NULL;

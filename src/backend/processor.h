@@ -1,8 +1,8 @@
-/* processor.h: what backends share that run on the processor itself.
+/* processor.h: shared by the backends that run on the processor.
  *
- *     memory          mapped; device and host memory are two regions of the same
- *     compute lane    the thread that calls, with a team of threads for loops
- *     copy lanes      a thread each (copy_lane.h), so that offloading really runs
+ *     memory          mapped; device and host memory are regions of the same memory
+ *     compute lane    the calling thread, with a team of threads for loops
+ *     copy lanes      one thread for each (copy_lane.h), so that copies run at the same time
  *     ops             kernels: functions that run one op, listed by kind, best first
  *
  * A backend brings its list of kernels and, if it stores tensors in another form, store(). */
@@ -15,29 +15,29 @@
 
 typedef struct crn_kernel {
     const char *name;
-    bool last_resort; /* only where no kernel before it in the list fits */
-    /* Whether it can do this op of this graph; NULL: it always can. */
+    bool last_resort; /* used only if no kernel before it in the list fits */
+    /* Whether it can run this op of this graph; NULL: it always can. */
     bool (*fits)(const crn_site *site);
-    /* Bytes of workspace it wants; NULL: none. */
+    /* The bytes of workspace it needs; NULL: none. */
     uint64_t (*workspace)(const crn_site *site);
-    /* In place of these two: build all that can be built without addresses, once per signature;
-     * `*out` NULL: it cannot do this op. drop() gives it back. */
+    /* Used instead of these two: build everything that can be built without addresses, once per
+     * signature; `*out` NULL: it cannot run this op. drop() releases it. */
     CAIRN_MUST cairn_status (*build)(const crn_site *site, const cairn_allocator *allocator,
                                      void **out, uint64_t *workspace);
     void (*drop)(void *built, const cairn_allocator *allocator);
-    /* Make ready what can be made before the first run, with all addresses known, and leave it in
-     * `call->state`; finish() gives that back. Both NULL: there is nothing to make ready. */
+    /* Prepare what can be prepared before the first run, with all addresses known, and store it in
+     * `call->state`; finish() releases it. Both NULL: there is nothing to prepare. */
     CAIRN_MUST cairn_status (*prepare)(crn_call *call, const cairn_allocator *allocator,
                                        cairn_error *err);
     void (*finish)(crn_call *call, const cairn_allocator *allocator);
-    /* A failure goes to crn_queue_fail(). */
+    /* It reports a failure with crn_queue_fail(). */
     void (*run)(const crn_call *call);
 } crn_kernel;
 
 /* The recipe of a call. */
 typedef struct crn_kernel_recipe {
     const crn_kernel *kernel;
-    void *built; /* what build() gave */
+    void *built; /* made by build() */
 } crn_kernel_recipe;
 
 /* Implementations of a kind, best first, reference last; `*count` 0: there are none. */
@@ -45,7 +45,7 @@ typedef const crn_kernel *crn_kernel_list(cairn_op_kind kind, uint32_t *count);
 
 /* ---- Devices ---- */
 
-/* Loops are run by `loop`, or where it is NULL on threads of their own. */
+/* Loops are run by `loop`; if it is NULL, on new threads of the device. */
 CAIRN_MUST cairn_status crn_processor_open(const crn_device_options *options,
                                            crn_kernel_list *kernels, crn_team_loop *loop,
                                            crn_device **out, cairn_error *err);
@@ -61,7 +61,7 @@ crn_queue_fail(crn_queue *queue, cairn_status status, const char *format, ...);
 
 uint32_t crn_processor_devices(void);
 void crn_processor_close(crn_device *device);
-void crn_processor_describe(crn_device *device, cairn_device_facts *out);
+void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
 CAIRN_MUST cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                               void **out, cairn_error *err);
 void crn_processor_release(crn_device *device, crn_space space, void *region, uint64_t bytes);

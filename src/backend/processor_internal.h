@@ -1,4 +1,4 @@
-/* processor_internal.h: what the files of processor.h share. */
+/* processor_internal.h: shared by the files that implement processor.h. */
 #ifndef CRN_PROCESSOR_INTERNAL_H
 #define CRN_PROCESSOR_INTERNAL_H
 
@@ -12,11 +12,11 @@ struct crn_device {
     crn_copy_lane lanes[2]; /* out, in */
 };
 
-/* How far a lane had come when an event was recorded. */
+/* The point that a lane had reached when an event was recorded. */
 typedef struct crn_recorded {
     crn_lane lane;
-    uint64_t copies; /* of a copy lane: how many were asked for */
-    int64_t at_ns;   /* of the compute lane, where events are timed */
+    uint64_t copies; /* of a copy lane: how many copies were queued */
+    int64_t at_ns;   /* of the compute lane, if events are timed */
 } crn_recorded;
 
 struct crn_queue {

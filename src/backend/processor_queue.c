@@ -1,8 +1,8 @@
 /* processor_queue.c: queues of processor.h: events, lanes and joining.
  *
- * The compute lane is the thread that calls, and by the time it asks for anything all that it did
- * before has ended: an event of it needs no waiting for, and a copy lane never has to follow it. An
- * event of a copy lane is a number of copies; waiting for it on the compute lane blocks. */
+ * The compute lane is the calling thread. Everything that it did before a call has ended, so
+ * nothing has to wait for its events, and a copy lane never has to follow it. An event of a copy
+ * lane is a number of copies; waiting for it on the compute lane blocks. */
 #include "backend/processor_internal.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static crn_copy_lane *lane_of(crn_queue *queue, crn_lane lane) {
     return &queue->device->lanes[lane == CRN_COPY_OUT ? 0 : 1];
 }
 
-/* ---- Make and finish ---- */
+/* ---- Create and finish ---- */
 
 cairn_status crn_processor_queue(crn_device *device, crn_queue **out, cairn_error *err) {
     *out = crn_resize(&device->allocator, NULL, 0, sizeof **out);

@@ -1,13 +1,13 @@
-/* processor_results.c: what a step gives back: the loss, and how often the label was the likeliest
- * class, read from the probabilities that a cross-entropy has just made. They lie as plain
- * [N, C, S]. */
+/* processor_results.c: the results of a step: the loss, and how often the label was the likeliest
+ * class. That is read from the probabilities that a cross-entropy has just made, as plain [N, C,
+ * S]. */
 #include "backend/processor_internal.h"
 
 void crn_processor_take_loss(crn_queue *queue, const void *loss) {
     memcpy(&queue->results.loss, loss, sizeof queue->results.loss);
 }
 
-/* Of equals the first class counts as the likeliest; where there are NaNs, none. */
+/* Of equal classes the first counts as the likeliest. If there are NaNs, no class does. */
 static bool is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t label) {
     if (label < 0 || (uint32_t)label >= classes)
         return false;

@@ -1,17 +1,17 @@
-/* processor_update.c: from gradients to new parameters, by PyTorch's formulas (torch.optim, version
- * 2: _single_tensor_sgd and _single_tensor_adam). Scalars come as floats, rounded once; elements
- * are float.
+/* processor_update.c: updates parameters from gradients, with PyTorch's formulas (torch.optim,
+ * version 2: _single_tensor_sgd and _single_tensor_adam). Scalars are floats, rounded once;
+ * elements are floats.
  *
- * Every element depends on its own parameter, gradient and slots alone, so the work is cut into
- * chunks of one size, whatever the number of threads and however large a parameter is, and the
- * result has the same bits. */
+ * Every element depends only on its own parameter, gradient and slots. So the work is divided into
+ * chunks of one size, independent of the number of threads and the size of a parameter, and the
+ * result is bitwise the same. */
 #include "backend/processor_internal.h"
 
 #include <math.h>
 
-#define CHUNK 16384 /* elements: a few arrays of them fit a cache */
+#define CHUNK 16384 /* elements; a few arrays of them fit into a cache */
 
-/* A part of a parameter, small enough that threads share even one large parameter evenly. */
+/* A part of a parameter. It is so small that threads can share one large parameter evenly. */
 typedef struct chunk {
     uint32_t parameter, count;
     uint64_t first;
@@ -59,7 +59,7 @@ void crn_processor_finish_update(crn_queue *queue, crn_update *update) {
     update->state = NULL;
 }
 
-/* What a loop over chunks looks at. */
+/* The input of a loop over chunks. */
 typedef struct work {
     const crn_update *update;
     const crn_values *values;

@@ -1,4 +1,4 @@
-/* storage_groups.c: see storage_groups.h. Groups are joined as trees whose root is the first. */
+/* storage_groups.c: see storage_groups.h. Groups are trees whose root is the first tensor. */
 #include "backend/storage_groups.h"
 
 static cairn_id find_root(cairn_id *parent, cairn_id t) {

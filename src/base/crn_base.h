@@ -64,6 +64,15 @@ CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *g
         CRN_TRY(crn_read_options(&(local), sizeof(type), crn_given_options, #type, (err)));        \
     } while (0)
 
+/* The same for a struct that a caller hands over by pointer: `*(pointer)` is read into `local`, to
+ * which it then points. NULL stays NULL. */
+#define CRN_READ_LOCAL(type, local, pointer, err)                                                  \
+    do {                                                                                           \
+        CRN_READ_OPTIONS(type, local, *(pointer), err);                                            \
+        if (*(pointer) != NULL)                                                                    \
+            *(pointer) = &(local);                                                                 \
+    } while (0)
+
 /* ---- Outputs ---- */
 
 /* Check the struct that a caller wants filled in, and empty it as far as its size goes.
@@ -102,6 +111,12 @@ void crn_arena_release(crn_arena *arena);
  * memory is out. */
 crn_arena *crn_arena_create(const cairn_allocator *allocator);
 void crn_arena_destroy(crn_arena *arena); /* NULL: nothing */
+
+/* A zeroed object that lies in an arena which is its `member`; NULL when memory is out.
+ * crn_arena_destroy() of that member releases it. */
+void *crn_arena_object(const cairn_allocator *allocator, size_t size, size_t member);
+#define CRN_OBJECT(allocator, type, member)                                                        \
+    crn_arena_object((allocator), sizeof(type), offsetof(type, member))
 
 /* Zeroed, aligned for any type; NULL when memory is out or count * size overflows. A count of 0
  * gives a valid pointer. */

@@ -70,13 +70,17 @@ static bool add_block(crn_arena *arena, size_t need) {
     return true;
 }
 
-crn_arena *crn_arena_create(const cairn_allocator *allocator) {
+void *crn_arena_object(const cairn_allocator *allocator, size_t size, size_t member) {
     crn_arena arena;
     crn_arena_init(&arena, allocator);
-    crn_arena *own = crn_arena_take(&arena, 1, sizeof *own);
-    if (own != NULL)
-        *own = arena;
-    return own;
+    char *object = crn_arena_take(&arena, 1, size);
+    if (object != NULL)
+        memcpy(object + member, &arena, sizeof arena);
+    return object;
+}
+
+crn_arena *crn_arena_create(const cairn_allocator *allocator) {
+    return crn_arena_object(allocator, sizeof(crn_arena), 0);
 }
 
 void crn_arena_destroy(crn_arena *arena) {

@@ -18,8 +18,7 @@ struct cairn_costs {
 void cairn_costs_destroy(cairn_costs *costs) {
     if (costs == NULL)
         return;
-    crn_arena arena = costs->arena; /* the object itself is allocated in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&costs->arena);
 }
 
 void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
@@ -103,15 +102,10 @@ static cairn_status create(const cairn_graph *graph, const cairn_machine *machin
                            cairn_costs **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&arena, &allocator);
-    cairn_costs *costs = crn_arena_take(&arena, 1, sizeof *costs);
-    if (costs == NULL) {
-        crn_arena_release(&arena);
+    cairn_costs *costs = CRN_OBJECT(&allocator, cairn_costs, arena);
+    if (costs == NULL)
         return crn_fail_memory(err);
-    }
-    costs->arena = arena;
     if (fill(costs, graph, machine) != CAIRN_OK) {
         cairn_costs_destroy(costs);
         return crn_fail_memory(err);
@@ -124,7 +118,11 @@ cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out, cai
     return create(graph, NULL, out, err);
 }
 
-cairn_status cairn_costs_analytic(const cairn_graph *graph, const cairn_machine *machine,
+cairn_status cairn_costs_analytic(const cairn_graph *graph, const cairn_machine *given,
                                   cairn_costs **out, cairn_error *err) {
-    return create(graph, machine, out, err);
+    cairn_machine machine = CAIRN_MACHINE_INIT;
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_machine, machine, given, err);
+    return create(graph, &machine, out, err);
 }

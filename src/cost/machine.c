@@ -57,12 +57,15 @@ static cairn_status read_machine(const crn_json *root, cairn_machine *out, cairn
 
 cairn_status cairn_machine_from_json(const char *text, size_t length, const char *file,
                                      cairn_machine *out, cairn_error *err) {
-    memset(out, 0, sizeof *out);
+    cairn_machine made = CAIRN_MACHINE_INIT;
     crn_json_document document;
+    CRN_OPEN_OUTPUT(cairn_machine, out, err);
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
     crn_json root = crn_json_root(&document);
-    cairn_status status = read_machine(&root, out, err);
+    cairn_status status = read_machine(&root, &made, err);
     crn_json_release(&document);
+    if (status == CAIRN_OK)
+        crn_write_output(out, &made, sizeof made);
     return status;
 }
 
@@ -73,9 +76,10 @@ const cairn_machine *cairn_machine_list(uint32_t index) {
 cairn_status cairn_machine_find(const char *name, cairn_machine *out, cairn_error *err) {
     const cairn_machine *machine;
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_machine, out, err);
     for (uint32_t i = 0; (machine = cairn_machine_list(i)) != NULL; i++)
         if (strcmp(machine->name, name) == 0) {
-            *out = *machine;
+            crn_write_output(out, machine, sizeof *machine);
             return CAIRN_OK;
         }
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no machine \"%s\"", name);

@@ -169,6 +169,13 @@ static cairn_status check_options(const cairn_data_options *options, cairn_error
     return CAIRN_OK;
 }
 
+static uint64_t count_resident(const cairn_data *data) {
+    uint64_t count = (uint64_t)data->info.train + data->info.validation;
+    return sizeof *data + data->file_count * sizeof *data->files +
+           (data->labels != NULL ? count * sizeof *data->labels : 0) +
+           (data->order != NULL ? count * sizeof *data->order : 0);
+}
+
 static cairn_status open_source(cairn_data *data, const char *text, cairn_error *err) {
     const source *from = NULL;
     const char *folder = NULL;
@@ -180,6 +187,7 @@ static cairn_status open_source(cairn_data *data, const char *text, cairn_error 
     if (data->info.validation == 0)
         CRN_TRY(hold_out(data));
     data->info.fingerprint = fingerprint(data);
+    data->info.resident_bytes = count_resident(data);
     return CAIRN_OK;
 }
 
@@ -189,12 +197,9 @@ cairn_status cairn_data_open(const char *text, const cairn_data_options *given, 
     crn_error_clear(err);
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_data_options, options, given, err);
-    crn_arena arena;
-    crn_arena_init(&arena, options.allocator);
-    cairn_data *data = crn_arena_take(&arena, 1, sizeof *data);
+    cairn_data *data = CRN_OBJECT(options.allocator, cairn_data, arena);
     if (data == NULL)
         return crn_fail_memory(err);
-    data->arena = arena;
     data->options = options;
     data->options.allocator = &data->arena.allocator;
     pthread_mutex_init(&data->lock, NULL);
@@ -213,17 +218,11 @@ void cairn_data_destroy(cairn_data *data) {
     for (uint32_t i = 0; i < data->file_count; i++)
         crn_data_file_close(&data->files[i]);
     pthread_mutex_destroy(&data->lock);
-    crn_arena arena = data->arena; /* the data lies in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&data->arena);
 }
 
-cairn_data_info cairn_data_get_info(const cairn_data *data) {
-    cairn_data_info info = data->info;
-    uint64_t count = (uint64_t)info.train + info.validation;
-    info.resident_bytes = sizeof *data + data->file_count * sizeof *data->files +
-                          (data->labels != NULL ? count * sizeof *data->labels : 0) +
-                          (data->order != NULL ? count * sizeof *data->order : 0);
-    return info;
+const cairn_data_info *cairn_data_get_info(const cairn_data *data) {
+    return &data->info;
 }
 
 /* ---- Samples ---- */

@@ -136,12 +136,9 @@ cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *g
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_loader_options, options, given, err);
-    crn_arena arena;
-    crn_arena_init(&arena, &data->arena.allocator);
-    cairn_loader *l = crn_arena_take(&arena, 1, sizeof *l);
+    cairn_loader *l = CRN_OBJECT(&data->arena.allocator, cairn_loader, arena);
     if (l == NULL)
         return crn_fail_memory(err);
-    l->arena = arena;
     l->maker.data = data;
     l->maker.options = options;
     pthread_mutex_init(&l->lock, NULL);
@@ -169,8 +166,7 @@ void cairn_loader_destroy(cairn_loader *l) {
     pthread_mutex_destroy(&l->lock);
     if (l->region != NULL)
         cairn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
-    crn_arena arena = l->arena; /* the loader lies in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&l->arena);
 }
 
 /* ---- Using ---- */
@@ -208,16 +204,18 @@ static slot *next_slot(cairn_loader *l) {
 }
 
 cairn_status cairn_loader_next(cairn_loader *l, cairn_batch *out, cairn_error *err) {
-    memset(out, 0, sizeof *out);
+    cairn_batch made = {0};
     crn_error_clear(err);
+    CRN_OPEN_OUTPUT(cairn_batch, out, err);
     pthread_mutex_lock(&l->lock);
     const slot *s = next_slot(l);
     cairn_status status = s->status;
     if (status == CAIRN_OK) {
-        out->inputs = s->inputs;
-        out->labels = s->labels;
-        out->number = l->base + l->given++;
-        out->count = crn_batch_count(&l->maker, out->number);
+        made.inputs = s->inputs;
+        made.labels = s->labels;
+        made.number = l->base + l->given++;
+        made.count = crn_batch_count(&l->maker, made.number);
+        crn_write_output(out, &made, sizeof made);
         pthread_cond_broadcast(&l->changed);
     } else if (err != NULL) {
         *err = s->error;

@@ -1,10 +1,11 @@
-/* check_mode.c: memory that nobody may read turns into NaNs, and whole pages of it vanish.
+/* check_mode.c: check mode: memory that no op may read is filled with NaNs, and whole pages of it
+ * are protected.
  *
  *     arena   | live | dead: 0xff...      | live |     (0xffffffff is a NaN)
  *     pages   |    |    |  X |  X |  X |    |    |     X: any access ends the program
  *
- * A page is closed when nothing on it is bound, and opened when something is, on devices whose
- * memory has such pages; on others there are the NaNs. */
+ * A page is protected when nothing on it is in use, and accessible again when something is. This
+ * needs a device whose memory has such pages; on other devices there are only the NaNs. */
 #include "exec/exec_internal.h"
 
 static char *at(const cairn_exec *exec, uint64_t offset) {
@@ -20,8 +21,8 @@ static uint64_t page_size(const cairn_exec *exec) {
     return exec->device->facts.alignment;
 }
 
-/* Close the pages between two page boundaries on which nothing is bound, in as few calls as there
- * are runs of them. */
+/* Protect the pages between two page boundaries on which nothing is in use, with one call for each
+ * run of pages. */
 static void close_free_pages(cairn_exec *exec, uint64_t from, uint64_t to) {
     uint64_t page = page_size(exec), start = from;
     for (uint64_t at = from; at < to; at += page) {
@@ -53,7 +54,7 @@ void crn_check_give(cairn_exec *exec, crn_range range) {
                      round_up(range.offset + range.bytes, page));
 }
 
-/* Everything of the arena that is not bound, by runs of it. */
+/* Fill everything in the arena that is not in use, run by run. */
 static void fill_unbound(cairn_exec *exec) {
     const uint64_t *words = exec->occupancy.words;
     uint64_t bits = exec->arena.bytes / CRN_ALIGNMENT, start = 0;

@@ -1,8 +1,8 @@
-/* exec_internal.h: what the files of exec/ share: an executor and the program it runs.
+/* exec_internal.h: shared by the files of exec/: an executor and the program it runs.
  *
  *     plan steps + lifetimes + offsets --step_binding.c--> actions with all their addresses
  *
- * Addresses of device memory are numbers here: what touches it is asked of the device. */
+ * Addresses of device memory are only numbers here: only the device accesses that memory. */
 #ifndef CRN_EXEC_INTERNAL_H
 #define CRN_EXEC_INTERNAL_H
 
@@ -12,43 +12,44 @@
 #include "cairn/profile.h"
 #include "exec/occupancy.h"
 
-/* One step of the plan with everything it needs at hand. Ranges are parts of the arena. */
+/* One step of the plan with everything it needs. Ranges are ranges of the arena. */
 typedef struct crn_action {
     uint8_t kind;                   /* cairn_step_kind */
-    bool counts;                    /* a cross-entropy: what it gets right is counted */
+    bool counts;                    /* a cross-entropy: its correct predictions are counted */
     crn_call call;                  /* of a run */
-    const crn_range *takes, *gives; /* bound before the step; given back after it */
+    const crn_range *takes, *gives; /* allocated before the step; freed after it */
     uint32_t take_count, give_count;
     void *device, *host; /* of a copy */
     uint64_t bytes;
-    crn_event ready, done; /* of a copy: compute has come to it, it has ended; a wait is for done */
+    crn_event ready,
+        done; /* of a copy: compute has reached it, it has ended; a wait waits for done */
 } crn_action;
 
 typedef struct crn_program {
     crn_action *actions;
     uint32_t count, run_count;
-    crn_range *ranges;    /* of all lifetimes, by when they are taken */
-    crn_range *given;     /* the same, by when they are given back */
-    uint32_t input_count; /* the first so many ranges are bound from the start */
+    crn_range *ranges;    /* of all lifetimes, by when they are allocated */
+    crn_range *given;     /* the same, by when they are freed */
+    uint32_t input_count; /* the first input_count ranges are in use from the start */
     crn_event *unwaited;  /* copies still in flight at the end */
     uint32_t unwaited_count;
     uint32_t event_count;
-    void **input_at; /* per tensor: of inputs and labels, else NULL */
-    void **final_at; /* per tensor: of what is in the arena at the end, else NULL */
-    void *loss;      /* at the end of the step; NULL: the plan makes none */
+    void **input_at; /* per tensor: address of an input or label, else NULL */
+    void **final_at; /* per tensor: address of what is in the arena at the end, else NULL */
+    void *loss;      /* its address at the end of the step; NULL: the plan makes none */
 } crn_program;
 
 typedef struct crn_region {
     void *base;
     uint64_t bytes;
-    bool shared; /* another executor's */
+    bool shared; /* it belongs to another executor */
 } crn_region;
 
 typedef struct crn_stationary {
-    uint64_t *offsets;      /* per tensor, from 1 so that 0 means that it is not stationary */
+    uint64_t *offsets;      /* per tensor, plus 1; 0: it is not stationary */
     uint64_t *slot_offsets; /* of a parameter's first slot; the others follow */
     uint32_t slot_count;
-    void **at;              /* per tensor: its address, NULL for what is not stationary */
+    void **at;              /* per tensor: its address; NULL: it is not stationary */
     uint32_t *parameter_of; /* per tensor that is a parameter: its place in the list */
     crn_parameter *parameters;
     uint32_t parameter_count;
@@ -57,11 +58,11 @@ typedef struct crn_stationary {
 } crn_stationary;
 
 struct cairn_exec {
-    crn_arena memory; /* in which the executor lies */
+    crn_arena memory; /* the executor itself is allocated in it */
     const cairn_graph *graph;
     cairn_exec_options options;
     bool training;
-    bool timed; /* every action is, for profiling */
+    bool timed; /* every action is timed, for profiling */
     cairn_exec_figures figures;
 
     cairn_device *device;
@@ -69,13 +70,13 @@ struct cairn_exec {
     crn_queue *queue;
     crn_storage *storage;             /* per tensor */
     crn_region arena, host, resident; /* resident: the stationary memory */
-    crn_region staging;               /* of the host: what passes between host and device */
+    crn_region staging;               /* host memory for transfers between host and device */
 
     crn_program program;
     crn_stationary stationary;
     crn_occupancy occupancy;
-    crn_recording *recording; /* of a whole run; NULL: it is interpreted */
-    int64_t *times;           /* where timed, per action: how long the last run spent on it */
+    crn_recording *recording; /* of a whole run; NULL: the actions are enqueued every time */
+    int64_t *times;           /* if timed, per action: how long it took in the last run */
     crn_update update;
     double rate;       /* of the next update */
     uint64_t updates;  /* so far */
@@ -95,7 +96,7 @@ int64_t crn_exec_clock(void);
 
 /* ---- step_binding.c ---- */
 
-/* What a plan becomes addresses with. */
+/* The input of binding. */
 typedef struct crn_binding_input {
     const cairn_costs *costs;
     const cairn_plan *plan;
@@ -103,7 +104,7 @@ typedef struct crn_binding_input {
     const cairn_layout *layout; /* of its lifetimes */
 } crn_binding_input;
 
-/* Fill exec->program. The regions are reserved, the stationary addresses known. Takes its memory
+/* Fill exec->program. The regions must be reserved and the stationary addresses known. Memory comes
  * from exec->memory. O(steps + lifetimes). */
 CAIRN_MUST cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input *input,
                                        cairn_error *err);
@@ -116,15 +117,16 @@ void crn_unbind_steps(cairn_exec *exec);
 CAIRN_MUST cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
                                               uint64_t *bytes);
 
-/* Offsets become addresses in exec->resident. */
+/* Turn offsets into addresses in exec->resident. */
 void crn_stationary_place(cairn_exec *exec);
 
-/* Take everything over from the executor that this one shares with. */
+/* Use the stationary memory of the executor that this one shares with. */
 void crn_stationary_share(cairn_exec *exec);
 
 /* ---- optimizer.c ---- */
 
-/* The description of the update; crn_optimizer_release() gives back what the device made of it. */
+/* Fill in the description of the update; crn_optimizer_release() releases what the device made of
+ * it. */
 CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err);
 void crn_optimizer_release(cairn_exec *exec);
 
@@ -137,29 +139,29 @@ void crn_optimizer_after_run(cairn_exec *exec);
 
 /* ---- transfer.c: between host and device, in the plain layout of the graph ---- */
 
-/* How large a part of a tensor passes through the staging memory at once; and of all tensors. */
+/* The size of the staging memory: the largest part of a tensor that is transferred at once. */
 uint64_t crn_staging_bytes(const cairn_graph *graph);
 
-/* A tensor whose elements are computed: `make` is called for parts of them, in order, `bytes` from
- * byte `first` on. */
+/* Write a tensor whose elements are computed. `make` is called for one part after the other:
+ * `bytes` from byte `first` on. */
 typedef void crn_make_part(void *context, uint64_t first, uint64_t bytes, void *to);
 CAIRN_MUST cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored,
                                           crn_make_part *make, void *context, cairn_error *err);
 
-/* The other way: `see` is called with parts of what is there. */
+/* Read a tensor: `see` is called with one part after the other. */
 typedef void crn_see_part(void *context, const void *from, uint64_t bytes);
 CAIRN_MUST cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored,
                                           crn_see_part *see, void *context, cairn_error *err);
 
 /* ---- initialize.c ---- */
 
-/* Draw all parameters and state from the seed; the optimiser's slots become zero. */
+/* Initialise all parameters and state from the seed; the slots of the optimiser become zero. */
 CAIRN_MUST cairn_status crn_initialize(cairn_exec *exec, cairn_error *err);
 
 /* ---- check_mode.c ---- */
 
-/* Before the first step of a run: everything but the inputs becomes NaNs and, by whole pages,
- * inaccessible; so do, as NaNs, the gradients. */
+/* Before the first step of a run: everything except the inputs is filled with NaNs, and whole pages
+ * of it become inaccessible. The gradients are filled with NaNs, too. */
 void crn_check_begin(cairn_exec *exec);
 void crn_check_take(cairn_exec *exec, crn_range range);
 /* After crn_occupancy_give(). */

@@ -1,16 +1,18 @@
 /* executor.c: makes a plan ready to run, and runs it.
  *
- *     judged with the costs bound here? -> within the budget? -> reserve -> bind
+ *     made with the costs bound here? -> within the budget? -> reserve -> bind
  *
- * A step walks the actions in order: what an action binds is counted, its kernel or its copy is
- * enqueued on the device, what it gives back is counted off; the update comes last, where it is
- * part of the run; one join ends it. A device that can record a run does the walk once.
+ * A step goes through the actions in order. For each action, the memory that it allocates is
+ * counted, its kernel or copy is enqueued on the device, and the memory that it frees is
+ * subtracted. The update comes last, if it is part of the run. One join ends the run. With a device
+ * that can record a run this is done once.
  *
- *     offload x   compute: record r;  copy out: follow r, copy x, record d;  wait x: compute
- * follows d fetch x     likewise on the lane of copies in
+ *     offload x   compute: record r;  copy out: follow r, copy x, record d
+ *     wait x      compute: follow d
+ *     fetch x     the same on the lane of copies in
  *
- * So a copy begins when the compute lane has come to it: what made its source, or used its target
- * before, has ended. */
+ * So a copy begins when the compute lane has reached it. The op that made its source, or the ops
+ * that used its target before, have ended then. */
 #include "exec/exec_internal.h"
 
 #include <time.h>
@@ -73,7 +75,7 @@ static void act(cairn_exec *exec, const crn_action *a) {
     }
 }
 
-/* Note how far the compute lane is before action `index`, for a profile. */
+/* Record an event on the compute lane before action `index`, for a profile. */
 static void mark_time(cairn_exec *exec, uint32_t index) {
     if (exec->timed)
         exec->backend->record(exec->queue, CRN_COMPUTE, exec->program.event_count + index);
@@ -101,7 +103,7 @@ static void enqueue_all(cairn_exec *exec) {
     crn_optimizer_end_run(exec);
 }
 
-/* ---- Making one ---- */
+/* ---- Creating an executor ---- */
 
 static cairn_status reserve(cairn_exec *exec, crn_space space, uint64_t bytes, crn_region *out,
                             cairn_error *err) {
@@ -118,7 +120,7 @@ static void release(cairn_exec *exec, crn_space space, crn_region *region) {
     region->bytes = 0;
 }
 
-/* What passes the budget with these costs, with the peak it was planned for. */
+/* Refuse a plan that exceeds the budget; the message has the peak that it was planned for. */
 static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan, cairn_error *err) {
     uint64_t budget = exec->options.budget_bytes;
     const cairn_exec_figures *f = &exec->figures;
@@ -133,8 +135,8 @@ static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan,
                     (unsigned long long)budget);
 }
 
-/* A tensor that the backend stores in another number of bytes than the costs say was planned for
- * another backend. */
+/* If the backend stores a tensor in another number of bytes than the costs say, the plan was made
+ * for another backend. */
 static cairn_status check_storage(const cairn_exec *exec, const cairn_costs *costs,
                                   cairn_error *err) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
@@ -148,7 +150,7 @@ static cairn_status check_storage(const cairn_exec *exec, const cairn_costs *cos
     return CAIRN_OK;
 }
 
-/* The arena, or as much as is needed of that of the executor that this one shares with. */
+/* Reserve the arena, or use the arena of the executor that this one shares with. */
 static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
     const cairn_exec *other = exec->options.share_with;
     uint64_t bytes = exec->figures.arena_bytes;
@@ -176,8 +178,8 @@ static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
                     "stationary memory of another executor");
 }
 
-/* A device that can record does so now; check mode wants to be in between the actions, and so does
- * the clock of a profile unless a recording has one. */
+/* Record the step now if the device can. Check mode needs access between the actions, and so does
+ * the clock of a profile, unless recordings have timed events. */
 static cairn_status record(cairn_exec *exec, cairn_error *err) {
     const crn_backend *backend = exec->backend;
     if (backend->begin_recording == NULL || exec->options.check ||
@@ -198,7 +200,7 @@ static cairn_status create_events(cairn_exec *exec, cairn_error *err) {
     return exec->backend->events(exec->queue, count, exec->timed, err);
 }
 
-/* With lifetimes and offsets at hand: everything that stays in the executor. */
+/* Prepare everything that stays in the executor, from lifetimes and offsets. */
 static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, cairn_error *err) {
     CRN_TAKE(&exec->memory, exec->storage, cairn_graph_tensor_count(exec->graph));
     CRN_TRY(crn_device_store(exec->device, exec->graph, exec->storage, err));
@@ -223,7 +225,7 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     return record(exec, err);
 }
 
-/* What was judged must be of this graph, and of costs that take the same memory as these. */
+/* The solution must be for this graph, and for costs with the same memory. */
 static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *costs,
                                    const cairn_solution *solution, cairn_error *err) {
     if (cairn_plan_get_header(solution->plan)->graph_hash != cairn_graph_hash(exec->graph))
@@ -231,12 +233,12 @@ static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *co
                         cairn_graph_name(exec->graph));
     if (solution->costs_hash != cairn_costs_memory_hash(costs))
         return crn_fail(err, CAIRN_EINVAL,
-                        "the plan was judged by other costs than those bound for backend \"%s\"",
+                        "the plan was made with other costs than those bound for backend \"%s\"",
                         exec->backend->name);
     return CAIRN_OK;
 }
 
-/* The solution is looked at only while binding. */
+/* The solution is used only while binding. */
 static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
                                      const cairn_solution *solution, cairn_error *err) {
     const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
@@ -257,15 +259,10 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_exec_options, options, given, err);
-    crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&memory, &allocator);
-    cairn_exec *exec = crn_arena_take(&memory, 1, sizeof *exec);
-    if (exec == NULL) {
-        crn_arena_release(&memory);
+    cairn_exec *exec = CRN_OBJECT(&allocator, cairn_exec, memory);
+    if (exec == NULL)
         return crn_fail_memory(err);
-    }
-    exec->memory = memory;
     exec->graph = graph;
     exec->device = device;
     exec->backend = device->backend;
@@ -289,7 +286,7 @@ cairn_status cairn_exec_create(const cairn_graph *graph, cairn_device *device,
     return crn_exec_create(graph, device, costs, solution, options, false, out, err);
 }
 
-/* What is still on its way, an update say, ends first. */
+/* Wait for queued work first, for example an update. */
 static void finish_queue(cairn_exec *exec) {
     const crn_backend *backend = exec->backend;
     if (exec->queue == NULL)
@@ -310,8 +307,7 @@ void cairn_exec_destroy(cairn_exec *exec) {
     release(exec, CRN_DEVICE, &exec->resident);
     release(exec, CRN_HOST, &exec->host);
     release(exec, CRN_DEVICE, &exec->arena);
-    crn_arena memory = exec->memory; /* the executor lies in it */
-    crn_arena_release(&memory);
+    crn_arena_destroy(&exec->memory); /* the executor itself is allocated in it */
 }
 
 const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec) {

@@ -17,7 +17,7 @@ static uint64_t hash_name(const char *name) {
     return hash;
 }
 
-/* What the elements of one tensor are drawn from. */
+/* The key of the random numbers of one tensor. */
 static uint64_t stream(const cairn_exec *exec, cairn_id tensor, uint64_t step) {
     uint64_t name = hash_name(cairn_graph_tensor(exec->graph, tensor)->name);
     return crn_mix(crn_mix(exec->options.seed, name), step);
@@ -60,7 +60,7 @@ static cairn_status fill_uniform(cairn_exec *exec, cairn_id tensor, float bound,
     return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_uniform, &with, err);
 }
 
-/* How many products an output element of the op sums. */
+/* The number of products that an output element of the op sums. */
 static uint64_t fan_in(crn_start start, const cairn_tensor *weight) {
     uint64_t count = 1;
     if (start == S_FAN_IN_FIRST)
@@ -70,7 +70,7 @@ static uint64_t fan_in(crn_start start, const cairn_tensor *weight) {
     return count;
 }
 
-/* Parameter `i`, as op_kinds.def says that those of the kind begin. */
+/* Initialise parameter `i` as op_kinds.def says for the kind. */
 static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint32_t i,
                                      cairn_error *err) {
     const cairn_tensor *param = cairn_graph_tensor(exec->graph, op->params[i]);
@@ -102,7 +102,7 @@ cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
 
 /* ---- Data ---- */
 
-/* The number of classes that a label chooses from: the channels of what it is compared with. */
+/* The number of classes of a label: the channels of the logits that it is used with. */
 static uint32_t classes_of(const cairn_exec *exec, cairn_id label) {
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(exec->graph, label, &count);
@@ -114,7 +114,7 @@ static uint32_t classes_of(const cairn_exec *exec, cairn_id label) {
     return 1;
 }
 
-/* Four numbers of 16 bits, uniform, added up and scaled to mean 0 and variance 1. */
+/* The sum of four uniform numbers of 16 bits, scaled to mean 0 and variance 1. */
 static float nearly_normal(uint64_t bits) {
     uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
     return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
@@ -129,7 +129,7 @@ typedef struct drawing {
 
 static void draw_part(void *context, uint64_t first, uint64_t bytes, void *to) {
     const drawing *with = context;
-    memset(to, 0, bytes); /* bytes without a shape need not be a number of elements */
+    memset(to, 0, bytes); /* without a shape the bytes need not be whole elements */
     first /= 4;
     if (with->dtype == CAIRN_DTYPE_F32)
         for (uint64_t i = 0; i < bytes / sizeof(float); i++)

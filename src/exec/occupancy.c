@@ -19,7 +19,7 @@ static uint64_t bits_set(uint64_t word) {
     return count;
 }
 
-/* Set or clear the bits of a range; how many changed. */
+/* Set or clear the bits of a range; returns how many changed. */
 static uint64_t mark(crn_occupancy *map, crn_range range, bool set) {
     uint64_t bit = range.offset / CRN_ALIGNMENT, end = bit + range.bytes / CRN_ALIGNMENT;
     uint64_t changed = 0;

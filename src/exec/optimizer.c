@@ -1,14 +1,9 @@
-/* optimizer.c: the executor's side of an update: which optimiser, and the scalars that change from
- * one update to the next. They are worked out in double and rounded once, as PyTorch does; the
- * device does the rest. */
+/* optimizer.c: the executor's part of an update: which optimiser, and the scalars that change from
+ * one update to the next. The scalars are computed in double precision and rounded once, as in
+ * PyTorch. The device does the rest. */
 #include "exec/exec_internal.h"
 
 #include <math.h>
-
-const char *cairn_optimizer_name(cairn_optimizer optimizer) {
-    static const char *const names[] = {"sgd", "adam", "adamw"};
-    return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;
-}
 
 /* Slots of the optimiser itself. */
 static uint32_t own_slots(const cairn_exec_options *options) {

@@ -1,9 +1,9 @@
-/* profile.c: what ops cost, measured by running whole training steps with a clock between actions.
+/* profile.c: measures the cost of ops by running whole training steps with a clock between actions.
  *
- * An op alone in a loop finds its operands in the caches and its pages touched, and is faster than
- * in a step. So the steps themselves are run, by the plan that keeps everything or, where memory is
- * short, by one that recomputes: every op is in either. What lies between two ops (giving memory
- * back, counting it) is put down to the first, so that the figures add up to the step.
+ * An op that runs alone in a loop finds its operands in the caches and its pages mapped, so it is
+ * faster than in a step. So whole steps are run: with the plan that keeps everything or, if memory
+ * is short, with one that recomputes. Every op is in both. The time between two ops (freeing
+ * memory, counting it) is added to the first, so that the figures add up to the step.
  *
  *     step 1:  conv 12.1 | bn 3.0 | relu 1.1 | conv 11.9 | ...
  *     step 2:  conv 12.3 | bn 2.9 | relu 1.0 | conv 12.4 | ...
@@ -15,8 +15,8 @@
 #define REPETITIONS 10
 #define LEAST_COUNTED 3
 
-/* One implementation of all ops, while it is measured. Ops with the same signature and name of the
- * implementation are one group. */
+/* The measurement of one implementation of all ops. Ops with the same signature and the same name
+ * of the implementation are one group. */
 typedef struct profile_round {
     uint32_t implementation;
     uint32_t *group_of; /* per op */
@@ -61,7 +61,7 @@ static cairn_status make_groups(crn_profiler *p, profile_round *r) {
 
 /* ---- Steps ---- */
 
-/* Where a step with a clock in it takes longer than without, times are less by that share. */
+/* If a step with a clock takes longer than one without, all times are reduced by that share. */
 static int64_t share_of(const crn_profiler *p, int64_t time) {
     if (p->whole_ns == 0 || p->timed_ns <= p->whole_ns || time <= 0)
         return time;
@@ -75,7 +75,7 @@ static int64_t time_of_all(const cairn_exec *exec) {
     return all;
 }
 
-/* Times of actions become one sample for each group: the mean over its runs in this step. */
+/* Turn the times of actions into one sample for each group: the mean over its runs in this step. */
 static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec, uint32_t *runs) {
     int64_t *samples = r->samples + (size_t)r->counted * r->group_count;
     uint32_t group = CRN_NO_NAME;
@@ -120,7 +120,7 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
     return CAIRN_OK;
 }
 
-/* How many bytes of parameters are updated a second, from how long it takes. */
+/* The bytes of parameters that are updated per second, from the time of an update. */
 static uint64_t update_rate(const cairn_graph *graph, int64_t time_ns) {
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
@@ -131,7 +131,7 @@ static uint64_t update_rate(const cairn_graph *graph, int64_t time_ns) {
 
 /* ---- Rounds ---- */
 
-/* What was measured becomes the costs of the ops of each group. */
+/* Store the measured times as the costs of the ops of each group. */
 static cairn_status keep_times(crn_profiler *p, const profile_round *r,
                                const cairn_implementation *found) {
     for (cairn_id o = 0; o < cairn_graph_op_count(p->graph); o++) {
@@ -165,7 +165,7 @@ static cairn_status gather(crn_profiler *p, profile_round *r) {
     return keep_times(p, r, found);
 }
 
-/* With the executor at hand; it lives only for one round. */
+/* Measure with an executor, which exists only for one round. */
 static cairn_status measure_with(crn_profiler *p, profile_round *r, cairn_exec *exec) {
     uint32_t *runs;
     CRN_TAKE(&p->memory, runs, r->group_count);
@@ -206,7 +206,7 @@ static cairn_status measure_round(crn_profiler *p, const cairn_solution *solutio
     cairn_exec *exec;
     cairn_solution *varied = NULL;
     profile_round r = {.implementation = k};
-    options.learning_rate = 0; /* numbers stay what they were drawn as, however many steps */
+    options.learning_rate = 0; /* so that parameters do not change */
     CRN_TRY(make_groups(p, &r));
     if (k > 0)
         CRN_TRY(crn_profile_vary(p, solution->plan, k, &varied));
@@ -219,7 +219,7 @@ static cairn_status measure_round(crn_profiler *p, const cairn_solution *solutio
     return status;
 }
 
-/* How many implementations the op with the most of them has. */
+/* The largest number of implementations of an op. */
 static uint32_t most_implementations(const crn_profiler *p) {
     uint32_t most = 1, count;
     for (cairn_id o = 0; o < cairn_graph_op_count(p->graph); o++) {

@@ -1,4 +1,4 @@
-/* profile_internal.h: what the files of a profile share. */
+/* profile_internal.h: shared by the files of a profile. */
 #ifndef CRN_PROFILE_INTERNAL_H
 #define CRN_PROFILE_INTERNAL_H
 
@@ -12,27 +12,28 @@ typedef struct crn_profiler {
     cairn_costs_origin *origin;
     cairn_error *err;
     crn_arena memory;
-    int64_t whole_ns; /* of a step without a clock in it; 0: that makes no difference */
-    int64_t timed_ns; /* of the first step with one, by the same implementations */
-    uint32_t steps_done, steps_total; /* for who watches */
+    int64_t whole_ns; /* of a step without a clock; 0: the clock makes no difference */
+    int64_t timed_ns; /* of the first step with a clock, with the same implementations */
+    uint32_t steps_done, steps_total; /* for the progress callback */
 } crn_profiler;
 
 /* ---- profile_plan.c ---- */
 
-/* A plan that fits the memory, without copies, which would disturb what is measured; or
- * CAIRN_INFEASIBLE. */
+/* A plan that fits the memory, or CAIRN_INFEASIBLE. It has no copies, because they would disturb
+ * the measurement. */
 CAIRN_MUST cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out);
 
-/* The same plan with implementation `k` of every op that has so many. */
+/* The same plan with implementation `k` of every op that has more than `k`. */
 CAIRN_MUST cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                                          cairn_solution **out);
 
 /* ---- profile_link.c ---- */
 
-/* Median and quartiles of `count` times, at least one, which are sorted for it. */
+/* Median and quartiles of `count` times (at least one). The times are sorted in place. */
 cairn_implementation crn_profile_spread(int64_t *times, uint32_t count);
 
-/* The link's bandwidth and latency; where there is no memory to copy, they stay unknown. */
+/* The bandwidth and latency of the link. If there is no memory for the copies, they stay
+ * unknown. */
 void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out);
 
 #endif

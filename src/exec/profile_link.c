@@ -1,4 +1,4 @@
-/* profile_link.c: how fast copies between device and host are; and medians. */
+/* profile_link.c: measures the speed of copies between device and host; and medians. */
 #include "exec/profile_internal.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ cairn_implementation crn_profile_spread(int64_t *times, uint32_t count) {
                                   .high_ns = times[count - 1 - quarter]};
 }
 
-/* The median of several copies, alternately out and in; 0: a copy failed. */
+/* The median time of several copies, out and in alternately; 0: a copy failed. */
 static int64_t time_copies(cairn_exec *exec, char *device, char *host, uint64_t bytes) {
     const crn_backend *backend = exec->backend;
     int64_t times[LINK_COPIES];
@@ -43,7 +43,7 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
     if (backend->reserve(state, CRN_DEVICE, LINK_BYTES, &device, NULL) == CAIRN_OK &&
         backend->reserve(state, CRN_HOST, LINK_BYTES, &host, NULL) == CAIRN_OK) {
         backend->fill(exec->queue, device, 1, LINK_BYTES);
-        (void)time_copies(exec, device, host, LINK_BYTES); /* pages */
+        (void)time_copies(exec, device, host, LINK_BYTES); /* so that all pages are mapped */
         int64_t whole = time_copies(exec, device, host, LINK_BYTES);
         out->link_latency_ns = time_copies(exec, device, host, CRN_ALIGNMENT);
         int64_t moving = CRN_MAX(whole - out->link_latency_ns, 1);

@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-/* Bytes that are free for a device: of its own memory, or of what the machine has; UINT64_MAX where
- * that is not known. */
+/* The free memory of a device: its own, or that of the machine; UINT64_MAX: not known. */
 static uint64_t free_memory(const cairn_device *device) {
     unsigned long long kib = 0;
     char line[128];
@@ -19,7 +18,7 @@ static uint64_t free_memory(const cairn_device *device) {
     return kib == 0 ? UINT64_MAX : (uint64_t)kib * 1024;
 }
 
-/* The plan of one algorithm, if it fits `budget`; CAIRN_INFEASIBLE. */
+/* The plan of one algorithm if it fits `budget`, else CAIRN_INFEASIBLE. */
 static cairn_status try_algorithm(const crn_profiler *p, const char *name, uint64_t budget,
                                   cairn_solution **out) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;

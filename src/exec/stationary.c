@@ -1,10 +1,10 @@
-/* stationary.c: what stays from step to step, outside what a plan controls: parameters, state, the
- * gradients of parameters and what the optimiser keeps.
+/* stationary.c: the stationary memory: parameters, state, the gradients of parameters and the slots
+ * of the optimiser.
  *
  *     | parameters and state | slots of the optimiser | gradients: one place per parameter |
  *
- * The sums of one parameter's gradient (a parameter used several times) share one place: each is
- * made in place of the one before it. */
+ * If a parameter is used several times, the sums of its gradient share one place: each sum is made
+ * in place of the one before it. */
 #include "backend/formats.h"
 #include "base/sha256.h"
 #include "exec/exec_internal.h"
@@ -69,7 +69,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     return CAIRN_OK;
 }
 
-/* The last of a parameter's sums holds its gradient. */
+/* Whether the tensor is the whole gradient of a parameter: the last of its sums. */
 static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
     return tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&
@@ -123,7 +123,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, u
     return sort_by_name(exec);
 }
 
-/* A parameter's slots lie one behind the other, as far apart as its value is long. */
+/* The slots of a parameter follow each other; each is as large as the parameter. */
 static void place_slots(const cairn_exec *exec, crn_parameter *p) {
     const crn_stationary *s = &exec->stationary;
     uint64_t apart = crn_align(exec->storage[p->tensor].bytes);
@@ -173,8 +173,7 @@ static uint32_t sort_of(const cairn_tensor *tensor) {
     }
 }
 
-/* Elements are hashed as they lie in memory, which is right on little-endian machines; others turn
- * them around. */
+/* Hash elements as little-endian bytes. Big-endian machines swap them first. */
 static void hash_part(void *context, const void *from, uint64_t bytes) {
     crn_sha256 *hash = context;
     const uint8_t *data = from;

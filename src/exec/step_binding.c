@@ -1,8 +1,8 @@
-/* step_binding.c: from a plan's steps to actions whose addresses are all known.
+/* step_binding.c: turns the steps of a plan into actions with all addresses.
  *
- * Which lifetime every operand is in, the simulator has noted, and the layout says where that lies.
- * A lifetime is taken before the first step that has it and given back after the last. Nothing is
- * left to decide when the step runs. */
+ * The simulator has recorded the lifetime of every operand, and the layout has the address of every
+ * lifetime. A lifetime is allocated before its first step and freed after its last. Nothing is left
+ * to decide when the step runs. */
 #include "exec/exec_internal.h"
 
 typedef struct binder {
@@ -13,14 +13,14 @@ typedef struct binder {
     const cairn_lifetime *lifetimes;
     uint32_t lifetime_count;
     const uint64_t *offsets;
-    uint64_t *host_offset; /* per tensor, from 1: where its copy is; 0: it has none yet */
+    uint64_t *host_offset; /* per tensor, plus 1: the place of its copy; 0: it has none yet */
     uint64_t host_bytes;
     crn_event *flight; /* per tensor: 0, or 1 + the event of its copy in flight */
     bool *has_run;     /* per op */
     uint32_t step;
 } binder;
 
-/* The address of an operand of this step: in the arena, or of a tensor that is stationary. */
+/* The address of an operand of this step: in the arena, or that of a stationary tensor. */
 static void *address_of(const binder *b, uint32_t operand, cairn_id tensor) {
     uint64_t offset = cairn_layout_address(b->in->layout, b->in->sim, b->step, operand);
     if (offset != CAIRN_NO_ADDRESS)
@@ -28,7 +28,7 @@ static void *address_of(const binder *b, uint32_t operand, cairn_id tensor) {
     return tensor == CAIRN_NONE ? NULL : b->exec->stationary.at[tensor];
 }
 
-/* Whether what an operand of this step is in stays to the end. */
+/* Whether the lifetime of an operand of this step lasts to the end. */
 static bool stays(const binder *b, uint32_t operand) {
     uint32_t lifetime = cairn_sim_operand(b->in->sim, b->step, operand);
     return lifetime != CAIRN_NONE && b->lifetimes[lifetime].last == UINT32_MAX;
@@ -40,7 +40,8 @@ static crn_range range_of(const binder *b, uint32_t lifetime) {
     return (crn_range){b->offsets[lifetime], b->lifetimes[lifetime].bytes};
 }
 
-/* Lifetimes stand by their first step; inputs, which are bound from the start, come first. */
+/* Lifetimes are ordered by their first step. Inputs, which are in use from the start, come
+ * first. */
 static cairn_status list_taken(binder *b) {
     crn_program *program = &b->exec->program;
     uint32_t next = 0;
@@ -65,7 +66,7 @@ static cairn_status list_taken(binder *b) {
     return CAIRN_OK;
 }
 
-/* Inputs that the plan does not control. */
+/* Place inputs that the plan does not control. */
 static void place_kept_inputs(binder *b) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(b->graph); t++) {
         cairn_role role = cairn_graph_tensor(b->graph, t)->role;
@@ -75,7 +76,8 @@ static void place_kept_inputs(binder *b) {
     }
 }
 
-/* By their last step, in the order of the list; what stays to the end is not given back. */
+/* Order the ranges by their last step, then as in the list. Lifetimes that last to the end are not
+ * freed. */
 static cairn_status list_given(binder *b) {
     crn_program *program = &b->exec->program;
     uint32_t given = 0;
@@ -99,7 +101,7 @@ static cairn_status list_given(binder *b) {
 
 /* ---- Runs ---- */
 
-/* The implementation that the plan chose, and whether it keeps to what the costs say. */
+/* Find the implementation that the plan chose, and check its workspace against the costs. */
 static cairn_status choose(binder *b, const cairn_step *step, crn_call *call) {
     const cairn_exec *exec = b->exec;
     const cairn_op *op = call->op;
@@ -148,7 +150,7 @@ static cairn_status place_operands(binder *b, crn_call *call) {
     return CAIRN_OK;
 }
 
-/* An output that is made in place has its operand's address, and the operand is gone. */
+/* An output that is made in place has the address of its operand, which is no longer valid. */
 static cairn_status overwrite(binder *b, const crn_call *call, cairn_inplace pair) {
     const cairn_op *op = call->op;
     if (call->inputs[pair.input] != call->outputs[pair.output])
@@ -194,7 +196,7 @@ static void bind_copy(binder *b, cairn_id tensor, crn_action *action) {
         b->host_bytes += crn_align(bytes);
     }
     action->device = address_of(b, 0, tensor);
-    if (b->exec->host.base != NULL) /* none: all that is copied has no bytes */
+    if (b->exec->host.base != NULL) /* NULL: all copies are empty */
         action->host = (char *)b->exec->host.base + (b->host_offset[tensor] - 1);
     action->bytes = bytes;
     action->ready = b->exec->program.event_count++;

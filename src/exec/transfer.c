@@ -1,17 +1,17 @@
-/* transfer.c: tensors between host memory, in the plain layout of the graph, and the device, in the
- * form in which it stores them.
+/* transfer.c: copies tensors between host memory, in the plain layout of the graph, and device
+ * memory, in its storage format.
  *
  *     computed here   --make--> staging --convert--> device      a part of some rows at a time, so
  *     looked at here  <--see--- staging <--convert-- device      that staging stays small
  *     the caller's    <-------convert------> device              whole
  *
- * Staging is memory of the host that the device has reserved. */
+ * Staging is host memory that the device has reserved. */
 #include "backend/formats.h"
 #include "exec/exec_internal.h"
 
 #define PART ((uint64_t)1 << 20)
 
-/* Rows of a tensor that make a part. */
+/* The number of rows of a tensor that are transferred at once. */
 static uint64_t part_rows(const cairn_tensor *tensor) {
     uint64_t rows = crn_tensor_rows(tensor), row = tensor->bytes / rows;
     return row == 0 ? rows : CRN_MIN(rows, CRN_MAX(PART / row, 1));
@@ -85,8 +85,8 @@ static void feed_whole(cairn_exec *exec, cairn_id tensor, void *stored, const vo
 
 static cairn_status no_place(const cairn_exec *exec, cairn_id tensor, cairn_error *err) {
     const char *name = cairn_graph_tensor(exec->graph, tensor)->name;
-    return crn_fail_at(err, CAIRN_EINVAL, name,
-                       "tensor \"%s\" has no place in memory outside a step", name);
+    return crn_fail_at(err, CAIRN_EINVAL, name, "tensor \"%s\" is not in memory between steps",
+                       name);
 }
 
 static void *place_of(const cairn_exec *exec, cairn_id tensor) {

@@ -10,16 +10,13 @@ cairn_status cairn_builder_create(const cairn_allocator *allocator, const char *
         return CAIRN_ENOMEM;
     *builder = (cairn_builder){.allocator = from};
 
-    crn_arena arena;
-    crn_arena_init(&arena, &from);
-    cairn_graph *graph = crn_arena_take(&arena, 1, sizeof *graph);
-    char *copy = crn_arena_string(&arena, name);
-    if (graph == NULL || copy == NULL) {
-        crn_arena_release(&arena);
+    cairn_graph *graph = CRN_OBJECT(&from, cairn_graph, arena);
+    char *copy = graph == NULL ? NULL : crn_arena_string(&graph->arena, name);
+    if (copy == NULL) {
+        cairn_graph_destroy(graph);
         crn_resize(&from, builder, sizeof *builder, 0);
         return CAIRN_ENOMEM;
     }
-    graph->arena = arena;
     graph->name = copy;
     builder->graph = graph;
     *out = builder;

@@ -4,8 +4,7 @@
 void cairn_graph_destroy(cairn_graph *graph) {
     if (graph == NULL)
         return;
-    crn_arena arena = graph->arena; /* the graph lies in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&graph->arena);
 }
 
 const char *cairn_graph_name(const cairn_graph *graph) {

@@ -4,6 +4,28 @@
 
 #include <stdlib.h>
 
+/* ---- The memory of a view ---- */
+
+typedef struct view_memory {
+    crn_arena *arena, scratch; /* of the view; of what is needed to make it */
+} view_memory;
+
+/* The view, or NULL when memory is out. */
+static void *open_view(view_memory *m, const cairn_graph *graph, size_t size) {
+    m->arena = crn_arena_create(&graph->arena.allocator);
+    crn_arena_init(&m->scratch, &graph->arena.allocator);
+    return m->arena == NULL ? NULL : crn_arena_take(m->arena, 1, size);
+}
+
+/* After the view was made or not; then the view is released too. */
+static cairn_status close_view(view_memory *m, cairn_status status, cairn_error *err) {
+    crn_arena_release(&m->scratch);
+    if (status == CAIRN_OK)
+        return CAIRN_OK;
+    crn_arena_destroy(m->arena);
+    return crn_fail_memory(err);
+}
+
 /* ---- Tensors that both views leave out ---- */
 
 static cairn_id first_input(const cairn_graph *g) {
@@ -170,19 +192,15 @@ static cairn_status build_dag(dag_work *at, cairn_dag_view *view) {
 
 cairn_status cairn_dag_view_create(const cairn_graph *graph, const uint64_t *bytes,
                                    cairn_dag_view **out, cairn_error *err) {
+    view_memory m;
+    *out = NULL;
     crn_error_clear(err);
-    crn_arena *arena = crn_arena_create(&graph->arena.allocator), scratch;
-    crn_arena_init(&scratch, &graph->arena.allocator);
-    dag_work work = {.graph = graph, .bytes = bytes, .arena = arena, .scratch = &scratch};
-    cairn_dag_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
-    bool made = view != NULL && build_dag(&work, view) == CAIRN_OK;
-    crn_arena_release(&scratch);
-    *out = made ? view : NULL;
-    if (made)
-        view->memory = arena;
-    else
-        crn_arena_destroy(arena);
-    return made ? CAIRN_OK : crn_fail_memory(err);
+    cairn_dag_view *view = open_view(&m, graph, sizeof *view);
+    dag_work work = {.graph = graph, .bytes = bytes, .arena = m.arena, .scratch = &m.scratch};
+    CRN_TRY(close_view(&m, view == NULL ? CAIRN_ENOMEM : build_dag(&work, view), err));
+    view->memory = m.arena;
+    *out = view;
+    return CAIRN_OK;
 }
 
 void cairn_dag_view_destroy(cairn_dag_view *view) {
@@ -287,21 +305,21 @@ static cairn_status assign_pieces(const cairn_graph *g, crn_arena *arena, cairn_
     return CAIRN_OK;
 }
 
+static cairn_status build_chain(const cairn_graph *graph, view_memory *m, cairn_chain_view *view) {
+    CRN_TRY(find_cuts(graph, m->arena, &m->scratch, view));
+    return assign_pieces(graph, m->arena, view);
+}
+
 cairn_status cairn_chain_view_create(const cairn_graph *graph, cairn_chain_view **out,
                                      cairn_error *err) {
+    view_memory m;
+    *out = NULL;
     crn_error_clear(err);
-    crn_arena *arena = crn_arena_create(&graph->arena.allocator), scratch;
-    crn_arena_init(&scratch, &graph->arena.allocator);
-    cairn_chain_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
-    bool made = view != NULL && find_cuts(graph, arena, &scratch, view) == CAIRN_OK &&
-                assign_pieces(graph, arena, view) == CAIRN_OK;
-    crn_arena_release(&scratch);
-    *out = made ? view : NULL;
-    if (made)
-        view->memory = arena;
-    else
-        crn_arena_destroy(arena);
-    return made ? CAIRN_OK : crn_fail_memory(err);
+    cairn_chain_view *view = open_view(&m, graph, sizeof *view);
+    CRN_TRY(close_view(&m, view == NULL ? CAIRN_ENOMEM : build_chain(graph, &m, view), err));
+    view->memory = m.arena;
+    *out = view;
+    return CAIRN_OK;
 }
 
 void cairn_chain_view_destroy(cairn_chain_view *view) {

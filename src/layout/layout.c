@@ -339,14 +339,9 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
                                cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_layout *layout = crn_arena_take(&arena, 1, sizeof *layout);
-    if (layout == NULL) {
-        crn_arena_release(&arena);
+    cairn_layout *layout = CRN_OBJECT(allocator, cairn_layout, arena);
+    if (layout == NULL)
         return crn_fail_memory(err);
-    }
-    layout->arena = arena;
     layout->count = count;
     if (fill(layout, lifetimes, enough, brief) != CAIRN_OK) {
         cairn_layout_destroy(layout);
@@ -359,8 +354,7 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
 void cairn_layout_destroy(cairn_layout *layout) {
     if (layout == NULL)
         return;
-    crn_arena arena = layout->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&layout->arena);
 }
 
 uint64_t cairn_layout_arena_bytes(const cairn_layout *layout) {

@@ -45,7 +45,8 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     if (status == CAIRN_OK)
         status = lower(&l);
     if (status == CAIRN_OK) {
-        cairn_plan_header header = {.goal = goal};
+        cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+        header.goal = goal;
         crn_copy_string(header.model, sizeof header.model, cairn_graph_name(graph));
         status = cairn_plan_builder_finish(l.builder, graph, &header, out, err);
     }

@@ -25,9 +25,14 @@ typedef struct crn_decision {
 
 typedef struct crn_schedule {
     CRN_ARRAY(crn_decision) decisions;
-    const uint16_t *implementations; /* per op, for all its runs; NULL: the lowering chooses */
+    const uint16_t *implementations; /* per op, for all its runs; NULL: the usual one of each */
     int64_t lower_bound_ns;          /* no plan within the budget takes less; 0: not known */
+    bool last;                       /* the algorithm has nothing that needs less memory */
 } crn_schedule;
+
+/* The implementation that an op has unless a solver chooses another: the fastest that needs no more
+ * workspace than the first one, which solvers count with. Of equally fast ones it is the first. */
+uint16_t crn_usual_implementation(const cairn_costs *costs, cairn_id op);
 
 CAIRN_MUST cairn_status crn_schedule_add(crn_schedule *schedule, crn_arena *arena,
                                          crn_decision_kind kind, cairn_id id);

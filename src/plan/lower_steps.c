@@ -2,11 +2,9 @@
  * in place where it may, and waits for copies where that is necessary. See lowering.h. */
 #include "plan/lowering.h"
 
-/* The fastest implementation that needs no more workspace than the first one, which solvers count
- * with. Of equally fast ones it is the first. */
-static uint16_t fastest(const crn_lowering *l, cairn_id op) {
+uint16_t crn_usual_implementation(const cairn_costs *costs, cairn_id op) {
     uint32_t count, best = 0;
-    const cairn_implementation *list = cairn_costs_op(l->costs, op, &count);
+    const cairn_implementation *list = cairn_costs_op(costs, op, &count);
     for (uint32_t k = 1; k < count; k++)
         if (list[k].time_ns < list[best].time_ns &&
             list[k].workspace_bytes <= list[0].workspace_bytes)
@@ -14,9 +12,10 @@ static uint16_t fastest(const crn_lowering *l, cairn_id op) {
     return (uint16_t)best;
 }
 
-/* Which implementation runs an op: the solver's choice, or the fastest one. */
+/* Which implementation runs an op: the solver's choice, or the usual one. */
 static uint16_t implementation(const crn_lowering *l, cairn_id op) {
-    return l->implementations == NULL ? fastest(l, op) : l->implementations[op];
+    return l->implementations == NULL ? crn_usual_implementation(l->costs, op)
+                                      : l->implementations[op];
 }
 
 static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {

@@ -15,18 +15,21 @@ const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count) {
     return plan->steps.data;
 }
 
-void cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *header) {
-    uint64_t hash = plan->header.graph_hash;
-    plan->header = *header;
-    plan->header.graph_hash = hash;
+cairn_status cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *given,
+                                   cairn_error *err) {
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
+    header.graph_hash = plan->header.graph_hash;
+    plan->header = header;
+    return CAIRN_OK;
 }
 
 /* A plan is allocated in its own arena. The builder is a plan that still grows. */
 void cairn_plan_destroy(cairn_plan *plan) {
     if (plan == NULL)
         return;
-    crn_arena arena = plan->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&plan->arena);
 }
 
 static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
@@ -39,14 +42,9 @@ static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
 
 cairn_status cairn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
     *out = NULL;
-    crn_arena arena;
-    crn_arena_init(&arena, &plan->arena.allocator);
-    cairn_plan *copy = crn_arena_take(&arena, 1, sizeof *copy);
-    if (copy == NULL) {
-        crn_arena_release(&arena);
+    cairn_plan *copy = CRN_OBJECT(&plan->arena.allocator, cairn_plan, arena);
+    if (copy == NULL)
         return CAIRN_ENOMEM;
-    }
-    copy->arena = arena;
     copy->header = plan->header;
     cairn_status status = copy_steps(plan, copy);
     if (status == CAIRN_OK)
@@ -58,18 +56,13 @@ cairn_status cairn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
 
 cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_plan_builder **out) {
     *out = NULL;
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_allocator from = arena.allocator;
-    cairn_plan *plan = crn_arena_take(&arena, 1, sizeof *plan);
-    cairn_plan_builder *builder = crn_resize(&from, NULL, 0, sizeof *builder);
-    if (plan == NULL || builder == NULL) {
-        crn_arena_release(&arena);
-        if (builder != NULL)
-            crn_resize(&from, builder, sizeof *builder, 0);
+    cairn_allocator from = crn_allocator_or_default(allocator);
+    cairn_plan *plan = CRN_OBJECT(&from, cairn_plan, arena);
+    cairn_plan_builder *builder = plan == NULL ? NULL : crn_resize(&from, NULL, 0, sizeof *builder);
+    if (builder == NULL) {
+        cairn_plan_destroy(plan);
         return CAIRN_ENOMEM;
     }
-    plan->arena = arena;
     *builder = (cairn_plan_builder){.allocator = from, .plan = plan};
     *out = builder;
     return CAIRN_OK;
@@ -103,16 +96,18 @@ static cairn_status check_step(const cairn_graph *graph, const cairn_step *step,
 }
 
 cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_graph *graph,
-                                       const cairn_plan_header *header, cairn_plan **out,
+                                       const cairn_plan_header *given, cairn_plan **out,
                                        cairn_error *err) {
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
     cairn_plan *plan = builder->plan;
     if (plan == NULL)
         return crn_fail(err, CAIRN_EINVAL, "the plan builder has been finished already");
     for (uint32_t i = 0; i < plan->steps.length; i++)
         CRN_TRY(check_step(graph, &plan->steps.data[i], i, err));
-    plan->header = *header;
+    plan->header = header;
     plan->header.graph_hash = cairn_graph_hash(graph);
     builder->plan = NULL;
     *out = plan;

@@ -252,7 +252,7 @@ static cairn_status read_hash(cursor *c, uint64_t *out) {
 
 static cairn_status read_header(cursor *c, cairn_plan_header *out) {
     uint64_t value = 0;
-    *out = (cairn_plan_header){0};
+    *out = (cairn_plan_header)CAIRN_PLAN_HEADER_INIT;
     if (!key(c, "cairn-plan"))
         return fail_here(c, c->at, "this is no plan: it does not begin with \"cairn-plan\"");
     const char *start = c->at;
@@ -289,8 +289,12 @@ static cursor start_reading(const char *text, size_t length, const char *file, c
 
 cairn_status cairn_plan_header_from_text(const char *text, size_t length, const char *file,
                                          cairn_plan_header *out, cairn_error *err) {
+    cairn_plan_header made;
     cursor c = start_reading(text, length, file, err);
-    return read_header(&c, out);
+    CRN_OPEN_OUTPUT(cairn_plan_header, out, err);
+    CRN_TRY(read_header(&c, &made));
+    crn_write_output(out, &made, sizeof made);
+    return CAIRN_OK;
 }
 
 static cairn_status read_kind(cursor *c, uint8_t *out) {

@@ -24,17 +24,15 @@ cairn_status cairn_page_create(const cairn_graph *graph, const cairn_costs *cost
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     *out = NULL;
     CRN_READ_OPTIONS(cairn_page_options, options, given, NULL);
-    crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&arena, &allocator);
     const char *machine = options.machine != NULL ? options.machine : "";
-    cairn_page *page = crn_arena_take(&arena, 1, sizeof *page);
-    char *copy = crn_arena_string(&arena, machine);
-    if (page == NULL || copy == NULL) {
-        crn_arena_release(&arena);
+    cairn_page *page = CRN_OBJECT(&allocator, cairn_page, arena);
+    if (page == NULL || (page->machine = crn_arena_string(&page->arena, machine)) == NULL) {
+        cairn_page_destroy(page);
         return CAIRN_ENOMEM;
     }
-    *page = (cairn_page){.arena = arena, .graph = graph, .costs = costs, .machine = copy};
+    page->graph = graph;
+    page->costs = costs;
     page->sweep = options.sweep;
     page->stationary_bytes = options.stationary_bytes;
     crn_text_init(&page->entries, &allocator);
@@ -48,8 +46,7 @@ void cairn_page_destroy(cairn_page *page) {
     for (uint32_t i = 0; i < page->plans.length; i++)
         cairn_text_release(&page->plans.data[i]);
     cairn_text_release(&page->entries);
-    crn_arena arena = page->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&page->arena);
 }
 
 /* ---- Plans ---- */

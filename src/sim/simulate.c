@@ -117,22 +117,19 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
                             const cairn_plan *plan, const cairn_sim_options *given, cairn_sim **out,
                             cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     if (out != NULL)
         *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_sim_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (cairn_plan_get_header(plan)->graph_hash != cairn_graph_hash(graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(graph));
-    crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&arena, &allocator);
-    cairn_sim *sim = crn_arena_take(&arena, 1, sizeof *sim);
-    if (sim == NULL) {
-        crn_arena_release(&arena);
+    cairn_sim *sim = CRN_OBJECT(&allocator, cairn_sim, arena);
+    if (sim == NULL)
         return crn_fail_memory(err);
-    }
-    sim->arena = arena;
     sim->summary.culprit = CAIRN_NONE;
     cairn_plan_steps(plan, &sim->step_count);
     crn_sim_walk w = {
@@ -160,8 +157,7 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
 void cairn_sim_destroy(cairn_sim *sim) {
     if (sim == NULL)
         return;
-    crn_arena arena = sim->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&sim->arena);
 }
 
 const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim) {

@@ -47,16 +47,12 @@ static cairn_status translate_lifetimes(const cairn_arrays_step *step, solution_
 /* Takes over `solution`, even on failure. */
 static cairn_status translate(const cairn_arrays_step *step, cairn_solution *solution,
                               cairn_arrays_solution **out, cairn_error *err) {
-    crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(step->graph);
-    crn_arena_init(&arena, &allocator);
-    solution_memory *m = crn_arena_take(&arena, 1, sizeof *m);
+    solution_memory *m = CRN_OBJECT(&allocator, solution_memory, arena);
     if (m == NULL) {
-        crn_arena_release(&arena);
         cairn_solution_destroy(solution);
         return crn_fail_memory(err);
     }
-    m->arena = arena;
     m->solution = solution;
     m->out.memory = m;
     m->out.solution = solution;
@@ -80,8 +76,7 @@ void cairn_arrays_solution_destroy(cairn_arrays_solution *solution) {
         return;
     solution_memory *m = solution->memory;
     cairn_solution_destroy(m->solution);
-    crn_arena arena = m->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&m->arena);
 }
 
 cairn_status cairn_arrays_step_solve(const cairn_arrays_step *step, const char *name,

@@ -269,20 +269,16 @@ cairn_status cairn_arrays_step_create(const cairn_allocator *allocator, const ca
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_arrays, arrays, given, err);
-    crn_arena arena, scratch;
-    crn_arena_init(&arena, allocator);
+    crn_arena scratch;
     crn_arena_init(&scratch, allocator);
-    arrays_memory *memory = crn_arena_take(&arena, 1, sizeof *memory);
-    if (memory == NULL) {
-        crn_arena_release(&arena);
+    arrays_memory *memory = CRN_OBJECT(allocator, arrays_memory, arena);
+    if (memory == NULL)
         return crn_fail_memory(err);
-    }
-    reading r = {.in = &arrays, .arena = &arena, .scratch = &scratch, .err = err};
+    reading r = {.in = &arrays, .arena = &memory->arena, .scratch = &scratch, .err = err};
     r.out = &memory->step;
     cairn_status status = read_arrays(&r);
     cairn_builder_destroy(r.builder);
     crn_arena_release(&scratch);
-    memory->arena = arena;
     memory->step.memory = memory;
     if (status != CAIRN_OK) {
         cairn_arrays_step_destroy(&memory->step);
@@ -297,6 +293,5 @@ void cairn_arrays_step_destroy(cairn_arrays_step *step) {
         return;
     cairn_costs_destroy(step->costs);
     cairn_graph_destroy(step->graph);
-    crn_arena arena = ((arrays_memory *)step->memory)->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&((arrays_memory *)step->memory)->arena);
 }

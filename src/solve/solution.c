@@ -77,16 +77,18 @@ cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *c
 }
 
 cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *costs,
-                                   const cairn_plan *plan, const cairn_machine *machine,
+                                   const cairn_plan *plan, const cairn_machine *given,
                                    cairn_solution **out, cairn_error *err) {
     cairn_plan *copy;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_LOCAL(cairn_machine, machine, &given, err);
     if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
-    CRN_TRY(crn_solution_take(graph, costs, copy, machine, out, err));
+    CRN_TRY(crn_solution_take(graph, costs, copy, given, out, err));
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    options.machine = machine;
+    options.machine = given;
     cairn_status status = crn_solution_certify(graph, costs, &options, *out, err);
     if (status != CAIRN_OK) {
         cairn_solution_destroy(*out);

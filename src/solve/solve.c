@@ -62,7 +62,8 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
 
 /* ---- One algorithm ---- */
 
-static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn_solution **out) {
+static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn_solution **out,
+                               bool *last) {
     crn_schedule schedule = {0};
     cairn_plan *plan;
     CRN_TRY(functions[which](problem, &schedule));
@@ -72,6 +73,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
                               problem->err));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
+    *last = schedule.last;
     return CAIRN_OK;
 }
 
@@ -114,18 +116,20 @@ uint64_t crn_less_after(uint32_t round, uint64_t excess) {
 /* Solve again with less memory while the arena exceeds the budget. */
 static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_solution **out) {
     uint64_t budget = problem->budget;
+    bool last = false;
     for (uint32_t round = 0; round < CRN_MOST_ROUNDS; round++) {
         cairn_solution_destroy(*out);
         *out = NULL;
-        CRN_TRY(solve_once(problem, which, out));
+        CRN_TRY(solve_once(problem, which, out, &last));
         uint64_t needed = memory_of(problem, *out);
         if (needed <= budget)
             return CAIRN_OK;
         uint64_t less = crn_less_after(round, needed - budget);
         uint64_t peak = cairn_sim_result((*out)->sim)->peak_bytes;
-        if (peak > problem->budget || less >= peak)
-            break;                     /* less memory will not help */
-        problem->budget = peak - less; /* below the plan's peak, or the plan would not change */
+        if (last || peak <= 1 || peak > problem->budget)
+            break; /* less memory will not help */
+        /* below the plan's peak, or the plan would not change */
+        problem->budget = peak - CRN_MIN(less, peak - 1);
     }
     return refuse(problem, *out, solvers[which].name, budget);
 }
@@ -135,7 +139,7 @@ static void sign(cairn_solution *solution, const char *algorithm) {
     cairn_plan_header header = *cairn_plan_get_header(solution->plan);
     crn_copy_string(header.algorithm, sizeof header.algorithm, algorithm);
     header.predicted_peak_bytes = cairn_sim_result(solution->sim)->peak_bytes;
-    cairn_plan_set_header(solution->plan, &header);
+    (void)!cairn_plan_set_header(solution->plan, &header, NULL); /* its size is set */
 }
 
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
@@ -212,10 +216,12 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                          const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     uint32_t which = 0;
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (name == NULL)
         name = options.budget_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));

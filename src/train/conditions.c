@@ -70,7 +70,7 @@ static void add_data(cairn_train *train) {
         add(train, "data", "drawn");
         return;
     }
-    cairn_data_info info = cairn_data_get_info(train->options.data);
+    cairn_data_info info = *cairn_data_get_info(train->options.data);
     add(train, "data", "%u samples, %016llx", info.train, (unsigned long long)info.fingerprint);
     add(train, "augmentation", "%s, %u pixels of crop", train->options.flip ? "flip" : "no flip",
         train->options.crop);

@@ -93,7 +93,7 @@ static cairn_status find_ends(cairn_train *train, cairn_error *err) {
         return crn_fail(err, CAIRN_EINVAL,
                         "%s does not take one input and one label, which the data has",
                         cairn_graph_name(train->graph));
-    cairn_data_info info = cairn_data_get_info(train->options.data);
+    cairn_data_info info = *cairn_data_get_info(train->options.data);
     CRN_TRY(check_input(train, &info, err));
     return check_label(train, &info, err);
 }
@@ -136,7 +136,7 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
 static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
                               const cairn_exec_options *exec, cairn_error *err) {
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_TRAIN, &train->loader, err));
-    if (cairn_data_get_info(train->options.data).validation == 0)
+    if (cairn_data_get_info(train->options.data)->validation == 0)
         return CAIRN_OK;
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_VALIDATION, &train->validation, err));
     return create_evaluator(train, costs, exec, err);
@@ -169,15 +169,10 @@ cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_train_options, options, given, err);
-    crn_arena memory;
     cairn_allocator allocator = cairn_graph_allocator(graph);
-    crn_arena_init(&memory, &allocator);
-    cairn_train *train = crn_arena_take(&memory, 1, sizeof *train);
-    if (train == NULL) {
-        crn_arena_release(&memory);
+    cairn_train *train = CRN_OBJECT(&allocator, cairn_train, memory);
+    if (train == NULL)
         return crn_fail_memory(err);
-    }
-    train->memory = memory;
     train->graph = graph;
     train->device = device;
     train->options = options;
@@ -202,8 +197,7 @@ void cairn_train_destroy(cairn_train *train) {
     cairn_loader_destroy(train->validation);
     cairn_loader_destroy(train->loader);
     crn_history_release(train);
-    crn_arena memory = train->memory; /* the session lies in it */
-    crn_arena_release(&memory);
+    crn_arena_destroy(&train->memory);
 }
 
 cairn_exec *cairn_train_exec(cairn_train *train) {
@@ -233,7 +227,7 @@ void crn_train_go_to(cairn_train *train, uint64_t steps) {
 static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_error *err) {
     if (train->loader == NULL)
         return cairn_exec_fill(train->exec, train->position + 1, err);
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     int64_t start = clock_ns();
     CRN_TRY(cairn_loader_next(train->loader, &batch, err));
     CRN_TRY(cairn_exec_feed(train->exec, train->input, batch.inputs, err));
@@ -305,7 +299,7 @@ static double sample_loss(const float *x, uint32_t classes, int32_t label, bool 
 
 static cairn_status score_batch(cairn_train *train, double *loss, cairn_train_score *out,
                                 cairn_error *err) {
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);

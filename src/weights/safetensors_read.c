@@ -324,19 +324,10 @@ static cairn_status read_all(reading *r) {
     return settle(r);
 }
 
-/* The struct lives in the arena that it then owns. */
-static cairn_safetensors *create(const cairn_allocator *allocator) {
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_safetensors *file = crn_arena_take(&arena, 1, sizeof *file);
-    if (file != NULL)
-        file->memory = arena;
-    return file;
-}
-
 static cairn_status read_source(const cairn_allocator *allocator, source *from,
                                 cairn_safetensors **out, cairn_error *err) {
-    reading r = {.from = from, .file = create(allocator), .err = err};
+    reading r = {
+        .from = from, .file = CRN_OBJECT(allocator, cairn_safetensors, memory), .err = err};
     *out = NULL;
     if (r.file == NULL)
         return crn_fail_memory(err);
@@ -386,10 +377,9 @@ cairn_status cairn_safetensors_load(const cairn_allocator *allocator, const char
 void cairn_safetensors_destroy(cairn_safetensors *file) {
     if (file == NULL)
         return;
-    crn_arena memory = file->memory; /* which holds `file` itself */
     if (file->data != NULL)
-        crn_resize(&memory.allocator, file->data, file->data_bytes, 0);
-    crn_arena_release(&memory);
+        crn_resize(&file->memory.allocator, file->data, file->data_bytes, 0);
+    crn_arena_destroy(&file->memory);
 }
 
 /* ---- Looking things up ---- */

@@ -37,6 +37,7 @@ static void test_memory(void) {
     link l = open_link(0, 0);
     crn_device *device = l.device;
     cairn_device_facts facts = {0};
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err;
     void *region, *none;
     CHECK_OK(ref->reserve(device, CRN_DEVICE, 100000, &region, &err), &err);
@@ -49,9 +50,9 @@ static void test_memory(void) {
     ref->release(device, CRN_HOST, none, 0);
     CHECK(ref->reserve(device, CRN_HOST, UINT64_MAX, &none, &err) == CAIRN_ESYSTEM);
     CHECK(none == NULL && strstr(err.message, "18446744073709551615") != NULL);
-    ref->describe(device, &facts);
+    ref->describe(device, &facts, &machine);
     CHECK(facts.compute_units == 2 && !facts.separate_memory && facts.memory_bytes > 0);
-    CHECK_STRING(facts.machine.name, "cpu");
+    CHECK_STRING(machine.name, "cpu");
     close_link(&l);
     ref->close(NULL);
 }

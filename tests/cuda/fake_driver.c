@@ -26,6 +26,39 @@ void fake_driver_fail_at(uint64_t k) {
     broken = false;
 }
 
+static uint64_t calls_left; /* before the one that fails; 0: none does */
+static bool calls_fail_on, call_failed;
+static int failure = FAILED;
+
+void fake_driver_fail_call(uint64_t k, bool and_all_later) {
+    calls_left = k;
+    calls_fail_on = and_all_later;
+    call_failed = false;
+}
+
+void fake_driver_fail_as(int result) {
+    failure = result == 0 ? FAILED : result;
+}
+
+bool fake_driver_call_failed(void) {
+    return call_failed;
+}
+
+int fake_driver_answer(void) {
+    if (calls_left == 0)
+        return call_failed && calls_fail_on ? failure : 0;
+    call_failed = --calls_left == 0;
+    return call_failed ? failure : 0;
+}
+
+/* At the beginning of every entry that has something to do. */
+#define MAY_FAIL()                                                                                 \
+    do {                                                                                           \
+        int failed = fake_driver_answer();                                                         \
+        if (failed != 0)                                                                           \
+            return failed;                                                                         \
+    } while (0)
+
 void fake_driver_in_order(void) {
     shuffled = false;
 }
@@ -46,11 +79,12 @@ struct CUevent_st {
     struct timespec at;
 };
 
-typedef enum deed { KERNEL, COPY, FILL, EVENT } deed;
+typedef enum deed { KERNEL, FUNCTION, COPY, FILL, EVENT } deed;
 
 struct CUgraphNode_st {
     deed deed;
     crn_launch launch;
+    void (*function)(const void *args);
     void *args;
     void *to;
     const void *from;
@@ -100,6 +134,8 @@ static int perform(const struct CUgraphNode_st *node) {
     if (node->deed == COPY) {
         counts.copies++;
         memmove(node->to, node->from, node->bytes);
+    } else if (node->deed == FUNCTION) {
+        node->function(node->args);
     } else if (node->deed == EVENT) {
         timespec_get(&node->event->at, TIME_UTC);
     } else {
@@ -131,46 +167,59 @@ static int put(CUstream stream, const struct CUgraphNode_st *what, size_t args_b
     return 0;
 }
 
+int fake_driver_put(CUstream stream, void (*function)(const void *args), void *args,
+                    size_t args_bytes) {
+    struct CUgraphNode_st node = {.deed = FUNCTION, .function = function, .args = args};
+    return put(stream, &node, args_bytes);
+}
+
 /* ---- Devices ---- */
 
 static int fake_init(unsigned flags) {
+    MAY_FAIL();
     (void)flags;
     return 0;
 }
 
 static int fake_version(int *version) {
+    MAY_FAIL();
     *version = 13000;
     return 0;
 }
 
 static int fake_error_string(int error, const char **text) {
-    *text = error == FAILED ? "an illegal memory access was encountered" : "unknown error";
-    return 0;
+    *text = error == FAILED ? "an illegal memory access was encountered" : NULL;
+    return error == FAILED ? 0 : CRN_CUDA_INVALID_VALUE;
 }
 
 static int fake_count(int *count) {
+    MAY_FAIL();
     *count = 1;
     return 0;
 }
 
 static int fake_get(CUdevice *device, int ordinal) {
+    MAY_FAIL();
     *device = ordinal;
     return 0;
 }
 
 static int fake_name(char *name, int length, CUdevice device) {
+    MAY_FAIL();
     (void)device;
     crn_copy_string(name, (size_t)length, "the processor, as if it were a GPU");
     return 0;
 }
 
 static int fake_attribute(int *value, int attribute, CUdevice device) {
+    MAY_FAIL();
     (void)device;
     *value = attribute == CRN_CUDA_MAJOR ? 9 : 4;
     return 0;
 }
 
 static int fake_retain(CUcontext *context, CUdevice device) {
+    MAY_FAIL();
     (void)device;
     *context = (CUcontext)(void *)&counts;
     return 0;
@@ -178,15 +227,17 @@ static int fake_retain(CUcontext *context, CUdevice device) {
 
 static int fake_release(CUdevice device) {
     (void)device;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_set_current(CUcontext context) {
+    MAY_FAIL();
     (void)context;
     return 0;
 }
 
 static int fake_memory_info(size_t *left, size_t *total) {
+    MAY_FAIL();
     *total = (size_t)8 << 30;
     *left = (size_t)7 << 30;
     return 0;
@@ -195,6 +246,7 @@ static int fake_memory_info(size_t *left, size_t *total) {
 /* ---- Memory ---- */
 
 static int fake_alloc(CUdeviceptr *at, size_t bytes) {
+    MAY_FAIL();
     void *block =
         bytes <= (size_t)8 << 30 ? aligned_alloc(256, (bytes + 255) & ~(size_t)255) : NULL;
     if (block == NULL)
@@ -207,10 +259,11 @@ static int fake_alloc(CUdeviceptr *at, size_t bytes) {
 static int fake_free(CUdeviceptr at) {
     free((void *)(uintptr_t)at);
     counts.allocated--;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_host_alloc(void **at, size_t bytes, unsigned flags) {
+    MAY_FAIL();
     (void)flags;
     *at = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
     if (*at == NULL)
@@ -222,10 +275,11 @@ static int fake_host_alloc(void **at, size_t bytes, unsigned flags) {
 static int fake_host_free(void *at) {
     free(at);
     counts.pinned--;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    MAY_FAIL();
     struct CUgraphNode_st node = {.deed = COPY,
                                   .to = (void *)(uintptr_t)to,
                                   .from = (const void *)(uintptr_t)from,
@@ -234,6 +288,7 @@ static int fake_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream st
 }
 
 static int fake_fill(CUdeviceptr at, unsigned char value, size_t count, CUstream stream) {
+    MAY_FAIL();
     struct CUgraphNode_st node = {
         .deed = FILL, .to = (void *)(uintptr_t)at, .byte = value, .bytes = count};
     return put(stream, &node, 0);
@@ -242,6 +297,7 @@ static int fake_fill(CUdeviceptr at, unsigned char value, size_t count, CUstream
 /* ---- Streams and events ---- */
 
 static int fake_stream(CUstream *stream, unsigned flags) {
+    MAY_FAIL();
     (void)flags;
     *stream = calloc(1, sizeof **stream);
     return 0;
@@ -250,15 +306,17 @@ static int fake_stream(CUstream *stream, unsigned flags) {
 static int fake_stream_end(CUstream stream) {
     free(stream->last);
     free(stream);
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_synchronize(CUstream stream) {
+    MAY_FAIL();
     (void)stream;
     return broken ? FAILED : 0;
 }
 
 static int fake_wait(CUstream stream, CUevent event, unsigned flags) {
+    MAY_FAIL();
     (void)stream;
     (void)event;
     (void)flags;
@@ -266,6 +324,7 @@ static int fake_wait(CUstream stream, CUevent event, unsigned flags) {
 }
 
 static int fake_event(CUevent *event, unsigned flags) {
+    MAY_FAIL();
     (void)flags;
     *event = calloc(1, sizeof **event);
     return 0;
@@ -273,21 +332,24 @@ static int fake_event(CUevent *event, unsigned flags) {
 
 static int fake_event_end(CUevent event) {
     free(event);
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_event_record(CUevent event, CUstream stream) {
+    MAY_FAIL();
     (void)stream;
     timespec_get(&event->at, TIME_UTC);
     return 0;
 }
 
 static int fake_event_node(CUevent event, CUstream stream, unsigned flags) {
+    MAY_FAIL();
     struct CUgraphNode_st node = {.deed = EVENT, .event = event};
     return flags == CRN_CUDA_EVENT_EXTERNAL ? put(stream, &node, 0) : CRN_CUDA_INVALID_VALUE;
 }
 
 static int fake_elapsed(float *milliseconds, CUevent begin, CUevent end) {
+    MAY_FAIL();
     *milliseconds = (float)((double)(end->at.tv_sec - begin->at.tv_sec) * 1e3 +
                             (double)(end->at.tv_nsec - begin->at.tv_nsec) * 1e-6);
     return 0;
@@ -297,6 +359,7 @@ static int fake_elapsed(float *milliseconds, CUevent begin, CUevent end) {
 
 static int fake_load(CUlibrary *library, const void *code, void *jit_options, void **jit_values,
                      unsigned jit_count, void *options, void **values, unsigned count) {
+    MAY_FAIL();
     (void)code;
     (void)jit_options;
     (void)jit_values;
@@ -310,10 +373,11 @@ static int fake_load(CUlibrary *library, const void *code, void *jit_options, vo
 
 static int fake_unload(CUlibrary library) {
     (void)library;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
+    MAY_FAIL();
     (void)library;
     for (size_t i = 0; i < CRN_KERNELS; i++)
         if (strcmp(crn_kernel_list[i].name, name) == 0) {
@@ -326,6 +390,7 @@ static int fake_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
 static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                        CUstream stream, void **parameters, void **extra) {
+    MAY_FAIL();
     (void)extra;
     crn_kernel_id id = (crn_kernel_id)((uintptr_t)kernel - 1);
     if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
@@ -342,6 +407,7 @@ static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsign
 
 static int fake_capture(CUstream stream, CUgraph graph, const CUgraphNode *after,
                         const void *edge_data, size_t count, int mode) {
+    MAY_FAIL();
     (void)edge_data;
     (void)mode;
     free(stream->last);
@@ -353,6 +419,7 @@ static int fake_capture(CUstream stream, CUgraph graph, const CUgraphNode *after
 
 static int fake_capture_info(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
                              const CUgraphNode **last, const void **edge_data, size_t *count) {
+    MAY_FAIL();
     (void)id;
     (void)graph;
     *status = stream->capturing != NULL;
@@ -365,10 +432,11 @@ static int fake_capture_info(CUstream stream, int *status, uint64_t *id, CUgraph
 static int fake_capture_end(CUstream stream, CUgraph *graph) {
     *graph = stream->capturing;
     stream->capturing = NULL;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_graph(CUgraph *graph, unsigned flags) {
+    MAY_FAIL();
     (void)flags;
     *graph = calloc(1, sizeof **graph);
     counts.graphs++;
@@ -384,27 +452,32 @@ static int fake_graph_end(CUgraph graph) {
     free(graph->nodes);
     free(graph);
     counts.graphs--;
-    return 0;
+    return fake_driver_answer();
 }
 
 static int fake_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+    MAY_FAIL();
     (void)nodes;
     *count = graph->count;
     return 0;
 }
 
 static int fake_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+    MAY_FAIL();
     (void)flags;
     *exec = calloc(1, sizeof **exec);
     (*exec)->graph = graph;
     counts.nodes = graph->count;
-    counts.edges = 0;
-    for (size_t i = 0; i < graph->count; i++)
+    counts.edges = counts.kernel_nodes = 0;
+    for (size_t i = 0; i < graph->count; i++) {
         counts.edges += graph->nodes[i]->after_count;
+        counts.kernel_nodes += graph->nodes[i]->deed == KERNEL;
+    }
     return 0;
 }
 
 static int fake_upload(CUgraphExec exec, CUstream stream) {
+    MAY_FAIL();
     (void)exec;
     (void)stream;
     return 0;
@@ -428,6 +501,7 @@ static CUgraphNode pick(CUgraph graph, size_t first) {
 }
 
 static int fake_graph_launch(CUgraphExec exec, CUstream stream) {
+    MAY_FAIL();
     (void)stream;
     CUgraph graph = exec->graph;
     int result = 0;
@@ -448,7 +522,7 @@ static int fake_graph_launch(CUgraphExec exec, CUstream stream) {
 
 static int fake_exec_end(CUgraphExec exec) {
     free(exec);
-    return 0;
+    return fake_driver_answer();
 }
 
 /* ---- The table ---- */

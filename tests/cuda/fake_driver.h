@@ -20,11 +20,24 @@ typedef struct fake_counts {
     uint64_t launches;          /* of graphs */
     uint64_t direct;            /* put on a stream by itself, not captured */
     uint64_t nodes, edges;      /* of the graph that was instantiated last */
+    uint64_t kernel_nodes;      /* of those nodes */
 } fake_counts;
 fake_counts fake_driver_counts(void);
 
 /* From the k-th launch of a kernel on, counted from now, every call fails; 0: no call fails. */
 void fake_driver_fail_at(uint64_t k);
+
+/* The k-th call of any entry fails, counted from now, or that and all later ones; 0: none does.
+ * Entries that release do so all the same. */
+void fake_driver_fail_call(uint64_t k, bool and_all_later);
+bool fake_driver_call_failed(void);   /* since then */
+void fake_driver_fail_as(int result); /* what such a call answers; 0: an illegal memory access */
+
+/* For entries of other libraries: what this call has to answer, 0 or a failure; and work for a
+ * stream, done now or as a node of a graph. */
+int fake_driver_answer(void);
+int fake_driver_put(CUstream stream, void (*function)(const void *args), void *args,
+                    size_t args_bytes);
 
 /* Nodes run in the order in which they were captured, or in one drawn from the seed. */
 void fake_driver_in_order(void);

@@ -90,6 +90,35 @@ static inline void kernel_rig_run(kernel_rig *r, crn_launch launch, const void *
     r->runs[launch.kernel]++;
 }
 
+/* ---- The contents of all buffers ---- */
+
+static inline size_t kernel_rig_bytes(const kernel_rig *r) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += r->buffers[i].bytes;
+    return bytes;
+}
+
+/* A copy of them, for free(). */
+static inline char *kernel_rig_keep(const kernel_rig *r) {
+    char *kept = malloc(kernel_rig_bytes(r) + 1), *to = kept;
+    for (uint32_t i = 0; i < r->count; to += r->buffers[i++].bytes)
+        memcpy(to, r->buffers[i].at, r->buffers[i].bytes);
+    return kept;
+}
+
+static inline void kernel_rig_restore(kernel_rig *r, const char *kept) {
+    for (uint32_t i = 0; i < r->count; kept += r->buffers[i++].bytes)
+        memcpy(r->buffers[i].at, kept, r->buffers[i].bytes);
+}
+
+static inline bool kernel_rig_is(const kernel_rig *r, const char *kept) {
+    bool same = true;
+    for (uint32_t i = 0; i < r->count; kept += r->buffers[i++].bytes)
+        same &= memcmp(r->buffers[i].at, kept, r->buffers[i].bytes) == 0;
+    return same;
+}
+
 /* ---- Images ---- */
 
 typedef struct kernel_image {

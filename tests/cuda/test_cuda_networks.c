@@ -9,6 +9,7 @@
 #include "backend/narrow.h"
 #include "cairn.h"
 #include "check.h"
+#include "exec/toy_network.h"
 #include "fake_driver.h"
 
 #include <math.h>
@@ -27,6 +28,7 @@ typedef struct network {
 } network;
 
 static const network networks[] = {
+    {"toy", 2, {3, 16, 16}, 0, 1, true},           {"joined", 2, {3, 48, 48}, 0, 1, true},
     {"rnn", 4, {11, 13, 0}, 7, 1, true},           {"lstm", 4, {11, 13, 0}, 7, 1, true},
     {"alexnet", 4, {3, 64, 64}, 0, 16, false},     {"vgg11", 4, {3, 64, 64}, 0, 16, true},
     {"resnet18", 4, {3, 64, 64}, 0, 8, true},      {"resnet50", 4, {3, 64, 56}, 0, 16, true},
@@ -35,10 +37,50 @@ static const network networks[] = {
     {"darts", 8, {3, 16, 16}, 0, 12, false},       {"unet", 2, {3, 32, 48}, 0, 8, true},
 };
 
+/* One of every neighbourhood that cuda_fuse.c joins: ReLU behind a convolution with bias, behind a
+ * batch-norm, behind a sum, behind a batch-norm and a sum of either; gradients that are added up
+ * before and behind a batch-norm. Its first images have more rows than one block sums. */
+static cairn_graph *joined_network(uint32_t batch, uint32_t side) {
+    cairn_builder *b;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    cairn_conv plain = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}}, biased = plain;
+    biased.bias = true;
+    CHECK_OK(cairn_builder_create(NULL, "joined", &b), &err);
+    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){batch, 3, side, side});
+    cairn_id label = cairn_build_label(b, "label", 1, &batch);
+    x = cairn_build_relu(b, "relu1", cairn_build_conv2d(b, "conv1", x, &biased));
+    cairn_id y = cairn_build_batch_norm(b, "bn2", cairn_build_conv2d(b, "conv2", x, &plain), 1e-5);
+    x = cairn_build_relu(b, "relu2", cairn_build_add(b, "add2", y, x));
+    y = cairn_build_batch_norm(b, "bn3", cairn_build_conv2d(b, "conv3", x, &plain), 1e-5);
+    cairn_id z = cairn_build_batch_norm(b, "bn4", cairn_build_conv2d(b, "conv4", x, &plain), 1e-5);
+    x = cairn_build_relu(b, "relu4", cairn_build_add(b, "add4", y, z));
+    x = cairn_build_max_pool(b, "pool", x, 4, 4, 0);
+    y = cairn_build_relu(b, "relu5", cairn_build_batch_norm(b, "bn5", x, 1e-5));
+    y = cairn_build_conv2d(b, "conv5", y, &biased);
+    x = cairn_build_add(b, "add5", x, y); /* no ReLU: the gradients of x meet behind bn5 */
+    y = cairn_build_relu(b, "relu6", cairn_build_batch_norm(b, "bn6", x, 1e-5));
+    x = cairn_build_add(b, "add6", cairn_build_conv2d(b, "conv6", y, &plain), y);
+    z = cairn_build_batch_norm(b, "bn7", cairn_build_conv2d(b, "conv7", x, &plain), 1e-5);
+    x = cairn_build_add(b, "add7", x, z);
+    x = cairn_build_relu(b, "relu8", cairn_build_add(b, "add8", x, y));
+    x = cairn_build_flatten(b, "flat", cairn_build_adaptive_avg_pool(b, "global", x, 1, 1));
+    cairn_build_cross_entropy(b, "loss", cairn_build_linear(b, "fc", x, 5), label);
+    CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_builder_destroy(b);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
 static cairn_graph *build(const network *n) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     cairn_error err = {0};
     cairn_graph *graph;
+    if (strcmp(n->name, "toy") == 0)
+        return toy_network(NULL, n->batch, n->input[1]);
+    if (strcmp(n->name, "joined") == 0)
+        return joined_network(n->batch, n->input[1]);
     options.batch = n->batch;
     options.classes = 5;
     options.steps = n->steps;
@@ -126,14 +168,33 @@ static cairn_solution *solve(const cairn_graph *graph, const cairn_costs *costs,
     return solution;
 }
 
+/* Change every parameter by about one unit in its last place, up and down in turns. */
+static void nudge(cairn_exec *exec, const cairn_graph *graph) {
+    cairn_error err = {0};
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
+            continue;
+        float *values = malloc((size_t)tensor->bytes);
+        CHECK_OK(cairn_exec_read(exec, t, values, &err), &err);
+        for (uint64_t i = 0; i < tensor->bytes / sizeof *values; i++)
+            values[i] *= i % 2 == 0 ? 1 + 1.2e-7f : 1 - 0.6e-7f;
+        CHECK_OK(cairn_exec_write(exec, t, values, &err), &err);
+        free(values);
+    }
+}
+
 /* The gradients of the first step, one after the other. */
 static float *gradients_of(cairn_device *device, const cairn_graph *graph, const cairn_costs *costs,
-                           const cairn_solution *solution, uint64_t *count, float *loss) {
+                           const cairn_solution *solution, bool nudged, uint64_t *count,
+                           float *loss) {
     cairn_error err = {0};
     cairn_exec *exec;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     CHECK_OK(cairn_exec_create(graph, device, costs, solution, &options, &exec, &err), &err);
+    if (nudged)
+        nudge(exec, graph);
     CHECK_OK(cairn_exec_fill(exec, 0, &err), &err);
     CHECK_OK(cairn_exec_run(exec, 0, &result, &err), &err);
     *loss = result.loss;
@@ -172,18 +233,23 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
     CHECK_OK(cairn_bind(graph, ref, &ref_costs, &err), &err);
     cairn_solution *ref_none = solve(graph, ref_costs, "none", 0, NULL);
     uint64_t count, ref_count;
-    float loss, ref_loss;
-    float *ours = gradients_of(device, graph, costs, none, &count, &loss);
-    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, &ref_count, &ref_loss);
+    float loss, ref_loss, nudged_loss;
+    float *ours = gradients_of(device, graph, costs, none, false, &count, &loss);
+    float *theirs = gradients_of(ref, graph, ref_costs, ref_none, false, &ref_count, &ref_loss);
+    float *nudged = gradients_of(ref, graph, ref_costs, ref_none, true, &ref_count, &nudged_loss);
     CHECK_U64(count, ref_count);
-    double far = distance(ours, theirs, count);
-    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e\n", name, (double)loss,
-           (double)ref_loss, far);
+    double far = distance(ours, theirs, count), rounding = distance(nudged, theirs, count);
+    printf("%-14s loss %.6f, by the reference %.6f; gradients differ by %.1e, by rounding alone "
+           "%.1e\n",
+           name, (double)loss, (double)ref_loss, far, rounding);
     fflush(stdout);
     CHECK(fabs((double)loss - (double)ref_loss) < 1e-4 * (double)ref_loss);
-    CHECK(far < 5e-2); /* a batch-norm over few elements enlarges rounding errors */
+    /* A value within rounding errors of zero before a ReLU decides whether the gradient passes. The
+     * nudged reference shows what that does; which values they are differs. */
+    CHECK(far < CRN_MAX(5e-2, 5 * rounding));
     free(ours);
     free(theirs);
+    free(nudged);
     cairn_solution_destroy(ref_none);
     cairn_costs_destroy(ref_costs);
     cairn_device_close(ref);
@@ -192,7 +258,7 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
 static void check_plan(const char *name, cairn_device *device, const cairn_graph *graph,
                        const cairn_costs *costs, const char *algorithm, uint64_t budget,
                        const outcome *none) {
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_machine_find("h200", &machine, &err), &err);
     cairn_solution *solution = solve(graph, costs, algorithm, budget, &machine);
@@ -239,6 +305,9 @@ static void check_network(const network *n) {
     if (n->thorough) {
         check_plan(n->name, device, graph, costs, "precise", half, &first);
         check_plan(n->name, device, graph, costs, "offload-greedy", half, &first);
+        if (subject == &fake_backend_cuda_host) /* copies keep few ops from being fused */
+            CHECK(fake_driver_counts().kernel_nodes <= counts.kernel_nodes * 11 / 10);
+        check_plan(n->name, device, graph, costs, "auto", half, &first);
     }
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
@@ -252,7 +321,7 @@ static void check_network(const network *n) {
 /* A profile times recorded steps: every implementation has a time, and they add up to a step. */
 static void check_profile(void) {
     cairn_error err = {0};
-    cairn_graph *graph = build(&networks[4]);
+    cairn_graph *graph = build(&networks[0]);
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_costs *costs;
     cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
@@ -271,7 +340,7 @@ static void check_profile(void) {
     CHECK(timed);
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);
     outcome o = run(device, graph, costs, none, false);
-    printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[4].name,
+    printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[0].name,
            (double)cairn_sim_result(none->sim)->time_ns / 1e6, (double)o.time_ns / 1e6);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
@@ -283,17 +352,16 @@ static void check_profile(void) {
 static void check_facts(void) {
     cairn_device *device = open_device(subject, CAIRN_MATH_TF32);
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
-    cairn_math math = CAIRN_MATH_TF32;
     uint64_t bytes;
     uint32_t stages = 0;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory && facts.memory_bytes > 0 && facts.name[0] != '\0');
-    CHECK(facts.machine.host_memory_bytes > 0 && facts.machine.link_bytes_per_second > 0);
+    CHECK(facts.machine->host_memory_bytes > 0 && facts.machine->link_bytes_per_second > 0);
     while (cairn_device_outside(device, stages, &bytes) != NULL)
         stages++;
     CHECK_U64(stages, 5);
-    CHECK(cairn_math_find("fp32", &math) && math == CAIRN_MATH_FP32);
-    CHECK(!cairn_math_find("fp16", &math));
+    CHECK_STRING(cairn_math_name(CAIRN_MATH_FP32), "fp32");
+    CHECK(cairn_math_name((cairn_math)2) == NULL);
     cairn_device_close(device);
 }
 

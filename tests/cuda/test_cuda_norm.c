@@ -75,7 +75,7 @@ static crn_norm_args norm_args(kernel_rig *r, matrix x) {
                           .x = x.image.at,
                           .gamma = draw_floats(r, 1, 0.5f),
                           .beta = draw_floats(r, 0, 0.5f),
-                          .running_mean = draw_floats(r, 0, 1),
+                          .running_mean = draw_floats(r, 1, 0.5f),
                           .running_var = draw_floats(r, 2, 1),
                           .stats = kernel_rig_make(r, 2 * channels * sizeof(float)),
                           .tickets = kernel_rig_tickets(r)};
@@ -145,6 +145,33 @@ static void test_apply(kernel_rig *r, uint32_t flags, int place) {
     kernel_rig_run(r, crn_norm_apply_launch(&args), &args);
     compare(r, to, y.plain, 1e-6, "apply");
     free(x.plain), free(added.plain), free(y.plain);
+    kernel_rig_clear(r);
+}
+
+/* One kernel gives the bits that statistics and apply give. */
+static void test_whole(kernel_rig *r, uint32_t flags, int place) {
+    matrix x = draw_matrix(r, 0.3f, 1), added = draw_matrix(r, 0, 1), y = draw_matrix(r, 0, 1);
+    crn_norm_args args = norm_args(r, x);
+    kernel_image to = place == ON_X ? x.image : place == ON_ADDED ? added.image : y.image;
+    args.flags = flags | CRN_NORM_MOVE;
+    args.added = added.image.at, args.added_pitch = added.image.pitch;
+    args.y = to.at, args.y_pitch = to.pitch;
+    CHECK(crn_norm_is_whole(&args) == (rows <= 4096));
+    char *before = kernel_rig_keep(r);
+    kernel_rig_run(r, crn_norm_statistics_launch(&args), &args);
+    kernel_rig_run(r, crn_norm_apply_launch(&args), &args);
+    if (crn_norm_is_whole(&args)) {
+        char *after = kernel_rig_keep(r);
+        kernel_rig_restore(r, before);
+        kernel_rig_run(r, crn_norm_whole_launch(&args), &args);
+        CHECK(kernel_rig_is(r, after));
+        free(after);
+    }
+    if (rows > 1) { /* y lies on a part of x: blocks would write what others read */
+        args.y = (char *)x.image.at + x.image.pitch * kernel_rig_element(r);
+        CHECK(!crn_norm_is_whole(&args));
+    }
+    free(before), free(x.plain), free(added.plain), free(y.plain);
     kernel_rig_clear(r);
 }
 
@@ -272,6 +299,7 @@ static void test_backward(kernel_rig *r, const variant *v) {
     b.args.gx = gx.at;
     float *gbeta = malloc(2 * channels * sizeof *gbeta), *ggamma = gbeta + channels;
     backward_by_hand(v, &b, gbeta, ggamma);
+    char *before = kernel_rig_keep(r);
     kernel_rig_run(r, crn_norm_reduce_launch(&b.args), &b.args);
     if (v->masked != 0)
         compare(r, masked, b.apart.plain, 0, "masked gradient");
@@ -281,6 +309,19 @@ static void test_backward(kernel_rig *r, const variant *v) {
     kernel_rig_run(r, crn_norm_spread_launch(&b.args), &b.args);
     if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else the result is mostly rounding errors */
         compare(r, gx, b.result.plain, 1e-5, "gx");
+    CHECK(crn_norm_bwd_is_whole(&b.args) == (rows <= 4096));
+    if (crn_norm_bwd_is_whole(&b.args)) {
+        char *after = kernel_rig_keep(r);
+        kernel_rig_restore(r, before);
+        kernel_rig_run(r, crn_norm_bwd_whole_launch(&b.args), &b.args);
+        CHECK(kernel_rig_is(r, after));
+        free(after);
+    }
+    if (rows > 1) {
+        b.args.gx = (char *)b.gy.image.at + b.gy.image.pitch * kernel_rig_element(r);
+        CHECK(!crn_norm_bwd_is_whole(&b.args));
+    }
+    free(before);
     free(b.x.plain), free(b.gy.plain), free(b.gy2.plain), free(b.y.plain), free(b.other.plain);
     free(b.apart.plain), free(b.result.plain), free(gbeta);
     kernel_rig_clear(r);
@@ -346,6 +387,8 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
     test_statistics(r, 0, 1, true, 2e-5);
     for (uint32_t flags = first % step; flags < 8; flags += step)
         test_apply(r, flags, flags % 2 == 0 ? APART : flags & CRN_NORM_ADD ? ON_ADDED : ON_X);
+    for (uint32_t flags = first % step; flags < 4; flags += step)
+        test_whole(r, flags, flags == 1 ? ON_X : flags == 2 ? ON_ADDED : APART);
     for (size_t i = first % step; i < sizeof variants / sizeof *variants; i += step)
         test_backward(r, &variants[i]);
     test_bias(r, first % 2 != 0);

@@ -8,6 +8,7 @@
 #include "backend/rig.h"
 #include "base/rng.h"
 #include "fake_driver.h"
+#include "fake_libraries.h"
 
 extern const crn_backend crn_backend_cuda;
 
@@ -350,6 +351,11 @@ int main(int argc, char **argv) {
         if (subject->devices() == 0)
             return 77;
     }
+    bool libraries = argc > 1 && strcmp(argv[1], "libraries") == 0;
+    if (libraries) {
+        subject = &fake_backend_cuda_libraries;
+        random_cases = 72;
+    }
     json_t *cases = case_load(CAIRN_TEST_DATA "/op_cases.json");
     for (size_t i = 0; i < json_array_size(cases); i++)
         for (int mode = 0; mode < MODES; mode++)
@@ -367,5 +373,8 @@ int main(int argc, char **argv) {
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
               kind == CAIRN_OP_FLATTEN_BWD);
     json_decref(cases);
+    if (libraries)
+        CHECK(fake_convolutions_run() > 1000 && fake_products_run() > 100);
+    CHECK_U64(fake_libraries_objects(), 0);
     return check_result();
 }

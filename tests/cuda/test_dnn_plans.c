@@ -48,12 +48,35 @@ static void check_shape(const crn_dnn *dnn, crn_dnn_shape shape) {
     }
 }
 
+/* The ranks of plans with these engines, in the order of preference. */
+static void check_preference(int64_t pass, int64_t kernel, const int64_t engines[3],
+                             const uint32_t ranks[3]) {
+    crn_dnn_shape shape = {.pass = pass, .kernel = {kernel, 1}, .stride = {1, 1}};
+    shape.before[0] = shape.after[0] = kernel / 2;
+    crn_dnn_plan plans[3] = {{.engine = engines[0], .rank = 0},
+                             {.engine = engines[1], .rank = 1},
+                             {.engine = engines[2], .rank = 2}};
+    crn_dnn_prefer(&shape, plans, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_U64(plans[i].rank, ranks[i]);
+}
+
+static void check_preferences(void) {
+    check_preference(CRN_DNN_Y, 1, (int64_t[]){67, 67, 58}, (uint32_t[]){2, 0, 1});
+    check_preference(CRN_DNN_Y, 7, (int64_t[]){67, 67, 48}, (uint32_t[]){0, 1, 2});
+    check_preference(CRN_DNN_GX, 7, (int64_t[]){58, 58, 71}, (uint32_t[]){2, 0, 1});
+    check_preference(CRN_DNN_GX, 1, (int64_t[]){71, 76, 71}, (uint32_t[]){0, 1, 2});
+    check_preference(CRN_DNN_GW, 7, (int64_t[]){48, 34, 34}, (uint32_t[]){1, 2, 0});
+    check_preference(CRN_DNN_GW, 1, (int64_t[]){68, 62, 62}, (uint32_t[]){1, 2, 0});
+}
+
 int main(void) {
     crn_cuda_api api;
     cairn_error err = {0};
+    check_preferences();
     if (crn_cuda_load_cudnn(&api, &err) != CAIRN_OK) {
         printf("%s\n", err.message);
-        return 77;
+        return check_result() != 0 ? 1 : 77;
     }
     crn_dnn dnn = {.api = &api};
     CHECK(crn_dnn_describe(&dnn, "{", &err) == CAIRN_ESYSTEM);

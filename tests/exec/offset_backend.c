@@ -127,8 +127,8 @@ static cairn_status open_over(const crn_backend *inner, bool early,
     return status;
 }
 
-static void describe(crn_device *device, cairn_device_facts *out) {
-    device->inner->describe(device->state, out);
+static void describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine) {
+    device->inner->describe(device->state, out, machine);
     out->separate_memory = true;
 }
 

@@ -195,7 +195,7 @@ static void test_facts(void) {
     facts = (cairn_device_facts)CAIRN_DEVICE_FACTS_INIT;
     cairn_device_describe(device, &facts);
     CHECK(facts.separate_memory);
-    CHECK_U64(facts.machine.link_bytes_per_second, 12345678);
+    CHECK_U64(facts.machine->link_bytes_per_second, 12345678);
     cairn_device_close(device);
     options.struct_size = 0;
     CHECK(cairn_device_open("ref", &options, &device, &err) == CAIRN_EINVAL && device == NULL);

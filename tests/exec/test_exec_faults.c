@@ -220,7 +220,7 @@ static void test_wrong_backends(void) {
     cairn_error err = {0};
     cairn_exec *exec;
     cairn_costs *plain;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_device *device;
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     open_subject(&s, "mixing", "none");
@@ -238,7 +238,7 @@ static void test_wrong_backends(void) {
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(s.graph, &machine, &plain, &err), &err);
     expect(cairn_exec_create(s.graph, s.device, plain, s.solution, NULL, &exec, &err), CAIRN_EINVAL,
-           &err, "judged by other costs");
+           &err, "made with other costs");
     cairn_solution *unbound;
     CHECK_OK(cairn_solution_create(s.graph, plain, s.solution->plan, NULL, &unbound, &err), &err);
     expect(cairn_exec_create(s.graph, s.device, plain, unbound, NULL, &exec, &err), CAIRN_EINVAL,

@@ -89,6 +89,7 @@ static void check_network(const char *name, const char *backend) {
     s.graph =
         strcmp(name, "toy") == 0 ? toy_network(NULL, 2, 16) : small_network(NULL, zoo_entry(name));
     CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
+    s.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("cpu", &s.machine, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &none, &err), &err);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;

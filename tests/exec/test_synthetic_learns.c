@@ -67,7 +67,7 @@ static cairn_exec *make_executor(const trial *t, const char *algorithm) {
 /* ---- Training and evaluating ---- */
 
 static cairn_batch give_next(const trial *t, cairn_exec *exec, cairn_loader *loader) {
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
     CHECK_OK(cairn_exec_feed(exec, t->input, batch.inputs, &err), &err);
@@ -143,7 +143,7 @@ static double try_network(bool convolutions) {
     trial t = {0};
     cairn_error err = {0};
     CHECK_OK(cairn_data_open("synthetic", NULL, &t.data, &err), &err);
-    t.info = cairn_data_get_info(t.data);
+    t.info = *cairn_data_get_info(t.data);
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 2;
     CHECK_OK(cairn_device_open("ref", &options, &t.device, &err), &err);

@@ -18,6 +18,7 @@ typedef struct fixture {
     cairn_text graph_json, costs_json, plan_text;
     const char *network, *solver;
     uint64_t budget;
+    cairn_solve_options how; /* of the rest */
 } fixture;
 
 /* An entry whose result is an object: TRY_OBJECT(name, type, destroy, call using `out` and `err`)
@@ -47,7 +48,32 @@ typedef struct fixture {
 
 /* ---- The entries ---- */
 
+/* A chain of convolutions with a branch, for the algorithms: as many pieces as any of them needs to
+ * choose, and few enough that each allocation of each can fail. */
+static cairn_status build_small(fixture *f, cairn_graph **out, cairn_error *err) {
+    cairn_builder *b;
+    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    char name[16];
+    cairn_status status = cairn_builder_create(&f->allocator, "small", &b);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 8, 16, 16});
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "conv%d", i);
+        cairn_id y = cairn_build_conv2d(b, name, x, &conv);
+        snprintf(name, sizeof name, "join%d", i);
+        x = i == 3 ? cairn_build_add(b, name, x, y) : cairn_build_relu(b, name, y);
+    }
+    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 2);
+    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, (uint32_t[]){1}));
+    status = cairn_builder_finish(b, out, err);
+    cairn_builder_destroy(b);
+    return status;
+}
+
 static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *err) {
+    if (strcmp(f->network, "small") == 0)
+        return build_small(f, out, err);
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = 1;
     options.steps = strcmp(f->network, "lstm") == 0 ? 3 : 0;
@@ -55,7 +81,7 @@ static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *er
 }
 
 static cairn_status solve(fixture *f, cairn_solution **out, cairn_error *err) {
-    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solve_options options = f->how;
     options.budget_bytes = f->budget;
     options.machine = &f->machine;
     options.no_offload = f->solver == NULL; /* so that the best of all is quick */
@@ -126,7 +152,7 @@ TRY_TEXT(plan_to_json, cairn_plan_to_json(f->solution->plan, f->graph, out))
 TRY_TEXT(report_to_json, cairn_report_to_json(f->report, out))
 TRY_TEXT(report_svg, cairn_report_memory_svg(f->report, out))
 TRY_TEXT(report_trace, cairn_report_trace(f->report, out))
-TRY_TEXT(text_load, cairn_text_load(&f->allocator, __FILE__, out, NULL))
+TRY_TEXT(text_load, cairn_text_load(&f->allocator, CAIRN_TEST_DATA "/op_cases.json", out, NULL))
 
 /* Merging changes existing costs, so they are created again each time. */
 static cairn_status try_costs_merge(fixture *f) {
@@ -161,6 +187,53 @@ static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
 }
 TRY_OBJECT(plan_builder, cairn_plan, cairn_plan_destroy, build_plan(f, out, err))
 
+/* Some entries have plain figures for a result. */
+static cairn_status try_time_bound(fixture *f) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    int64_t bound;
+    cairn_error err = {0};
+    cairn_status status;
+    options.budget_bytes = cairn_sim_result(f->sim)->peak_bytes * 3 / 4;
+    ARMED(&f->memory, status, cairn_time_bound(f->graph, f->costs, &options, &bound, &err));
+    check_error(status, &err);
+    return status;
+}
+
+static cairn_status try_least_memory(fixture *f) {
+    uint64_t least;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status, cairn_least_memory(f->graph, f->costs, NULL, &least, &err));
+    check_error(status, &err);
+    return status;
+}
+
+static cairn_status draw_checkpoints(fixture *f, cairn_text *out) {
+    cairn_dag_view *view;
+    cairn_acg_result green = {0};
+    cairn_error err = {0};
+    cairn_status status = cairn_dag_view_create(f->graph, NULL, &view, &err);
+    if (status != CAIRN_OK)
+        return status;
+    status = cairn_acg_solve(&f->allocator, &view->dag, NULL, NULL, &green, &err);
+    if (status == CAIRN_OK)
+        status = cairn_checkpoints_to_dot(f->graph, view, &green, NULL, out);
+    cairn_acg_result_release(&green);
+    cairn_dag_view_destroy(view);
+    return status;
+}
+
+static cairn_status plot(fixture *f, cairn_text *out) {
+    static const double x[] = {0, 1, 2}, y[] = {3, 1, 2};
+    const cairn_curve curve = {.name = "c", .count = 3, .x = x, .y = y};
+    return cairn_plot_svg(&f->allocator, "t", "x", "y", &curve, 1, out);
+}
+
+TRY_OBJECT(precise_curve, cairn_budget_curve, cairn_budget_curve_destroy,
+           cairn_precise_curve(f->graph, f->costs, 8, true, out, err))
+TRY_TEXT(checkpoints_dot, draw_checkpoints(f, out))
+TRY_TEXT(plot_svg, plot(f, out))
+
 /* ---- Failing the k-th ---- */
 
 typedef struct entry {
@@ -182,13 +255,17 @@ static cairn_status run_entry(void *context) {
 #define ENTRY(name)                                                                                \
     { #name, try_##name }
 static const entry entries[] = {
-    ENTRY(zoo_build),      ENTRY(differentiate), ENTRY(graph_from_json), ENTRY(graph_to_json),
-    ENTRY(graph_to_dot),   ENTRY(dag_view),      ENTRY(chain_view),      ENTRY(costs_create),
-    ENTRY(costs_analytic), ENTRY(costs_merge),   ENTRY(costs_to_json),   ENTRY(op_signature),
-    ENTRY(plan_from_text), ENTRY(plan_to_text),  ENTRY(plan_to_json),    ENTRY(plan_builder),
-    ENTRY(simulate),       ENTRY(layout),        ENTRY(report),          ENTRY(report_to_json),
-    ENTRY(report_svg),     ENTRY(report_trace),  ENTRY(text_load),       ENTRY(team),
-    ENTRY(judge),          ENTRY(page),
+    ENTRY(zoo_build),      ENTRY(differentiate),  ENTRY(graph_from_json),
+    ENTRY(graph_to_json),  ENTRY(graph_to_dot),   ENTRY(dag_view),
+    ENTRY(chain_view),     ENTRY(costs_create),   ENTRY(costs_analytic),
+    ENTRY(costs_merge),    ENTRY(costs_to_json),  ENTRY(op_signature),
+    ENTRY(plan_from_text), ENTRY(plan_to_text),   ENTRY(plan_to_json),
+    ENTRY(plan_builder),   ENTRY(simulate),       ENTRY(layout),
+    ENTRY(report),         ENTRY(report_to_json), ENTRY(report_svg),
+    ENTRY(report_trace),   ENTRY(text_load),      ENTRY(team),
+    ENTRY(judge),          ENTRY(page),           ENTRY(time_bound),
+    ENTRY(least_memory),   ENTRY(precise_curve),  ENTRY(checkpoints_dot),
+    ENTRY(plot_svg),
 };
 
 static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {
@@ -198,10 +275,11 @@ static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture 
 
 static void set_up(fixture *f, const char *network) {
     cairn_error err = {0};
-    *f = (fixture){.network = network, .solver = "none"};
+    *f = (fixture){.network = network, .solver = "none", .how = CAIRN_SOLVE_OPTIONS_INIT};
     f->allocator = (cairn_allocator){resize, &f->memory};
     CHECK_OK(build_network(f, &f->forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(f->forward, NULL, &f->graph, &err), &err);
+    f->machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("cpu", &f->machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(f->graph, &f->machine, &f->costs, &err), &err);
     CHECK_OK(solve(f, &f->solution, &err), &err);
@@ -249,12 +327,23 @@ static void test_solvers(const char *network) {
             f.budget = budgets[b];
             fail_each(&f, solver->name, try_solve);
         }
+    /* What options add: a plan that is there already, averages, memory where it lies. */
+    f.budget = none - none / 4;
+    f.solver = "precise";
+    f.how.start = f.solution->plan;
+    fail_each(&f, "with a start", try_solve);
+    f.how.start = NULL;
+    f.how.cost_model = CAIRN_COST_MODEL_UNIFORM;
+    fail_each(&f, "with averages", try_solve);
+    f.how.live_peak = true;
+    f.solver = NULL;
+    fail_each(&f, "live peak", try_solve);
     tear_down(&f);
 }
 
 int main(void) {
     test_entries("alexnet");
     test_entries("lstm");
-    test_solvers("alexnet");
+    test_solvers("small");
     return check_result();
 }

@@ -33,7 +33,7 @@ static cairn_status create_loader(void *context) {
     cairn_loader_options how = CAIRN_LOADER_OPTIONS_INIT;
     cairn_data *data = NULL;
     cairn_loader *loader = NULL;
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_error err = {0};
     cairn_status status;
     options.allocator = &f->allocator;

@@ -3,6 +3,7 @@
 #include "cairn/acg.h"
 #include "cairn/arrays.h"
 #include "cairn/chain.h"
+#include "cairn/offload.h"
 #include "failing.h"
 
 typedef struct fixture {
@@ -12,6 +13,8 @@ typedef struct fixture {
     const char *algorithm;
     const cairn_dag *dag;
     const cairn_chain_problem *chain;
+    const cairn_offload_problem *offload;
+    cairn_offload_release release;
 } fixture;
 
 /* A branch of three ways, then a chain. */
@@ -24,6 +27,11 @@ static const char acg_line[] =
 static const char chain_case[] =
     "{\"N\": 5, \"alpha_f\": [0, 1, 2, 3, 4, 1], \"alpha_b\": [1, 1, 2, 3, 4, 1, 0], "
     "\"beta_f\": [1, 2, 1, 2, 1, 2], \"beta_b\": [1, 1, 2, 1, 2, 1, 1], \"budget\": 8}";
+
+static const char offload_case[] =
+    "{\"L\": 4, \"x\": [8, 6, 5, 7, 4, 2], \"y\": [2, 3, 2, 4, 3, 1], \"exF\": [1, 0, 2, 0, 1], "
+    "\"exB\": [0, 1, 0, 2, 0], \"uF\": [3, 4, 2, 5, 3], \"uB\": [5, 6, 4, 7, 5], \"beta\": 2, "
+    "\"M_gpu\": 27}";
 
 static cairn_status read_acg(void *context) {
     fixture *f = context;
@@ -99,6 +107,45 @@ static cairn_status solve_chain(void *context) {
     return status;
 }
 
+static cairn_status read_offload(void *context) {
+    fixture *f = context;
+    cairn_offload_cases *cases = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_offload_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err));
+    check_result_of(status, cases);
+    check_error(status, &err);
+    cairn_offload_cases_destroy(cases);
+    return status;
+}
+
+static cairn_status solve_offload(void *context) {
+    fixture *f = context;
+    cairn_offload_solution *solution = NULL;
+    cairn_offload_options options = CAIRN_OFFLOAD_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_status status;
+    options.release = f->release;
+    options.max_work = 2000;
+    ARMED(&f->memory, status,
+          cairn_offload_solve(&f->allocator, f->offload, f->algorithm, &options, &solution, &err));
+    check_result_of(status, solution);
+    check_error(status, &err);
+    cairn_offload_solution_destroy(solution);
+    return status;
+}
+
+static cairn_status bound_offload(void *context) {
+    fixture *f = context;
+    cairn_offload_bounds bounds;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status, cairn_offload_bound(&f->allocator, f->offload, &bounds, &err));
+    check_error(status, &err);
+    return status;
+}
+
 static void test_acg(fixture *f, const char *text, const char *what) {
     cairn_acg_cases *cases;
     cairn_error err = {0};
@@ -131,6 +178,26 @@ static void test_chain(fixture *f) {
         fail_every(&f->memory, f->algorithm, "chain", solve_chain, f);
     }
     cairn_chain_cases_destroy(cases);
+    CHECK_U64(f->memory.live, 0);
+}
+
+static void test_offload(fixture *f) {
+    cairn_offload_cases *cases;
+    cairn_error err = {0};
+    f->text = offload_case;
+    fail_every(&f->memory, "offload read", "offload", read_offload, f);
+    CHECK_OK(cairn_offload_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err),
+             &err);
+    f->offload = cairn_offload_cases_get(cases, 0);
+    fail_every(&f->memory, "offload bound", "offload", bound_offload, f);
+    const cairn_offload_algorithm *a;
+    for (uint32_t k = 0; (a = cairn_offload_algorithm_list(k)) != NULL; k++)
+        for (int release = 0; release < 2; release++) {
+            f->algorithm = a->name;
+            f->release = (cairn_offload_release)release;
+            fail_every(&f->memory, f->algorithm, "offload", solve_offload, f);
+        }
+    cairn_offload_cases_destroy(cases);
     CHECK_U64(f->memory.live, 0);
 }
 
@@ -200,6 +267,7 @@ int main(void) {
     test_acg(&f, acg_case, "branches");
     test_acg(&f, acg_line, "line");
     test_chain(&f);
+    test_offload(&f);
     test_arrays(&f);
     return check_result();
 }

@@ -11,7 +11,8 @@ cairn_plan *agree_plan(const cairn_graph *graph, const cairn_step *steps, uint32
     cairn_error err = {0};
     cairn_plan_builder *builder;
     cairn_plan *plan = NULL;
-    cairn_plan_header header = {.goal = goal};
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+    header.goal = goal;
     cairn_status status = cairn_plan_builder_create(NULL, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
         status = cairn_plan_builder_add(builder, steps[i]);

@@ -343,7 +343,10 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
 }
 
 cairn_machine random_machine(crn_rng *rng) {
-    cairn_machine machine = {.name = "random", .flops_per_second = 1, .memory_bytes_per_second = 1};
+    cairn_machine machine = {.struct_size = sizeof(cairn_machine),
+                             .name = "random",
+                             .flops_per_second = 1,
+                             .memory_bytes_per_second = 1};
     machine.link_bytes_per_second = 1000000000u / (1 + below(rng, 8)) + below(rng, 3);
     machine.link_latency_ns = below(rng, 20);
     machine.full_duplex = one_in(rng, 2);

@@ -84,6 +84,7 @@ static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
     options.batch = BATCH;
     CHECK_OK(cairn_zoo_build(NULL, entry->name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find(machines[turn % MACHINES], &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);

@@ -111,7 +111,7 @@ static void check_random(uint64_t seed) {
 static void check_network(const char *name) {
     cairn_error err = {0};
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_graph *forward;
     fixture f = {0};
     options.batch = 1;

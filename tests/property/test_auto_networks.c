@@ -23,6 +23,7 @@ static network open_network(const char *name, uint32_t batch, uint32_t steps) {
     CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     cairn_graph_destroy(forward);
+    net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);

@@ -32,7 +32,7 @@ static cairn_loader *create(cairn_data *data, const cairn_loader_options *option
 }
 
 static cairn_batch next(cairn_loader *loader) {
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_error err = {0};
     CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
     return batch;
@@ -319,7 +319,7 @@ static void test_cut_file(void) {
         folder f;
         cairn_data *data = open_mnist(&f, 40, 1);
         cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-        cairn_batch b;
+        cairn_batch b = CAIRN_BATCH_INIT;
         cairn_error err = {0};
         options.batch = 4;
         options.prefetch = ahead;
@@ -417,7 +417,7 @@ static void *use(void *argument) {
     user *u = argument;
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
     cairn_loader *loader;
-    cairn_batch b;
+    cairn_batch b = CAIRN_BATCH_INIT;
     options.batch = 5;
     options.shuffle = true;
     if (cairn_loader_create(u->data, &options, &loader, NULL) != CAIRN_OK)

@@ -6,6 +6,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "solve/trips/trips_by_chain.h"
+#include "ration.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",
                                          "offload-greedy", "offload-dynprog", "offload-best"};
@@ -29,6 +30,7 @@ static network open_network(const char *name, const char *machine) {
         options.input[0] = 3, options.input[1] = options.input[2] = 64;
     CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find(machine, &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     cairn_graph_destroy(forward);
@@ -297,7 +299,8 @@ static chain_graph build_chain(const cairn_offload_problem *p) {
     cairn_builder_destroy(b);
     CHECK_OK(cairn_costs_create(g.net.graph, &g.net.costs, &err), &err);
     set_costs(&g.net, p);
-    g.net.machine = (cairn_machine){.name = "chain",
+    g.net.machine = (cairn_machine){.struct_size = sizeof(cairn_machine),
+                                    .name = "chain",
                                     .link_bytes_per_second = UNIT * 1000000000ull / TICK,
                                     .memory_bytes = UINT64_MAX / 4,
                                     .host_memory_bytes = UINT64_MAX / 4};
@@ -510,7 +513,7 @@ static void test_bad_input(void) {
     static const char *const rates[] = {"0", "-5", "1000000000000000001", "1e400", "\"fast\""};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         char text[512];
-        cairn_machine machine;
+        cairn_machine machine = CAIRN_MACHINE_INIT;
         snprintf(text, sizeof text,
                  "{\"format\": \"cairn-machine\", \"version\": 1, \"name\": \"m\", "
                  "\"flops_per_second\": 1000, \"memory_bytes_per_second\": 1000, "
@@ -549,29 +552,11 @@ static void test_extreme_machines(void) {
     close_network(&net);
 }
 
-typedef struct failing {
-    long countdown, blocks;
-} failing;
-
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size) {
-    failing *f = context;
-    (void)old_size;
-    if (new_size == 0) {
-        f->blocks -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (f->countdown-- <= 0)
-        return NULL;
-    f->blocks += block == NULL;
-    return realloc(block, new_size);
-}
-
 /* A small network. Its graph, and so everything that is made from it, uses the allocator. */
 static cairn_status plan_with(const cairn_allocator *allocator, const char *name) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_graph *forward = NULL, *graph = NULL;
     cairn_costs *costs = NULL;
     cairn_solution *solution = NULL;
@@ -607,11 +592,11 @@ static void test_out_of_memory(void) {
     for (size_t k = 0; k < 2; k++) {
         cairn_status status = CAIRN_ENOMEM;
         for (long allowed = 0; status != CAIRN_OK && allowed < 4000; allowed++) {
-            failing f = {allowed, 0};
-            cairn_allocator allocator = {failing_resize, &f};
+            ration f = {allowed, 0};
+            cairn_allocator allocator = {rationed, &f};
             status = plan_with(&allocator, names[k]);
             CHECK(status == CAIRN_OK || status == CAIRN_ENOMEM);
-            CHECK(f.blocks == 0);
+            CHECK(f.held == 0);
         }
         CHECK(status == CAIRN_OK);
     }

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "solve/recurrence/piece_grid.h"
+#include "ration.h"
 
 #define OPS 3
 #define PIECES 6
@@ -503,24 +504,6 @@ static void test_equal_pieces(void) {
 
 /* ---- Allocation failure ---- */
 
-typedef struct counter {
-    long until_failure, live;
-} counter;
-
-static void *counted(void *context, void *block, size_t old_size, size_t new_size) {
-    counter *c = context;
-    (void)old_size;
-    if (new_size == 0) {
-        c->live -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (c->until_failure-- <= 0)
-        return NULL;
-    c->live += block == NULL;
-    return realloc(block, new_size);
-}
-
 static cairn_status solve_both_ways(const crn_piece_chain *chain, crn_arena *arena) {
     crn_piece_options options = {.memory = UINT64_MAX};
     crn_piece_table *table;
@@ -545,13 +528,13 @@ static void test_out_of_memory(void) {
     cairn_status status = CAIRN_ENOMEM;
     make_long(pieces, ways, COUNT, false);
     for (long k = 0; status == CAIRN_ENOMEM && k < 10000; k++) {
-        counter c = {k, 0};
-        cairn_allocator allocator = {counted, &c};
+        ration c = {k, 0};
+        cairn_allocator allocator = {rationed, &c};
         crn_arena arena;
         crn_arena_init(&arena, &allocator);
         status = solve_both_ways(&chain, &arena);
         crn_arena_release(&arena);
-        CHECK(c.live == 0);
+        CHECK(c.held == 0);
     }
     CHECK(status == CAIRN_OK);
 }

@@ -148,7 +148,7 @@ static cairn_plan *keep_set(uint64_t seed, const cairn_graph *graph, const cairn
 
 static void check_network(const char *name, const cairn_graph *graph, uint64_t seed) {
     cairn_error err = {0};
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_costs *costs;
     cairn_solution *solution, *other;
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);

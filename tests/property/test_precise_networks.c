@@ -11,7 +11,7 @@ typedef struct network {
 
 static network open_network(const char *name, uint32_t batch, uint32_t size, uint32_t steps) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_graph *forward;
     cairn_error err = {0};
     network net;

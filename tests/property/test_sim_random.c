@@ -1,9 +1,9 @@
 /* test_sim_random.c: the simulator against the naive one, and the guarantees of the lowering, on
  * seeded random graphs and schedules.
  *
- * schedule every op once in some topological order, random recomputations, round trips to the host
- *     plan      lowered: must be legal, free nothing late, run nothing in vain, work in place
- *     mutants   of the plan, legal or not: both simulators must say the same of each
+ *     schedule  every op once in some topological order, recomputations, round trips to the host
+ *     plan      lowered: must be legal, free nothing late, run nothing useless, work in place
+ *     mutants   of the plan, legal or not: both simulators must agree on each
  */
 #include "check.h"
 #include "plan/lower.h"

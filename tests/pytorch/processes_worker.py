@@ -70,14 +70,17 @@ def fsdp(rank):
 
 
 def caches(rank):
-    """Two processes with two budgets and one cache: two plans."""
-    model, inputs = gpt(), batch(0)
-    backend = cairn.backend(("95%", "80%")[rank])
-    call = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
-    loss = call(*inputs)
-    loss.backward()
-    return dict(same=[float(loss.detach())], reruns=[backend.plans[0].reruns], plans=[hash_of(backend.plans[0])],
-                differences=0)
+    """Two processes with two budgets and one cache: two plans, in both modes."""
+    inputs, losses, plans = batch(0), [], []
+    for mode in ("exact", "inductor"):
+        torch._dynamo.reset()
+        backend = cairn.backend(("95%", "70%")[rank], mode=mode)
+        call = torch.compile(gpt(), backend=backend, fullgraph=True, dynamic=False)
+        loss = call(*inputs)
+        loss.backward()
+        losses.append(float(loss.detach()))
+        plans.append(backend.plans[0])
+    return dict(same=losses, reruns=[p.reruns for p in plans], plans=[hash_of(p) for p in plans], differences=0)
 
 
 def hash_of(plan):

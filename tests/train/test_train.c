@@ -241,12 +241,12 @@ static void test_evaluation(void) {
     CHECK_OK(cairn_exec_sha256(exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after, &err), &err);
     CHECK_STRING(after, before);
     CHECK_U64(score.step, 7);
-    CHECK_U64(score.predictions, cairn_data_get_info(s.data).validation);
+    CHECK_U64(score.predictions, cairn_data_get_info(s.data)->validation);
 
     cairn_solution *infer;
     cairn_exec *own;
     cairn_loader *loader;
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     cairn_loader_options loading = CAIRN_LOADER_OPTIONS_INIT;
     loading.split = CAIRN_SPLIT_VALIDATION;

@@ -1,6 +1,7 @@
 /* test_acg.c: reading, validation, the example cases, pictures, and running out of memory. */
 #include "check.h"
 #include "cairn/acg.h"
+#include "ration.h"
 
 #include <jansson.h>
 
@@ -263,26 +264,6 @@ static void test_picture(void) {
 
 /* ---- Running out of memory ---- */
 
-typedef struct meter {
-    size_t live;
-    long allowed; /* allocations that still succeed */
-} meter;
-
-static void *metered(void *context, void *block, size_t old_size, size_t new_size) {
-    meter *m = context;
-    if (new_size == 0) {
-        m->live -= old_size;
-        free(block);
-        return NULL;
-    }
-    if (m->allowed-- <= 0)
-        return NULL;
-    void *result = realloc(block, new_size);
-    if (result != NULL)
-        m->live += new_size - old_size;
-    return result;
-}
-
 static cairn_status everything(const cairn_allocator *allocator, const char *json,
                                const char *algorithm) {
     cairn_acg_cases *cases;
@@ -316,11 +297,11 @@ static void test_out_of_memory(const char *json, const char *algorithm) {
     long allowed = 0;
     cairn_status status;
     do {
-        meter m = {0, allowed};
-        cairn_allocator allocator = {metered, &m};
+        ration m = {allowed, 0};
+        cairn_allocator allocator = {rationed, &m};
         status = everything(&allocator, json, algorithm);
         CHECK(status == CAIRN_OK || status == CAIRN_ENOMEM);
-        CHECK_U64(m.live, 0);
+        CHECK(m.held == 0);
     } while (status == CAIRN_ENOMEM && ++allowed < 1000);
     CHECK(status == CAIRN_OK);
     CHECK(allowed > 5);

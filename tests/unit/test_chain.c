@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cairn/chain.h"
 #include "check.h"
+#include "ration.h"
 
 /* ---- The example cases ---- */
 
@@ -302,28 +303,9 @@ static void test_empty_chain(void) {
 
 /* ---- Allocation failure ---- */
 
-typedef struct counter {
-    long until_failure;
-    long live;
-} counter;
-
-static void *counted(void *context, void *block, size_t old_size, size_t new_size) {
-    counter *c = context;
-    (void)old_size;
-    if (new_size == 0) {
-        c->live -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (c->until_failure-- <= 0)
-        return NULL;
-    c->live += block == NULL;
-    return realloc(block, new_size);
-}
-
 static void test_out_of_memory(const cairn_chain_problem *p, const char *algorithm, bool curve) {
-    counter c = {0, 0};
-    cairn_allocator allocator = {counted, &c};
+    ration c = {0, 0};
+    cairn_allocator allocator = {rationed, &c};
     cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
     options.curve = curve;
     cairn_status status = CAIRN_ENOMEM;
@@ -331,20 +313,20 @@ static void test_out_of_memory(const cairn_chain_problem *p, const char *algorit
     for (; status == CAIRN_ENOMEM && k < 10000; k++) {
         cairn_error err = {0};
         const cairn_chain_solution *s;
-        c.until_failure = k;
+        c.left = k;
         status = cairn_chain_solve(&allocator, p, algorithm, &options, &s, &err);
-        CHECK(status == CAIRN_OK || (status == CAIRN_ENOMEM && s == NULL && c.live == 0));
+        CHECK(status == CAIRN_OK || (status == CAIRN_ENOMEM && s == NULL && c.held == 0));
         CHECK(status == CAIRN_OK || err.status == CAIRN_ENOMEM);
         if (status == CAIRN_OK)
             cairn_chain_solution_destroy(s);
-        CHECK(c.live == 0);
+        CHECK(c.held == 0);
     }
     CHECK(status == CAIRN_OK && k > 1);
 }
 
 static void test_out_of_memory_reading(void) {
-    counter c = {0, 0};
-    cairn_allocator allocator = {counted, &c};
+    ration c = {0, 0};
+    cairn_allocator allocator = {rationed, &c};
     const char *text = "[{\"N\": 1, \"alpha_f\": [0, 1], \"alpha_b\": [1, 1, 0], "
                        "\"beta_f\": [1, 1], \"beta_b\": [1, 1, 1], \"budget\": 5}]";
     cairn_error err = {0};
@@ -352,11 +334,11 @@ static void test_out_of_memory_reading(void) {
     CHECK(cairn_chain_cases_read(&allocator, text, strlen(text), NULL, &cases, &err) ==
           CAIRN_ENOMEM);
     CHECK(cases == NULL && err.status == CAIRN_ENOMEM);
-    c.until_failure = 100;
+    c.left = 100;
     CHECK_OK(cairn_chain_cases_read(&allocator, text, strlen(text), NULL, &cases, &err), &err);
     CHECK_U64(cairn_chain_cases_get(cases, 0)->budget, 5);
     cairn_chain_cases_destroy(cases);
-    CHECK(c.live == 0);
+    CHECK(c.held == 0);
 }
 
 static void test_all_out_of_memory(void) {

@@ -23,7 +23,7 @@ static int64_t time_of(const cairn_graph *graph, const cairn_costs *costs, const
 }
 
 static void test_machines(void) {
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err = {0};
     uint32_t count = 0;
     for (const cairn_machine *listed; (listed = cairn_machine_list(count)) != NULL; count++) {
@@ -46,7 +46,8 @@ static void test_machines(void) {
 
 static void test_analytic(void) {
     cairn_graph *graph = network("resnet18", 32);
-    cairn_machine machine = {.flops_per_second = 1000000000000,
+    cairn_machine machine = {.struct_size = sizeof(cairn_machine),
+                             .flops_per_second = 1000000000000,
                              .memory_bytes_per_second = 100000000000};
     machine.launch_ns = 7;
     cairn_costs *costs;
@@ -73,7 +74,7 @@ static void test_table(void) {
     cairn_graph *graph = network("resnet18", 2);
     cairn_costs *costs, *other;
     cairn_error err = {0};
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);
     CHECK_OK(cairn_costs_create(graph, &other, &err), &err);
@@ -119,7 +120,7 @@ static void test_table(void) {
 static void test_measured(void) {
     cairn_graph *graph = network("alexnet", 2);
     cairn_costs *costs, *timed;
-    cairn_machine machine, described;
+    cairn_machine machine = CAIRN_MACHINE_INIT, described = CAIRN_MACHINE_INIT;
     cairn_text table;
     cairn_error err = {0};
     cairn_measured measured = CAIRN_MEASURED_INIT;

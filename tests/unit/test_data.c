@@ -23,7 +23,7 @@ typedef struct taken {
 static taken take(cairn_data *data, cairn_split split, uint32_t batch, bool normalise) {
     cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
     cairn_error err = {0};
-    taken t;
+    taken t = {.batch = CAIRN_BATCH_INIT};
     options.split = split;
     options.batch = batch;
     options.normalise = normalise;
@@ -43,7 +43,7 @@ static bool is_sample(const cairn_batch *batch, uint32_t k, uint32_t number, uin
 
 static void check_info(const cairn_data *data, const uint32_t shape[3], uint32_t classes,
                        uint32_t train, uint32_t validation) {
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK_U64(info.rank, 3);
     CHECK(memcmp(info.shape, shape, 3 * sizeof *shape) == 0);
     CHECK_U64(info.classes, classes);
@@ -72,7 +72,7 @@ static void test_mnist(void) {
     put_mnist(&f, 23, 7);
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){1, 12, 9}, 10, 23, 7);
-    CHECK(!cairn_data_get_info(data).held_out);
+    CHECK(!cairn_data_get_info(data)->held_out);
     check_both_splits(data, 23, 7, 12 * 9);
     cairn_data_destroy(data);
     folder_remove(&f);
@@ -123,7 +123,7 @@ static void test_tensors(void) {
     folder_make(&f, "tensors");
     put_tensors(&f);
     cairn_data *data = open_data(f.source, NULL);
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK(info.rank == 2 && info.shape[0] == 2 && info.shape[1] == 3 && info.classes == 3);
     CHECK(info.train == 7 && info.validation == 4 && !info.held_out);
     for (int split = 0; split < 2; split++) {
@@ -153,7 +153,7 @@ static void test_tensors_of_bytes(void) {
     put_reals(&f, "s", "l", 0, 8, 1); /* 32 bytes of any values; 8 labels */
     cairn_data *data = open_data(f.source, NULL);
     check_info(data, (const uint32_t[]){1, 2, 2}, 3, 7, 1);
-    CHECK(cairn_data_get_info(data).held_out);
+    CHECK(cairn_data_get_info(data)->held_out);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -183,7 +183,7 @@ static void test_held_out(void) {
         options.seed = seed;
         cairn_data *data = open_data(f.source, &options);
         check_info(data, (const uint32_t[]){1, 12, 9}, 10, 30, 10);
-        CHECK(cairn_data_get_info(data).held_out);
+        CHECK(cairn_data_get_info(data)->held_out);
         uint64_t train = members(data, CAIRN_SPLIT_TRAIN, 30);
         seen[seed] = members(data, CAIRN_SPLIT_VALIDATION, 10);
         CHECK((train & seen[seed]) == 0 && (train | seen[seed]) == (1ull << 40) - 1);
@@ -228,8 +228,8 @@ static void test_shares(void) {
         options.count = cases[i].count;
         options.validation = cases[i].share;
         cairn_data *data = open_data("synthetic", &options);
-        CHECK_U64(cairn_data_get_info(data).validation, cases[i].held);
-        CHECK_U64(cairn_data_get_info(data).train, cases[i].count - cases[i].held);
+        CHECK_U64(cairn_data_get_info(data)->validation, cases[i].held);
+        CHECK_U64(cairn_data_get_info(data)->train, cases[i].count - cases[i].held);
         cairn_data_destroy(data);
     }
 }
@@ -290,7 +290,7 @@ static void test_statistics_of_reals(void) {
     CHECK_OK(cairn_data_statistics(data, &mean, &deviation, &err), &err);
     CHECK(mean[0] == 100000.5f && deviation[0] == 0.25f);
     CHECK(mean[1] == 7.0f && deviation[1] == 1.0f);
-    CHECK(cairn_data_get_info(data).validation == 0);
+    CHECK(cairn_data_get_info(data)->validation == 0);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -302,7 +302,7 @@ static void test_synthetic(void) {
     options.seed = 5;
     options.count = 1000;
     cairn_data *data = open_data("synthetic", &options);
-    cairn_data_info info = cairn_data_get_info(data);
+    cairn_data_info info = *cairn_data_get_info(data);
     CHECK(info.rank == 3 && info.shape[0] == 3 && info.shape[1] == 32 && info.shape[2] == 32);
     CHECK(info.classes == 10 && info.train == 900 && info.validation == 100 && info.held_out);
     taken t = take(data, CAIRN_SPLIT_TRAIN, 900, false);
@@ -342,7 +342,7 @@ static void test_synthetic_depends(void) {
     taken c = take(other, CAIRN_SPLIT_TRAIN, 10, false);
     CHECK(memcmp(a.batch.inputs, b.batch.inputs, 10 * 3072 * sizeof(float)) == 0);
     CHECK(memcmp(a.batch.inputs, c.batch.inputs, 3072 * sizeof(float)) != 0);
-    CHECK(cairn_data_get_info(many).fingerprint != cairn_data_get_info(other).fingerprint);
+    CHECK(cairn_data_get_info(many)->fingerprint != cairn_data_get_info(other)->fingerprint);
     cairn_loader_destroy(a.loader);
     cairn_loader_destroy(b.loader);
     cairn_loader_destroy(c.loader);
@@ -381,7 +381,7 @@ static void test_fingerprint(void) {
         if (i == 3)
             put_labels(&f, "train-labels-idx1-ubyte", 1, 40);
         cairn_data *data = open_data(f.source, &options);
-        prints[i] = cairn_data_get_info(data).fingerprint;
+        prints[i] = cairn_data_get_info(data)->fingerprint;
         cairn_data_destroy(data);
     }
     CHECK(prints[0] == prints[2]);
@@ -613,7 +613,7 @@ static void test_not_finite(void) {
     folder f;
     cairn_error err = {0};
     cairn_loader *loader;
-    cairn_batch batch;
+    cairn_batch batch = CAIRN_BATCH_INIT;
     const float *mean, *deviation;
     uint8_t bytes[48] = {0};
     folder_make(&f, "tensors");

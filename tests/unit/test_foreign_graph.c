@@ -93,7 +93,8 @@ static void test_memory(void) {
             CHECK_OK(cairn_plan_builder_add(builder, gone), &err);
         }
     }
-    cairn_plan_header header = {.goal = CAIRN_GOAL_TRAIN};
+    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
+    header.goal = CAIRN_GOAL_TRAIN;
     CHECK_OK(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
     cairn_plan_builder_destroy(builder);
     cairn_sim *sim = NULL;

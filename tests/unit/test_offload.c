@@ -2,6 +2,7 @@
  * at every allocation. */
 #include "base/json.h"
 #include "offload_judge.h"
+#include "ration.h"
 
 #define NONE UINT64_MAX
 
@@ -276,24 +277,6 @@ static void test_asking(void) {
 
 /* ---- Out of memory ---- */
 
-typedef struct failing {
-    long countdown, blocks;
-} failing;
-
-static void *failing_resize(void *context, void *block, size_t old_size, size_t new_size) {
-    failing *f = context;
-    (void)old_size;
-    if (new_size == 0) {
-        f->blocks -= block != NULL;
-        free(block);
-        return NULL;
-    }
-    if (f->countdown-- <= 0)
-        return NULL;
-    f->blocks += block == NULL;
-    return realloc(block, new_size);
-}
-
 /* Read the cases and solve one, with everything from the allocator. */
 static cairn_status read_and_solve(const cairn_allocator *allocator, const cairn_text *text,
                                    uint32_t index, const char *name) {
@@ -323,11 +306,11 @@ static void test_out_of_memory(void) {
     for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++) {
         cairn_status status = CAIRN_ENOMEM;
         for (long allowed = 0; status != CAIRN_OK && allowed < 10000; allowed++) {
-            failing f = {allowed, 0};
-            cairn_allocator allocator = {failing_resize, &f};
+            ration f = {allowed, 0};
+            cairn_allocator allocator = {rationed, &f};
             status = read_and_solve(&allocator, &text, 4, algorithms[k]);
             CHECK(status == CAIRN_OK || status == CAIRN_ENOMEM);
-            CHECK(f.blocks == 0);
+            CHECK(f.held == 0);
         }
         CHECK(status == CAIRN_OK);
     }

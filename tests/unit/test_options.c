@@ -145,12 +145,89 @@ static void test_running(const cairn_graph *graph) {
     CHECK_OK(cairn_data_open("synthetic", NULL, &data, &err), &err);
     expect(cairn_loader_create(data, &(cairn_loader_options){0}, &loader, &err),
            "cairn_loader_options");
+    CHECK_OK(cairn_loader_create(data, NULL, &loader, &err), &err);
+    expect(cairn_loader_next(loader, &(cairn_batch){0}, &err), "cairn_batch");
+    cairn_loader_destroy(loader);
     cairn_data_destroy(data);
     cairn_exec_destroy(exec);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_device_close(device);
 }
+
+/* Machines and headers of plans, which go in and come out. */
+static void test_both_ways(const cairn_graph *graph, const cairn_costs *costs,
+                           const cairn_solution *none) {
+    static const char text[] = "cairn plan 1\n";
+    cairn_machine machine = {0};
+    cairn_costs *other;
+    cairn_sim *sim;
+    cairn_solution *solution;
+    cairn_offload_view *view;
+    cairn_plan_builder *builder;
+    cairn_plan *plan;
+    cairn_plan_header header = {0};
+    cairn_sim_options simulate = CAIRN_SIM_OPTIONS_INIT;
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    int64_t time;
+    uint64_t bytes;
+    simulate.machine = solve.machine = &machine;
+    expect(cairn_machine_find("cpu", &machine, &err), "cairn_machine");
+    expect(cairn_machine_from_json("{}", 2, "m", &machine, &err), "cairn_machine");
+    expect(cairn_costs_analytic(graph, &machine, &other, &err), "cairn_machine");
+    expect(cairn_simulate(graph, costs, none->plan, &simulate, &sim, &err), "cairn_machine");
+    expect(cairn_solve(graph, costs, "none", &solve, &solution, &err), "cairn_machine");
+    expect(cairn_time_bound(graph, costs, &solve, &time, &err), "cairn_machine");
+    expect(cairn_least_memory(graph, costs, &solve, &bytes, &err), "cairn_machine");
+    expect(cairn_solution_create(graph, costs, none->plan, &machine, &solution, &err),
+           "cairn_machine");
+    expect(cairn_offload_view_create(graph, costs, &machine, CAIRN_OFFLOAD_LAYERS_OPS, &view, &err),
+           "cairn_machine");
+    expect(cairn_plan_header_from_text(text, strlen(text), "p", &header, &err),
+           "cairn_plan_header");
+    expect(cairn_plan_set_header(none->plan, &header, &err), "cairn_plan_header");
+    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    expect(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), "cairn_plan_header");
+    cairn_plan_builder_destroy(builder);
+
+    /* A caller of an older version knows fewer fields. */
+    machine =
+        (cairn_machine){.struct_size = offsetof(cairn_machine, memory_bytes), .memory_bytes = 7};
+    CHECK_OK(cairn_machine_find("cpu", &machine, &err), &err);
+    CHECK(machine.link_bytes_per_second > 0);
+    CHECK_U64(machine.memory_bytes, 7);
+}
+
+/* Structs that have no size because they are what they are for good. */
+#define FROZEN(type, bytes) _Static_assert(sizeof(void *) != 8 || sizeof(type) == (bytes), #type)
+FROZEN(cairn_error, 1176);
+FROZEN(cairn_allocator, 16);
+FROZEN(cairn_text, 40);
+FROZEN(cairn_step, 8);
+FROZEN(cairn_sim_step, 24);
+FROZEN(cairn_holder, 16);
+FROZEN(cairn_lifetime, 24);
+FROZEN(cairn_implementation, 40);
+FROZEN(cairn_inplace, 8);
+FROZEN(cairn_conv, 52);
+FROZEN(cairn_budget_point, 16);
+FROZEN(cairn_region_way, 24);
+FROZEN(cairn_schedule, 56);
+FROZEN(cairn_train_score, 32);
+FROZEN(cairn_train_record, 8);
+FROZEN(cairn_named_tensor, 96);
+FROZEN(cairn_pair, 16);
+FROZEN(cairn_curve, 40);
+FROZEN(cairn_dag_edge, 8);
+FROZEN(cairn_dag, 32);
+FROZEN(cairn_acg_result, 40);
+FROZEN(cairn_chain_problem, 48);
+FROZEN(cairn_chain_step, 8);
+FROZEN(cairn_chain_verdict, 16);
+FROZEN(cairn_chain_point, 16);
+FROZEN(cairn_offload_problem, 72);
+FROZEN(cairn_offload_bounds, 72);
+FROZEN(cairn_offload_transfer, 24);
 
 static void test_papers(void) {
     static const uint64_t costs[] = {1, 1, 1};
@@ -188,6 +265,7 @@ int main(void) {
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     test_planning(forward, graph, costs, none);
     test_outputs(graph, costs);
+    test_both_ways(graph, costs, none);
     test_running(graph);
     test_papers();
     cairn_solution_destroy(none);

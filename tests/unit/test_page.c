@@ -151,7 +151,7 @@ static void test_network(const char *name, const char *algorithm, uint64_t perce
     cairn_error err = {0};
     cairn_graph *forward, *graph;
     cairn_costs *costs;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_solution *none, *solution;
     cairn_page *page;
     cairn_text text;

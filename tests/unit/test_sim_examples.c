@@ -259,7 +259,8 @@ static void test_offload_example(void) {
     hand_cost(g, costs, "B3", 2, 0);
     hand_cost(g, costs, "B2", 0, 4);
     hand_cost(g, costs, "B1", 2, 0);
-    cairn_machine machine = {.link_bytes_per_second = UNIT * (uint64_t)1000000000,
+    cairn_machine machine = {.struct_size = sizeof(cairn_machine),
+                             .link_bytes_per_second = UNIT * (uint64_t)1000000000,
                              .memory_bytes = 15 * UNIT,
                              .host_memory_bytes = 5 * UNIT};
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
@@ -306,7 +307,8 @@ static void test_duplex(void) {
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
     hand_cost(g, costs, "P", 3, 0);
-    cairn_machine machine = {.link_bytes_per_second = UNIT * (uint64_t)1000000000,
+    cairn_machine machine = {.struct_size = sizeof(cairn_machine),
+                             .link_bytes_per_second = UNIT * (uint64_t)1000000000,
                              .link_latency_ns = 1,
                              .memory_bytes = UNIT,
                              .host_memory_bytes = 64 * UNIT};

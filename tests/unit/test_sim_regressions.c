@@ -47,7 +47,9 @@ static void test_holders_when_host_nearly_full(void) {
     hand_op(&h, "A", CAIRN_PHASE_FORWARD, "x", "loss");
     cairn_graph *g = hand_finish(&h);
     cairn_costs *costs = hand_costs(g);
-    cairn_machine machine = {.link_bytes_per_second = 1, .host_memory_bytes = 3 * UNIT};
+    cairn_machine machine = {.struct_size = sizeof(cairn_machine),
+                             .link_bytes_per_second = 1,
+                             .host_memory_bytes = 3 * UNIT};
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = &machine;
     cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, "offload x,run A,wait x,free x");

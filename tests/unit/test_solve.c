@@ -20,6 +20,7 @@ static network open_network(const char *name) {
     options.steps = strcmp(name, "rnn") == 0 ? 6 : 0;
     CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
+    net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &net.none, &err), &err);

@@ -3,6 +3,7 @@
 #include "base/crn_base.h"
 #include "cairn/zoo.h"
 #include "check.h"
+#include "ration.h"
 
 #include <limits.h>
 
@@ -374,24 +375,6 @@ static void test_smallest(void) {
 }
 
 /* ---- memory that runs out ---- */
-
-typedef struct ration {
-    long left; /* allocations until one fails */
-    long held; /* bytes not yet released */
-} ration;
-
-static void *rationed(void *context, void *block, size_t old_size, size_t new_size) {
-    ration *given = context;
-    if (new_size == 0) {
-        given->held -= (long)old_size;
-        free(block);
-        return NULL;
-    }
-    if (given->left-- <= 0)
-        return NULL;
-    given->held += (long)new_size - (long)old_size;
-    return realloc(block, new_size);
-}
 
 static void test_out_of_memory(void) {
     const char *const names[] = {"alexnet", "inception_v3", "lstm"};

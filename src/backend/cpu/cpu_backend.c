@@ -1,6 +1,6 @@
-/* cpu_backend.c: the processor's fast backend: oneDNN's kernels and our own (cpu_kernels.def), the
- * reference where there is neither. Memory and copies are the processor's; loops run on oneDNN's
- * threads. */
+/* cpu_backend.c: the fast backend for processors: kernels of oneDNN and Cairn's own
+ * (cpu_kernels.def), else those of the reference. Memory and copies are those of processor.h; loops
+ * run on the threads of oneDNN. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/recipe.h"
 
@@ -8,7 +8,7 @@
 
 extern const crn_backend crn_backend_cpu;
 
-/* ---- Kernels out of builders ---- */
+/* ---- Kernels from builders ---- */
 
 #define KERNEL(kind, function, fits, workspace)
 #define RECIPE(kind, builder)                                                                      \

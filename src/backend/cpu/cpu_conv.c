@@ -1,12 +1,12 @@
 /* cpu_conv.c: convolutions and transposed convolutions by oneDNN.
  *
- * Weights and their gradients are plain outside and in oneDNN's own layout inside: reordered in the
- * workspace. Images stay as they are stored where oneDNN has a good kernel for that, else they are
+ * Weights and their gradients are stored plain and reordered into oneDNN's own layout in the
+ * workspace. Images stay as they are stored if oneDNN has a good kernel for that; else they are
  * reordered too. A transposed convolution is oneDNN's deconvolution. */
 #include "backend/cpu/recipe.h"
 #include "backend/cpu/cpu_internal.h"
 
-/* An op as oneDNN wants it described. */
+/* The description of an op for oneDNN. */
 typedef struct conv {
     crn_recipe *recipe;
     crn_dnnl_pass pass;
@@ -40,8 +40,8 @@ static void describe_weights(conv *c, uint32_t groups) {
     }
 }
 
-/* Whether some window has no tap inside the image, along one dimension: `taps` of them, `dilation`
- * apart, for each of `outputs` windows. */
+/* Whether a window has no tap inside the image, along one dimension. Each of `outputs` windows has
+ * `taps` taps that are `dilation` apart. */
 static bool has_empty_window(int64_t image, int64_t outputs, int64_t taps, int64_t stride,
                              int64_t dilation, int64_t pad) {
     for (int64_t o = 0; o < outputs; o++) {
@@ -56,8 +56,8 @@ static bool has_empty_window(int64_t image, int64_t outputs, int64_t taps, int64
     return false;
 }
 
-/* Strides, dilation and padding; false: what oneDNN does not do. It refuses negative padding, and
- * version 3.7 crashes where a window lies wholly in the padding. */
+/* Strides, dilation and padding; false: oneDNN cannot do it. It refuses negative padding, and
+ * version 3.7 crashes if a window lies completely in the padding. */
 static bool describe_window(conv *c, const cairn_attributes *a) {
     const cairn_graph *graph = c->recipe->site->graph;
     const uint32_t *x = cairn_graph_tensor(graph, c->source)->shape;
@@ -107,7 +107,7 @@ static bool describe_pass(const conv *c, const crn_layout *src, const crn_layout
 
 /* ---- The best layouts of the images ---- */
 
-/* oneDNN's reference exists for every layout, and is slow. */
+/* oneDNN's reference kernels exist for every layout and are slow. */
 static bool is_slow(dnnl_primitive_desc_t what) {
     const char *name;
     return dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, &name) != dnnl_success ||
@@ -125,8 +125,8 @@ static void describe_image(const conv *c, cairn_id image, const crn_layout *out[
     out[ANY] = crn_recipe_any(c->recipe, 4, dims);
 }
 
-/* As stored, if there is a fast kernel for that; else the first pair of layouts that has one; else
- * whatever works. */
+/* Choose layouts: as stored, if there is a fast kernel for that; else the first pair of layouts
+ * that has one; else any pair that works. */
 static bool choose(const conv *c, dnnl_primitive_desc_t *out) {
     static const int pairs[][2] = {{STORED, STORED},   {STORED, BLOCKED}, {BLOCKED, STORED},
                                    {BLOCKED, BLOCKED}, {ANY, ANY},        {PLAIN, PLAIN}};

@@ -1,4 +1,4 @@
-/* cpu_fallback.c: the reference in place of a kernel that this backend has not.
+/* cpu_fallback.c: runs the reference where this backend has no kernel.
  *
  *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result */
 #include "backend/cpu/cpu_internal.h"
@@ -15,7 +15,7 @@ bool crn_cpu_fallback_fits(const crn_site *site) {
            site->op->output_count <= MOST_OPERANDS;
 }
 
-/* Bytes that the plain copy of an operand takes; 0: it needs none. */
+/* The bytes of the plain copy of an operand; 0: it needs none. */
 static uint64_t copy_bytes(const cairn_graph *graph, const crn_storage *storage, cairn_id tensor) {
     if (tensor == CAIRN_NONE || storage[tensor].block == 1)
         return 0;
@@ -96,7 +96,7 @@ void crn_cpu_fallback(const crn_call *call) {
     crn_call plain = *call;
     plain.inputs = inputs;
     plain.outputs = outputs;
-    if (call->workspace != NULL) /* NULL: neither copies nor the reference want any */
+    if (call->workspace != NULL) /* NULL: neither copies nor the reference need it */
         plain.workspace = (char *)call->workspace + used;
     reference_of(op)->run(&plain);
     for (uint32_t i = 0; i < op->output_count; i++)

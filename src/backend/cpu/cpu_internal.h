@@ -1,21 +1,21 @@
-/* cpu_internal.h: what the kernels of the processor's fast backend share.
+/* cpu_internal.h: shared by the kernels of the fast backend for processors.
  *
  *     convolutions, linear layers    recipes of oneDNN primitives (recipe.h)
  *     products of recurrent cells    oneDNN's matrix product, with the reference's cells around it
- *     all else with images           our own loops over blocks of channels
- *     the rest                       the reference, behind a change of layout where one is needed
+ *     other ops on images            Cairn's own loops over blocks of channels
+ *     the rest                       the reference, with a change of layout if needed
  *
  * Images are stored in blocks of as many channels as a vector register holds (cpu_storage.c): for
  * each image and block a plane of H*W places of B channels. A loop over one place is one vector
  * instruction; the loops are written plainly and compiled for several instruction sets
- * (CRN_VECTORISED). As in the reference, an index of a parallel loop owns what it writes, and sums
- * have an order that depends on shapes alone. */
+ * (CRN_VECTORISED). As in the reference, an index of a parallel loop owns what it writes, and the
+ * order of sums depends only on shapes. */
 #ifndef CPU_INTERNAL_H
 #define CPU_INTERNAL_H
 
 #include "backend/ref/ref_internal.h"
 
-/* Compiled once for each of these, chosen when the program is loaded. */
+/* The function is compiled for each of these targets; one is chosen when the program is loaded. */
 #if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__clang__)
 #define CRN_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -36,7 +36,8 @@ CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *gra
 /* Loops on the threads that oneDNN uses. */
 crn_team_loop crn_cpu_team;
 
-/* oneDNN takes the number of threads from the thread that calls it. Returns what was set before. */
+/* oneDNN takes the number of threads from the calling thread. Returns the number that was set
+ * before. */
 int crn_cpu_set_threads(int threads);
 
 /* ---- Images in blocks ---- */
@@ -61,18 +62,19 @@ static inline crn_image crn_image_of(const crn_call *call, cairn_id tensor) {
                        .blocks = (t->shape[1] + block - 1) / block};
 }
 
-/* Blocks of all images: the indices of most parallel loops; each is plane * block elements. */
+/* The number of blocks of all images: most parallel loops run over them. Each has plane * block
+ * elements. */
 static inline uint32_t crn_image_blocks(const crn_image *image) {
     return (uint32_t)(image->batch * image->blocks);
 }
 
-/* Whether all images among the operands are stored in blocks; whether all are stored alike. */
+/* Whether all images among the operands are stored in blocks; whether all have the same format. */
 bool crn_cpu_all_blocked(const crn_site *site);
 bool crn_cpu_all_alike(const crn_site *site);
 
 /* ---- cpu_fallback.c ---- */
 
-/* The reference behind a change of layout, where no other kernel of this backend fits. */
+/* The reference with a change of layout, if no other kernel of this backend fits. */
 bool crn_cpu_fallback_fits(const crn_site *site);
 uint64_t crn_cpu_fallback_workspace(const crn_site *site);
 void crn_cpu_fallback(const crn_call *call);

@@ -1,5 +1,5 @@
-/* cpu_linear.c: linear layers by oneDNN. Weights stay plain: they are read once a pass, and turning
- * them into another layout would cost more than the product. */
+/* cpu_linear.c: linear layers by oneDNN. Weights stay plain: they are read once a pass, and
+ * reordering them would cost more than the product. */
 #include "backend/cpu/recipe.h"
 
 typedef struct linear {
@@ -15,7 +15,7 @@ static linear describe(crn_recipe *r, cairn_id weight, bool bias) {
                     bias ? crn_recipe_plain(r, w, 1) : NULL, crn_recipe_plain(r, y, 2)};
 }
 
-/* A pass of the layer; false, and the recipe has failed, where oneDNN has none. */
+/* Make a pass of the layer. If oneDNN has none, the recipe has failed and the result is false. */
 static bool make(crn_recipe *r, crn_dnnl_pass pass, const linear *l, dnnl_primitive_desc_t *out) {
     const crn_dnnl_operands operands = {l->x, l->weight, l->bias, l->y};
     crn_dnnl_setting setting = crn_recipe_setting(NULL);

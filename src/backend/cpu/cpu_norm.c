@@ -4,16 +4,16 @@
  *     per channel            sums over images -> statistics, in double
  *     per image and block    y or gx, place by place    (parallel)
  *
- * The first two passes of the textbook (mean, then variance about it) are one here: sums are taken
- * of x less the channel's first value, which is near enough to the mean that nothing is lost. The
- * channels that fill up the last block get factors of zero, so they stay zero. */
+ * The usual two passes (mean, then variance) are one pass here: it sums x minus the first value of
+ * the channel, which is close enough to the mean that no precision is lost. The channels that fill
+ * up the last block have factors of zero, so they stay zero. */
 #include "backend/cpu/cpu_internal.h"
 
 #include <math.h>
 
-#define RUN 64u /* places that are summed in float before they go to the double */
+#define RUN 64u /* places that are summed in float before they are added to the double */
 
-/* Per channel, filled up to whole blocks. */
+/* Arrays with a value per channel, padded to whole blocks. */
 typedef struct channel_arrays {
     float *shift, *scale, *offset; /* y = (x - shift) * scale + offset, and similar */
     float *slope;
@@ -51,7 +51,7 @@ static norm open_norm(const crn_call *call) {
     return at;
 }
 
-/* Where block `index` of all images begins in its tensor, and in an array of channels. */
+/* The start of block `index` of all images in its tensor, and in an array of channels. */
 static size_t block_at(const crn_image *image, uint32_t index) {
     return index * image->plane * image->block;
 }
@@ -167,7 +167,8 @@ static float blend(float running, double batch, double momentum) {
     return (float)((1 - momentum) * running + momentum * batch);
 }
 
-/* Mean and variance of a channel from the sums; moves the running ones if this is the first run. */
+/* Mean and variance of a channel from the sums; updates the running statistics if this is the first
+ * run. */
 static void channel_statistics(const crn_call *call, const norm *at, size_t c, double *mean,
                                double *variance) {
     float *running_mean = call->params[2], *running_var = call->params[3];
@@ -203,7 +204,7 @@ static void find_statistics(const crn_call *call, norm *at) {
     }
 }
 
-/* The first value of each channel: what sums are taken about. */
+/* The first value of each channel, which is subtracted before summing. */
 static void guess_means(norm *at) {
     const crn_image *image = &at->image;
     for (size_t c = 0; c < image->channels; c++)
@@ -256,7 +257,7 @@ CRN_VECTORISED static void differentiate_block(void *context, uint32_t index) {
                       image->plane, 8);
 }
 
-/* From the sums to the gradients of gamma and beta and the factors of gx. */
+/* Compute the gradients of gamma and beta, and the factors of gx, from the sums. */
 static void find_gradients(const crn_call *call, norm *at, const float *stats) {
     const float *gamma = call->params[0];
     float *ggamma = crn_ref_out(call, 1), *gbeta = crn_ref_out(call, 2);

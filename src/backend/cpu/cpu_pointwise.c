@@ -1,6 +1,6 @@
 /* cpu_pointwise.c: ops that treat each element by itself, and ops that move channels. Pointwise ops
- * do not care how a tensor is stored, so long as all operands are stored alike; channels that fill
- * up a block stay zero. */
+ * work with any storage format if all operands have the same; channels that fill up a block stay
+ * zero. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/dropout_mask.h"
 
@@ -25,7 +25,8 @@ static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *,
     crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
 }
 
-/* Elements of a chunk are computed a few at a time, since the result may lie on an operand. */
+/* Elements of a chunk are computed a few at a time, because the result may have the address of an
+ * operand. */
 #define STEP 64u
 
 #define FOR_STEPS(at, chunk, i, count)                                                             \
@@ -33,7 +34,7 @@ static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *,
                 end_ = CRN_MIN((at)->count, ((size_t)(chunk) + 1) * CHUNK), count;                 \
          i < end_ && (count = CRN_MIN(STEP, end_ - i)) > 0; i += STEP)
 
-/* Not "x > 0 ? x : 0": a NaN stays one. */
+/* Not "x > 0 ? x : 0", so that a NaN stays a NaN. */
 CRN_VECTORISED static void relu_chunk(void *context, uint32_t chunk) {
     const pointwise *at = context;
     FOR_STEPS(at, chunk, i, count) {
@@ -93,7 +94,7 @@ typedef struct dropping {
     crn_dropout_mask mask;
 } dropping;
 
-/* The mask goes by the element's place in plain layout. */
+/* The mask depends on the place of the element in plain layout. */
 static void drop_block(void *context, uint32_t index) {
     const dropping *at = context;
     const crn_image *image = &at->image;
@@ -127,7 +128,7 @@ void crn_cpu_dropout(const crn_call *call) {
 
 /* ---- moving channels ---- */
 
-/* Planes of channels from one image to another; neither need begin at a block's edge. */
+/* Copy planes of channels from one image to another; they may start inside a block. */
 typedef struct moving {
     const float *from;
     float *to;
@@ -135,7 +136,7 @@ typedef struct moving {
     size_t from_channel, to_channel, channels;
 } moving;
 
-/* Channels of one block of the target, as far as they come from this source. */
+/* Copy the channels of one block of the target that come from this source. */
 static void move_lanes(const moving *at, const float *from, float *to, size_t channel, size_t end) {
     size_t block = at->target.block, plane = at->target.plane;
     for (; channel < end; channel++) {
@@ -160,7 +161,7 @@ static void move_image(const moving *at, size_t n) {
     move_lanes(at, from, to, first, end);
 }
 
-/* The channels of the last block that there are not. */
+/* Set the unused channels of the last block to zero. */
 static void fill_up(const crn_image *image, float *to, size_t n) {
     size_t block = image->block, plane = image->plane;
     to += (n * image->blocks + image->blocks - 1) * plane * block;

@@ -1,6 +1,6 @@
-/* cpu_pool.c: pooling of images in blocks of channels. An index is a block of an image; a window is
- * walked place by place, all channels of the block at once. What is computed is the reference's
- * (ref_pool.c), element for element. */
+/* cpu_pool.c: pooling of images in blocks of channels. An index is a block of an image. A window is
+ * processed place by place, with all channels of the block at once. The results are those of the
+ * reference (ref_pool.c), element by element. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/pooling_window.h"
 
@@ -28,7 +28,7 @@ static pooling between(const crn_call *call, cairn_id large, cairn_id small) {
                      .attributes = &call->op->attributes};
 }
 
-/* Where the block of this index begins. */
+/* The start of the block with this index. */
 static size_t large_at(const pooling *at, uint32_t index) {
     return index * at->large.plane * at->large.block;
 }
@@ -37,7 +37,7 @@ static size_t small_at(const pooling *at, uint32_t index) {
     return index * at->small.plane * at->small.block;
 }
 
-/* For every window b of a block; i is the element at which its result begins. */
+/* Loop over every window b of a block; i is the first element of its result. */
 #define FOR_WINDOWS(at, index, b, i)                                                               \
     for (size_t p_ = 0, i = small_at(at, index); p_ < (at)->small.height; p_++)                    \
         for (size_t q_ = 0; q_ < (at)->small.width; q_++, i += (at)->small.block)                  \
@@ -46,15 +46,15 @@ static size_t small_at(const pooling *at, uint32_t index) {
 
 /* ---- maximum ---- */
 
-/* Compilers do not see a vector in "if larger, take value and place", so eight channels are one
- * here by name. A comparison of two of them gives all bits or none in each channel. */
+/* Compilers do not vectorise "if larger, take value and place", so eight channels are an explicit
+ * vector here. A comparison of two vectors sets all bits or none in each channel. */
 #define EIGHT 8u
 typedef float eight_values __attribute__((vector_size(EIGHT * sizeof(float))));
 typedef int32_t eight_places __attribute__((vector_size(EIGHT * sizeof(int32_t))));
 
 #define CHOOSE(which, yes, no) (((which) & (yes)) | (~(which) & (no)))
 
-/* Of eight channels. The first maximum in row-major order wins; NaN is a maximum. */
+/* The maxima of eight channels. The first maximum in row-major order wins; NaN is a maximum. */
 static inline void find_maximum(const pooling *at, const float *image, crn_window b, size_t block,
                                 float *best, int32_t *place) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
@@ -123,7 +123,7 @@ static inline void read_places(const pooling *at, size_t i, eight_places *out) {
     memcpy(out, place, sizeof place);
 }
 
-/* To every place of a window: the gradients of those of eight channels whose maximum it was. */
+/* Add the gradients of eight channels to the places of their maxima in a window. */
 static inline void scatter(const pooling *at, float *image, crn_window b, size_t k, size_t block) {
     int64_t wide = at->attributes->kernel[1], width = (int64_t)at->large.width;
     eight_places where;

@@ -1,6 +1,6 @@
-/* cpu_recurrent.c: recurrent cells: oneDNN's matrix products, our activations. What is computed,
- * and the layouts, are the reference's (ref_recurrent.c): a value per gate is [G, N, H], so that
- * each gate is a matrix of its own. */
+/* cpu_recurrent.c: recurrent cells: matrix products of oneDNN, with Cairn's own activations.
+ * Formulas and layouts are those of the reference (ref_recurrent.c): values per gate are [G, N, H],
+ * so that each gate is a separate matrix. */
 #include "backend/cpu/cpu_internal.h"
 
 #include <math.h>
@@ -8,8 +8,7 @@
 
 /* ---- Products ---- */
 
-/* c [M, N] = a [M, K] b [K, N] + keep * c; an operand that is transposed lies as [K, M] or [N, K].
- */
+/* c [M, N] = a [M, K] b [K, N] + keep * c; a transposed operand is stored as [K, M] or [N, K]. */
 static void multiply(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
                      size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
                      float *c) {
@@ -115,7 +114,7 @@ void crn_cpu_lstm_cell(const crn_call *call) {
     crn_team_for(call->threads, (uint32_t)at.of.batch, lstm_row, &at);
 }
 
-/* ---- backward: the reference's, with our products ---- */
+/* ---- backward: that of the reference, with these products ---- */
 
 /* x_gradient [N, F] = sum over gates of gradient [N, H] * weight [H, F] */
 static void product_data(crn_team *threads, crn_ref_product *p) {

@@ -2,7 +2,8 @@
  *
  *     [N, C, H, W]  ->  [N, C/B, H, W, B]     B = 16 with 512-bit registers, else 8
  *
- * Of tensors that must be stored alike, one that must be plain makes all plain. */
+ * Tensors that share memory must have the same format. If one of them must be plain, all are
+ * plain. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/formats.h"
 #include "backend/storage_groups.h"
@@ -15,7 +16,8 @@ uint32_t crn_cpu_block(void) {
                : 8;
 }
 
-/* What others read or write in plain layout, and what blocks would not help. */
+/* Whether the tensor must be plain because others access it in plain layout, or because blocks
+ * would not help. */
 static bool is_plain(const cairn_tensor *t, uint32_t block) {
     if (t->rank != 4 || t->stationary || t->shape[1] < block || t->shape[2] * t->shape[3] == 1)
         return true;
@@ -56,7 +58,7 @@ cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph, crn_sto
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
-/* Calls see() for every operand that is an image, until it says no. */
+/* Call see() for every operand that is an image, until it returns false. */
 static bool all_images(const crn_site *site, bool (*see)(crn_storage image, crn_storage first)) {
     const cairn_op *op = site->op;
     crn_storage first = site->storage[op->inputs[0]];

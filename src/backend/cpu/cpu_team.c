@@ -1,13 +1,13 @@
 /* cpu_team.c: loops on the threads of GNU OpenMP, which Debian's oneDNN runs on. Two sets of
- * threads that wait busily would take each other's processors, so there is one.
+ * threads that wait actively would compete for the processors, so there is only one.
  *
- * libgomp is called directly, not by pragmas: clang would bring a runtime of its own, and with it a
+ * libgomp is called directly and not through pragmas: clang would use its own runtime, which has a
  * second set of threads. */
 #include "backend/cpu/cpu_internal.h"
 
 #include <stdatomic.h>
 
-/* libgomp's entry points: the first is what a compiler makes of "omp parallel". */
+/* Entry points of libgomp. A compiler turns "omp parallel" into the first one. */
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);

@@ -1,12 +1,12 @@
-/* dnnl_interface.h: what differs between the C interfaces of oneDNN 2.6 and oneDNN 3.
+/* dnnl_interface.h: hides the differences between the C interfaces of oneDNN 2.6 and oneDNN 3.
  *
  * In version 2 a layout (memory descriptor) is a structure, and a primitive is described in two
  * steps. In version 3 a layout is an object that must be destroyed, and there is one step.
- * dnnl_v2.c and dnnl_v3.c implement the same functions; the build takes the one that fits the
- * header. All else that the backend uses is the same in both versions.
+ * dnnl_v2.c and dnnl_v3.c implement the same functions; the build uses the one that fits the
+ * header. Everything else that the backend uses is the same in both versions.
  *
- * Functions that return bool return false when oneDNN refuses or memory runs out; nothing has been
- * made then. */
+ * Functions that return bool return false if oneDNN refuses or memory runs out; then nothing was
+ * created. */
 #ifndef CRN_DNNL_INTERFACE_H
 #define CRN_DNNL_INTERFACE_H
 
@@ -25,7 +25,7 @@ bool crn_dnnl_layout_by_tag(crn_layout *out, int rank, const dnnl_dims_t dims,
 bool crn_dnnl_layout_by_strides(crn_layout *out, int rank, const dnnl_dims_t dims,
                                 const dnnl_dims_t strides);
 
-/* A copy of the layout that a primitive wants for an operand; `query` is dnnl_query_*_md. */
+/* A copy of the layout that a primitive requires for an operand; `query` is dnnl_query_*_md. */
 bool crn_dnnl_layout_of(crn_layout *out, dnnl_primitive_desc_t primitive, dnnl_query_t query);
 
 void crn_dnnl_layout_destroy(crn_layout *layout);
@@ -39,15 +39,15 @@ bool crn_dnnl_memory_create(dnnl_memory_t *out, const crn_layout *layout, dnnl_e
 
 typedef enum crn_dnnl_pass { CRN_PASS_FORWARD, CRN_PASS_WEIGHTS, CRN_PASS_DATA } crn_dnnl_pass;
 
-/* Where and how a primitive is made. A backward pass wants its forward pass as a hint. */
+/* The setting in which a primitive is created. A backward pass needs its forward pass as a hint. */
 typedef struct crn_dnnl_setting {
     dnnl_engine_t engine;
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t forward; /* NULL: this is the forward pass */
 } crn_dnnl_setting;
 
-/* The operands of a convolution or a linear layer. In a backward pass the one that is computed is
- * a gradient; `bias` is NULL where there is none. */
+/* The operands of a convolution or a linear layer. In a backward pass the one that is computed is a
+ * gradient; `bias` is NULL if there is none. */
 typedef struct crn_dnnl_operands {
     const crn_layout *source, *weights, *bias, *result;
 } crn_dnnl_operands;

@@ -4,10 +4,10 @@
 
 #include <pthread.h>
 
-/* Compiled primitives that oneDNN keeps to use again; a large network has some hundred. */
+/* The number of compiled primitives that oneDNN caches; a large network has some hundreds. */
 #define KEPT_PRIMITIVES 4096
 
-/* ---- What all recipes share ---- */
+/* ---- Shared by all recipes ---- */
 
 static dnnl_engine_t engine;
 static dnnl_primitive_attr_t attributes;
@@ -34,13 +34,14 @@ crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward) {
 
 /* ---- Layouts ---- */
 
-/* The layout in the next place of the recipe's list, which a function has just tried to make. */
+/* Keep the layout in the next place of the recipe's list; `made`: a function has created it
+ * there. */
 static const crn_layout *keep(crn_recipe *recipe, bool made) {
     recipe->failed |= !made;
     return made ? &recipe->layouts[recipe->layout_count++] : NULL;
 }
 
-/* That place; NULL when the recipe has failed or is full. */
+/* The next place of the recipe's list; NULL if the recipe has failed or is full. */
 static crn_layout *next(crn_recipe *recipe) {
     recipe->failed |= recipe->layout_count == CRN_RECIPE_LAYOUTS;
     return recipe->failed ? NULL : &recipe->layouts[recipe->layout_count];
@@ -145,7 +146,7 @@ static void reorder(crn_recipe *recipe, uint32_t from, uint32_t to) {
     crn_recipe_add(recipe, what, arguments, CRN_LENGTH(arguments));
 }
 
-/* Whether a primitive that wants `layout` can use the buffer as it is. */
+/* Whether a primitive that requires `layout` can use the buffer directly. */
 static bool serves(const crn_recipe *recipe, uint32_t buffer, const crn_layout *layout) {
     return recipe->failed || crn_dnnl_layout_equal(recipe->buffers[buffer].layout, layout);
 }
@@ -186,7 +187,7 @@ void crn_recipe_drop(void *recipe, const cairn_allocator *allocator) {
     crn_resize(allocator, recipe, sizeof(crn_recipe), 0);
 }
 
-/* Primitives are described for a number of threads, which oneDNN takes from the calling thread. */
+/* A primitive is described for a number of threads, which oneDNN takes from the calling thread. */
 cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *allocator,
                               crn_recipe_builder *build, void **out, uint64_t *workspace) {
     *out = NULL;
@@ -210,7 +211,7 @@ cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *alloc
     return CAIRN_OK;
 }
 
-/* ---- Making ready and running ---- */
+/* ---- Preparing and running ---- */
 
 /* The memory objects of one call. */
 typedef struct ready_recipe {
@@ -236,7 +237,7 @@ static void *address_of(const crn_call *call, const crn_recipe_buffer *buffer) {
     }
 }
 
-/* The first time for a recipe. */
+/* Create the primitives of a recipe, if they do not exist yet. */
 static bool make_primitives(crn_recipe *recipe) {
     if (recipe->stream == NULL &&
         dnnl_stream_create(&recipe->stream, engine, dnnl_stream_default_flags) != dnnl_success)
@@ -281,9 +282,8 @@ cairn_status crn_recipe_prepare(crn_call *call, const cairn_allocator *allocator
         return CAIRN_OK;
     crn_recipe_finish(call, allocator);
     call->state = NULL;
-    return crn_fail_at(err, CAIRN_ESYSTEM, call->op->name,
-                       "oneDNN cannot make op \"%s\" (%s) ready", call->op->name,
-                       cairn_op_kind_name(call->op->kind));
+    return crn_fail_at(err, CAIRN_ESYSTEM, call->op->name, "oneDNN cannot prepare op \"%s\" (%s)",
+                       call->op->name, cairn_op_kind_name(call->op->kind));
 }
 
 void crn_recipe_run(const crn_call *call) {

@@ -5,10 +5,11 @@
  *     operand -------------------------/      |
  *                                        scratchpad, in the workspace too
  *
- * A builder describes the recipe of an op, without addresses: that says whether it can be done and
- * how much workspace it wants. It is built once for all ops of a signature; its primitives are made
- * when the first of them is made ready to run. With addresses come memory objects, and then it is
- * only executed. A call that fails marks the recipe; the calls after it do nothing. */
+ * A builder describes the recipe of an op, without addresses. This shows whether oneDNN can run the
+ * op and how much workspace it needs. A recipe is built once for all ops of a signature. Its
+ * primitives are created when the first of these ops is prepared. Memory objects are created when
+ * the addresses are known; after that the recipe is only executed. A call that fails marks the
+ * recipe as failed; later calls do nothing. */
 #ifndef CRN_RECIPE_H
 #define CRN_RECIPE_H
 
@@ -53,55 +54,57 @@ typedef struct crn_recipe {
     uint32_t layout_count, buffer_count, stage_count;
     uint64_t workspace;
     dnnl_stream_t stream; /* made with the primitives */
-    int threads;          /* that its primitives are made for */
+    int threads;          /* the number that its primitives are made for */
     bool failed;
 } crn_recipe;
 
 typedef void crn_recipe_builder(crn_recipe *recipe);
 
-/* ---- Layouts: owned by the recipe; NULL when it has failed ---- */
+/* ---- Layouts: owned by the recipe; NULL if it has failed ---- */
 
-/* A tensor as it is stored; a shape in order of its dimensions; an image in blocks of channels. */
+/* The layout of a tensor as it is stored; of a shape in the order of its dimensions; of an image in
+ * blocks of channels. */
 const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor);
 const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank);
 const crn_layout *crn_recipe_blocked(crn_recipe *recipe, const uint32_t shape[4], uint32_t block);
 
-/* With strides between elements; and whatever oneDNN finds best. */
+/* A layout with strides between elements; a layout that oneDNN chooses. */
 const crn_layout *crn_recipe_strided(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
                                      const dnnl_dims_t strides);
 const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims);
 
-/* What a primitive wants for an operand; `query` is dnnl_query_*_md. */
+/* The layout that a primitive requires for an operand; `query` is dnnl_query_*_md. */
 const crn_layout *crn_recipe_wanted(crn_recipe *recipe, dnnl_primitive_desc_t what,
                                     dnnl_query_t query);
 
-/* ---- Describing one ---- */
+/* ---- Describing a recipe ---- */
 
-/* An operand in a layout; `index` in the op's list of that source. Returns its number. */
+/* Add an operand in a layout; `index` is its place in the op's list of that source. Returns its
+ * number. */
 uint32_t crn_recipe_operand(crn_recipe *recipe, crn_recipe_source source, uint32_t index,
                             const crn_layout *layout);
 
-/* A buffer in the workspace. */
+/* Add a buffer in the workspace. */
 uint32_t crn_recipe_temporary(crn_recipe *recipe, const crn_layout *layout);
 
-/* The buffer that a primitive which wants `layout` reads instead of `buffer`: the same one, or a
+/* The buffer that a primitive reads instead of `buffer` if it requires `layout`: the same one, or a
  * reordered copy. */
 uint32_t crn_recipe_read_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout);
 
-/* The buffer that a primitive which makes `layout` writes instead of `buffer`. Where the two
- * differ, crn_recipe_written() adds the reorder that comes afterwards. */
+/* The buffer that a primitive writes instead of `buffer` if it makes `layout`. If the two differ,
+ * crn_recipe_written() adds the reorder that follows. */
 uint32_t crn_recipe_write_as(crn_recipe *recipe, uint32_t buffer, const crn_layout *layout);
 void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer);
 
-/* A primitive; the recipe takes the descriptor over and gives it a scratchpad. */
+/* Add a primitive. The recipe takes over the descriptor and gives it a scratchpad. */
 void crn_recipe_add(crn_recipe *recipe, dnnl_primitive_desc_t what,
                     const crn_recipe_argument *arguments, uint32_t count);
 
 /* The engine, and attributes with a scratchpad that the user provides; made once. `forward` is the
- * hint that a backward pass wants, or NULL. */
+ * hint that a backward pass needs, or NULL. */
 crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward);
 
-/* ---- A kernel out of a builder ---- */
+/* ---- A kernel from a builder ---- */
 
 CAIRN_MUST cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *allocator,
                                          crn_recipe_builder *build, void **out,

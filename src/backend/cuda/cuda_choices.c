@@ -1,15 +1,15 @@
 /* cuda_choices.c: the implementations of an op.
  *
  * A convolution has one for each plan of cuDNN that is worth having: the first few that it
- * proposes, best first, and of the rest those that need less workspace than all before. Where cuDNN
- * has none, and for every other op, there is one. */
+ * proposes, in the order of crn_dnn_prefer(), and of the rest those that need less workspace than
+ * all before. Where cuDNN has none, and for every other op, there is one. */
 #include "backend/cuda/cuda_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #define MOST_PROPOSALS 40
-#define FIRST_FEW 3
+#define FIRST_FEW 3u
 #define MOST_PLANS 8
 
 /* A recipe for the op, measured by preparing it. */
@@ -75,6 +75,14 @@ static bool is_depthwise(const crn_dnn_shape *shape) {
            shape->channels == shape->filters;
 }
 
+/* Only the first few may change places: the further down, the slower. */
+static cairn_status propose(crn_device *device, const crn_dnn_shape *shape, crn_dnn_plan *plans,
+                            uint32_t *found, cairn_error *err) {
+    CRN_TRY(crn_dnn_propose(&device->dnn, shape, plans, MOST_PROPOSALS, found, err));
+    crn_dnn_prefer(shape, plans, CRN_MIN(*found, FIRST_FEW));
+    return CAIRN_OK;
+}
+
 cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choice *out,
                               uint32_t *count, cairn_error *err) {
     crn_dnn_shape shape;
@@ -86,7 +94,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         return CAIRN_OK;
     if (device->dnn.handle != NULL && crn_cuda_conv_shape(site, device->exact, &shape, &offset) &&
         !is_depthwise(&shape))
-        CRN_TRY(crn_dnn_propose(&device->dnn, &shape, plans, MOST_PROPOSALS, &found, err));
+        CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
     while (status != CAIRN_OK && *count > 0)
         crn_cuda_drop(device, &out[--*count]);

@@ -248,7 +248,7 @@ static uint64_t flops_of_one(uint64_t major) {
     return major >= 9 ? 1900000000000u : 900000000000u;
 }
 
-void crn_cuda_describe(crn_device *device, cairn_device_facts *out) {
+void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machine *m) {
     size_t left = 0, total = 0;
     (void)device->api->cuDeviceGetName(out->name, (int)sizeof out->name, device->ordinal);
     (void)device->api->cuMemGetInfo(&left, &total);
@@ -259,7 +259,6 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out) {
     /* kHz, both edges, bits; four fifths of it are attained */
     uint64_t bandwidth =
         attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;
-    cairn_machine *m = &out->machine;
     crn_copy_string(m->name, sizeof m->name, "cuda");
     crn_copy_string(m->summary, sizeof m->summary, out->name);
     m->flops_per_second =

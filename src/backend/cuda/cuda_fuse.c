@@ -5,8 +5,10 @@
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
  *     add, relu        conv2d with bias, relu
  *
- * Actions are neighbours where nothing but discarded memory stands between them. What the middle
- * one would have written must be written by the last as well (it works in place), or be dead
+ * Actions are neighbours where nothing stands between them but discarded memory and actions that
+ * one of the two can be moved over, because they touch nothing of what it writes and write nothing
+ * of what it reads: copies, and ops of another branch or that are run again. What the middle one
+ * would have written must be written by the last as well (it works in place), or be dead
  * afterwards. A plan may have given the memory that an earlier one reads to a later one. Where that
  * is for its result, and the fused op would write it too early, the actions stay apart; where it is
  * for its workspace, the recording gives it another. The fused op gives the same bits as its parts.
@@ -14,6 +16,8 @@
 #include "backend/cuda/cuda_internal.h"
 
 #define NOBODY UINT32_MAX
+#define FAR 12u /* actions that a call may be moved over */
+#define MOST_ACCESSES 128u
 
 typedef struct list {
     crn_cuda_action *actions;
@@ -27,16 +31,14 @@ static bool is_nothing(const crn_cuda_action *a) {
     return a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_EVENT || a->kind == CRN_DO_NOTHING;
 }
 
-/* The next action, if it is a call of this kind. */
+/* The next call of this kind, a few actions further on at most. */
 static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
-    for (uint32_t i = from + 1; i < l->count; i++) {
+    uint32_t passed = 0;
+    for (uint32_t i = from + 1; i < l->count && passed <= FAR; i++) {
         const crn_cuda_action *a = &l->actions[i];
-        if (is_nothing(a))
-            continue;
-        return a->kind == CRN_DO_CALL && a->call.op->kind == kind && a->fused[0] == NULL &&
-                       a->fused[1] == NULL && a->fused[2] == NULL
-                   ? i
-                   : NOBODY;
+        if (a->kind == CRN_DO_CALL && a->call.op->kind == kind)
+            return a->fused[0] == NULL && a->fused[1] == NULL && a->fused[2] == NULL ? i : NOBODY;
+        passed += !is_nothing(a);
     }
     return NOBODY;
 }
@@ -53,14 +55,72 @@ static bool are_apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
+/* ---- What stands between ---- */
+
+static bool call_touches(const crn_call *call, const void *at, uint64_t bytes, bool writes) {
+    crn_access all[MOST_ACCESSES];
+    uint32_t count = crn_call_accesses(call, all, MOST_ACCESSES);
+    if (count > MOST_ACCESSES)
+        return true;
+    for (uint32_t i = 0; i < count; i++)
+        if ((all[i].writes || !writes) && !are_apart(all[i].at, all[i].bytes, at, bytes))
+            return true;
+    return false;
+}
+
+/* Whether an action reads or writes some of the bytes; with `writes`, whether it writes some. */
+static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bool writes) {
+    switch ((crn_action_kind)a->kind) {
+    case CRN_DO_CALL:
+        for (size_t i = 0; i < CRN_LENGTH(a->fused); i++)
+            if (a->fused[i] != NULL && call_touches(a->fused[i], at, bytes, writes))
+                return true;
+        return call_touches(&a->call, at, bytes, writes);
+    case CRN_DO_COPY:
+        return !are_apart(a->to, a->bytes, at, bytes) ||
+               (!writes && !are_apart(a->from, a->bytes, at, bytes));
+    case CRN_DO_EVENT:
+    case CRN_DO_DISCARD:
+    case CRN_DO_NOTHING:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Whether a call can be moved over all that stands between two actions, but for action `except`. */
+static bool can_move(const list *l, uint32_t from, uint32_t to, const crn_call *call,
+                     uint32_t except) {
+    crn_access moved[MOST_ACCESSES];
+    uint32_t count = crn_call_accesses(call, moved, MOST_ACCESSES);
+    for (uint32_t i = from + 1; i < to; i++)
+        for (uint32_t k = 0; k < CRN_MIN(count, MOST_ACCESSES); k++)
+            if (i != except &&
+                touches(&l->actions[i], moved[k].at, moved[k].bytes, !moved[k].writes))
+                return false;
+    return count <= MOST_ACCESSES;
+}
+
+/* Whether nothing between two actions, but for action `except`, touches what `maker` makes. */
+static bool is_untouched(const list *l, uint32_t from, uint32_t to, const crn_call *maker,
+                         uint32_t except) {
+    uint64_t bytes = maker->storage[maker->op->outputs[0]].bytes;
+    for (uint32_t i = from + 1; i < to; i++)
+        if (i != except && touches(&l->actions[i], maker->outputs[0], bytes, false))
+            return false;
+    return true;
+}
+
 /* Whether the bytes are discarded before anything after action `from` can read them. */
 static bool is_dead_after(const list *l, uint32_t from, const void *at, uint64_t bytes) {
-    for (uint32_t i = from + 1; i < l->count; i++) {
+    uint32_t passed = 0;
+    for (uint32_t i = from + 1; i < l->count && passed <= FAR; i++) {
         const crn_cuda_action *a = &l->actions[i];
         if (a->kind == CRN_DO_DISCARD && covers(a->to, a->bytes, at, bytes))
             return true;
-        if (!is_nothing(a))
-            return false; /* a plan frees what is dead at once */
+        if (touches(a, at, bytes, false))
+            return false;
+        passed += !is_nothing(a);
     }
     return false;
 }
@@ -109,11 +169,13 @@ static bool reads_result(const crn_call *reader, const crn_call *maker) {
            are_alike(reader, reader->op->outputs[0], maker, maker->op->outputs[0]);
 }
 
-/* A ReLU right behind action `i`, which made `of`; NOBODY: there is none that can be joined. */
-static uint32_t relu_behind(const list *l, uint32_t i, const crn_call *of) {
+/* A ReLU behind action `i`, which made `of` and is joined to action `first`; NOBODY: there is none
+ * that can be joined too. */
+static uint32_t relu_behind(const list *l, uint32_t first, uint32_t i, const crn_call *of) {
     uint32_t r = next_call(l, i, CAIRN_OP_RELU);
     return r != NOBODY && reads_result(call_at(l, r), of) &&
-                   is_spared(l, of, r, call_at(l, r)->outputs[0])
+                   is_spared(l, of, r, call_at(l, r)->outputs[0]) &&
+                   can_move(l, first, r, call_at(l, r), i) && is_untouched(l, first, r, of, i)
                ? r
                : NOBODY;
 }
@@ -129,7 +191,8 @@ static uint32_t add_behind(const list *l, uint32_t i) {
     return first != second && are_alike(add, add->op->inputs[0], norm, norm->op->outputs[0]) &&
                    are_alike(add, add->op->inputs[1], norm, norm->op->outputs[0]) &&
                    are_alike(add, add->op->outputs[0], norm, norm->op->outputs[0]) &&
-                   is_spared(l, norm, a, add->outputs[0])
+                   is_spared(l, norm, a, add->outputs[0]) && can_move(l, i, a, add, NOBODY) &&
+                   is_untouched(l, i, a, norm, NOBODY)
                ? a
                : NOBODY;
 }
@@ -154,7 +217,7 @@ static void fuse_norm(list *l, uint32_t i) {
     if (!is_ready(&action->call, op->outputs[0]) || !is_ready(&action->call, op->inputs[0]))
         return;
     uint32_t add = add_behind(l, i), last = add == NOBODY ? i : add;
-    uint32_t relu = relu_behind(l, last, call_at(l, last));
+    uint32_t relu = relu_behind(l, i, last, call_at(l, last));
     if (relu != NOBODY && !is_result_apart(l, i, add, call_at(l, relu)))
         relu = NOBODY;
     if (add != NOBODY && !is_result_apart(l, i, add, call_at(l, add)) && relu == NOBODY)
@@ -171,8 +234,9 @@ static void fuse_norm(list *l, uint32_t i) {
 
 static void fuse_relu(list *l, uint32_t i) {
     crn_cuda_action *action = &l->actions[i];
-    uint32_t relu = relu_behind(l, i, &action->call);
-    if (relu == NOBODY || !is_ready(&action->call, action->call.op->outputs[0]))
+    uint32_t relu = relu_behind(l, i, i, &action->call);
+    if (relu == NOBODY || call_at(l, relu)->outputs[0] != action->call.outputs[0] ||
+        !is_ready(&action->call, action->call.op->outputs[0]))
         return;
     action->fused[1] = call_at(l, relu);
     drop(l, relu);
@@ -217,22 +281,37 @@ static bool joins_sum(const list *l, uint32_t sum, uint32_t i, const crn_call *n
            may_lie_on(relu, masked, gx, add, add->inputs[1], add->op->inputs[1]);
 }
 
-/* relu_bwd `i` before a batch_norm_bwd, and the accumulate before that, `sum`. */
-static void fuse_norm_bwd(list *l, uint32_t sum, uint32_t i) {
+/* The accumulate before relu_bwd `i` that makes its gradient, or NOBODY. */
+static uint32_t sum_before(const list *l, uint32_t i) {
+    uint32_t passed = 0;
+    for (uint32_t k = i; k-- > 0 && passed <= FAR;) {
+        const crn_cuda_action *a = &l->actions[k];
+        if (a->kind == CRN_DO_CALL && a->call.op->kind == CAIRN_OP_ACCUMULATE &&
+            a->fused[1] == NULL && a->call.outputs[0] == call_at(l, i)->inputs[1])
+            return k;
+        passed += !is_nothing(a);
+    }
+    return NOBODY;
+}
+
+/* relu_bwd `i` before a batch_norm_bwd, and the accumulate before that. */
+static void fuse_norm_bwd(list *l, uint32_t i) {
     const crn_call *relu = call_at(l, i);
     uint32_t n = next_call(l, i, CAIRN_OP_BATCH_NORM_BWD);
     if (n == NOBODY)
         return;
     const crn_call *norm = call_at(l, n);
     cairn_id gy = norm->op->inputs[2];
-    if (norm->inputs[2] != relu->outputs[0] || !is_ready(norm, gy) ||
-        !is_ready(norm, norm->op->inputs[0]) || !are_alike(norm, gy, relu, relu->op->inputs[0]) ||
+    if (norm->inputs[2] != relu->outputs[0] || !can_move(l, i, n, relu, NOBODY) ||
+        !is_ready(norm, gy) || !is_ready(norm, norm->op->inputs[0]) ||
+        !are_alike(norm, gy, relu, relu->op->inputs[0]) ||
         !are_alike(norm, gy, relu, relu->op->inputs[1]))
         return;
     l->actions[n].fused[1] = relu;
     if (!is_workspace_apart(norm, relu))
         l->actions[n].scratch_bytes = norm->workspace_bytes;
-    if (sum != NOBODY && joins_sum(l, sum, i, norm)) {
+    uint32_t sum = sum_before(l, i);
+    if (sum != NOBODY && joins_sum(l, sum, i, norm) && can_move(l, sum, n, call_at(l, sum), i)) {
         l->actions[n].fused[0] = call_at(l, sum);
         if (!is_workspace_apart(norm, call_at(l, sum)))
             l->actions[n].scratch_bytes = norm->workspace_bytes;
@@ -262,8 +341,9 @@ static void fuse_sum_behind(list *l, uint32_t n) {
         return;
     const crn_call *sum = call_at(l, s);
     bool first = sum->inputs[0] == norm->outputs[0], second = sum->inputs[1] == norm->outputs[0];
-    if (first == second || !is_spared(l, norm, s, sum->outputs[0]) || !is_apart_from(sum, norm) ||
-        !is_apart_from(sum, sum) || !is_workspace_apart(norm, sum) ||
+    if (first == second || !can_move(l, n, s, sum, NOBODY) ||
+        !is_untouched(l, n, s, norm, NOBODY) || !is_spared(l, norm, s, sum->outputs[0]) ||
+        !is_apart_from(sum, norm) || !is_apart_from(sum, sum) || !is_workspace_apart(norm, sum) ||
         !are_apart(norm->workspace, norm->workspace_bytes, sum->outputs[0],
                    bytes_of(sum, sum->op->outputs[0])))
         return;
@@ -284,8 +364,8 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
         return;
     const crn_call *conv = call_at(l, n);
     const cairn_op *op = conv->op;
-    if (op->output_count < 2 || conv->outputs[1] == NULL || conv->inputs[1] != relu->outputs[0] ||
-        !is_ready(conv, op->inputs[1]) ||
+    if (!can_move(l, i, n, relu, NOBODY) || op->output_count < 2 || conv->outputs[1] == NULL ||
+        conv->inputs[1] != relu->outputs[0] || !is_ready(conv, op->inputs[1]) ||
         !are_alike(conv, op->inputs[1], relu, relu->op->inputs[0]) ||
         !are_alike(conv, op->inputs[1], relu, relu->op->inputs[1]))
         return;
@@ -299,7 +379,6 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
 
 void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
     list l = {actions, count};
-    uint32_t before = NOBODY; /* the accumulate right before action i */
     for (uint32_t i = 0; i < count; i++) {
         crn_cuda_action *a = &actions[i];
         if (is_nothing(a))
@@ -311,12 +390,11 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
         else if (kind == CAIRN_OP_ADD || (kind == CAIRN_OP_CONV2D && a->call.op->param_count > 1))
             fuse_relu(&l, i);
         else if (kind == CAIRN_OP_RELU_BWD) {
-            fuse_norm_bwd(&l, before, i);
+            fuse_norm_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_bias_bwd(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD) {
             fuse_sum_behind(&l, i);
         }
-        before = kind == CAIRN_OP_ACCUMULATE ? i : NOBODY;
     }
 }

@@ -66,7 +66,7 @@ void crn_cuda_look(crn_device *device, crn_cuda_stage stage);
 CAIRN_MUST cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options *options,
                                          crn_device **out, cairn_error *err);
 void crn_cuda_close(crn_device *device);
-void crn_cuda_describe(crn_device *device, cairn_device_facts *out);
+void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
 const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes);
 CAIRN_MUST cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                          void **out, cairn_error *err);

@@ -23,72 +23,83 @@ static cairn_status open_library(const char *file, const char *what, void **out,
     return CAIRN_OK;
 }
 
-static cairn_status find_entry(void *library, const char *file, const char *name, void *out,
+static cairn_status find_entry(void *library, const char *file, const char *name, void **out,
                                cairn_error *err) {
-    void *found = dlsym(library, name);
-    if (found == NULL)
+    *out = dlsym(library, name);
+    if (*out == NULL)
         return crn_fail(err, CAIRN_ESYSTEM, "%s has no entry %s: another version is needed", file,
                         name);
-    memcpy(out, &found, sizeof found);
     return CAIRN_OK;
+}
+
+/* Where each entry goes. All are pointers to functions, which have one size. */
+typedef struct entry {
+    const char *name;
+    size_t offset; /* in crn_cuda_api */
+} entry;
+
+#define ENTRY(name, arguments) {#name, offsetof(crn_cuda_api, name)},
+static const entry driver_entries[] = {CRN_CUDA_DRIVER(ENTRY)};
+static const entry blas_entries[] = {
+    CRN_CUDA_BLAS(ENTRY){"cublasLtGetVersion", offsetof(crn_cuda_api, cublasLtGetVersion)}};
+static const entry dnn_entries[] = {
+    CRN_CUDA_CUDNN(ENTRY){"cudnnGetErrorString", offsetof(crn_cuda_api, cudnnGetErrorString)},
+    {"cudnnGetLastErrorString", offsetof(crn_cuda_api, cudnnGetLastErrorString)},
+    {"cudnnGetVersion", offsetof(crn_cuda_api, cudnnGetVersion)}};
+#undef ENTRY
+
+static void set_entry(crn_cuda_api *api, const entry *e, void *found) {
+    memcpy((char *)api + e->offset, &found, sizeof found);
 }
 
 static cairn_status load_driver(crn_cuda_api *api, cairn_error *err) {
     static const char file[] = "libcuda.so.1";
     CRN_TRY(open_library(file, "the NVIDIA driver", &api->libraries[0], err));
-    symbol get = {NULL};
+    symbol get;
     CRN_TRY(find_entry(api->libraries[0], file, "cuGetProcAddress_v2", &get.data, err));
-#define ENTRY(name, arguments)                                                                     \
-    {                                                                                              \
-        void *found = NULL;                                                                        \
-        int status = 0;                                                                            \
-        if (get.lookup(#name, &found, CRN_CUDA_VERSION, 0, &status) != 0 || found == NULL)         \
-            return crn_fail(err, CAIRN_ESYSTEM,                                                    \
-                            "the NVIDIA driver has no entry %s: it is older than CUDA 12.4 needs", \
-                            #name);                                                                \
-        memcpy(&api->name, &found, sizeof found);                                                  \
+    for (size_t i = 0; i < CRN_LENGTH(driver_entries); i++) {
+        const entry *e = &driver_entries[i];
+        void *found = NULL;
+        int status = 0;
+        if (get.lookup(e->name, &found, CRN_CUDA_VERSION, 0, &status) != 0 || found == NULL)
+            return crn_fail(err, CAIRN_ESYSTEM,
+                            "the NVIDIA driver has no entry %s: it is older than CUDA 12.4 needs",
+                            e->name);
+        set_entry(api, e, found);
     }
-    CRN_CUDA_DRIVER(ENTRY)
-#undef ENTRY
     return CAIRN_OK;
 }
 
-static cairn_status load_blas(crn_cuda_api *api, cairn_error *err) {
-    static const char file[] = "libcublasLt.so.13";
-    void **library = &api->libraries[1];
-    CRN_TRY(open_library(file, "cuBLASLt", library, err));
-#define ENTRY(name, arguments) CRN_TRY(find_entry(*library, file, #name, &api->name, err));
-    CRN_CUDA_BLAS(ENTRY)
-#undef ENTRY
-    return find_entry(*library, file, "cublasLtGetVersion", &api->cublasLtGetVersion, err);
+static cairn_status load_entries(crn_cuda_api *api, void *library, const char *file,
+                                 const entry *entries, size_t count, cairn_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        void *found;
+        CRN_TRY(find_entry(library, file, entries[i].name, &found, err));
+        set_entry(api, &entries[i], found);
+    }
+    return CAIRN_OK;
 }
 
-static cairn_status load_dnn(crn_cuda_api *api, cairn_error *err) {
-    static const char file[] = "libcudnn.so.9";
-    void **library = &api->libraries[2];
-    CRN_TRY(open_library(file, "cuDNN", library, err));
-#define ENTRY(name, arguments) CRN_TRY(find_entry(*library, file, #name, &api->name, err));
-    CRN_CUDA_CUDNN(ENTRY)
-#undef ENTRY
-    CRN_TRY(find_entry(*library, file, "cudnnGetErrorString", &api->cudnnGetErrorString, err));
+static cairn_status load_libraries(crn_cuda_api *out, cairn_error *err) {
+    static const char blas[] = "libcublasLt.so.13", dnn[] = "libcudnn.so.9";
+    CRN_TRY(open_library(blas, "cuBLASLt", &out->libraries[1], err));
     CRN_TRY(
-        find_entry(*library, file, "cudnnGetLastErrorString", &api->cudnnGetLastErrorString, err));
-    CRN_TRY(find_entry(*library, file, "cudnnGetVersion", &api->cudnnGetVersion, err));
-    if (api->cudnnGetVersion() < CRN_CUDNN_OLDEST)
+        load_entries(out, out->libraries[1], blas, blas_entries, CRN_LENGTH(blas_entries), err));
+    CRN_TRY(open_library(dnn, "cuDNN", &out->libraries[2], err));
+    CRN_TRY(load_entries(out, out->libraries[2], dnn, dnn_entries, CRN_LENGTH(dnn_entries), err));
+    if (out->cudnnGetVersion() < CRN_CUDNN_OLDEST)
         return crn_fail(err, CAIRN_ESYSTEM, "cuDNN is version %zu; %d or newer is needed",
-                        api->cudnnGetVersion(), CRN_CUDNN_OLDEST);
+                        out->cudnnGetVersion(), CRN_CUDNN_OLDEST);
     return CAIRN_OK;
 }
 
 cairn_status crn_cuda_load_cudnn(crn_cuda_api *out, cairn_error *err) {
     memset(out, 0, sizeof *out);
-    CRN_TRY(load_blas(out, err));
-    return load_dnn(out, err);
+    return load_libraries(out, err);
 }
 
 cairn_status crn_cuda_load(crn_cuda_api *out, cairn_error *err) {
     memset(out, 0, sizeof *out);
     CRN_TRY(load_driver(out, err));
-    CRN_TRY(load_blas(out, err));
-    return load_dnn(out, err);
+    return load_libraries(out, err);
 }

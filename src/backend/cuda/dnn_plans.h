@@ -46,6 +46,10 @@ CAIRN_MUST cairn_status crn_dnn_propose(const crn_dnn *dnn, const crn_dnn_shape 
                                         crn_dnn_plan *out, uint32_t most, uint32_t *count,
                                         cairn_error *err);
 
+/* Put the plan to use first: cuDNN's order, but for what was measured to be otherwise (TF32,
+ * channels-last, on Hopper). `count` plans in the order of crn_dnn_propose(). */
+void crn_dnn_prefer(const crn_dnn_shape *shape, crn_dnn_plan *plans, uint32_t count);
+
 /* Run on the handle's stream; a status of cuDNN, 0: done. */
 int crn_dnn_run(const crn_dnn *dnn, const crn_dnn_plan *plan, const void *x, const void *w,
                 const void *y, void *workspace);

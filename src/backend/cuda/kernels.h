@@ -71,6 +71,9 @@ typedef struct crn_cut {
  *     run again              apply alone, with the statistics that were kept
  *     inference              apply with CRN_NORM_RUNNING; norm_running makes `stats` where wanted
  *     backward               reduce, spread
+ *
+ * Where there are few rows, one block has all rows of its channels: then `whole` is statistics and
+ * apply in one kernel, and `bwd_whole` reduce and spread, with the same bits.
  */
 enum {
     CRN_NORM_RELU = 1,    /* apply: y = max(0, ...) */
@@ -217,7 +220,10 @@ typedef struct crn_pool_args {
     uint32_t batch, height, width, small_height, small_width;
     int32_t kernel[2], stride[2], pad[2];
     uint32_t adaptive, count_padding; /* average only */
-    uint32_t packs;                   /* filled in */
+    /* filled in: */
+    uint32_t packs;
+    uint32_t patch; /* side of what a thread makes of the large image */
+    float share;    /* what every average is divided by; 0: not all alike */
     const void *from;
     void *to;
     void *places; /* maximum: row * KW + column in its window; forward: or NULL */
@@ -412,6 +418,11 @@ typedef struct crn_launch {
 #undef TYPED
 #undef PLAIN
 #undef LAUNCH
+
+/* Whether the two kernels of a pass can be one: there are few rows, and what the second writes lies
+ * on what the first reads only element by element. */
+int crn_norm_is_whole(const crn_norm_args *given);
+int crn_norm_bwd_is_whole(const crn_norm_bwd_args *given);
 
 /* Bytes that `part` must have, a multiple of 16; needs no addresses, only shapes and pitches. */
 uint64_t crn_norm_workspace(const crn_norm_args *given);         /* statistics */

@@ -31,13 +31,7 @@ void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *rel
     if (work->preparing)
         return;
     args.stats = crn_cuda_out(work, 1) != NULL ? crn_cuda_out(work, 1) : spare;
-    if (training) {
-        args.flags = work->call->again ? 0 : CRN_NORM_MOVE;
-        crn_cuda_launch(work, crn_norm_statistics_launch(&args), &args);
-    } else {
-        crn_cuda_launch(work, crn_norm_running_launch(&args), &args);
-    }
-    args.flags = training ? 0 : CRN_NORM_RUNNING;
+    args.flags = !training ? CRN_NORM_RUNNING : work->call->again ? 0 : CRN_NORM_MOVE;
     if (add != NULL) { /* y of the sum: whichever operand is not ours is added */
         args.flags |= CRN_NORM_ADD;
         args.added = add->inputs[0] == y.at ? add->inputs[1] : add->inputs[0];
@@ -48,7 +42,15 @@ void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *rel
         args.flags |= CRN_NORM_RELU;
         args.y = relu->outputs[0];
     }
-    crn_cuda_launch(work, crn_norm_apply_launch(&args), &args);
+    if (training && crn_norm_is_whole(&args)) {
+        crn_cuda_launch(work, crn_norm_whole_launch(&args), &args);
+    } else {
+        if (training)
+            crn_cuda_launch(work, crn_norm_statistics_launch(&args), &args);
+        else
+            crn_cuda_launch(work, crn_norm_running_launch(&args), &args);
+        crn_cuda_launch(work, crn_norm_apply_launch(&args), &args);
+    }
     crn_cuda_view_done(work, 0, &y);
 }
 
@@ -105,7 +107,9 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
         args.other_pitch = gx.pitch;
         args.gx = sum->outputs[0];
     }
-    if (!work->preparing) {
+    if (!work->preparing && wanted && crn_norm_bwd_is_whole(&args)) {
+        crn_cuda_launch(work, crn_norm_bwd_whole_launch(&args), &args);
+    } else if (!work->preparing) {
         crn_cuda_launch(work, crn_norm_reduce_launch(&args), &args);
         if (wanted)
             crn_cuda_launch(work, crn_norm_spread_launch(&args), &args);

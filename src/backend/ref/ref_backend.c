@@ -1,5 +1,5 @@
-/* ref_backend.c: the reference: plain C on the processor, the truth that other backends are tested
- * against. Kernels come from ref_kernels.def; memory and copies are the processor's own. */
+/* ref_backend.c: the reference: plain C on the processor. Other backends are tested against it.
+ * Kernels come from ref_kernels.def; memory and copies are those of processor.h. */
 #include "backend/ref/ref_internal.h"
 
 extern const crn_backend crn_backend_ref;

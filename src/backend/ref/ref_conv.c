@@ -1,4 +1,4 @@
-/* ref_conv.c: convolutions and transposed convolutions, directly.
+/* ref_conv.c: convolutions and transposed convolutions, computed directly.
  *
  * All six kernels are three loops over the same pairs of pixels. A convolution reads a large image
  * and makes a small one; a transposed convolution goes the other way with the same weights:
@@ -12,9 +12,9 @@
  *     scatter  large += weight * small    conv2d_bwd_data,    conv_transpose2d
  *     weigh    weight = small . large     conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * The innermost loop runs along a row; which part of a row lies inside the image is computed once
- * per tap of the kernel, so that padding costs no test per pixel, and a negative padding, a crop,
- * needs no code. */
+ * The innermost loop runs along a row. The part of a row inside the image is computed once per tap
+ * of the kernel. So padding needs no test per pixel, and negative padding (a crop) needs no extra
+ * code. */
 #include "backend/ref/ref_internal.h"
 
 typedef struct window {
@@ -24,8 +24,8 @@ typedef struct window {
     const float *from;  /* the image that is read; for `weigh` the large one */
     const float *other; /* for `weigh` the small image */
     const float *weight;
-    const float *bias; /* of the image that is made, or NULL */
-    float *to;         /* the image or the weights that are made */
+    const float *bias; /* of the output image, or NULL */
+    float *to;         /* the output: an image or weights */
 } window;
 
 /* ---- One row of pixels that meet through one tap: small[i] and large[i * stride] ---- */
@@ -75,7 +75,7 @@ static span meet(const window *at, int axis, int64_t tap, int64_t small_length, 
     return (span){first, end, offset};
 }
 
-/* The rows that meet through tap kh * KW + kw: `rows` of them, each of `count` pixels, from these
+/* The rows that meet through tap kh * KW + kw: `rows` rows of `count` pixels each, from these
  * places in the planes. */
 typedef struct meeting {
     int64_t rows, count;
@@ -108,8 +108,9 @@ static void fill(float *to, int64_t count, float value) {
 static void gather_plane(void *context, uint32_t index) {
     const window *at = context;
     int64_t n = index / at->filters, o = index % at->filters;
-    int64_t inside = at->channels / at->groups;              /* channels of a group */
-    int64_t first = o / (at->filters / at->groups) * inside; /* of this filter's group */
+    int64_t inside = at->channels / at->groups; /* channels of a group */
+    int64_t first =
+        o / (at->filters / at->groups) * inside; /* first channel of this filter's group */
     int64_t plane = at->height * at->width, taps = at->kernel[0] * at->kernel[1];
     const float *large = at->from + (n * at->channels + first) * plane;
     const float *weight = at->weight + o * inside * taps;
@@ -228,7 +229,7 @@ static window between(const crn_call *call, const cairn_tensor *large, const cai
         at.dilation[axis] = CRN_MAX(a->dilation[axis], 1);
         at.pad[axis] = a->pad[axis];
     }
-    /* Where every pixel meets itself and no other, the whole plane is one row. */
+    /* If every pixel meets only itself, the whole plane is one row. */
     bool one_to_one = at.kernel[0] * at.kernel[1] == 1 && at.stride[0] * at.stride[1] == 1 &&
                       at.pad[0] == 0 && at.pad[1] == 0 && at.height == at.small_height &&
                       at.width == at.small_width;
@@ -274,7 +275,7 @@ void crn_ref_conv2d_bwd_weight(const crn_call *call) {
 }
 
 /* x [N, C, H, W] -> y [N, O, (H-1)*stride + KH, ...]; weight [C, O, KH, KW]: x is the small image,
- * and the layer's inputs are the filters of the convolution that goes back. */
+ * and the input channels are the filters of the convolution in the other direction. */
 void crn_ref_conv_transpose2d(const crn_call *call) {
     window at = between(call, crn_ref_output(call, 0), crn_ref_input(call, 0));
     at.from = call->inputs[0];

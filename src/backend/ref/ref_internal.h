@@ -1,12 +1,12 @@
-/* ref_internal.h: what the kernels of the reference share.
+/* ref_internal.h: shared by the kernels of the reference.
  *
- * How they are written: a kernel finds its shapes, puts them with its addresses into a small struct
- * and runs one loop over an index that owns a part of the result: a plane of an image, a row of a
- * matrix, a channel. No two indices write the same element, and each element is summed in an order
- * that depends on shapes alone. So the bits are the same for any number of threads, and again.
+ * All kernels have the same form. A kernel puts its shapes and addresses into a small struct and
+ * runs one loop over an index that owns a part of the result: a plane of an image, a row of a
+ * matrix, a channel. No two indices write the same element, and the order of each sum depends only
+ * on shapes. So the bits are the same for any number of threads and for every run.
  *
- * An output may have the address of an operand only where the graph permits it (derivatives.c and
- * docs/ops.md); pointers of those operands are not `restrict`, and an element is read before it is
+ * An output may have the address of an operand only if the op may work in place (op_kinds.def and
+ * docs/ops.md). Pointers to such operands are not `restrict`, and an element is read before it is
  * written. */
 #ifndef REF_INTERNAL_H
 #define REF_INTERNAL_H
@@ -28,7 +28,7 @@ static inline const cairn_tensor *crn_ref_input(const crn_call *call, uint32_t i
     return cairn_graph_tensor(call->graph, call->op->inputs[index]);
 }
 
-/* Of an output that is wanted. */
+/* For an output that is computed. */
 static inline const cairn_tensor *crn_ref_output(const crn_call *call, uint32_t index) {
     return cairn_graph_tensor(call->graph, call->op->outputs[index]);
 }
@@ -37,7 +37,7 @@ static inline const cairn_tensor *crn_ref_param(const crn_call *call, uint32_t i
     return cairn_graph_tensor(call->graph, call->op->params[index]);
 }
 
-/* The address of output `index`; NULL: it is not wanted, or the op has fewer outputs. */
+/* The address of output `index`; NULL: it is not computed, or the op has fewer outputs. */
 static inline float *crn_ref_out(const crn_call *call, uint32_t index) {
     return index < call->op->output_count ? call->outputs[index] : NULL;
 }
@@ -56,8 +56,8 @@ static inline size_t crn_ref_elements(const cairn_tensor *tensor) {
 
 /* ---- Sums ----
  *
- * Eight partial sums side by side, added up in a fixed order at the end: the compiler may use
- * vector registers without changing the order of a sum. */
+ * There are eight partial sums, which are added up in a fixed order at the end. So the compiler may
+ * use vector registers without changing the order of a sum. */
 
 #define CRN_REF_LANES 8
 
@@ -117,7 +117,7 @@ typedef struct crn_ref_product {
     float *x_gradient;                       /* [N, F] */
     float *weight_gradient;                  /* [G*H, F] or NULL */
     float *bias_gradient;                    /* [G*H] or NULL */
-    crn_queue *queue;                        /* where a library's failure goes */
+    crn_queue *queue;                        /* receives the failure of a library */
 } crn_ref_product;
 
 /* x_gradient[n, f] = sum over rows r of gradient[n, r] * weight[r, f] */
@@ -127,7 +127,7 @@ void crn_ref_product_data(crn_team *threads, crn_ref_product *product);
  * gradient[n, r] */
 void crn_ref_product_weight(crn_team *threads, crn_ref_product *product);
 
-/* The backward of cells with products of another's making, by the same rules. */
+/* The backward of cells, with functions for the products that the caller passes. */
 typedef void crn_product(crn_team *threads, crn_ref_product *product);
 void crn_ref_rnn_cell_bwd_data_by(const crn_call *call, crn_product *data);
 void crn_ref_lstm_cell_bwd_data_by(const crn_call *call, crn_product *data);

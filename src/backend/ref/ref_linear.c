@@ -9,7 +9,7 @@ static float gradient_at(const crn_ref_product *at, size_t n, size_t r) {
     return at->gradient[(gate * at->batch + n) * at->hidden + j];
 }
 
-/* A block of columns, over all rows, so that every weight is read once for the whole batch. */
+/* A block of columns over all rows, so that every weight is read once for the whole batch. */
 #define BLOCK 64u
 
 static void data_columns(void *context, uint32_t block) {

@@ -1,8 +1,8 @@
 /* ref_loss.c: softmax and the mean negative log likelihood.
  *
- * logits [N, C, S] with labels [N, S], S the product of what follows the classes. Each image's loss
- * goes into the workspace, and the caller adds them up in order. A label that is no class gives a
- * loss of NaN and reads nothing.
+ * The logits are [N, C, S] and the labels [N, S], where S is the product of the dimensions after
+ * the classes. The loss of each image is stored in the workspace, and the calling thread adds them
+ * up in order. A label outside the classes gives a loss of NaN and is not used as an index.
  *
  * With smoothing s the target is t[c] = (1 - s at the label) + s/C, and the loss
  * log(sum of exp(x - largest)) - sum over c of t[c] (x[c] - largest). */
@@ -29,7 +29,8 @@ static loss shape_of(const crn_call *call) {
                   .smoothing = call->op->attributes.smoothing};
 }
 
-/* What the target makes of the logits: the one at the label, or that and a little of each. */
+/* The logits weighted with the target: the one at the label, or, with smoothing, also a little of
+ * each. */
 static double wanted_logit(const loss *at, const float *x, int32_t label) {
     if (label < 0 || (size_t)label >= at->classes)
         return (double)NAN;
@@ -84,7 +85,7 @@ void crn_ref_cross_entropy(const crn_call *call) {
         *(float *)call->outputs[0] = (float)(sum / (double)(at.batch * at.pixels));
 }
 
-/* (p - target) / (N*S); the target is 1 at the label where nothing is smoothed */
+/* (p - target) / (N*S); without smoothing the target is 1 at the label */
 static void image_bwd(void *context, uint32_t n) {
     const loss *at = context;
     const float *p = at->from + n * at->classes * at->pixels;
@@ -100,7 +101,8 @@ static void image_bwd(void *context, uint32_t n) {
         }
 }
 
-/* probabilities [N, C, S], labels [N, S] -> gradient of the logits, which may lie on the first */
+/* probabilities [N, C, S], labels [N, S] -> gradient of the logits, which may be in place of the
+ * probabilities */
 void crn_ref_cross_entropy_bwd(const crn_call *call) {
     loss at = shape_of(call);
     at.to = call->outputs[0];

@@ -1,7 +1,8 @@
 /* ref_norm.c: batch normalisation (S. Ioffe and C. Szegedy, 2015), as PyTorch computes it.
  *
- * A channel belongs to one thread, which finishes its sums before it writes; so y may lie on x and
- * gx on gy. Sums are in double. Images are [N, C, H, W]; a channel is N planes of H*W. */
+ * A channel belongs to one thread, which finishes its sums before it writes. So y may be in place
+ * of x, and gx in place of gy. Sums are in double precision. Images are [N, C, H, W]; a channel is
+ * N planes of H*W. */
 #include "backend/ref/ref_internal.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ typedef struct norm {
     float *y, *gx;                     /* likewise; gx may be NULL */
     const float *gamma, *beta;         /* [C] */
     float *running_mean, *running_var; /* [C] */
-    float *stats;                      /* [2, C]: mean, 1/deviation; NULL: not wanted */
+    float *stats;                      /* [2, C]: mean, 1/deviation; NULL: not computed */
     const float *given_stats;          /* the same, in the backward pass */
     float *ggamma, *gbeta;             /* [C] or NULL */
     size_t batch, channels, plane;
@@ -31,7 +32,7 @@ static norm shape_of(const crn_call *call) {
                   .training = call->training};
 }
 
-/* Where plane n of channel c begins. */
+/* The start of plane n of channel c. */
 static size_t plane_at(const norm *at, size_t n, size_t c) {
     return (n * at->channels + c) * at->plane;
 }
@@ -60,8 +61,8 @@ static float blend(float running, double batch, double momentum) {
     return (float)((1 - momentum) * running + momentum * batch);
 }
 
-/* Mean and variance of a channel from the batch; moves the running ones if this is the first run.
- */
+/* Mean and variance of a channel from the batch; updates the running statistics if this is the
+ * first run. */
 static void batch_statistics(const norm *at, size_t c, double *mean, double *variance) {
     double count = (double)(at->batch * at->plane);
     *mean = mean_of(at, c);
@@ -123,7 +124,7 @@ static void channel_sums(const norm *at, size_t c, double *sum, double *product)
 
 /* With xhat = (x - mean) / deviation and m elements in the channel:
  *     gx = gamma / deviation * (gy - gbeta / m - xhat * ggamma / m)
- * Given statistics that do not depend on x the last two terms vanish. */
+ * In evaluation the statistics do not depend on x, and the last two terms vanish. */
 static void differentiate_channel(void *context, uint32_t c) {
     const norm *at = context;
     double sum, product;

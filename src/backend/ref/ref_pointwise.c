@@ -1,7 +1,7 @@
 /* ref_pointwise.c: ops that treat each element by itself, and ops that only move elements.
  *
  * Pointwise loops run over chunks of a fixed length. Each element is read before it is written, so
- * the result may lie on any operand. */
+ * the result may be in place of any operand. */
 #include "backend/ref/ref_internal.h"
 #include "backend/dropout_mask.h"
 
@@ -26,7 +26,7 @@ static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *,
     crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
 }
 
-/* Not "x > 0 ? x : 0": a NaN stays one, as in PyTorch. */
+/* Not "x > 0 ? x : 0", so that a NaN stays a NaN, as in PyTorch. */
 static void relu_chunk(void *context, uint32_t chunk) {
     const pointwise *at = context;
     for (size_t i = (size_t)chunk * CHUNK; i < chunk_end(at, chunk); i++)
@@ -96,7 +96,7 @@ typedef struct moving {
     const cairn_tensor *large; /* the concatenation: [N, C, H, W] */
 } moving;
 
-/* The `channels` planes of image n, in a tensor of `all` channels, from channel `first` on. */
+/* The start of channel `first` of image n, in a tensor of `all` channels. */
 static size_t planes_at(const moving *at, size_t n, size_t all, size_t first) {
     return (n * all + first) * crn_ref_size(at->large, 2, 4);
 }
@@ -136,7 +136,7 @@ void crn_ref_concat_bwd(const crn_call *call) {
     crn_team_for(call->threads, at.large->shape[0], cut_image, &at);
 }
 
-/* x -> y, an alias: the same address, nothing to do; and likewise its backward. */
+/* x -> y, an alias: the same address, so there is nothing to do. Its backward is the same. */
 void crn_ref_flatten(const crn_call *call) {
     assert(call->outputs[0] == call->inputs[0]);
     (void)call;

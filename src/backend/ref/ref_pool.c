@@ -1,9 +1,9 @@
 /* ref_pool.c: pooling of images. Each plane of [N, C, H, W] is pooled by itself into [P, Q]
  * windows.
  *
- * A window is clipped to the image; padding counts as minus infinity for a maximum, and for an
- * average as zeros that count or do not. Adaptive pooling is an average over windows that the sizes
- * alone determine. */
+ * A window is clipped to the image. Padding counts as minus infinity for a maximum. For an average
+ * it counts as zeros, or not at all. Adaptive pooling is an average over windows that depend only
+ * on the sizes. */
 #include "backend/pooling_window.h"
 #include "backend/ref/ref_internal.h"
 
@@ -15,7 +15,7 @@ typedef struct pooling {
     bool adaptive, count_padding, bytes; /* bytes: indices are u8, else i32 */
     const float *from;
     float *to;
-    void *places;             /* [N, C, P, Q]: where in its window each maximum was */
+    void *places;             /* [N, C, P, Q]: the place of each maximum in its window */
     const void *given_places; /* likewise, in the backward pass */
 } pooling;
 

@@ -6,8 +6,8 @@
  *            c' = f*c + i*g,  h' = o*tanh(c')          state [2, N, H] = (h, c)
  *
  * x is [N, F]; with G gates (1 or 4) the weights are [G*H, F] and [G*H, H], the biases [G*H]. The
- * data backward also hands on the gradient before the activations, [G, N, H], which the weight
- * backward reads; it may lie on the gradient (rnn) or the gates (lstm). */
+ * data backward also makes the gradient before the activations, [G, N, H], which the weight
+ * backward reads. It may be in place of the gradient (rnn) or the gates (lstm). */
 #include "backend/ref/ref_internal.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ typedef struct cell_bwd {
     float *old_gc;          /* out: gradient of c [N, H], or NULL */
 } cell_bwd;
 
-/* From the gradient before the activations to those of x and h, either of which may be NULL. */
+/* Compute the gradients of x and h, which may be NULL, from the gradient before the activations. */
 static void spread(const crn_call *call, crn_product *data, uint32_t gates, const float *before,
                    float *gh, float *gx) {
     const cairn_tensor *w_ih = crn_ref_param(call, 0), *w_hh = crn_ref_param(call, 1);
@@ -198,7 +198,7 @@ void crn_ref_cell_bwd_weight_by(const crn_call *call, crn_product *weight) {
     weight(call->threads, &product);
 }
 
-/* ---- with our own products ---- */
+/* ---- with the products of the reference ---- */
 
 void crn_ref_rnn_cell_bwd_data(const crn_call *call) {
     crn_ref_rnn_cell_bwd_data_by(call, crn_ref_product_data);

@@ -10,23 +10,23 @@
  * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
  * starts are made in the first round; later ones go on from the best set. */
 #include "solve/auto/auto_joint.h"
+#include "solve/auto/auto_ladder.h"
 #include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
 #ifndef CRN_AUTO_WORK /* tests that solve thousands of times define less */
 #define CRN_AUTO_WORK 8000000u
 #endif
-#define WORK CRN_AUTO_WORK /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u     /* so many per op */
-#define COPY_WORK 24u      /* the part of it for each time of improving with copies */
-#define SMALL 1000u        /* ops up to which `precise` is cheap enough to be asked always */
-#define CLOSE 200          /* a start within 1/200 of the bound is good enough to begin with */
-#define ENOUGH 2000        /* improving ends within 1/2000 of it */
-#define NEARLY 20000       /* with copies it ends within 1/20000 */
-#define DESCEND_TRIES (WORK / 4000)  /* towards a budget that no start meets */
-#define SMALLEST_WORK (WORK / 2 * 3) /* in the search for the smallest budget */
-#define HALVINGS 9u                  /* in the search for the smallest budget */
-#define LEAST_MOMENTS 400u           /* looked at for what no plan can do without */
+#define WORK CRN_AUTO_WORK     /* units of work for improving, at effort 1, and at most */
+#define OP_WORK 24000u         /* so many per op */
+#define COPY_WORK 24u          /* the part of it for each time of improving with copies */
+#define SMALL 1000u            /* ops up to which `precise` is cheap enough to be asked always */
+#define CLOSE 200              /* a start within 1/200 of the bound is good enough to begin with */
+#define ENOUGH 2000            /* improving ends within 1/2000 of it */
+#define NEARLY 20000           /* with copies it ends within 1/20000 */
+#define START_WORK (WORK / 4)  /* for each kind of starts */
+#define ANNEAL_WORK (WORK / 6) /* for small graphs */
+#define LADDER_WORK (WORK / 6) /* towards the smallest budget */
 
 /* Kept from round to round. */
 typedef struct rounds {
@@ -36,12 +36,14 @@ typedef struct rounds {
     crn_bound *bound;
     crn_bound_result found;
     int64_t joint_extra_ns; /* of plans with copies, or as without them */
-    crn_saved best;         /* of the present round; if nothing fits, the smallest */
-    bool fits;
-    bool searched; /* bounds and starts are made */
+    crn_saved best;         /* of the present round */
+    bool fits;              /* there is one */
     uint32_t round;
-    bool smallest_known; /* `smallest` has been looked for */
-    crn_saved smallest;
+    bool searched;       /* bounds, starts and the last resort are made */
+    crn_schedule resort; /* a plan within the whole budget, or what needs least */
+    bool feasible;       /* it is the former */
+    crn_schedule other;  /* of another algorithm, within the whole budget */
+    int64_t other_time;  /* INT64_MAX: none */
 } rounds;
 
 /* No plan without copies takes less; INT64_MAX: none fits. */
@@ -57,11 +59,6 @@ static bool is_close(const rounds *r, int64_t part) {
 }
 
 /* ---- Starts ---- */
-
-/* While the smallest budget is looked for, whatever fits is enough. */
-static bool is_enough(const rounds *r) {
-    return crn_search_late(r->search) || (r->fits && r->search->deadline < UINT64_MAX);
-}
 
 static void finish_start(rounds *r, int64_t limit) {
     crn_thin_all(r->search, limit);
@@ -82,7 +79,8 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
     if (r->found.op == CRN_NO_OP)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
-    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000) && !is_enough(r); k++) {
+    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000) && !crn_search_late(s);
+         k++) {
         int64_t price = r->found.price / 64 * parts[k / 2] + 1;
         CRN_TRY(crn_start_from_cut(s, r->bound, price, problem->scratch));
         s->rate = 0;
@@ -95,7 +93,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
 
 static void start_from_nothing(rounds *r, int64_t limit) {
     crn_search *s = r->search;
-    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE) && !is_enough(r); k++) {
+    for (uint32_t k = 0; k < 8 && !is_close(r, CLOSE) && !crn_search_late(s); k++) {
         crn_matrix_clear(r->matrix);
         s->rate = 0;
         s->merge = k % 2;
@@ -108,83 +106,80 @@ static void start_from_nothing(rounds *r, int64_t limit) {
     s->closure_limit = CRN_MOST_CLOSURE;
 }
 
-/* What `precise` decides is a start, where it applies: on long chains often the best one. */
-static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
-    crn_problem own = *problem;
-    crn_schedule schedule = {0};
-    cairn_error err;
-    void *kept = NULL;
-    own.kept = &kept;
-    own.err = &err;
-    own.budget = (uint64_t)limit;
-    own.cost_model = CAIRN_COST_MODEL_PRECISE;
-    cairn_status status = crn_solve_precise(&own, &schedule);
+/* ---- Other algorithms ---- */
+
+/* A schedule that is faster than the best set, and within the whole budget, is put aside. `*over`
+ * is by how much it is not. */
+static cairn_status compare_other(const crn_problem *problem, rounds *r,
+                                  const crn_schedule *schedule, uint64_t *peak, uint64_t *over) {
+    crn_judgement found;
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    *over = *peak = 0;
+    cairn_status status = crn_ladder_judge(problem, schedule, true, &found);
     if (status != CAIRN_OK)
-        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
-    bool same_order = crn_start_from_schedule(r->search, &schedule);
-    r->search->rate = 0;
-    if (same_order && crn_repair(r->search, limit, 4 * r->flat->op_count, most_time(r)))
-        finish_start(r, limit);
-    return CAIRN_OK;
-}
-
-/* ---- The smallest budget ---- */
-
-/* From a repair that got stuck, down. */
-static bool start_from_above(rounds *r, int64_t limit) {
-    crn_search *s = r->search;
-    crn_matrix_clear(r->matrix);
-    s->rate = 0;
-    s->merge = false;
-    crn_repair(s, limit, 2 * r->flat->op_count, INT64_MAX);
-    crn_matrix_prune_all(r->matrix);
-    uint32_t tries = r->flat->op_count > 1000 ? DESCEND_TRIES / 10 : DESCEND_TRIES;
-    if (!crn_descend(s, limit, tries))
-        return false;
-    finish_start(r, limit);
-    return r->fits;
-}
-
-static cairn_status reach(const crn_problem *problem, rounds *r, int64_t limit) {
-    r->fits = false;
-    CRN_TRY(start_from_cuts(problem, r, limit));
-    start_from_nothing(r, limit);
-    if (!r->fits)
-        start_from_above(r, limit);
-    return CAIRN_OK;
-}
-
-static void note_smallest(rounds *r) {
-    crn_matrix_prune_all(r->matrix);
-    if (r->smallest.way == NULL || crn_matrix_peak(r->matrix) < r->smallest.peak)
-        crn_matrix_save(r->matrix, &r->smallest);
-}
-
-/* The same for every budget, so that what fits into one fits into every larger one. */
-static cairn_status find_smallest(const crn_problem *problem, rounds *r) {
-    uint64_t least;
-    crn_matrix_clear(r->matrix);
-    note_smallest(r);
-    r->smallest_known = true;
-    r->search->rng.state = SEED;
-    CRN_TRY(crn_bound_least_memory(r->bound, LEAST_MOMENTS, &least));
-    int64_t low = (int64_t)CRN_MIN(least, (uint64_t)INT64_MAX / 4) - 1, high = r->smallest.peak;
-    r->search->deadline = crn_search_work(r->search) + SMALLEST_WORK * problem->effort;
-    for (uint32_t k = 0; k < HALVINGS && high - low > high / 512 && !crn_search_late(r->search);
-         k++) {
-        int64_t middle = low + (high - low) / 2;
-        CRN_TRY(reach(problem, r, middle));
-        if (r->fits) {
-            crn_matrix_load(r->matrix, &r->best);
-            note_smallest(r);
-            high = r->smallest.peak;
-        } else {
-            note_smallest(r);
-            low = middle;
-        }
+        return status == CAIRN_EINVAL ? CAIRN_OK : status;
+    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    if (found.time >= CRN_MIN(best, r->other_time))
+        return CAIRN_OK;
+    *peak = found.peak;
+    *over = found.arena > budget ? found.arena - budget : 0;
+    if (*over == 0) {
+        r->other = *schedule;
+        r->other_time = found.time;
     }
-    r->search->deadline = UINT64_MAX;
-    r->fits = false;
+    return CAIRN_OK;
+}
+
+static cairn_status ask(const crn_problem *problem, uint64_t budget, const char *name, void **kept,
+                        crn_schedule *schedule) {
+    crn_problem own = *problem;
+    cairn_error err;
+    own.algorithm = name;
+    own.kept = kept;
+    own.err = &err;
+    own.budget = budget;
+    own.cost_model = CAIRN_COST_MODEL_PRECISE;
+    cairn_status status = strcmp(name, "precise") == 0 ? crn_solve_precise(&own, schedule)
+                                                       : crn_solve_checkpoints(&own, schedule);
+    if (status != CAIRN_OK)
+        schedule->decisions.length = 0;
+    return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+}
+
+/* What `precise` decides is a start, where it applies: on long chains often the best one. As it
+ * stands it is a plan too, which may use what a set of re-runs cannot express. */
+static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
+    void *kept = NULL;
+    uint64_t budget = (uint64_t)limit, over = 1, peak;
+    for (uint32_t round = 0; round < CRN_MOST_ROUNDS && over > 0; round++) {
+        crn_schedule schedule = {0};
+        CRN_TRY(ask(problem, budget, "precise", &kept, &schedule));
+        if (schedule.decisions.length == 0)
+            return CAIRN_OK;
+        r->search->rate = 0;
+        if (round == 0 && crn_start_from_schedule(r->search, &schedule) &&
+            crn_repair(r->search, limit, 4 * r->flat->op_count, most_time(r)))
+            finish_start(r, limit);
+        CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
+        uint64_t less = crn_less_after(round, over);
+        if (peak > budget || less >= peak)
+            break;
+        budget = peak - less;
+    }
+    return CAIRN_OK;
+}
+
+/* Algorithms that do not look at a budget: on small graphs they cost little. */
+static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
+    static const char *const names[] = {"feng", "pieces", "chen", "feng-linear", "random"};
+    uint64_t peak, over;
+    for (uint32_t k = 0; k < CRN_LENGTH(names); k++) {
+        crn_schedule schedule = {0};
+        void *kept = NULL;
+        CRN_TRY(ask(problem, problem->budget, names[k], &kept, &schedule));
+        if (schedule.decisions.length > 0)
+            CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
+    }
     return CAIRN_OK;
 }
 
@@ -198,6 +193,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     CRN_TRY(crn_matrix_create(r->flat, arena, &r->matrix));
     CRN_TRY(crn_search_create(r->flat, r->matrix, SEED ^ problem->seed, arena, &r->search));
     CRN_TRY(crn_bound_create(r->flat, false, arena, &r->bound));
+    r->other_time = INT64_MAX;
     *out = r;
     return CAIRN_OK;
 }
@@ -214,14 +210,15 @@ static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copi
 }
 
 /* The best set of the round before, brought down to less memory. */
-static cairn_status next_round(const crn_problem *problem, rounds *r, int64_t limit) {
+static void next_round(rounds *r, int64_t limit) {
     bool fitted = r->fits;
     r->fits = false;
     r->search->rate = 0;
+    if (!fitted)
+        return;
     crn_matrix_load(r->matrix, &r->best);
-    if (fitted && crn_repair(r->search, limit, 4 * r->flat->op_count, INT64_MAX))
+    if (crn_repair(r->search, limit, 4 * r->flat->op_count, INT64_MAX))
         finish_start(r, limit);
-    return r->fits ? CAIRN_OK : reach(problem, r, limit);
 }
 
 static void improve(rounds *r, int64_t limit, uint64_t work) {
@@ -252,15 +249,24 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
 
 /* Without copies. */
 static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    crn_search *s = r->search;
+    s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     CRN_TRY(start_from_cuts(problem, r, limit));
+    s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     start_from_nothing(r, limit);
+    s->deadline = UINT64_MAX;
     bool asked = r->flat->op_count <= SMALL && !is_close(r, ENOUGH);
     if (asked)
         CRN_TRY(start_from_precise(problem, r, limit));
-    if (!r->fits)
-        start_from_above(r, limit);
     if (r->fits)
         improve(r, limit, work);
+    if (r->fits && r->flat->op_count <= CRN_FEW_OPS && bound_time(r) < r->best.time) {
+        crn_matrix_load(r->matrix, &r->best);
+        crn_anneal(s, limit, ANNEAL_WORK * problem->effort);
+        finish_start(r, limit);
+    }
+    if (r->flat->op_count <= CRN_FEW_OPS && !is_close(r, ENOUGH))
+        CRN_TRY(ask_checkpoints(problem, r));
     if (asked || is_close(r, CLOSE))
         return CAIRN_OK;
     int64_t before = r->fits ? r->best.time : INT64_MAX;
@@ -270,6 +276,29 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
     return CAIRN_OK;
 }
 
+/* What is left if all searching fails: a plan that does not depend on the budget, but for being the
+ * first of a fixed row of them that fits. It is a start too. */
+static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
+    crn_ladder ladder = {.problem = problem, .search = r->search, .bound = r->bound};
+    const crn_rung *rung;
+    ladder.work = LADDER_WORK * problem->effort;
+    CRN_TRY(crn_ladder_find(&ladder, &rung, &r->feasible));
+    CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
+    if (r->feasible)
+        finish_start(r, limit);
+    else if (copies)
+        CRN_TRY(crn_joint_least(problem, &r->resort, &r->feasible));
+    return CAIRN_OK;
+}
+
+static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
+                                bool copies) {
+    r->searched = true;
+    CRN_TRY(find_bounds(problem, r, copies));
+    CRN_TRY(find_resort(problem, r, limit, copies));
+    return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
+}
+
 /* What is to be done when a plan is asked for. */
 static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
                                crn_schedule *schedule) {
@@ -277,29 +306,28 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
     crn_joint joint = {.best_time = INT64_MAX};
     if (r->round++ == CRN_MOST_ROUNDS - 1)
-        r->fits = copies = false; /* no more time to try: what needs least */
-    else if (!r->searched) {
-        r->searched = true;
-        CRN_TRY(find_bounds(problem, r, copies));
-        CRN_TRY(search(problem, r, limit, work));
-    } else {
-        work /= 4;
-        CRN_TRY(next_round(problem, r, limit));
+        r->fits = r->feasible = false; /* no more time to try */
+    else if (!r->searched)
+        CRN_TRY(first_round(problem, r, limit, work, copies));
+    else {
+        work /= 8;
+        next_round(r, limit);
         if (r->fits)
             improve(r, limit, work);
     }
-    if (copies)
+    if (copies && r->feasible)
         CRN_TRY(try_copies(problem, r, limit, work, &joint));
-    if (!r->fits && joint.best_time == INT64_MAX && !r->smallest_known)
-        CRN_TRY(find_smallest(problem, r));
-    bool below = joint.smallest_peak > 0 && joint.smallest_peak < (uint64_t)r->smallest.peak;
-    if (joint.best.decisions.length > 0)
+    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    if (r->feasible && r->other_time < CRN_MIN(best, joint.best_time))
+        *schedule = r->other;
+    else if (joint.best.decisions.length > 0)
         *schedule = joint.best;
-    else if (!r->fits && below)
-        *schedule = joint.smallest;
-    else {
-        crn_matrix_load(r->matrix, r->fits ? &r->best : &r->smallest);
+    else if (r->fits) {
+        crn_matrix_load(r->matrix, &r->best);
         CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
+    } else {
+        *schedule = r->resort;
+        schedule->last = true;
     }
     schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
     return CAIRN_OK;

@@ -9,6 +9,7 @@
  * and then takes out re-runs that are not needed any more. Every plan is judged by the simulator.
  */
 #include "solve/auto/auto_joint.h"
+#include "solve/auto/auto_ladder.h"
 
 #define CUTS 8u
 #define FILLS 8u
@@ -98,10 +99,6 @@ static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t 
             j->best_time = s->time_ns;
             j->best = *schedule;
         }
-        if (j->smallest_peak == 0 || s->peak_bytes < j->smallest_peak) {
-            j->smallest_peak = s->peak_bytes;
-            j->smallest = *schedule;
-        }
     }
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
@@ -129,18 +126,43 @@ int64_t crn_joint_copies_only(const crn_bound *b, const cairn_machine *machine, 
     return CRN_MAX(time, b->base_ns);
 }
 
-cairn_status crn_joint_try_offload(crn_joint *j, int64_t limit) {
-    crn_problem own = *j->problem;
-    crn_schedule schedule = {0};
+/* What `offload-best` decides, if it applies. */
+static cairn_status ask_offload(const crn_problem *problem, uint64_t budget, uint64_t limit,
+                                crn_schedule *schedule) {
+    crn_problem own = *problem;
     cairn_error err;
     void *kept = NULL;
     own.kept = &kept;
     own.err = &err;
-    own.budget = (uint64_t)limit;
-    cairn_status status = crn_solve_offload_best(&own, &schedule);
+    own.budget = budget;
+    own.limit = limit;
+    cairn_status status = crn_solve_offload_best(&own, schedule);
     if (status != CAIRN_OK)
-        return status == CAIRN_ENOMEM ? status : CAIRN_OK;
-    return compare(j, &schedule, limit);
+        schedule->decisions.length = 0;
+    return status == CAIRN_ENOMEM ? status : CAIRN_OK;
+}
+
+cairn_status crn_joint_try_offload(crn_joint *j, int64_t limit) {
+    crn_schedule schedule = {0};
+    CRN_TRY(ask_offload(j->problem, (uint64_t)limit, j->problem->limit, &schedule));
+    return schedule.decisions.length > 0 ? compare(j, &schedule, limit) : CAIRN_OK;
+}
+
+cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, bool *fits) {
+    crn_schedule copied = {0};
+    crn_judgement without, with;
+    CRN_TRY(ask_offload(problem, 1, 1, &copied));
+    if (copied.decisions.length == 0)
+        return CAIRN_OK;
+    CRN_TRY(crn_ladder_judge(problem, least, false, &without));
+    cairn_status status = crn_ladder_judge(problem, &copied, false, &with);
+    if (status == CAIRN_EINVAL)
+        return CAIRN_OK; /* the host is full */
+    if (status == CAIRN_OK && with.arena < without.arena) {
+        *least = copied;
+        *fits = with.arena <= CRN_MAX(problem->limit, problem->budget);
+    }
+    return status;
 }
 
 /* Repair, thin and improve around the copies that are placed; then time them again, twice. */

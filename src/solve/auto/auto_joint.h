@@ -13,8 +13,6 @@ typedef struct crn_joint {
     uint64_t work;          /* for each time of improving */
     crn_schedule best;      /* the fastest plan so far, judged */
     int64_t best_time;      /* INT64_MAX: none */
-    crn_schedule smallest;  /* the plan with the lowest peak */
-    uint64_t smallest_peak; /* 0: none */
 } crn_joint;
 
 /* The most bytes that can be away at the bound's moment in a step of `time_ns`. */
@@ -31,6 +29,11 @@ int64_t crn_joint_copies_only(const crn_bound *bound, const cairn_machine *machi
 
 /* What `offload-best` decides joins the comparison. */
 CAIRN_MUST cairn_status crn_joint_try_offload(crn_joint *joint, int64_t limit);
+
+/* `*least` is a plan that does not fit the budget: if one that only copies needs less, that one
+ * instead, and whether it fits. It does not depend on the budget. */
+CAIRN_MUST cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least,
+                                        bool *fits);
 
 /* Search within `limit`; `start` is the best set without copies, or NULL. */
 CAIRN_MUST cairn_status crn_joint_search(crn_joint *joint, int64_t limit, int64_t extra_ns,

@@ -10,6 +10,7 @@
 #include "solve/auto/rerun_matrix.h"
 
 #define CRN_MOST_CLOSURE 400u /* nodes of a closure */
+#define CRN_FEW_OPS 48u       /* of a small graph, which is annealed too */
 
 /* A value that could be given up at the peak. */
 typedef struct crn_candidate {
@@ -17,7 +18,6 @@ typedef struct crn_candidate {
     int64_t relief;   /* what it gives at most */
     int64_t returned; /* time that comes back */
     uint32_t value, slot;
-    uint32_t noise; /* the factor on its cost, in 1/1024 */
 } crn_candidate;
 
 /* What it takes to have a value in a slot. */
@@ -32,8 +32,8 @@ typedef struct crn_search {
     const crn_flat *flat;
     crn_matrix *matrix;
     crn_rng rng;
-    uint64_t work;     /* done so far: nodes of closures, candidates, flips */
-    uint64_t deadline; /* of work, after which no new try is begun */
+    uint64_t work;     /* done so far: nodes of closures, candidates */
+    uint64_t deadline; /* of work, after which repair gives up */
 
     uint32_t unit;       /* bytes of a unit of memory: a shift */
     uint64_t all_units;  /* of all values */
@@ -51,7 +51,8 @@ typedef struct crn_search {
     uint32_t noise;         /* on the scores of candidates, in 1/1024 */
 
     uint32_t stamp, visited;
-    uint32_t *stamps; /* per value */
+    uint32_t *stamps;    /* per value */
+    uint32_t *op_stamps; /* per op */
     uint8_t *choices;
     crn_closure closure;
     crn_candidate *candidates;
@@ -105,10 +106,17 @@ void crn_thin_all(crn_search *s, int64_t limit);
 /* Improve on a set within `limit`, with `work` units of work, until its time is `enough`. The best
  * is in the matrix at the end. */
 void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough);
-/* Bring a set that is over `limit` down, in `tries` tries; whether it got there. */
-bool crn_descend(crn_search *s, int64_t limit, uint32_t tries);
+/* Lower the peak towards `limit`, with `work` units of work; it gives up when half of that did not
+ * lower it. */
+void crn_descend(crn_search *s, int64_t limit, uint64_t work);
 
-/* Work so far, flips counted; whether the deadline has passed. */
+/* ---- anneal.c ---- */
+
+/* From the set in the matrix, and from none, to one that is within `limit`, or closer to it, and
+ * then faster: for small graphs. The best is in the matrix at the end. */
+void crn_anneal(crn_search *s, int64_t limit, uint64_t work);
+
+/* Work so far, that of the matrix included; whether the deadline has passed. */
 uint64_t crn_search_work(const crn_search *s);
 static inline bool crn_search_late(const crn_search *s) {
     return crn_search_work(s) >= s->deadline;

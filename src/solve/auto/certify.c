@@ -57,11 +57,13 @@ static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs
 cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs,
                               const cairn_solve_options *given, int64_t *out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     *out = 0;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     crn_arena_init(&arena, &allocator);
     bool fits = false;
     cairn_status status = find_time(graph, costs, &options, &arena, out, &fits);
@@ -103,11 +105,13 @@ static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *cos
 cairn_status cairn_least_memory(const cairn_graph *graph, const cairn_costs *costs,
                                 const cairn_solve_options *given, uint64_t *out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     crn_arena arena;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     *out = 0;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
+    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     crn_arena_init(&arena, &allocator);
     cairn_status status = find_memory(graph, costs, copier(&options) != NULL, &arena, out);
     crn_arena_release(&arena);

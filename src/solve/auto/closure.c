@@ -64,11 +64,14 @@ static int64_t price(crn_search *s, uint32_t value, uint32_t slot, uint32_t read
     return again;
 }
 
-static bool has_op(const crn_closure *closure, uint32_t op) {
-    for (uint32_t k = 0; k < closure->length; k++)
-        if (closure->ops[k] == op)
-            return true;
-    return false;
+/* Take `op` into the closure; false if it is there. */
+static bool add_op(crn_search *s, uint32_t op) {
+    if (s->op_stamps[op] == s->stamp)
+        return false;
+    s->op_stamps[op] = s->stamp;
+    s->closure.ops[s->closure.length++] = op;
+    s->closure.time += crn_rerun_time(s->matrix, op);
+    return true;
 }
 
 static void collect_inputs(crn_search *s, uint32_t op, uint32_t slot);
@@ -85,11 +88,8 @@ static void collect(crn_search *s, uint32_t value, uint32_t slot, uint32_t reade
         return;
     }
     uint32_t producer = s->flat->producer[value];
-    if (has_op(&s->closure, producer))
-        return;
-    s->closure.ops[s->closure.length++] = producer;
-    s->closure.time += crn_rerun_time(s->matrix, producer);
-    collect_inputs(s, producer, slot);
+    if (add_op(s, producer))
+        collect_inputs(s, producer, slot);
 }
 
 static void collect_inputs(crn_search *s, uint32_t op, uint32_t slot) {
@@ -138,9 +138,8 @@ void crn_closure_find(crn_search *s, uint32_t value, uint32_t slot, int mode) {
     s->stamps[value] = s->stamp;
     s->choices[value] = COLLECTED;
     s->closure.length = 0;
-    s->closure.ops[s->closure.length++] = producer;
-    s->closure.time = crn_rerun_time(s->matrix, producer);
-    s->closure.relief = 0;
+    s->closure.time = s->closure.relief = 0;
+    add_op(s, producer);
     for (uint32_t k = f->first_input[producer]; k < f->first_input[producer + 1]; k++)
         price(s, f->inputs[k], slot, producer, mode);
     collect_inputs(s, producer, slot);

@@ -2,6 +2,8 @@
  * on the safe side: a plan that fits by these figures fits by the simulator's. */
 #include "solve/auto/flat_problem.h"
 
+#include "plan/lower.h"
+
 #include <stdlib.h>
 
 /* ---- Values ---- */
@@ -161,28 +163,48 @@ static uint32_t choose_time_shift(const crn_flat *f) {
     return shift;
 }
 
-static void add_ways(crn_flat *f, uint32_t o) {
-    uint32_t count, first = f->first_way[o], end = first;
+static crn_flat_way way_of(const crn_flat *f, const cairn_implementation *list, uint32_t i) {
+    int64_t unit = (int64_t)1 << f->time_shift;
+    return (crn_flat_way){.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
+                          .workspace = crn_align(list[i].workspace_bytes),
+                          .implementation = (uint16_t)i};
+}
+
+/* The usual implementation first, then those that need less workspace. An op that is run in another
+ * way gives other bits than `none` does, so that is the last resort: it counts as `aside` more. */
+static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
+    uint32_t count, first = f->first_way[o], end = first + 1;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
+    f->ways[first] =
+        count == 0 ? (crn_flat_way){0} : way_of(f, list, crn_usual_implementation(f->costs, o));
     for (uint32_t i = 0; i < count && i <= UINT16_MAX; i++) {
-        int64_t unit = (int64_t)1 << f->time_shift;
-        crn_flat_way way = {.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
-                            .workspace = crn_align(list[i].workspace_bytes),
-                            .implementation = (uint16_t)i};
-        f->ways[end++] = way;
+        crn_flat_way way = way_of(f, list, i);
         f->least_time[o] = i == 0 ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
         f->least_workspace[o] =
             i == 0 ? way.workspace : CRN_MIN(f->least_workspace[o], way.workspace);
+        way.time += aside;
+        if (way.workspace < f->ways[first].workspace)
+            f->ways[end++] = way;
     }
-    qsort(&f->ways[first], end - first, sizeof *f->ways, compare_ways);
-    uint32_t kept = first;
-    for (uint32_t k = first; k < end; k++)
-        if (k == first || f->ways[k].workspace < f->ways[kept - 1].workspace)
+    qsort(&f->ways[first + 1], end - first - 1, sizeof *f->ways, compare_ways);
+    uint32_t kept = first + 1;
+    for (uint32_t k = first + 1; k < end; k++)
+        if (f->ways[k].workspace < f->ways[kept - 1].workspace)
             f->ways[kept++] = f->ways[k];
-    if (kept == first)
-        f->ways[kept++] = (crn_flat_way){0};
     f->first_way[o + 1] = kept;
     f->base_time += f->ways[first].time;
+}
+
+/* A sixteenth of the step. */
+static int64_t time_aside(const crn_flat *f) {
+    int64_t sum = 0;
+    for (uint32_t o = 0; o < f->op_count; o++) {
+        uint32_t count;
+        const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
+        if (count > 0)
+            sum = crn_add_time(sum, list[crn_usual_implementation(f->costs, o)].time_ns);
+    }
+    return (sum >> f->time_shift) / 16;
 }
 
 static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
@@ -198,8 +220,9 @@ static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
     CRN_TAKE(arena, f->least_time, f->op_count);
     CRN_TAKE(arena, f->least_workspace, f->op_count);
     f->time_shift = choose_time_shift(f);
+    int64_t aside = time_aside(f);
     for (uint32_t o = 0; o < f->op_count; o++)
-        add_ways(f, o);
+        add_ways(f, o, aside);
     for (uint32_t o = f->op_count; o < all; o++) /* a copy takes no time of the compute lane */
         f->first_way[o + 1] = f->first_way[o] + 1;
     return CAIRN_OK;

@@ -18,47 +18,46 @@ static uint32_t bits_of(wide x) {
 typedef struct weighing {
     crn_search *search;
     int64_t limit;
-    uint32_t next; /* the slot up to which sums are written */
+    uint32_t next; /* the slot up to which weights are written */
     wide sum;
-    uint64_t running;
-    int shift; /* right, or left if negative */
 } weighing;
 
-static uint64_t weight(const weighing *w, int64_t memory) {
-    return crn_units(w->search, (uint64_t)(memory - w->limit) + (uint64_t)w->limit / 1024) + 1;
+/* The weight of a slot, at its place in the list of sums; slots in between weigh nothing. */
+static void write_weight(void *context, uint32_t slot, int64_t memory) {
+    weighing *w = context;
+    crn_search *s = w->search;
+    if (s->first_over == CRN_NO_OP)
+        s->first_over = w->next = slot;
+    while (w->next < slot)
+        s->loads[w->next++] = 0;
+    s->loads[w->next++] =
+        crn_units(s, (uint64_t)(memory - w->limit) + (uint64_t)w->limit / 1024) + 1;
+    w->sum += s->loads[slot];
+    s->last_over = slot;
 }
 
-static void add_up(void *context, uint32_t slot, int64_t memory) {
-    weighing *w = context;
-    w->sum += weight(w, memory);
-    if (w->search->first_over == CRN_NO_OP)
-        w->search->first_over = slot;
-    w->search->last_over = slot;
-}
-
-/* loads[i]: of the slots before i. */
-static void write_sums(void *context, uint32_t slot, int64_t memory) {
-    weighing *w = context;
-    while (w->next <= slot)
-        w->search->loads[w->next++] = w->running;
-    uint64_t load = weight(w, memory);
-    load = w->shift >= 0 ? load >> w->shift : load << -w->shift;
-    w->running += CRN_MAX(load, 1);
+/* loads[i]: of the slots before i, scaled. */
+static void add_up(crn_search *s, int shift) {
+    uint64_t running = 0;
+    for (uint32_t slot = s->first_over; slot <= s->last_over; slot++) {
+        uint64_t weight = s->loads[slot];
+        s->loads[slot] = running;
+        if (weight > 0)
+            running += CRN_MAX(shift >= 0 ? weight >> shift : weight << -shift, 1);
+    }
+    s->load_total = running;
 }
 
 void crn_loads_weigh(crn_search *s, int64_t limit) {
     weighing w = {.search = s, .limit = limit};
     s->first_over = CRN_NO_OP;
     s->last_over = 0;
-    crn_matrix_over(s->matrix, limit, add_up, &w);
     s->load_total = 0;
+    crn_matrix_over(s->matrix, limit, write_weight, &w);
     if (s->first_over == CRN_NO_OP)
         return;
-    w.shift = (int)bits_of(w.sum) + (int)bits_of(s->all_units) - 61;
-    w.shift = CRN_MAX(w.shift, -40);
-    w.next = s->first_over;
-    crn_matrix_over(s->matrix, limit, write_sums, &w);
-    s->load_total = w.running;
+    int shift = (int)bits_of(w.sum) + (int)bits_of(s->all_units) - 61;
+    add_up(s, CRN_MAX(shift, -40));
     s->work += (s->last_over - s->first_over) / 8;
 }
 

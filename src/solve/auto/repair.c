@@ -6,8 +6,6 @@
  * last decisions paid. An op at the peak may also change to a slower way with less workspace. */
 #include "solve/auto/auto_search.h"
 
-#include <stdlib.h>
-
 __extension__ typedef unsigned __int128 wide;
 
 /* The best decision so far. */
@@ -30,34 +28,22 @@ static bool candidate_less(const crn_candidate *a, const crn_candidate *b) {
     return !is_less(b->time, b->relief, a->time, a->relief) && a->value < b->value;
 }
 
-static int compare_candidates(const void *a, const void *b) {
-    return candidate_less(a, b) ? -1 : candidate_less(b, a) ? 1 : 0;
+/* A heap with the best candidate at the front: only the few that can still win are taken out. */
+static void sift_down(crn_candidate *heap, uint32_t length, uint32_t at) {
+    crn_candidate moved = heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < length; at = child) {
+        if (child + 1 < length && candidate_less(&heap[child + 1], &heap[child]))
+            child++;
+        if (!candidate_less(&heap[child], &moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
 }
 
-/* Bring the `count` best to the front (Hoare's selection). */
-static void select_best(crn_candidate *list, uint32_t length, uint32_t count) {
-    int64_t low = 0, high = (int64_t)length - 1;
-    while (low < high) {
-        crn_candidate pivot = list[(low + high) / 2];
-        int64_t i = low, j = high;
-        while (i <= j) {
-            while (candidate_less(&list[i], &pivot))
-                i++;
-            while (candidate_less(&pivot, &list[j]))
-                j--;
-            if (i > j)
-                break;
-            crn_candidate other = list[i];
-            list[i++] = list[j];
-            list[j--] = other;
-        }
-        if ((int64_t)count <= j)
-            high = j;
-        else if ((int64_t)count >= i)
-            low = i;
-        else
-            return;
-    }
+static void make_heap(crn_candidate *list, uint32_t length) {
+    for (uint32_t k = length / 2; k-- > 0;)
+        sift_down(list, length, k);
 }
 
 /* ---- Candidates ---- */
@@ -128,15 +114,16 @@ static void add_candidate(crn_search *s, uint32_t value, crn_event_key peak) {
     int64_t relief = relief_of(s, value, from, to, peak, gain);
     if (relief <= 0)
         return;
-    crn_candidate c = {.value = value, .slot = to, .relief = relief, .noise = 1024};
+    crn_candidate c = {.value = value, .slot = to, .relief = relief};
     c.returned = returned_time(m, value, before);
     c.time = crn_rerun_time(m, producer) - c.returned;
     if (s->merge && crn_closure_next(m, to, producer) > to)
         c.time -= crn_rerun_time(m, producer);
-    if (s->noise > 0)
-        c.noise += (uint32_t)(s->noise * crn_rng_below(&s->rng, 1024) / 1024);
     c.time = CRN_MAX(c.time, 1);
-    c.relief = CRN_MAX(c.relief / c.noise * 1024 + c.relief % c.noise * 1024 / c.noise, 1);
+    if (s->noise > 0) {
+        int64_t noise = 1024 + s->noise * (int64_t)crn_rng_below(&s->rng, 1024) / 1024;
+        c.relief = CRN_MAX(relief / noise * 1024 + relief % noise * 1024 / noise, 1);
+    }
     s->candidates[s->candidate_count++] = c;
 }
 
@@ -157,8 +144,6 @@ static void find_candidates(crn_search *s, crn_event_key peak) {
 /* ---- Decisions ---- */
 
 static void consider(crn_search *s, const crn_candidate *c, decision *best) {
-    if (best->relief > 0 && !is_less(c->time, c->relief, best->time, best->relief))
-        return; /* at its very best it is not better */
     for (int mode = CRN_CLOSURE_CHEAPEST; mode <= CRN_CLOSURE_AGAIN; mode++) {
         crn_closure_find(s, c->value, c->slot, mode);
         int64_t relief = c->relief + s->closure.relief;
@@ -194,18 +179,18 @@ static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
 
 static decision decide(crn_search *s, crn_event_key peak) {
     decision best = {.value = CRN_NO_VALUE, .op = CRN_NO_OP};
+    crn_candidate *heap = s->candidates;
     find_candidates(s, peak);
-    uint32_t first = s->candidate_count;
-    if (s->candidate_count > s->most_closures) {
-        select_best(s->candidates, s->candidate_count, s->most_closures);
-        first = s->most_closures;
+    make_heap(heap, s->candidate_count);
+    for (uint32_t k = 0, left = s->candidate_count; left > 0; k++) {
+        if (k >= s->most_closures && best.relief > 0)
+            break;
+        if (best.relief > 0 && !is_less(heap->time, heap->relief, best.time, best.relief))
+            break; /* at its very best it is not better, nor is any other */
+        consider(s, heap, &best);
+        *heap = heap[--left];
+        sift_down(heap, left, 0);
     }
-    if (first > 0)
-        qsort(s->candidates, first, sizeof *s->candidates, compare_candidates);
-    for (uint32_t k = 0; k < first; k++)
-        consider(s, &s->candidates[k], &best);
-    for (uint32_t k = first; k < s->candidate_count && best.relief == 0; k++)
-        consider(s, &s->candidates[k], &best);
     consider_way(s, peak, &best);
     return best;
 }
@@ -260,7 +245,7 @@ static bool apply(crn_search *s, const decision *d, crn_event_key peak, int64_t 
 bool crn_repair(crn_search *s, int64_t limit, uint32_t most, int64_t most_time) {
     crn_matrix *m = s->matrix;
     for (uint32_t step = 0; crn_matrix_peak(m) > limit; step++) {
-        if (step == most || m->time > most_time || m->failed)
+        if (step == most || m->time > most_time || m->failed || crn_search_late(s))
             return false;
         crn_event_key peak = crn_matrix_peak_run(m, crn_matrix_peak_slot(m));
         uint64_t excess = (uint64_t)(crn_matrix_peak(m) - limit);

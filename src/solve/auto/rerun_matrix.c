@@ -121,6 +121,7 @@ static scan scan_slot(const crn_matrix *m, uint32_t slot) {
 static void settle_slot(crn_matrix *m, uint32_t slot) {
     uint32_t node = m->leaf_count + slot;
     scan s = scan_slot(m, slot);
+    m->scans += m->slots[slot].length;
     if (m->sum[node] == s.sum && m->most[node] == s.most)
         return;
     m->sum[node] = s.sum;
@@ -183,31 +184,28 @@ crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
     return best;
 }
 
-/* The most over slots [first, last] within a node that covers [low, high]; `before` is the memory
- * at `low` and becomes that after `high`. */
-static int64_t most_within(const crn_matrix *m, uint32_t node, uint32_t low, uint32_t high,
-                           uint32_t first, uint32_t last, int64_t *before) {
-    if (last < low || first > high) {
-        *before += m->sum[node];
-        return NOTHING;
-    }
-    if (first <= low && high <= last) {
-        int64_t most = *before + m->most[node];
-        *before += m->sum[node];
-        return most;
-    }
-    uint32_t middle = (low + high) / 2;
-    int64_t left = most_within(m, 2 * node, low, middle, first, last, before);
-    if (last <= middle)
-        return left;
-    int64_t right = most_within(m, 2 * node + 1, middle + 1, high, first, last, before);
-    return CRN_MAX(left, right);
-}
-
+/* From the leaves up: the nodes that make up the range, from both ends, and the memory before it.
+ */
 int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     settle(m);
-    int64_t before = 0;
-    return first > last ? NOTHING : most_within(m, 1, 0, m->leaf_count - 1, first, last, &before);
+    if (first > last)
+        return NOTHING;
+    const int64_t *sum = m->sum, *most = m->most;
+    int64_t before = 0, left = NOTHING, left_sum = 0, right = NOTHING;
+    uint32_t low = m->leaf_count + first, high = m->leaf_count + last + 1;
+    for (; low < high; low >>= 1, high >>= 1) {
+        if (low & 1) {
+            left = CRN_MAX(left, left_sum + most[low]);
+            left_sum += sum[low++];
+        }
+        if (high & 1) {
+            high--;
+            right = CRN_MAX(most[high], sum[high] + right);
+        }
+    }
+    for (uint32_t node = m->leaf_count + first; node > 1; node >>= 1)
+        before += node & 1 ? sum[node - 1] : 0;
+    return before + CRN_MAX(left, left_sum + right);
 }
 
 static void visit_over(const crn_matrix *m, uint32_t node, int64_t before, int64_t limit,

@@ -56,8 +56,8 @@ typedef struct crn_matrix {
     uint32_t *stale; /* slots to be scanned again */
     bool *is_stale;
     uint32_t stale_count;
-    int64_t time; /* of all runs, in the unit of the flat problem */
-    uint64_t flips;
+    int64_t time;          /* of all runs, in the unit of the flat problem */
+    uint64_t flips, scans; /* so far; scans of runs */
     bool journaling, failed;
 } crn_matrix;
 
@@ -80,13 +80,10 @@ static inline bool crn_key_same(crn_event_key a, crn_event_key b) {
 
 /* The index of the first event of the list that is not before `key`. */
 static inline uint32_t crn_event_find(const crn_event_list *list, crn_event_key key) {
-    uint32_t low = 0, high = list->length;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (list->data[middle] < key)
-            low = middle + 1;
-        else
-            high = middle;
+    uint32_t low = 0;
+    for (uint32_t left = list->length, half; left > 0; left -= half) {
+        half = (left + 1) / 2; /* without a branch that the processor would have to guess */
+        low += list->data[low + half - 1] < key ? half : 0;
     }
     return low;
 }

@@ -11,7 +11,7 @@
 #define RETURN_AFTER 1024u
 
 uint64_t crn_search_work(const crn_search *s) {
-    return s->work + 6 * s->matrix->flips;
+    return s->work + 6 * s->matrix->flips + s->matrix->scans / 4;
 }
 
 static uint32_t draw(crn_search *s, uint32_t bound) {
@@ -171,13 +171,17 @@ void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough) {
     s->modest = false;
 }
 
-bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
+void crn_descend(crn_search *s, int64_t limit, uint64_t work) {
     crn_matrix *m = s->matrix;
     uint32_t ops = s->flat->op_count;
     int64_t peak = crn_matrix_peak(m);
+    uint64_t end = crn_search_work(s) + work, lowered = crn_search_work(s);
     m->journaling = true;
     m->journal.length = 0;
-    for (uint32_t k = 0; k < tries && peak > limit && !m->failed && !crn_search_late(s); k++) {
+    while (peak > limit && !m->failed) {
+        s->work += 4;
+        if (crn_search_work(s) >= CRN_MIN(end, lowered + work / 2))
+            break;
         uint32_t much = draw(s, 5);
         ruin_some(s, much);
         if (much == 4 && m->all.length > 0)
@@ -192,6 +196,7 @@ bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
         crn_repair(s, goal, 100, INT64_MAX);
         if (crn_matrix_peak(m) < peak) {
             peak = crn_matrix_peak(m);
+            lowered = crn_search_work(s);
             m->journal.length = 0;
         } else
             crn_matrix_undo(m, 0);
@@ -201,7 +206,6 @@ bool crn_descend(crn_search *s, int64_t limit, uint32_t tries) {
     s->closure_limit = CRN_MOST_CLOSURE;
     s->noise = 0;
     s->modest = false;
-    return peak <= limit && !m->failed;
 }
 
 /* ---- Making a search ---- */
@@ -230,6 +234,7 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     CRN_TAKE(arena, s->pinned, flat->value_count);
     CRN_TAKE(arena, s->loads, matrix->slot_count + 1);
     CRN_TAKE(arena, s->stamps, flat->value_count);
+    CRN_TAKE(arena, s->op_stamps, flat->op_count);
     CRN_TAKE(arena, s->choices, flat->value_count);
     CRN_TAKE(arena, s->candidates, flat->value_count);
     CRN_TAKE(arena, s->closure.ops, CRN_MOST_CLOSURE + 16);

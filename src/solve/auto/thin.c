@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define FEW 32u /* re-runs in a short list */
+
 /* Whether (slot, op) could be taken out, as far as whole slots say: what it makes would then be
  * there in the slots since the event before. */
 static bool is_removable(crn_search *s, crn_rerun r, int64_t limit) {
@@ -65,6 +67,21 @@ static int compare_timed(const void *a, const void *b) {
     return (x->rerun.op > y->rerun.op) - (x->rerun.op < y->rerun.op);
 }
 
+/* Short lists are many: they are sorted in place. */
+static void sort_timed(timed *list, uint32_t count) {
+    if (count > FEW) {
+        qsort(list, count, sizeof *list, compare_timed);
+        return;
+    }
+    for (uint32_t k = 1; k < count; k++) {
+        timed moved = list[k];
+        uint32_t at = k;
+        for (; at > 0 && compare_timed(&moved, &list[at - 1]) < 0; at--)
+            list[at] = list[at - 1];
+        list[at] = moved;
+    }
+}
+
 static timed *sample_room(crn_search *s, uint32_t count) {
     if (count > s->sample_room) {
         s->sample = crn_arena_take(s->matrix->arena, 2 * (size_t)count, sizeof(timed));
@@ -76,8 +93,7 @@ static timed *sample_room(crn_search *s, uint32_t count) {
 
 static uint32_t thin_list(crn_search *s, timed *list, uint32_t count, int64_t limit) {
     uint32_t gone = 0;
-    if (count > 0)
-        qsort(list, count, sizeof *list, compare_timed);
+    sort_timed(list, count);
     for (uint32_t k = 0; k < count && !s->matrix->failed; k++)
         gone += try_without(s, list[k].rerun, limit);
     s->work += 3 * (uint64_t)count;

@@ -210,12 +210,44 @@ static cairn_status start_rounds(const crn_problem *problem, rounds **out) {
     return crn_piece_check(&(*out)->network.chain, problem->err);
 }
 
+/* ---- Ops that must not be run a second time ---- */
+
+static bool has_never_again(const cairn_graph *graph) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        if (op->phase == CAIRN_PHASE_FORWARD && op->flags & CAIRN_OP_FLAG_NEVER_AGAIN)
+            return true;
+    }
+    return false;
+}
+
+/* A piece is recomputed as a whole. If it has such an op, and the op's result is read, the schedule
+ * has no legal plan, and the algorithm does not apply. */
+static cairn_status check_never_again(const crn_problem *problem, const crn_schedule *schedule) {
+    cairn_plan *plan;
+    cairn_error broken = {0};
+    if (!has_never_again(problem->graph))
+        return CAIRN_OK;
+    CRN_TRY(crn_lower(problem->graph, problem->costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan,
+                      problem->err));
+    cairn_status status = cairn_simulate(problem->graph, problem->costs, plan, NULL, NULL, &broken);
+    cairn_plan_destroy(plan);
+    if (status != CAIRN_EINVAL)
+        return status;
+    return crn_fail_at(problem->err, CAIRN_EINVAL, broken.name,
+                       "\"precise\" does not apply to \"%s\": it recomputes whole pieces, and op "
+                       "\"%s\" must not be run again",
+                       cairn_graph_name(problem->graph), broken.name);
+}
+
 cairn_status crn_solve_precise(const crn_problem *problem, crn_schedule *schedule) {
     rounds *r = *problem->kept;
     if (r == NULL)
         CRN_TRY(start_rounds(problem, &r));
     *problem->kept = r;
     if (problem->cost_model == CAIRN_COST_MODEL_PRECISE)
-        return solve_precisely(problem, r, schedule);
-    return solve_uniformly(problem, &r->network, schedule);
+        CRN_TRY(solve_precisely(problem, r, schedule));
+    else
+        CRN_TRY(solve_uniformly(problem, &r->network, schedule));
+    return check_never_again(problem, schedule);
 }

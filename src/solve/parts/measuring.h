@@ -1,9 +1,9 @@
 /* measuring.h: shared by the files of parts/, which measure the pieces of a network.
  *
- * backward_of_piece.c the backward of a piece, with recomputations
+ *     backward_of_piece.c   the backward of a piece, with recomputations
  *     measure_piece.c       memory and time of a piece alone
  *     piece_options.c       ways of keeping less
- * network_pieces.c all pieces, and their schedules as run lists */
+ *     network_pieces.c      all pieces, and their schedules as run lists */
 #ifndef CRN_MEASURING_H
 #define CRN_MEASURING_H
 

@@ -26,16 +26,18 @@ static cairn_status fill_pieces(const crn_problem *problem, cairn_offload_view *
 }
 
 cairn_status cairn_offload_view_create(const cairn_graph *graph, const cairn_costs *costs,
-                                       const cairn_machine *machine, cairn_offload_layers layers,
+                                       const cairn_machine *given, cairn_offload_layers layers,
                                        cairn_offload_view **out, cairn_error *err) {
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     *out = NULL;
     crn_error_clear(err);
+    CRN_READ_LOCAL(cairn_machine, machine, &given, err);
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena *arena = crn_arena_create(&allocator);
     cairn_offload_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
     crn_problem problem = {.graph = graph,
                            .costs = costs,
-                           .machine = machine,
+                           .machine = given,
                            .budget = UINT64_MAX,
                            .scratch = arena,
                            .err = err};

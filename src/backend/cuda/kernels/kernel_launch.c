@@ -14,7 +14,8 @@
 #define FEW_BLOCKS 132u
 #define LANES 32u /* packs of channels that such a block has at most */
 #define FEW_ROWS 4096u
-#define FEW_LANES 4u /* of a block that has all rows */
+#define FEW_LANES 2u     /* of a block that has all rows: a sector of 32 bytes of each */
+#define WHOLE_BLOCKS 64u /* beyond that the whole GPU reads faster than blocks with few lanes */
 #define DEPTHWISE_LANES 16u
 #define POINTWISE_PACKS 4u /* of a thread */
 #define MOST_BLOCKS 2112u  /* where threads go on until all is done */
@@ -120,7 +121,12 @@ static void cut_sums(crn_cut *cut, uint32_t pack) {
         return;
     }
     cut->packs = divide_up(cut->channels, pack);
-    cut->lanes = smaller(cut->packs, cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES);
+    uint32_t lanes = cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES;
+    if (lanes == FEW_LANES && divide_up(cut->packs, lanes) > WHOLE_BLOCKS)
+        lanes *= 2;
+    while (lanes < 4 * FEW_LANES && divide_up(cut->packs, lanes) > FEW_BLOCKS)
+        lanes *= 2;
+    cut->lanes = smaller(cut->packs, lanes);
     cut->tiles = divide_up(cut->packs, cut->lanes);
     cut->groups = COLUMN_THREADS / cut->lanes;
     cut->strip = cut->rows;
@@ -172,6 +178,45 @@ crn_launch crn_norm_apply_launch(crn_norm_args *given) {
     return column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->cut);
 }
 
+/* An image of `rows` rows, in bytes; the last row may end with its channels. */
+static uint64_t image_bytes(uint32_t element, uint32_t rows, uint32_t pitch) {
+    return (uint64_t)rows * pitch * (element == CRN_ELEMENT_BF16 ? 2 : 4);
+}
+
+/* Whether `to` lies apart from every operand, or element for element on it. */
+static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const operand *operands,
+                           uint32_t count) {
+    uintptr_t begin = (uintptr_t)to.at, end = begin + image_bytes(element, rows, to.pitch);
+    for (uint32_t i = 0; i < count; i++) {
+        uintptr_t other = (uintptr_t)operands[i].at;
+        bool same = other == begin && operands[i].pitch == to.pitch;
+        if (other != 0 && !same && other < end &&
+            begin < other + image_bytes(element, rows, operands[i].pitch))
+            return false;
+    }
+    return true;
+}
+
+/* Few rows, and few blocks of them. */
+static bool is_small(const crn_cut *given, uint32_t pack) {
+    crn_cut cut = *given;
+    cut_sums(&cut, pack);
+    return cut.strips == 1 && cut.lanes <= FEW_LANES * 2 && cut.tiles <= WHOLE_BLOCKS &&
+           cut.rows * cut.lanes <= FEW_ROWS * FEW_LANES;
+}
+
+int crn_norm_is_whole(const crn_norm_args *a) {
+    const operand x = {a->x, a->x_pitch}, y = {a->y, a->y_pitch};
+    const operand read[] = {x, {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch}};
+    return is_small(&a->cut, norm_pack(a)) && is_elementwise(a->element, a->cut.rows, y, read, 2) &&
+           pack_of(a->element, a->cut.channels, &x, 1) == norm_pack(a);
+}
+
+crn_launch crn_norm_whole_launch(crn_norm_args *given) {
+    assert(crn_norm_is_whole(given));
+    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), &given->cut);
+}
+
 crn_launch crn_norm_running_launch(crn_norm_args *given) {
     return launch_of(CRN_K_norm_running, divide_up(given->cut.channels, THREADS), 1, THREADS);
 }
@@ -196,6 +241,21 @@ crn_launch crn_norm_reduce_launch(crn_norm_bwd_args *given) {
 
 crn_launch crn_norm_spread_launch(crn_norm_bwd_args *given) {
     return column_launch(CRN_K_norm_spread, given->element, norm_bwd_pack(given), &given->cut);
+}
+
+int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
+    const operand gx = {a->gx, a->gx_pitch};
+    const operand read[] = {
+        {a->x, a->x_pitch},           {a->gy, a->gy_pitch},
+        {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
+        {a->masked, a->masked_pitch}, {a->other, a->other_pitch}};
+    return is_small(&a->cut, norm_bwd_pack(a)) &&
+           is_elementwise(a->element, a->cut.rows, gx, read, 6);
+}
+
+crn_launch crn_norm_bwd_whole_launch(crn_norm_bwd_args *given) {
+    assert(crn_norm_bwd_is_whole(given));
+    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), &given->cut);
 }
 
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
@@ -272,6 +332,26 @@ crn_launch crn_place_launch(crn_place_args *given) {
 
 /* ---- Pooling: a block has a row of pixels ---- */
 
+/* What every window's sum is divided by; 0: that depends on the window. */
+static float common_share(const crn_pool_args *a) {
+    uint32_t large[] = {a->height, a->width}, small[] = {a->small_height, a->small_width};
+    uint32_t count = 1;
+    for (int i = 0; i < 2; i++) {
+        uint32_t size = (uint32_t)a->kernel[i];
+        if (a->adaptive) {
+            if (small[i] == 0 || large[i] % small[i] != 0)
+                return 0;
+            size = large[i] / small[i];
+        } else if (!a->count_padding) {
+            int64_t end = ((int64_t)small[i] - 1) * a->stride[i] - a->pad[i] + a->kernel[i];
+            if (a->pad[i] != 0 || end > large[i])
+                return 0;
+        }
+        count *= size;
+    }
+    return (float)count;
+}
+
 static crn_launch pool_launch(crn_kernel_id kernel, crn_pool_args *given, uint32_t height,
                               uint32_t width) {
     const operand operands[] = {{given->from, given->from_pitch}, {given->to, given->to_pitch}};
@@ -282,6 +362,9 @@ static crn_launch pool_launch(crn_kernel_id kernel, crn_pool_args *given, uint32
     if (pack > 1 && given->places != NULL && given->places_pitch % pack != 0)
         pack = 1;
     given->packs = divide_up(given->channels, pack);
+    given->share = common_share(given);
+    assert((uint64_t)(given->height + 1) * (given->small_height + 1) < INT32_MAX);
+    assert((uint64_t)(given->width + 1) * (given->small_width + 1) < INT32_MAX);
     uint32_t row = width * given->packs, threads = smaller(THREADS, (row + 31) / 32 * 32);
     return launch_of(form_of(kernel, given->element, pack), given->batch * height,
                      threads > 0 ? divide_up(row, threads) : 0, threads);
@@ -292,7 +375,9 @@ crn_launch crn_max_pool_launch(crn_pool_args *given) {
 }
 
 crn_launch crn_max_pool_bwd_launch(crn_pool_args *given) {
-    return pool_launch(CRN_K_max_pool_bwd, given, given->height, given->width);
+    given->patch = given->stride[0] == 2 && given->stride[1] == 2 ? 2 : 1;
+    return pool_launch(CRN_K_max_pool_bwd, given, divide_up(given->height, given->patch),
+                       divide_up(given->width, given->patch));
 }
 
 crn_launch crn_avg_pool_launch(crn_pool_args *given) {

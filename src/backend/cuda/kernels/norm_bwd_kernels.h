@@ -9,8 +9,11 @@
 #define load_lane FORM(norm_load_lane)
 #define masked_gradient FORM(norm_masked_gradient)
 #define reduce_rows FORM(norm_reduce_rows)
+#define reduce_place FORM(norm_reduce_place)
+#define finish_sums FORM(norm_finish_sums)
 #define spread_rows FORM(norm_spread_rows)
-#define most_rows 4
+#define spread_place FORM(norm_spread_place)
+#define most_rows 8
 
 /* What belongs to a thread's channels. */
 typedef struct lane_values {
@@ -86,6 +89,41 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
     }
 }
 
+/* `few`, a constant, is 1 where a block has few rows: then more of them are in flight. */
+CRN_DEVICE void reduce_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, float *s,
+                             uint32_t t, int few) {
+    if (p->gy2 && p->mask == CRN_MASK_Y)
+        reduce_rows(p, at, s, t, CRN_MASK_Y, 1, few ? 4 : 2);
+    else if (p->gy2 && p->mask == CRN_MASK_X)
+        reduce_rows(p, at, s, t, CRN_MASK_X, 1, few ? 4 : 2);
+    else if (p->gy2)
+        reduce_rows(p, at, s, t, CRN_MASK_NONE, 1, few ? 4 : 2);
+    else if (p->mask == CRN_MASK_Y)
+        reduce_rows(p, at, s, t, CRN_MASK_Y, 0, few ? 5 : 2);
+    else if (p->mask == CRN_MASK_X)
+        reduce_rows(p, at, s, t, CRN_MASK_X, 0, few ? 7 : 2);
+    else
+        reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, few ? 7 : 3);
+}
+
+/* The channels of a tile, whose sums are in group 0. */
+CRN_DEVICE void finish_sums(const crn_norm_bwd_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
+                            const float *s) {
+    uint32_t wide = p->cut.lanes * PACK, channels = p->cut.channels;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide && tile * wide + i < channels; i += g.threads) {
+            uint32_t c = tile * wide + i;
+            float sum = sum_at(s, 0, 0, i), product = sum_at(s, 1, 0, i) * p->stats[channels + c];
+            p->sums[c] = sum;
+            p->sums[channels + c] = product;
+            if (p->gbeta)
+                p->gbeta[c] = sum;
+            if (p->ggamma)
+                p->ggamma[c] = product;
+        }
+    }
+}
+
 /* x, gy -> sums, ggamma, gbeta, masked */
 CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, PACK == 8 ? 1 : 2) {
     CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
@@ -93,36 +131,11 @@ CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, PACK == 
     const crn_cut *cut = &p->cut;
     uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(cut, tile, strip, t);
-        if (p->gy2 && p->mask == CRN_MASK_Y)
-            reduce_rows(p, at, s, t, CRN_MASK_Y, 1, 2);
-        else if (p->gy2 && p->mask == CRN_MASK_X)
-            reduce_rows(p, at, s, t, CRN_MASK_X, 1, 2);
-        else if (p->gy2)
-            reduce_rows(p, at, s, t, CRN_MASK_NONE, 1, 2);
-        else if (p->mask == CRN_MASK_Y)
-            reduce_rows(p, at, s, t, CRN_MASK_Y, 0, 2);
-        else if (p->mask == CRN_MASK_X)
-            reduce_rows(p, at, s, t, CRN_MASK_X, 0, 2);
-        else
-            reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, 3);
+        reduce_place(p, crn_place_of(cut, tile, strip, t), s, t, 0);
     }
     float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
-    if (!add_up(cut, g, strip, s, 2, part, p->tickets + tile, last))
-        return;
-    CRN_EACH_THREAD(t) {
-        for (uint32_t i = t; i < wide && tile * wide + i < cut->channels; i += g.threads) {
-            uint32_t c = tile * wide + i;
-            float sum = sum_at(s, 0, 0, i),
-                  product = sum_at(s, 1, 0, i) * p->stats[cut->channels + c];
-            p->sums[c] = sum;
-            p->sums[cut->channels + c] = product;
-            if (p->gbeta)
-                p->gbeta[c] = sum;
-            if (p->ggamma)
-                p->ggamma[c] = product;
-        }
-    }
+    if (add_up(cut, g, strip, s, 2, part, p->tickets + tile, last))
+        finish_sums(p, g, tile, s);
 }
 
 /* mask and add are constants here; CRN_MASK_NONE where reduce has written `masked`. */
@@ -167,26 +180,43 @@ CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
     }
 }
 
+CRN_DEVICE void spread_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, int few) {
+    uint32_t mask = p->masked ? (uint32_t)CRN_MASK_NONE : p->mask, half = PACK == 8 ? 2 : 1;
+    if (at.first == at.end)
+        return;
+    if (mask == CRN_MASK_Y && p->other)
+        spread_rows(p, at, CRN_MASK_Y, 1, few ? 4 : 2 / half);
+    else if (mask == CRN_MASK_Y)
+        spread_rows(p, at, CRN_MASK_Y, 0, few ? 5 : 2 / half);
+    else if (mask == CRN_MASK_X && p->other)
+        spread_rows(p, at, CRN_MASK_X, 1, few ? 5 : 2 / half);
+    else if (mask == CRN_MASK_X)
+        spread_rows(p, at, CRN_MASK_X, 0, few ? 7 : 3 / half);
+    else if (p->other)
+        spread_rows(p, at, CRN_MASK_NONE, 1, few ? 5 : 2 / half);
+    else
+        spread_rows(p, at, CRN_MASK_NONE, 0, few ? 7 : 3 / half);
+}
+
 /* x, g, sums -> gx; the last strips first, as in norm_apply */
 CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
-    uint32_t mask = p->masked ? (uint32_t)CRN_MASK_NONE : p->mask, half = PACK == 8 ? 2 : 1;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(&p->cut, tile, strip, t);
-        if (at.first == at.end)
-            continue;
-        if (mask == CRN_MASK_Y && p->other)
-            spread_rows(p, at, CRN_MASK_Y, 1, 2 / half);
-        else if (mask == CRN_MASK_Y)
-            spread_rows(p, at, CRN_MASK_Y, 0, 2 / half);
-        else if (mask == CRN_MASK_X && p->other)
-            spread_rows(p, at, CRN_MASK_X, 1, 2 / half);
-        else if (mask == CRN_MASK_X)
-            spread_rows(p, at, CRN_MASK_X, 0, 3 / half);
-        else if (p->other)
-            spread_rows(p, at, CRN_MASK_NONE, 1, 2 / half);
-        else
-            spread_rows(p, at, CRN_MASK_NONE, 0, 3 / half);
+        spread_place(p, crn_place_of(&p->cut, tile, strip, t), 0);
+    }
+}
+
+/* Both, of tiles that have one strip. */
+CRN_KERNEL_OF(FORM(norm_bwd_whole), crn_norm_bwd_args, CRN_COLUMN_THREADS, 1) {
+    CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
+    CRN_EACH_THREAD(t) {
+        reduce_place(p, crn_place_of(&p->cut, g.x, 0, t), s, t, 1);
+    }
+    add_groups(&p->cut, g, s, 2);
+    finish_sums(p, g, g.x, s);
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        spread_place(p, crn_place_of(&p->cut, g.x, 0, t), 1);
     }
 }
 
@@ -194,5 +224,8 @@ CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
 #undef load_lane
 #undef masked_gradient
 #undef reduce_rows
+#undef reduce_place
+#undef finish_sums
 #undef spread_rows
+#undef spread_place
 #undef most_rows

@@ -14,10 +14,13 @@
 #define sum_rows FORM(norm_sum_rows)
 #define finish FORM(norm_finish)
 #define moments FORM(norm_moments)
+#define finish_tile FORM(norm_finish_tile)
 #define apply_rows FORM(norm_apply_rows)
+#define apply_place FORM(norm_apply_place)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
+#define most_rows 16                        /* where a block has few rows */
 #define strips_at_once (PACK == 8 ? 2 : 4)
-#define apply_rows_at_once (PACK == 8 ? 3 : 4)
+#define rows_to_apply (PACK == 8 ? 3 : 4)
 
 /* In shared memory, one per thread. */
 typedef struct moments {
@@ -60,20 +63,20 @@ CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
     CRN_BARRIER();
 }
 
-/* A thread's rows of x. */
-CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s,
-                         uint32_t t) {
+/* A thread's rows of x; at_once is a constant here. */
+CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s, uint32_t t,
+                         uint32_t at_once) {
     pack first = no_pack(), sum = no_pack(), squares = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += statistics_rows * p->cut.groups) {
-        raw x[statistics_rows];
-        CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+        raw x[most_rows];
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             uint32_t i =
                 row + u * p->cut.groups; /* beyond the end: any row, which does not count */
             x[u] = fetch(p->x, (size_t)(i < at.end ? i : row) * p->x_pitch + at.column * PACK);
         }
         if (row == at.first)
             first = open(x[0]);
-        CRN_UNROLL for (uint32_t u = 0; u < statistics_rows; u++) {
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             pack value = open(x[u]);
             EACH(k) {
                 float distance =
@@ -136,6 +139,17 @@ CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float me
     p->running_var[c] = crn_fma(p->momentum, unbiased, p->keep * p->running_var[c]);
 }
 
+/* The channels of a tile, whose moments are in group 0. */
+CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
+                            const moments *s) {
+    uint32_t wide = p->cut.lanes * PACK;
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = t; i < wide; i += g.threads)
+            if (tile * wide + i < p->cut.channels)
+                finish(p, tile * wide + i, s->mean[i], s->squares[i]);
+    }
+}
+
 /* x -> stats, and moves the running statistics */
 CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(moments, all, 1);
@@ -145,7 +159,7 @@ CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
     float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
     CRN_EACH_THREAD(t) {
-        sum_rows(p, crn_place_of(cut, tile, strip, t), s, t);
+        sum_rows(p, crn_place_of(cut, tile, strip, t), s, t, statistics_rows);
     }
     merge_groups(cut, g, s);
     if (cut->strips > 1) {
@@ -165,15 +179,13 @@ CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
             return;
         merge_strips(cut, g, part, s);
     }
-    CRN_EACH_THREAD(t) {
-        for (uint32_t i = t; i < wide; i += g.threads)
-            if (tile * wide + i < cut->channels)
-                finish(p, tile * wide + i, s->mean[i], s->squares[i]);
-    }
+    finish_tile(p, g, tile, s);
 }
 
-/* y = (x - mean) * gamma / deviation + beta (+ added), and a ReLU; flags are constants here */
-CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, int relu, int add) {
+/* y = (x - mean) * gamma / deviation + beta (+ added), and a ReLU; all but p and at are
+ * constants here */
+CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, int relu, int add,
+                           uint32_t at_once) {
     uint32_t c = at.column * PACK, end = p->cut.channels;
     pack mean, scale = get_floats(p->gamma, c, end), beta = get_floats(p->beta, c, end);
     pack inverse;
@@ -190,9 +202,9 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
     EACH(k) {
         scale.at[k] *= inverse.at[k];
     }
-    for (uint32_t row = at.first; row < at.end; row += apply_rows_at_once * p->cut.groups) {
-        raw x[apply_rows_at_once], added[apply_rows_at_once];
-        CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+        raw x[most_rows], added[most_rows];
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             uint32_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
@@ -200,7 +212,7 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
             if (add)
                 added[u] = fetch(p->added, (size_t)i * p->added_pitch + c);
         }
-        CRN_UNROLL for (uint32_t u = 0; u < apply_rows_at_once; u++) {
+        CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             uint32_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
@@ -215,26 +227,44 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
     }
 }
 
+CRN_DEVICE void apply_place(const crn_norm_args *CRN_RESTRICT p, crn_place at, int few) {
+    if (at.first == at.end)
+        return;
+    switch (p->flags & (CRN_NORM_RELU | CRN_NORM_ADD)) {
+    case 0:
+        apply_rows(p, at, 0, 0, few ? most_rows : rows_to_apply);
+        break;
+    case CRN_NORM_RELU:
+        apply_rows(p, at, 1, 0, few ? most_rows : rows_to_apply);
+        break;
+    case CRN_NORM_ADD:
+        apply_rows(p, at, 0, 1, few ? most_rows / 2 : rows_to_apply);
+        break;
+    default:
+        apply_rows(p, at, 1, 1, few ? most_rows / 2 : rows_to_apply);
+    }
+}
+
 /* The last strips first: the end of x is what a cache still holds after the statistics. */
 CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(&p->cut, tile, strip, t);
-        if (at.first == at.end)
-            continue;
-        switch (p->flags & (CRN_NORM_RELU | CRN_NORM_ADD)) {
-        case 0:
-            apply_rows(p, at, 0, 0);
-            break;
-        case CRN_NORM_RELU:
-            apply_rows(p, at, 1, 0);
-            break;
-        case CRN_NORM_ADD:
-            apply_rows(p, at, 0, 1);
-            break;
-        default:
-            apply_rows(p, at, 1, 1);
-        }
+        apply_place(p, crn_place_of(&p->cut, tile, strip, t), 0);
+    }
+}
+
+/* Both, of tiles that have one strip. There are few blocks, so that each must have much in flight;
+ * what a thread reads again lies in the cache closest to it. */
+CRN_KERNEL_OF(FORM(norm_whole), crn_norm_args, CRN_COLUMN_THREADS, 1) {
+    CRN_SHARED(moments, s, 1);
+    CRN_EACH_THREAD(t) {
+        sum_rows(p, crn_place_of(&p->cut, g.x, 0, t), s, t, most_rows);
+    }
+    merge_groups(&p->cut, g, s);
+    finish_tile(p, g, g.x, s);
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        apply_place(p, crn_place_of(&p->cut, g.x, 0, t), 1);
     }
 }
 
@@ -244,7 +274,10 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
 #undef sum_rows
 #undef finish
 #undef moments
+#undef finish_tile
 #undef apply_rows
+#undef apply_place
 #undef statistics_rows
 #undef strips_at_once
-#undef apply_rows_at_once
+#undef rows_to_apply
+#undef most_rows

@@ -63,39 +63,87 @@ CRN_KERNEL(crn_convert, crn_convert_args) {
     }
 }
 
-/* ---- Optimisers: a block has a chunk. The formulas and roundings of optimizer.c. ---- */
+/* ---- Optimisers: a block has a chunk, a thread four elements at a time. The formulas and
+ * roundings of optimizer.h. ---- */
+
+typedef struct crn_four {
+    float at[4];
+} crn_four;
+
+/* Four elements from `i` on of `count`; those beyond are 0. */
+CRN_DEVICE crn_four crn_get_four(const float *from, uint32_t i, uint32_t count) {
+    crn_four four;
+#ifdef __CUDACC__
+    if (i + 4 <= count) {
+        float4 all = *(const float4 *)(from + i);
+        four.at[0] = all.x;
+        four.at[1] = all.y;
+        four.at[2] = all.z;
+        four.at[3] = all.w;
+        return four;
+    }
+#endif
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) four.at[k] = i + k < count ? from[i + k] : 0;
+    return four;
+}
+
+CRN_DEVICE void crn_put_four(float *to, uint32_t i, uint32_t count, crn_four four) {
+#ifdef __CUDACC__
+    if (i + 4 <= count) {
+        *(float4 *)(to + i) = make_float4(four.at[0], four.at[1], four.at[2], four.at[3]);
+        return;
+    }
+#endif
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+        if (i + k < count)
+            to[i + k] = four.at[k];
+    }
+}
 
 CRN_KERNEL(crn_gather_gradients, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     uint32_t first = p->values->first;
-    float *CRN_RESTRICT sum = chunk.sum;
     CRN_EACH_THREAD(t) {
-        CRN_UNROLL_BY(4)
-        for (uint32_t i = t; i < chunk.count; i += g.threads)
-            sum[i] = first ? chunk.gradient[i] : sum[i] + chunk.gradient[i];
+        CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
+            crn_four gradient = crn_get_four(chunk.gradient, i, chunk.count);
+            crn_four sum = first ? gradient : crn_get_four(chunk.sum, i, chunk.count);
+            CRN_UNROLL for (uint32_t k = 0; k < 4; k++) sum.at[k] =
+                first ? sum.at[k] : sum.at[k] + gradient.at[k];
+            crn_put_four(chunk.sum, i, chunk.count, sum);
+        }
     }
 }
 
-/* The gradient of an element, or the mean of those gathered. */
-CRN_DEVICE float crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, uint32_t i) {
-    return gathered > 0 ? chunk->sum[i] / gathered : chunk->gradient[i];
+/* The gradients of four elements, or the means of those gathered. */
+CRN_DEVICE crn_four crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, uint32_t i) {
+    crn_four four = crn_get_four(gathered > 0 ? chunk->sum : chunk->gradient, i, chunk->count);
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) four.at[k] =
+        gathered > 0 ? four.at[k] / gathered : four.at[k];
+    return four;
 }
 
 CRN_KERNEL(crn_sgd, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     float rate = p->values->rate, gathered = p->values->gathered;
-    float *CRN_RESTRICT value = chunk.value, *CRN_RESTRICT slot = chunk.slots[0];
     CRN_EACH_THREAD(t) {
-        CRN_UNROLL_BY(4) for (uint32_t i = t; i < chunk.count; i += g.threads) {
-            float d = crn_gradient_at(&chunk, gathered, i), before = value[i];
-            if (p->decay != 0)
-                d = d + p->decay * before;
-            if (slot) {
-                float v = p->momentum * slot[i] + d;
-                slot[i] = v;
-                d = p->nesterov ? d + p->momentum * v : v;
+        CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
+            crn_four gradient = crn_gradient_at(&chunk, gathered, i), slot = gradient;
+            crn_four value = crn_get_four(chunk.value, i, chunk.count);
+            if (chunk.slots[0])
+                slot = crn_get_four(chunk.slots[0], i, chunk.count);
+            CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+                float d = gradient.at[k];
+                if (p->decay != 0)
+                    d = d + p->decay * value.at[k];
+                if (chunk.slots[0]) {
+                    slot.at[k] = p->momentum * slot.at[k] + d;
+                    d = p->nesterov ? d + p->momentum * slot.at[k] : slot.at[k];
+                }
+                value.at[k] = value.at[k] - rate * d;
             }
-            value[i] = before - rate * d;
+            if (chunk.slots[0])
+                crn_put_four(chunk.slots[0], i, chunk.count, slot);
+            crn_put_four(chunk.value, i, chunk.count, value);
         }
     }
 }
@@ -104,19 +152,25 @@ CRN_KERNEL(crn_adam, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     float keep = p->values->keep, gathered = p->values->gathered;
     float step = p->values->step_size, root = p->values->root_correction;
-    float *CRN_RESTRICT to = chunk.value, *CRN_RESTRICT first = chunk.slots[0];
-    float *CRN_RESTRICT second = chunk.slots[1];
     CRN_EACH_THREAD(t) {
-        CRN_UNROLL_BY(4) for (uint32_t i = t; i < chunk.count; i += g.threads) {
-            float value = p->decoupled ? to[i] * keep : to[i];
-            float d = crn_gradient_at(&chunk, gathered, i);
-            if (!p->decoupled && p->decay != 0)
-                d = d + p->decay * value;
-            float m = first[i] + p->beta1_rest * (d - first[i]);
-            float v = p->beta2 * second[i] + p->beta2_rest * d * d;
-            first[i] = m;
-            second[i] = v;
-            to[i] = value - step * (m / (sqrtf(v) / root + p->epsilon));
+        CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
+            crn_four gradient = crn_gradient_at(&chunk, gathered, i);
+            crn_four value = crn_get_four(chunk.value, i, chunk.count);
+            crn_four first = crn_get_four(chunk.slots[0], i, chunk.count);
+            crn_four second = crn_get_four(chunk.slots[1], i, chunk.count);
+            CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+                float before = p->decoupled ? value.at[k] * keep : value.at[k];
+                float d = gradient.at[k];
+                if (!p->decoupled && p->decay != 0)
+                    d = d + p->decay * before;
+                first.at[k] = first.at[k] + p->beta1_rest * (d - first.at[k]);
+                second.at[k] = p->beta2 * second.at[k] + p->beta2_rest * d * d;
+                float spread = sqrtf(second.at[k]) / root + p->epsilon;
+                value.at[k] = before - step * (first.at[k] / spread);
+            }
+            crn_put_four(chunk.slots[0], i, chunk.count, first);
+            crn_put_four(chunk.slots[1], i, chunk.count, second);
+            crn_put_four(chunk.value, i, chunk.count, value);
         }
     }
 }

@@ -20,13 +20,13 @@ CRN_DEVICE int32_t crn_small_size(const crn_pool_args *p, int axis) {
     return (int32_t)(axis == 0 ? p->small_height : p->small_width);
 }
 
-/* The pixels of window `index`. */
+/* The pixels of window `index`. Adaptive windows: the launch sees to it that products fit. */
 CRN_DEVICE crn_span crn_window_span(const crn_pool_args *p, int axis, int32_t index) {
     int32_t large = crn_large_size(p, axis), small = crn_small_size(p, axis);
     crn_span span;
     if (p->adaptive) {
-        span.before = span.first = (int32_t)((int64_t)index * large / small);
-        span.end = (int32_t)(((int64_t)(index + 1) * large + small - 1) / small);
+        span.before = span.first = index * large / small;
+        span.end = ((index + 1) * large + small - 1) / small;
         return span;
     }
     span.before = index * p->stride[axis] - p->pad[axis];
@@ -42,8 +42,8 @@ CRN_DEVICE crn_span crn_windows_of(const crn_pool_args *p, int axis, int32_t ind
     crn_span span;
     span.before = 0;
     if (p->adaptive) {
-        span.first = (int32_t)((int64_t)index * small / large);
-        span.end = (int32_t)(((int64_t)(index + 1) * small + large - 1) / large);
+        span.first = index * small / large;
+        span.end = ((index + 1) * small + large - 1) / large;
         return span;
     }
     int32_t low = index + p->pad[axis] - p->kernel[axis] + 1, step = p->stride[axis];

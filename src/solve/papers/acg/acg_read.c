@@ -222,23 +222,13 @@ static cairn_status read_document(cairn_acg_cases *cases, const crn_json *root, 
     return read_case(&cases->arena, root, &cases->items[0], err);
 }
 
-/* The struct is allocated in the arena that it owns. */
-static cairn_acg_cases *create_cases(const cairn_allocator *allocator) {
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_acg_cases *cases = crn_arena_take(&arena, 1, sizeof *cases);
-    if (cases != NULL)
-        cases->arena = arena;
-    return cases;
-}
-
 cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *text, size_t length,
                                   const char *file, cairn_acg_cases **out, cairn_error *err) {
     crn_json_document document;
     *out = NULL;
     crn_error_clear(err);
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
-    cairn_acg_cases *cases = create_cases(allocator);
+    cairn_acg_cases *cases = CRN_OBJECT(allocator, cairn_acg_cases, arena);
     crn_json root = crn_json_root(&document);
     cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_document(cases, &root, err);
     crn_json_release(&document);
@@ -253,8 +243,7 @@ cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *
 void cairn_acg_cases_destroy(cairn_acg_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&cases->arena);
 }
 
 uint32_t cairn_acg_cases_count(const cairn_acg_cases *cases) {

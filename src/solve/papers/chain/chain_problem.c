@@ -126,18 +126,6 @@ static cairn_status read_cases(const crn_json *root, cairn_chain_cases *cases, c
     return CAIRN_OK;
 }
 
-/* The struct is allocated in the arena that it owns. */
-static cairn_status create_cases(const cairn_allocator *allocator, cairn_chain_cases **out) {
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_chain_cases *cases = crn_arena_take(&arena, 1, sizeof *cases);
-    if (cases == NULL)
-        return CAIRN_ENOMEM;
-    cases->arena = arena;
-    *out = cases;
-    return CAIRN_OK;
-}
-
 cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char *text,
                                     size_t length, const char *file, cairn_chain_cases **out,
                                     cairn_error *err) {
@@ -145,12 +133,9 @@ cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char
     crn_error_clear(err);
     crn_json_document document;
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
-    cairn_chain_cases *cases = NULL;
-    cairn_status status = create_cases(allocator, &cases);
-    if (status == CAIRN_OK) {
-        crn_json root = crn_json_root(&document);
-        status = read_cases(&root, cases, err);
-    }
+    cairn_chain_cases *cases = CRN_OBJECT(allocator, cairn_chain_cases, arena);
+    crn_json root = crn_json_root(&document);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(&root, cases, err);
     crn_json_release(&document);
     if (status == CAIRN_OK) {
         *out = cases;
@@ -163,8 +148,7 @@ cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char
 void cairn_chain_cases_destroy(cairn_chain_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&cases->arena);
 }
 
 uint32_t cairn_chain_cases_count(const cairn_chain_cases *cases) {

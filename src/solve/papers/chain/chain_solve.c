@@ -33,22 +33,10 @@ typedef struct solution {
     crn_arena arena; /* this struct, the steps and the curve are allocated in it */
 } solution;
 
-static cairn_status create_solution(const cairn_allocator *allocator, solution **out) {
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    solution *made = crn_arena_take(&arena, 1, sizeof *made);
-    if (made == NULL)
-        return CAIRN_ENOMEM;
-    made->arena = arena;
-    *out = made;
-    return CAIRN_OK;
-}
-
 static void release_solution(solution *made) {
     if (made == NULL)
         return;
-    crn_arena arena = made->arena;
-    crn_arena_release(&arena);
+    crn_arena_destroy(&made->arena);
 }
 
 void cairn_chain_solution_destroy(const cairn_chain_solution *public) {
@@ -165,10 +153,8 @@ cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_cha
     CRN_TRY(cairn_chain_check(problem, err));
     crn_arena_init(&scratch, allocator);
     job.budget = CRN_MIN(problem->budget, (uint64_t)CRN_CHAIN_LIMIT);
-    solution *made = NULL;
-    cairn_status status = create_solution(allocator, &made);
-    if (status == CAIRN_OK)
-        status = solve_in(&job, solve, made);
+    solution *made = CRN_OBJECT(allocator, solution, arena);
+    cairn_status status = made == NULL ? CAIRN_ENOMEM : solve_in(&job, solve, made);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK) {
         *out = &made->public;

@@ -7,8 +7,8 @@
  *     duration    the absence
  *     area        the absence times the size
  *     weighted    the absence weighted by how much memory is over the limit
- * submodular the same, but memory that earlier choices freed is no longer over the limit; so it is
- * computed one choice at a time
+ *     submodular  the same, but memory that earlier choices freed is no longer over the limit; so
+ *                 it is computed one choice at a time
  *
  * Each score is scaled to 0 .. 1000. The original chooses the weights by Bayesian optimisation.
  * Here they are searched: first all weights in quarters, then from the best of these by moving

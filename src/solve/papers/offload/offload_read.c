@@ -116,30 +116,21 @@ cairn_status cairn_offload_cases_read(const cairn_allocator *allocator, const ch
     crn_error_clear(err);
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
     crn_json root = crn_json_root(&document);
-
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    cairn_offload_cases *cases = crn_arena_take(&arena, 1, sizeof *cases);
-    cairn_status status = CAIRN_ENOMEM;
-    if (cases != NULL) {
-        cases->arena = arena;
-        status = read_cases(cases, &root, err);
-        arena = cases->arena;
-    }
+    cairn_offload_cases *cases = CRN_OBJECT(allocator, cairn_offload_cases, arena);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &root, err);
     crn_json_release(&document);
     if (status == CAIRN_OK) {
         *out = cases;
         return CAIRN_OK;
     }
-    crn_arena_release(&arena);
+    cairn_offload_cases_destroy(cases);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
 void cairn_offload_cases_destroy(cairn_offload_cases *cases) {
     if (cases == NULL)
         return;
-    crn_arena arena = cases->arena; /* `cases` itself is allocated in it */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&cases->arena);
 }
 
 uint32_t cairn_offload_cases_count(const cairn_offload_cases *cases) {

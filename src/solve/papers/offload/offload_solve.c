@@ -73,14 +73,13 @@ static cairn_status fill_solution(crn_arena *arena, const crn_offload_job *job,
 
 static cairn_status make_solution(const cairn_allocator *allocator, const crn_offload_job *job,
                                   const crn_offload_schedule *from, cairn_offload_solution **out) {
-    crn_arena arena;
-    crn_arena_init(&arena, allocator);
-    owned_solution *owned = crn_arena_take(&arena, 1, sizeof *owned);
-    if (owned == NULL || fill_solution(&arena, job, from, &owned->public) != CAIRN_OK) {
-        crn_arena_release(&arena);
+    owned_solution *owned = CRN_OBJECT(allocator, owned_solution, arena);
+    if (owned == NULL)
+        return CAIRN_ENOMEM;
+    if (fill_solution(&owned->arena, job, from, &owned->public) != CAIRN_OK) {
+        crn_arena_destroy(&owned->arena);
         return CAIRN_ENOMEM;
     }
-    owned->arena = arena;
     *out = &owned->public;
     return CAIRN_OK;
 }
@@ -88,8 +87,7 @@ static cairn_status make_solution(const cairn_allocator *allocator, const crn_of
 void cairn_offload_solution_destroy(cairn_offload_solution *solution) {
     if (solution == NULL)
         return;
-    crn_arena arena = ((owned_solution *)solution)->arena; /* `public` is its first member */
-    crn_arena_release(&arena);
+    crn_arena_destroy(&((owned_solution *)solution)->arena); /* `public` is its first member */
 }
 
 /* ---- Solving ---- */

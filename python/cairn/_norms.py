@@ -1,0 +1,252 @@
+"""Batch norms of a captured step on a GPU, as eager execution runs them.
+
+AOTAutograd decomposes cuDNN's batch norm into PyTorch's own kernels. Those are slower, and their results differ from
+those of eager execution in the last bits. Here cuDNN's are put back wherever eager execution would choose them.
+
+A batch norm is then split in two ops, so that a plan can repeat the cheap half:
+
+    norm(x) -> y', mean, invstd, ...      never repeated
+    apply(x, mean, invstd) -> y           one pass over x; the first time y is y' itself
+
+The split is made only where both give the same bits, which is tried on the device for every shape.
+"""
+
+import operator
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import _kernels
+
+aten = torch.ops.aten
+
+_FUNCTIONAL = aten._native_batch_norm_legit_functional.default
+_WITHOUT = aten._native_batch_norm_legit.no_stats  # no running statistics
+_BACKWARD = aten.native_batch_norm_backward.default
+CUDNN = aten.cudnn_batch_norm.default
+FIRST = "cairn_first"  # of each half: the other one
+
+_library = torch.library.Library("cairn", "DEF")
+_library.define("apply_norm(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor invstd, float eps, int formula)"
+                " -> Tensor")
+APPLY = torch.ops.cairn.apply_norm.default
+ATEN = -1  # formula: ATen's own kernel
+
+
+def apply_norm(x, weight, bias, mean, invstd, eps, formula):
+    """A batch norm whose statistics are known."""
+    if formula == ATEN:
+        return aten.batch_norm_elemt(x, weight, bias, mean, invstd, eps)
+    return _kernels.norm("norm", x, weight, bias, mean, invstd, torch.empty_like(x), formula)
+
+
+_library.impl("apply_norm", apply_norm, "CUDA")
+
+
+class Switches:
+    """What is done; for tests and benches."""
+    cudnn = split = fuse = True
+
+
+def rewrite(gm, num_fwd_outputs):
+    """Put cuDNN's norms back and split norms where the device is a GPU."""
+    changed = False
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and node.target is _BACKWARD:
+            _drop_unwanted(node)
+        if node.op == "call_function" and node.target in (_FUNCTIONAL, _WITHOUT):
+            norm = _Norm(gm, node, num_fwd_outputs)
+            if norm.on_device():
+                changed |= norm.rewrite()
+    if changed:
+        gm.graph.eliminate_dead_code()
+        gm.graph.lint()
+        gm.recompile()
+
+
+def _drop_unwanted(node):
+    """What a gradient is not asked for it does not make, whatever its fake result says."""
+    node.meta["val"] = tuple(v if wanted else None for v, wanted in zip(node.meta["val"], node.args[9]))
+
+
+class _Norm:
+    def __init__(self, gm, node, num_fwd_outputs):
+        self.graph, self.node = gm.graph, node
+        self.tracked = node.target is _FUNCTIONAL
+        self.x, self.weight, self.bias = node.args[:3]
+        self.mean, self.var = node.args[3:5] if self.tracked else (None, None)
+        self.training, self.momentum, self.eps = node.args[-3:]
+        self.items = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+        output = next(n for n in gm.graph.nodes if n.op == "output")
+        self.output, self.results = output, list(output.args[0])[:num_fwd_outputs]
+        self.descriptions = list(output.meta.get("desc") or [])[:num_fwd_outputs]
+
+    def on_device(self):
+        return self.x.meta["val"].device.type == "cuda"
+
+    def rewrite(self):
+        norm = self._cudnn() if Switches.cudnn and self._may_be_cudnn() else None
+        split = Switches.split and self._split(norm or self.node)
+        return norm is not None or split
+
+    # ---- cuDNN's ----
+
+    def _may_be_cudnn(self):
+        if not all(isinstance(n, fx.Node) for n in (self.weight, self.bias)) or not self.training:
+            return False
+        x, weight, bias = (n.meta["val"] for n in (self.x, self.weight, self.bias))
+        mean, var = (n.meta["val"] if n is not None else None for n in (self.mean, self.var))
+        if not chooses_cudnn(x, weight, bias, mean, var, self.eps):
+            return False
+        value = self.node.meta["val"]
+        return (is_dense(x) and value[1].dtype == weight.dtype and self._only_moved() and
+                all(user.target is _BACKWARD for i in (1, 2) if i in self.items for user in self.items[i].users))
+
+    def _only_moved(self):
+        """Whether the statistics belong to the caller, are read by this norm alone, and get their new values from it:
+        cuDNN's norm writes into them."""
+        if not self.tracked:
+            return True
+        for slot, old in ((3, self.mean), (4, self.var)):
+            new = self.items.get(slot)
+            if old.op != "placeholder" or new is None:
+                return False
+            others = {user for user in (*old.users, *new.users) if user.target is not _BACKWARD}
+            if others != {self.node, self.output}:
+                return False
+            places = [i for i, n in enumerate(self.results) if n is new]
+            if len(places) != 1 or places[0] >= len(self.descriptions):
+                return False
+            if getattr(self.descriptions[places[0]], "mutated_input", None) != old.meta.get("desc"):
+                return False
+        return True
+
+    def _cudnn(self):
+        """The norm and its gradient by cuDNN. The new statistics are then the old tensors."""
+        value = self.node.meta["val"]
+        x = self.x.meta["val"]
+        with x.fake_mode:
+            reserve = torch.empty(reserve_bytes(x), dtype=torch.uint8, device=x.device)
+        with self.graph.inserting_before(self.node):
+            norm = self.graph.call_function(CUDNN, (self.x, self.weight, self.bias, self.mean, self.var, True,
+                                                    self.momentum, self.eps))
+        norm.meta.update(self.node.meta)
+        norm.meta["val"] = (*value[:3], reserve)
+        with self.graph.inserting_after(norm):
+            kept = self.graph.call_function(operator.getitem, (norm, 3))
+        kept.meta["val"] = reserve
+        for slot, item in self.items.items():
+            if slot < 3:
+                item.update_arg(0, norm)
+            else:
+                item.replace_all_uses_with(self.mean if slot == 3 else self.var)
+                self.graph.erase_node(item)
+        for backward in {user for slot in (1, 2) if slot in self.items for user in self.items[slot].users}:
+            self._cudnn_backward(backward, kept)
+        self.graph.erase_node(self.node)
+        return norm
+
+    def _cudnn_backward(self, node, reserve):
+        grad, x, weight = node.args[:3]
+        mean, invstd = node.args[5:7]
+        like, value = x.meta["val"], grad.meta["val"]
+        with self.graph.inserting_before(node):
+            if value.stride() != like.stride():
+                fmt = torch._prims_common.suggest_memory_format(like)
+                grad = self.graph.call_function(aten.clone.default, (grad,), {"memory_format": fmt})
+                with like.fake_mode:
+                    grad.meta["val"] = torch.empty_like(like, dtype=value.dtype)
+            new = self.graph.call_function(aten.cudnn_batch_norm_backward.default,
+                                           (x, grad, weight, None, None, mean, invstd, self.eps, reserve))
+        new.meta.update(node.meta)
+        with like.fake_mode:
+            new.meta["val"] = tuple(v if v is not None else torch.empty_like(like if i == 0 else weight.meta["val"])
+                                    for i, v in enumerate(node.meta["val"]))
+        node.replace_all_uses_with(new)
+        self.graph.erase_node(node)
+
+    # ---- two ops ----
+
+    def _split(self, norm):
+        wanted = [slot for slot in (0, 1, 2) if slot not in self.items]
+        if wanted or not isinstance(self.weight, fx.Node) or not isinstance(self.bias, fx.Node):
+            return False
+        formula = formula_of(norm, self.eps)
+        if formula is None:
+            return False
+        first, mean, invstd = (self.items[slot] for slot in (0, 1, 2))
+        last = max((first, mean, invstd), key=self._place)
+        like = first.meta["val"]
+        with self.graph.inserting_after(last):
+            again = self.graph.call_function(APPLY, (self.x, self.weight, self.bias, mean, invstd, self.eps, formula))
+        again.meta.update({k: v for k, v in first.meta.items() if k != "val"})
+        with like.fake_mode:
+            again.meta["val"] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+        first.replace_all_uses_with(again)
+        again.meta[FIRST] = norm
+        norm.meta[FIRST] = again
+        return True
+
+    def _place(self, node):
+        return next(i for i, n in enumerate(self.graph.nodes) if n is node)
+
+
+def is_first(node):
+    """Whether a node is the half of a norm that is never repeated."""
+    return FIRST in node.meta and node.target is not APPLY
+
+
+def other_half(node):
+    return node.meta.get(FIRST)
+
+
+def is_dense(x):
+    return x.is_contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+
+
+def chooses_cudnn(x, weight, bias, mean, var, eps):
+    """Whether eager execution takes cuDNN's norm."""
+    choose = getattr(torch._C, "_select_batch_norm_backend", None)
+    if choose is None:
+        return False
+    return choose(x, weight, bias, mean, var, True, eps) == torch._C._BatchNormBackend.Cudnn
+
+
+def reserve_bytes(x):
+    return torch._C._get_cudnn_batch_norm_reserve_space_size(x, True)
+
+
+# ---- whether both halves give the same bits ----
+
+_found = {}
+
+
+def formula_of(norm, eps):
+    """How `apply` must round to give the bits of the norm, or None; tried once per shape on the device."""
+    value, weight = norm.args[0].meta["val"], norm.args[1].meta["val"]
+    key = (norm.target, tuple(value.shape), value.stride(), value.dtype, weight.dtype, eps, str(value.device))
+    if key not in _found:
+        with _disable_current_modes(), torch.no_grad():
+            try:
+                _found[key] = _try_formulas(norm.target, value, weight, eps)
+            except RuntimeError:
+                _found[key] = None
+    return _found[key]
+
+
+def _try_formulas(target, value, weight, eps):
+    random = torch.Generator(value.device).manual_seed(1)
+
+    def draw(like):
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device).normal_(generator=random)
+    x, w, b = draw(value), draw(weight), draw(weight)
+    arguments = [x, w, b, None, None] if target is CUDNN else [x, w, b]
+    if target is _FUNCTIONAL:
+        arguments += [torch.zeros_like(w), torch.ones_like(w)]
+    y, mean, invstd = target(*arguments, True, 0.1, eps)[:3]
+    ours = _kernels.takes(x) and _kernels.available()
+    for formula in (*(_kernels.FORMULAS if ours else ()), ATEN):
+        if torch.equal(y, APPLY(x, w, b, mean, invstd, eps, formula)):
+            return formula
+    return None

@@ -1,0 +1,157 @@
+/* auto_ladder.c: from the plan without re-runs down, twice: without and with counting on later
+ * re-runs. Where repair ends, ruin and repair go on for a while. */
+#include "solve/auto/auto_ladder.h"
+
+#define SEED 0x1adde4u
+#define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
+#define LAST_STEP 256      /* or less, down to this part */
+#define LEAST_MOMENTS 100u /* looked at for what no plan can do without */
+#define SHORT_CLOSURE 40   /* nodes: long closures end higher up */
+
+/* ---- Judging ---- */
+
+static uint64_t budget_of(const crn_ladder *l) {
+    return CRN_MAX(l->problem->limit, l->problem->budget);
+}
+
+cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *schedule, bool brief,
+                              crn_judgement *out) {
+    crn_problem own = *problem;
+    cairn_plan *plan;
+    own.limit = 0;
+    CRN_TRY(crn_lower(own.graph, own.costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan, own.err));
+    cairn_status status = crn_judge(&own, plan, brief, out);
+    if (own.live_peak)
+        out->arena = out->peak;
+    cairn_plan_destroy(plan);
+    return status;
+}
+
+/* The plan in the matrix. */
+static cairn_status judge_plan(const crn_ladder *l, bool brief, crn_judgement *out) {
+    crn_schedule schedule = {0};
+    CRN_TRY(crn_auto_emit(l->search->matrix, NULL, l->problem->scratch, &schedule));
+    return crn_ladder_judge(l->problem, &schedule, brief, out);
+}
+
+/* The set of the rung is in the matrix. */
+static cairn_status judge_rung(const crn_ladder *l, crn_rung *rung) {
+    crn_judgement found;
+    CRN_TRY(judge_plan(l, true, &found));
+    rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
+    rung->peak = found.peak;
+    return CAIRN_OK;
+}
+
+/* ---- Going down ---- */
+
+static cairn_status add_rung(crn_ladder *l, bool *fits) {
+    crn_rung rung = {0};
+    crn_matrix *m = l->search->matrix;
+    crn_matrix_save(m, &rung.set);
+    if (m->failed)
+        return CAIRN_ENOMEM;
+    if ((uint64_t)rung.set.peak <= budget_of(l))
+        CRN_TRY(judge_rung(l, &rung));
+    *fits = rung.needed > 0 && rung.needed <= budget_of(l);
+    CRN_PUSH(l->problem->scratch, l->rungs, rung);
+    return CAIRN_OK;
+}
+
+/* Repair to a lower peak; if that fails, to one that is not as low. False: repair is at its end. */
+static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
+    crn_matrix *m = s->matrix;
+    int64_t peak = crn_matrix_peak(m);
+    crn_matrix_save(m, before);
+    for (; *part <= LAST_STEP && !m->failed; *part *= 2) {
+        bool there = crn_repair(s, peak - peak / *part, 4 * s->flat->op_count, INT64_MAX);
+        crn_matrix_prune_all(m);
+        if (there || crn_matrix_peak(m) < peak)
+            return true;
+        crn_matrix_load(m, before);
+    }
+    return false;
+}
+
+/* Ruin and repair, as long as this gets lower now and then. */
+static cairn_status wander_down(crn_ladder *l, bool *lower) {
+    crn_matrix *m = l->search->matrix;
+    int64_t before = crn_matrix_peak(m);
+    uint64_t least;
+    CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &least));
+    least = CRN_MIN(least, (uint64_t)INT64_MAX / 4);
+    crn_descend(l->search, (int64_t)least, l->work);
+    if (m->flat->op_count <= CRN_FEW_OPS)
+        crn_anneal(l->search, (int64_t)least, l->work);
+    crn_matrix_prune_all(m);
+    *lower = crn_matrix_peak(m) < before;
+    return CAIRN_OK;
+}
+
+static cairn_status go_down(crn_ladder *l, bool merge, bool *fits) {
+    crn_search *s = l->search;
+    crn_saved before = {0};
+    int64_t part = FIRST_STEP;
+    crn_matrix_clear(s->matrix);
+    s->rate = 0;
+    s->merge = merge;
+    s->closure_limit = SHORT_CLOSURE;
+    while (!*fits && step_down(s, &part, &before))
+        CRN_TRY(add_rung(l, fits));
+    s->closure_limit = CRN_MOST_CLOSURE;
+    bool lower = false;
+    if (!*fits)
+        CRN_TRY(wander_down(l, &lower));
+    if (lower)
+        CRN_TRY(add_rung(l, fits));
+    return s->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
+}
+
+/* ---- The lowest rung ---- */
+
+/* The one that needs least. What has a higher peak than that is not judged. */
+static cairn_status find_lowest(crn_ladder *l, crn_rung **out) {
+    crn_rung *lowest = &l->rungs.data[0];
+    for (uint32_t k = 1; k < l->rungs.length; k++)
+        if (l->rungs.data[k].set.peak < lowest->set.peak)
+            lowest = &l->rungs.data[k];
+    crn_matrix_load(l->search->matrix, &lowest->set);
+    if (lowest->needed == 0)
+        CRN_TRY(judge_rung(l, lowest));
+    for (uint32_t k = 0; k < l->rungs.length; k++) {
+        crn_rung *rung = &l->rungs.data[k];
+        if ((uint64_t)rung->set.peak >= lowest->needed)
+            continue;
+        crn_matrix_load(l->search->matrix, &rung->set);
+        if (rung->needed == 0)
+            CRN_TRY(judge_rung(l, rung));
+        if (rung->needed < lowest->needed)
+            lowest = rung;
+    }
+    crn_matrix_load(l->search->matrix, &lowest->set);
+    *out = lowest;
+    return CAIRN_OK;
+}
+
+cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
+    crn_rng before = l->search->rng;
+    crn_rung *lowest;
+    crn_judgement found;
+    *fits = false;
+    l->search->rng.state = SEED;
+    crn_matrix_clear(l->search->matrix);
+    CRN_TRY(add_rung(l, fits));
+    for (int merge = 0; merge < 2 && !*fits; merge++)
+        CRN_TRY(go_down(l, merge, fits));
+    l->search->rng = before;
+    *out = &l->rungs.data[l->rungs.length - 1];
+    if (*fits)
+        return CAIRN_OK;
+    CRN_TRY(find_lowest(l, &lowest));
+    *out = lowest;
+    if (lowest->peak > budget_of(l))
+        return CAIRN_OK;
+    CRN_TRY(judge_plan(l, false, &found)); /* a longer search for a layout may do it */
+    *fits = found.arena <= budget_of(l);
+    return CAIRN_OK;
+}

@@ -1,0 +1,156 @@
+"""On a GPU: every network under budgets, with the bits of eager execution, live bytes as predicted and the allocator's
+peak within 0.5% of that; copies on streams of their own; steps recorded as CUDA graphs. Skipped where there is none.
+
+    python test_cuda.py [FILTER]    one JSON line per network and budget"""
+
+import copy
+import json
+import os
+import sys
+import unittest
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+import torch
+
+import cairn
+from cairn import _backend
+from common import compiled, same, train
+from small_models import NETWORKS, make
+
+STEPS = 3
+
+
+def deterministic():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.deterministic = True
+
+
+def on_device(name):
+    model, inputs = make(name)
+    return model.cuda(), tuple(x.cuda() for x in inputs)
+
+
+def allocated(step):
+    """The most that PyTorch had allocated in a step over what was there, cuBLAS's workspaces included."""
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def runs_of(model, call, inputs):
+    return train(model, call, inputs, steps=STEPS)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class Cuda(unittest.TestCase):
+    def setUp(self):
+        deterministic()
+
+    def budgets(self, model, inputs, **options):
+        planner = _backend.planner_of(model, inputs, _backend.Options(**options))
+        smallest, most = planner.smallest()[0] + planner.reserve, planner.none().peak + planner.reserve
+        return most, (most + smallest) // 2, smallest
+
+    def expected(self, model, inputs):
+        mine = copy.deepcopy(model)
+        return runs_of(mine, mine, inputs)
+
+    def check_peak(self, model, inputs, budget, **options):
+        mine, backend = copy.deepcopy(model), cairn.backend(budget, **options)
+        call = compiled(mine, backend)
+        found = runs_of(mine, call, inputs)
+        peak, plan = allocated(lambda: call(*inputs).backward()), backend.plans[0]
+        return found, peak, plan.peak + plan.reserve, backend.writers[0].fused
+
+    def check(self, name, budget, expected, **options):
+        """With live bytes counted, which fuses nothing, and without."""
+        model, inputs = on_device(name)
+        mine, backend = copy.deepcopy(model), cairn.backend(budget, check=True, **options)
+        found = runs_of(mine, compiled(mine, backend), inputs)
+        plan, meter = backend.plans[0], backend.meters[0]
+        again, peak, predicted, fused = self.check_peak(model, inputs, budget, **options)
+        line = dict(network=name, budget=budget, predicted=predicted, reserve=plan.reserve, allocated=peak, repeated=plan.reruns,
+                    offloads=plan.offloads, fused=fused, same=[same(expected, found), same(expected, again)],
+                    differences=meter.differences[:2], **{k: str(v) for k, v in options.items()})
+        print(json.dumps(line), flush=True)
+        self.assertEqual(line["same"], [True, True])
+        self.assertEqual(meter.differences, [])
+        self.assertLessEqual(peak, budget)
+        self.assertGreaterEqual(peak, 0.995 * predicted)
+        return plan
+
+    def check_network(self, name):
+        model, inputs = on_device(name)
+        expected = self.expected(model, inputs)
+        for budget in self.budgets(model, inputs):
+            with self.subTest(budget=budget):
+                self.check(name, budget, expected)
+
+    def test_offload(self):
+        """Copies on two streams, to pinned memory and back."""
+        for name in ("gpt", "resnet18"):
+            model, inputs = on_device(name)
+            expected = self.expected(model, inputs)
+            _, middle, smallest = self.budgets(model, inputs)
+            for budget, algorithm in ((middle, "offload-best"), (middle, "auto"), ((middle + smallest) // 2, "auto")):
+                with self.subTest(name=name, budget=budget, algorithm=algorithm):
+                    plan = self.check(name, budget, expected, offload=True, algorithm=algorithm)
+                    if algorithm != "auto":
+                        self.assertGreater(plan.offloads, 0)
+
+    def recorded(self, name, budget, **options):
+        """Losses and gradients of a recorded step and of the same step unrecorded, over the same random numbers."""
+        model, inputs = on_device(name)
+        found = []
+        for record in (True, False):
+            mine = copy.deepcopy(model)
+            backend = cairn.backend(budget, cudagraphs=True, **options)
+            call = compiled(mine, backend)
+            if record:
+                step = cairn.record(mine, call, inputs)
+            else:
+                def step(*values):
+                    loss = call(*values)
+                    loss.backward()
+                    return loss.detach()
+            torch.manual_seed(5)
+            kept = []
+            for _ in range(3):
+                loss = step(*inputs)
+                kept.append([loss.clone()] + [p.grad.clone() for p in mine.parameters()])
+                mine.zero_grad(set_to_none=True)
+            found.append((kept, [b.clone() for b in mine.buffers()]))
+        return found, backend.plans[0]
+
+    def test_recorded(self):
+        """A CUDA graph draws new random numbers at every replay, those of the step unrecorded."""
+        for name in ("gpt", "resnet18"):
+            model, inputs = on_device(name)
+            _, middle, _ = self.budgets(model, inputs, cudagraphs=True)
+            (one, other), plan = self.recorded(name, middle)
+            print(json.dumps(dict(recorded=name, repeated=plan.reruns, same=same(one, other))), flush=True)
+            self.assertTrue(same(one, other))
+            if name == "gpt":
+                self.assertNotEqual(float(one[0][0][0]), float(one[0][1][0]))
+
+    def test_recorded_offload(self):
+        """Copies inside a CUDA graph."""
+        for name in ("gpt", "resnet18"):
+            model, inputs = on_device(name)
+            _, middle, _ = self.budgets(model, inputs, cudagraphs=True)
+            (one, other), plan = self.recorded(name, middle, offload=True, algorithm="offload-best")
+            print(json.dumps(dict(recorded_offload=name, offloads=plan.offloads, same=same(one, other))), flush=True)
+            self.assertTrue(same(one, other))
+            self.assertGreater(plan.offloads, 0)
+
+
+for _name in NETWORKS:
+    setattr(Cuda, f"test_{_name}", lambda self, name=_name: self.check_network(name))
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,157 @@
+"""Batch norms as on a GPU: cuDNN's put back, and split in two halves. On the processor kernels of the same names stand in
+for those that only a GPU has; their bits are those of the processor's own norm."""
+
+import unittest
+from unittest import mock
+
+import torch
+from torch import nn
+
+import cairn
+from cairn import _backend, _kernels, _norms, _write
+from common import reference, same, with_cairn
+from small_models import make
+
+aten = torch.ops.aten
+
+
+def norm(x, weight, bias, mean, var, training, momentum, eps):
+    return (*torch.native_batch_norm(x, weight, bias, mean, var, training, momentum, eps),
+            torch.zeros(48, dtype=torch.uint8))
+
+
+def norm_backward(x, grad, weight, mean, var, save_mean, save_invstd, eps, reserve):
+    return aten.native_batch_norm_backward(grad, x, weight, None, None, save_mean, save_invstd, True, eps, [True] * 3)
+
+
+def apply(x, weight, bias, mean, invstd, eps):
+    return torch.native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)[0]
+
+
+LIBRARY = torch.library.Library("aten", "IMPL")
+LIBRARY.impl("cudnn_batch_norm", norm, "CPU")
+LIBRARY.impl("cudnn_batch_norm_backward", norm_backward, "CPU")
+LIBRARY.impl("batch_norm_elemt", apply, "CPU")
+NORMS = torch.library.Library("cairn", "IMPL")
+NORMS.impl("apply_norm", lambda *given: _norms.apply_norm(*given), "CPU")
+
+
+def imitate(name, x, weight, bias, mean, invstd, out, formula, *others):
+    """The kernels that fuse, by ATen's ops."""
+    y = apply(x, weight, bias, mean, invstd, 1e-5)
+    for other in others:
+        y = y + other
+    return out.copy_(torch.relu(y) if name.endswith("relu") else y)
+
+
+def as_on_a_gpu(cudnn=True, split=True):
+    return (mock.patch.object(_norms._Norm, "on_device", lambda self: True),
+            mock.patch.object(_norms, "chooses_cudnn", lambda *_: True),
+            mock.patch.object(_norms, "reserve_bytes", lambda x: 48),
+            mock.patch.object(_norms.Switches, "cudnn", cudnn),
+            mock.patch.object(_norms.Switches, "split", split))
+
+
+def with_kernels():
+    return (mock.patch.object(_kernels, "takes", lambda x: x.is_contiguous()),
+            mock.patch.object(_kernels, "available", lambda: True),
+            mock.patch.object(_kernels, "norm", imitate),
+            mock.patch.object(_kernels, "add_relu", lambda a, b, out: out.copy_(torch.relu(a + b))),
+            mock.patch.object(_kernels, "add_gate", lambda a, b, y, out: out.copy_(aten.threshold_backward(a + b, y, 0))),
+            mock.patch.object(_write.Writer, "on_gpu", lambda self: True))
+
+
+class Norms(unittest.TestCase):
+    def check(self, model, inputs, targets, share=0.3, **switches):
+        expected = reference(model, inputs, steps=3)
+        for patch in as_on_a_gpu(**switches):
+            patch.start()
+            self.addCleanup(patch.stop)
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        smallest, most = planner.smallest()[0], planner.none().peak
+        found = {op.node.target for op in planner.joint.ops if op.node is not None}
+        self.assertTrue(targets <= found)
+        for budget in (most, int(smallest + share * (most - smallest)), smallest):
+            backend = cairn.backend(budget, check=True)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=3)))
+            self.assertEqual(backend.meters[0].differences, [])
+        return backend
+
+    def test_cudnn(self):
+        self.check(*make("resnet18"), {aten.cudnn_batch_norm.default, aten.cudnn_batch_norm_backward.default}, split=False)
+
+    def test_split(self):
+        """The half that is repeated is; the other never."""
+        for cudnn in (True, False):
+            backend = self.check(*make("resnet18"), {_norms.APPLY}, cudnn=cudnn)
+            plan, runs = backend.plans[0], {}
+            for kind, number, _ in plan.steps:
+                if kind == 0 and plan.joint.ops[number].kind == "node":
+                    runs[number] = runs.get(number, 0) + 1
+            repeated = {plan.joint.ops[n].node.target for n, count in runs.items() if count > 1}
+            self.assertIn(_norms.APPLY, repeated)
+            self.assertFalse(repeated & {aten.cudnn_batch_norm.default, aten._native_batch_norm_legit_functional.default})
+
+    def test_fused(self):
+        """A norm, a sum and a relu in one kernel: the same bits, no more memory, as fast as it gets."""
+        model, inputs = make("resnet18")
+        expected = reference(model, inputs, steps=3)
+        for patch in (*as_on_a_gpu(), *with_kernels()):
+            patch.start()
+            self.addCleanup(patch.stop)
+        _norms._found.clear()
+        self.addCleanup(_norms._found.clear)
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        smallest, most = planner.smallest()[0], planner.none().peak
+        for budget in (most, (most + smallest) // 2, smallest):
+            backend = cairn.backend(budget)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=3)))
+            text = str(backend.writers[0].forward_graph) + str(backend.writers[0].graph)
+            self.assertGreater(backend.writers[0].fused, 8)
+            self.assertNotIn("clone", text)
+            self.assertIn("add_relu", text)
+            self.assertIn("add_gate", text)
+            self.assertEqual("norm_relu" in text, budget < most)
+
+    def test_other_bits(self):
+        """Where the halves' bits differ nothing is split."""
+        with mock.patch.object(_norms, "_try_formulas", lambda *_: None), mock.patch.dict(_norms._found, clear=True):
+            backend = self.check(*make("resnet18"), {aten.cudnn_batch_norm.default})
+        self.assertNotIn(_norms.APPLY,
+                         {op.node.target for op in backend.plans[0].joint.ops if op.node is not None})
+
+    def test_no_statistics(self):
+        """Without running statistics, and with channels last."""
+        torch.manual_seed(0)
+        body = nn.Sequential(*(nn.Sequential(nn.Conv2d(3, 3, 3, 1, 1), nn.BatchNorm2d(3, track_running_stats=i % 2 > 0),
+                                             nn.ReLU()) for i in range(4)))
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = body
+
+            def forward(self, x):
+                return self.body(x).square().mean()
+        x = torch.randn(4, 3, 16, 16)
+        self.check(Net(), (x,), {aten.cudnn_batch_norm.default})
+        self.check(Net().to(memory_format=torch.channels_last), (x.to(memory_format=torch.channels_last),),
+                   {aten.cudnn_batch_norm.default})
+
+    def test_twice(self):
+        """A norm that is used twice moves its statistics twice: PyTorch's own kernels are kept."""
+        torch.manual_seed(0)
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.conv = nn.BatchNorm2d(3), nn.Conv2d(3, 3, 3, 1, 1)
+
+            def forward(self, x):
+                return self.norm(self.conv(self.norm(x).relu())).relu().square().mean()
+        self.check(Net(), (torch.randn(4, 3, 16, 16),), {aten._native_batch_norm_legit_functional.default}, split=False)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()

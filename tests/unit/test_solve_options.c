@@ -1,0 +1,183 @@
+/* test_solve_options.c: what the options of a solver promise: a plan that is there already, costs
+ * that `precise` believes, the curve of all budgets, the bounds. On a small chain with a branch. */
+#include "check.h"
+#include "exec/toy_network.h"
+
+typedef struct subject {
+    cairn_graph *graph;
+    cairn_machine machine;
+    cairn_costs *costs;
+    cairn_solution *none;
+    uint64_t peak; /* of none's arena */
+} subject;
+
+static void set_up(subject *s) {
+    cairn_error err = {0};
+    s->graph = toy_network(NULL, 2, 16);
+    s->machine = (cairn_machine)CAIRN_MACHINE_INIT;
+    CHECK_OK(cairn_machine_find("cpu", &s->machine, &err), &err);
+    CHECK_OK(cairn_costs_analytic(s->graph, &s->machine, &s->costs, &err), &err);
+    CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &s->none, &err), &err);
+    s->peak = cairn_layout_arena_bytes(s->none->layout);
+}
+
+static void tear_down(subject *s) {
+    cairn_solution_destroy(s->none);
+    cairn_costs_destroy(s->costs);
+    cairn_graph_destroy(s->graph);
+}
+
+static int64_t time_of(const cairn_solution *solution) {
+    return cairn_sim_result(solution->sim)->time_ns;
+}
+
+static cairn_solution *solve(const subject *s, const char *name,
+                             const cairn_solve_options *options) {
+    cairn_solution *solution;
+    cairn_error err = {0};
+    CHECK_OK(cairn_solve(s->graph, s->costs, name, options, &solution, &err), &err);
+    if (options->budget_bytes > 0)
+        CHECK((options->live_peak
+                   ? cairn_sim_result(solution->sim)->peak_bytes
+                   : cairn_layout_arena_bytes(solution->layout)) <= options->budget_bytes);
+    return solution;
+}
+
+/* The plan that is given is the answer exactly where it fits and is faster. */
+static void test_start(const subject *s) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    for (int live = 0; live < 2; live++) {
+        options.live_peak = live == 1;
+        options.start = NULL;
+        options.budget_bytes = s->peak * 7 / 8;
+        cairn_solution *small = solve(s, "precise", &options);
+        options.start = s->none->plan; /* does not fit */
+        cairn_solution *same = solve(s, "precise", &options);
+        CHECK(time_of(same) == time_of(small));
+        options.budget_bytes = s->peak;
+        options.start = small->plan; /* fits, and is slower than none */
+        cairn_solution *faster = solve(s, "none", &options);
+        CHECK(time_of(faster) == time_of(s->none) || time_of(small) == time_of(s->none));
+        options.start = s->none->plan; /* fits, and is faster than recomputing everything */
+        cairn_solution *start = solve(s, "feng", &options);
+        CHECK(time_of(start) == time_of(s->none));
+        cairn_solution_destroy(start);
+        cairn_solution_destroy(faster);
+        cairn_solution_destroy(same);
+        cairn_solution_destroy(small);
+    }
+    /* of another graph: not legal here, so what was found stays */
+    cairn_graph *other = toy_network(NULL, 1, 8);
+    cairn_costs *costs;
+    cairn_solution *foreign;
+    CHECK_OK(cairn_costs_analytic(other, &s->machine, &costs, &err), &err);
+    CHECK_OK(cairn_solve(other, costs, "none", NULL, &foreign, &err), &err);
+    options.start = foreign->plan;
+    options.budget_bytes = 0;
+    options.live_peak = false;
+    cairn_solution *found = solve(s, "none", &options);
+    CHECK(time_of(found) == time_of(s->none));
+    cairn_solution_destroy(found);
+    /* where nothing fits, a plan that is given does not either */
+    options.start = s->none->plan;
+    options.budget_bytes = 64;
+    CHECK(cairn_solve(s->graph, s->costs, "none", &options, &found, &err) == CAIRN_INFEASIBLE);
+    CHECK(found == NULL);
+    cairn_solution_destroy(foreign);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(other);
+}
+
+/* Whatever `precise` believes, its plan is judged by the costs themselves. */
+static void test_cost_models(const subject *s) {
+    uint32_t solved = 0;
+    for (uint64_t eighths = 8; eighths > 5; eighths--)
+        for (int model = CAIRN_COST_MODEL_PRECISE; model <= CAIRN_COST_MODEL_UNIFORM; model++) {
+            cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+            cairn_solution *solution;
+            cairn_error err = {0};
+            options.budget_bytes = s->peak * eighths / 8;
+            options.cost_model = (cairn_cost_model)model;
+            cairn_status status =
+                cairn_solve(s->graph, s->costs, "precise", &options, &solution, &err);
+            CHECK(status == CAIRN_OK || status == CAIRN_INFEASIBLE);
+            CHECK((status == CAIRN_OK) == (solution != NULL));
+            if (status == CAIRN_OK) {
+                CHECK(cairn_layout_arena_bytes(solution->layout) <= options.budget_bytes);
+                CHECK(time_of(solution) >= time_of(s->none));
+                solved++;
+            }
+            cairn_solution_destroy(solution);
+        }
+    CHECK(solved >= 8);
+}
+
+/* The curve falls, and `precise` attains its first and its last point. */
+static void test_curve(const subject *s) {
+    cairn_budget_curve *exact, *thin;
+    cairn_error err = {0};
+    CHECK_OK(cairn_precise_curve(s->graph, s->costs, 0, false, &exact, &err), &err);
+    CHECK(exact->exact && exact->count > 1 && exact->piece_count > 2);
+    for (uint32_t i = 0; i < exact->count; i++) {
+        CHECK(exact->bounds[i] == exact->points[i].time_ns);
+        CHECK(i == 0 || (exact->points[i - 1].budget_bytes < exact->points[i].budget_bytes &&
+                         exact->points[i - 1].time_ns > exact->points[i].time_ns));
+    }
+    CHECK(exact->points[exact->count - 1].time_ns == time_of(s->none));
+    CHECK_OK(cairn_precise_curve(s->graph, s->costs, 4, true, &thin, &err), &err);
+    for (uint32_t i = 0; i < thin->count; i++) {
+        uint32_t k = 0; /* what the optimum is there */
+        while (k + 1 < exact->count &&
+               exact->points[k + 1].budget_bytes <= thin->points[i].budget_bytes)
+            k++;
+        CHECK(thin->points[i].time_ns >= exact->points[k].time_ns);
+        CHECK(thin->bounds[i] <= exact->points[k].time_ns);
+    }
+    cairn_budget_curve_destroy(thin);
+    cairn_budget_curve_destroy(exact);
+    cairn_budget_curve_destroy(NULL);
+}
+
+/* No plan is below a bound, and below the least memory there is none. */
+static void test_bounds(const subject *s) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    int64_t bound, all;
+    uint64_t least, least_with_copies;
+    CHECK_OK(cairn_time_bound(s->graph, s->costs, NULL, &all, &err), &err);
+    CHECK(all > 0 && all <= time_of(s->none));
+    CHECK_OK(cairn_least_memory(s->graph, s->costs, NULL, &least, &err), &err);
+    options.machine = &s->machine;
+    CHECK_OK(cairn_least_memory(s->graph, s->costs, &options, &least_with_copies, &err), &err);
+    CHECK(least_with_copies <= least && least <= s->peak);
+    options.budget_bytes = 64;
+    options.no_offload = true;
+    CHECK(cairn_time_bound(s->graph, s->costs, &options, &bound, &err) == CAIRN_INFEASIBLE);
+    CHECK(err.status == CAIRN_INFEASIBLE && err.message[0] != '\0');
+    for (int copies = 0; copies < 2; copies++) {
+        options.no_offload = copies == 0;
+        options.budget_bytes = s->peak * 3 / 4;
+        CHECK_OK(cairn_time_bound(s->graph, s->costs, &options, &bound, &err), &err);
+        cairn_solution *solution = solve(s, "auto", &options);
+        CHECK(bound >= all && bound <= time_of(solution));
+        CHECK(solution->lower_bound_ns <= time_of(solution));
+        int64_t gap = cairn_solution_gap_ppm(solution);
+        CHECK(gap >= 0 && (gap == 0) == (time_of(solution) == solution->lower_bound_ns));
+        cairn_solution_destroy(solution);
+    }
+    CHECK(cairn_solution_gap_ppm(s->none) == 0);
+    CHECK(cairn_solution_step_ns(s->none, 2, 5) == 2 * time_of(s->none) + 5);
+    CHECK(cairn_solution_step_ns(s->none, UINT32_MAX, INT64_MAX) == INT64_MAX);
+}
+
+int main(void) {
+    static subject s;
+    set_up(&s);
+    test_start(&s);
+    test_cost_models(&s);
+    test_curve(&s);
+    test_bounds(&s);
+    tear_down(&s);
+    return check_result();
+}
