@@ -1,13 +1,14 @@
 /* bench_auto.c: what `auto` reaches against what is to be reached: time over plain training, the
- * certified bound and the gap to it, the arena, the time it takes to solve, the smallest budget.
- * Costs are those of the V100. The figures to reach are those of a prototype of the algorithm. */
+ * certified bound and the gap to it, the arena, the time it takes to solve, the smallest budget,
+ * and the memory of the solver. Every figure that has a target is counted as met or missed. Costs
+ * are those of the V100. The overheads to reach are those of a prototype of the algorithm. */
 #include "bench.h"
 
 #include "model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #define BUDGETS 7
@@ -19,23 +20,40 @@ typedef struct target {
     const char *network;
     uint32_t batch, steps;
     double overhead[BUDGETS];
-    double smallest; /* budget, in percent of what `none` needs; 0: no figure */
+    double smallest;   /* budget, in percent of what `none` needs; 0: no figure */
+    double gap;        /* percent, to be reached */
+    uint32_t gap_from; /* from this budget on, in percent */
+    double ms;         /* to solve it; 0: that of all networks */
 } target;
+
+#define MOST_TIME 1.002      /* of the prototype's, in a cell of the table */
+#define MOST_MS 1000.0       /* to solve a network, at any budget */
+#define MOST_MEMORY 200.0    /* MB, of the solver */
+#define MOST_SWEEP_MS 5000.0 /* for all algorithms and budgets on a network */
+
+static uint32_t met, missed;
+
+/* Count a figure, and say which. */
+static const char *judge(bool reached) {
+    *(reached ? &met : &missed) += 1;
+    return reached ? "met" : "MISSED";
+}
 
 #define NONE (-1.0)
 static const target targets[] = {
-    {"resnet50", 32, 0, {.93, 3.63, NONE, 7.55, 10.34, 13.76, 16.47}, 14.1},
-    {"resnet152", 16, 0, {.80, 3.74, NONE, 8.17, 10.57, 13.14, 14.76}, 6.8},
-    {"densenet201", 16, 0, {1.23, 3.90, NONE, 8.33, 10.71, 13.40, 14.59}, 6.8},
-    {"inception_v3", 32, 0, {.63, 2.60, NONE, 5.46, 7.15, 9.92, 12.71}, 15.8},
-    {"unet", 32, 0, {.46, 1.84, NONE, 3.36, 6.56, 18.36, 39.0}, 24.6},
-    {"nasnet", 64, 0, {1.77, 5.53, NONE, 10.36, 13.56, 16.74, 18.66}, 4.9},
-    {"amoebanet", 64, 0, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0},
-    {"darts", 64, 0, {1.89, 5.80, NONE, 10.83, 14.01, 17.58, 19.53}, 4.9},
-    {"vgg16", 64, 0, {.47, 1.03, NONE, 8.41, NONE, NONE, NONE}, 48.2},
-    {"lstm", 64, 0, {2.01, 6.04, NONE, 9.72, 11.74, 14.08, 15.76}, 16.8},
-    {"gpt", 8, 24, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0},
-    {"lstm", 64, 1400, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0},
+    {"resnet50", 32, 0, {.93, 3.63, NONE, 7.55, 10.34, 13.76, 16.47}, 14.1, .5, 30, 0},
+    {"resnet152", 16, 0, {.80, 3.74, NONE, 8.17, 10.57, 13.14, 14.76}, 6.8, .5, 30, 0},
+    {"densenet201", 16, 0, {1.23, 3.90, NONE, 8.33, 10.71, 13.40, 14.59}, 6.8, .5, 30, 0},
+    {"inception_v3", 32, 0, {.63, 2.60, NONE, 5.46, 7.15, 9.92, 12.71}, 15.8, .5, 30, 0},
+    {"unet", 32, 0, {.46, 1.84, NONE, 3.36, 6.56, 18.36, 39.0}, 24.6, 1.5, 40, 0},
+    {"nasnet", 64, 0, {1.77, 5.53, NONE, 10.36, 13.56, 16.74, 18.66}, 4.9, .5, 30, 0},
+    {"amoebanet", 64, 0, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, .5, 30, 0},
+    {"darts", 64, 0, {1.89, 5.80, NONE, 10.83, 14.01, 17.58, 19.53}, 4.9, .5, 30, 0},
+    {"vgg16", 64, 0, {.47, 1.03, NONE, 8.41, NONE, NONE, NONE}, 48.2, 1.5, 60, 0},
+    {"lstm", 64, 0, {2.01, 6.04, NONE, 9.72, 11.74, 14.08, 15.76}, 16.8, 1.5, 40, 0},
+    {"gpt", 8, 24, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, .5, 30, 0},
+    {"gpt", 8, 256, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, 0, 0, 1500},
+    {"lstm", 64, 1400, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, 0, 0, 1500},
 };
 
 typedef struct link {
@@ -44,18 +62,40 @@ typedef struct link {
     uint64_t bytes_per_second;
     bool full_duplex;
     double overhead; /* of the prototype */
+    double slack;    /* points that may be added to it */
 } link_target;
 
 static const link_target links[] = {
-    {"resnet50", 32, 50, 12200000000, false, 5.03},
-    {"resnet50", 32, 50, 55000000000, true, .32},
-    {"resnet50", 32, 25, 12200000000, false, 11.58},
-    {"resnet50", 32, 25, 55000000000, true, 2.87},
-    {"densenet201", 16, 50, 12200000000, false, 6.56},
-    {"densenet201", 16, 50, 55000000000, true, 1.47},
-    {"densenet201", 16, 25, 12200000000, false, 12.25},
-    {"densenet201", 16, 25, 55000000000, true, 5.89},
+    {"resnet50", 32, 50, 12200000000, false, 5.03, 0},
+    {"resnet50", 32, 50, 55000000000, true, .32, .08},
+    {"resnet50", 32, 25, 12200000000, false, 11.58, 0},
+    {"resnet50", 32, 25, 55000000000, true, 2.87, .13},
+    {"densenet201", 16, 50, 12200000000, false, 6.56, 0},
+    {"densenet201", 16, 50, 55000000000, true, 1.47, 0},
+    {"densenet201", 16, 25, 12200000000, false, 12.25, 0},
+    {"densenet201", 16, 25, 55000000000, true, 5.89, 0},
 };
+
+/* ---- The memory of the solver ---- */
+
+typedef struct counter {
+    size_t now, most;
+} counter;
+
+static void *count_resize(void *context, void *block, size_t old_size, size_t new_size) {
+    counter *c = context;
+    void *result = NULL;
+    if (new_size == 0)
+        free(block);
+    else if ((result = realloc(block, new_size)) == NULL)
+        return NULL;
+    c->now += new_size - old_size;
+    c->most = c->now > c->most ? c->now : c->most;
+    return result;
+}
+
+static counter used;
+static const cairn_allocator counting = {count_resize, &used};
 
 /* ---- A transformer of opaque ops ---- */
 
@@ -63,13 +103,14 @@ static const link_target links[] = {
 #define WIDTH 1024u
 #define HEADS 16u
 #define WORDS 50304u
+#define MOST_OPS 16384u
 
 /* Forward and backward ops of a GPT, with the bytes and times of half precision: a matrix product
  * costs its arithmetic, anything else its traffic. */
 typedef struct gpt {
     cairn_builder *builder;
     uint32_t batch, made;
-    int64_t times[4096];
+    int64_t times[MOST_OPS];
     uint32_t ops;
 } gpt;
 
@@ -108,7 +149,7 @@ typedef struct layer {
 } layer;
 
 typedef struct layers {
-    layer list[512];
+    layer list[MOST_OPS / 2];
     uint32_t count;
 } layers;
 
@@ -214,12 +255,12 @@ static cairn_status set_times(const gpt *g, cli_model *out, cairn_error *err) {
 static cairn_status build_gpt(uint32_t batch, uint32_t blocks, cli_model *out, cairn_error *err) {
     static gpt g;
     static layers all;
-    static cairn_id gradients[4096];
+    static cairn_id gradients[2 * MOST_OPS];
     g = (gpt){.batch = batch};
     all.count = 0;
     memset(gradients, 0xff, sizeof gradients);
     *out = (cli_model){0};
-    cairn_status status = cairn_builder_create(NULL, "gpt", &g.builder);
+    cairn_status status = cairn_builder_create(&counting, "gpt", &g.builder);
     if (status != CAIRN_OK)
         return status;
     uint64_t rows = (uint64_t)batch * TOKENS;
@@ -259,7 +300,7 @@ typedef struct measured {
     cairn_status status;
     double overhead, bound, gap, arena; /* percent; the arena of the budget */
     double ms;                          /* processor time */
-    uint32_t offloads;
+    double mb;                          /* most memory of the solver, if it is counted */
 } measured;
 
 static double now_ms(void) {
@@ -275,10 +316,13 @@ static measured measure(const cli_model *model, uint64_t budget, bool copies, in
     options.budget_bytes = budget;
     options.machine = &model->machine;
     options.no_offload = !copies;
+    used.most = used.now;
+    size_t before = used.now;
     double start = now_ms(), base = (double)none_time;
     measured m = {.status =
                       cairn_solve(model->graph, model->costs, "auto", &options, &solution, &err)};
     m.ms = now_ms() - start;
+    m.mb = (double)(used.most - before) / 1e6;
     if (m.status != CAIRN_OK)
         return m;
     const cairn_sim_summary *s = cairn_sim_result(solution->sim);
@@ -286,7 +330,6 @@ static measured measure(const cli_model *model, uint64_t budget, bool copies, in
     m.bound = 100 * ((double)solution->lower_bound_ns - base) / base;
     m.gap = (double)cairn_solution_gap_ppm(solution) / 1e4;
     m.arena = 100 * (double)cairn_layout_arena_bytes(solution->layout) / (double)budget;
-    m.offloads = s->offloads;
     cairn_solution_destroy(solution);
     return m;
 }
@@ -303,27 +346,48 @@ static cairn_status measure_none(const cli_model *model, uint64_t *arena, int64_
     return CAIRN_OK;
 }
 
+/* What is to be reached in a row; a negative figure: nothing. */
+typedef struct aims {
+    double overhead, gap, ms, mb, slack; /* the overhead with `slack` points more */
+} aims;
+
+static void print_verdicts(const measured *m, const aims *aim) {
+    bool fits = m->status == CAIRN_OK;
+    if (aim->overhead >= 0)
+        printf(" time %s",
+               judge(fits && 100 + m->overhead <= (100 + aim->overhead) * MOST_TIME + aim->slack));
+    if (aim->gap > 0)
+        printf(" gap %s", judge(fits && m->gap <= aim->gap));
+    printf(" solving %s", judge(m->ms <= aim->ms));
+    if (aim->mb > 0)
+        printf(" memory %s", judge(m->mb < aim->mb));
+    printf("\n");
+}
+
 static void print_row(const cli_args *args, const char *name, uint32_t percent, const char *how,
-                      const measured *m, double aim) {
+                      const measured *m, const aims *aim) {
     if (cli_flag(args, "json")) {
         cli_bench_line("auto");
         printf(", \"network\": \"%s\", \"budget_percent\": %u, \"link\": \"%s\", \"fits\": %s, "
                "\"overhead\": %.3f, \"to_reach\": %.3f, \"bound\": %.3f, \"gap\": %.3f, "
-               "\"arena_percent\": %.3f, \"solve_ms\": %.1f}\n",
-               name, percent, how, m->status == CAIRN_OK ? "true" : "false", m->overhead, aim,
-               m->bound, m->gap, m->arena, m->ms);
+               "\"arena_percent\": %.3f, \"solve_ms\": %.1f, \"solver_mb\": %.1f}\n",
+               name, percent, how, m->status == CAIRN_OK ? "true" : "false", m->overhead,
+               aim->overhead, m->bound, m->gap, m->arena, m->ms, m->mb);
         return;
     }
-    printf("%-13s %3u%% %-11s ", name, percent, how);
-    if (m->status != CAIRN_OK) {
-        printf("%9s %38s %8.0f ms\n", "no plan", "", m->ms);
-        return;
-    }
-    char wanted[16] = "";
-    if (aim >= 0)
-        snprintf(wanted, sizeof wanted, "%.2f", aim);
-    printf("%8.2f%% %9s %8.2f%% %8.2f%% %8.2f%% %8.0f ms\n", m->overhead, wanted, m->bound, m->gap,
-           m->arena, m->ms);
+    char wanted[16] = "", memory[24] = "";
+    if (aim->overhead >= 0)
+        snprintf(wanted, sizeof wanted, "%.2f", aim->overhead);
+    if (aim->mb > 0)
+        snprintf(memory, sizeof memory, " %.0f MB", m->mb);
+    printf("%-12s %3u%% %-10s ", name, percent, how);
+    if (m->status == CAIRN_OK)
+        printf("%7.2f%% %8s %7.2f%% %6.2f%% %6.2f%%", m->overhead, wanted, m->bound, m->gap,
+               m->arena);
+    else
+        printf("%-40s", "no plan");
+    printf(" %5.0f ms%s ", m->ms, memory);
+    print_verdicts(m, aim);
 }
 
 /* The smallest budget that it finds, and the certified one. */
@@ -338,7 +402,7 @@ static cairn_status print_smallest(const cli_args *args, const cli_model *model,
     double start = now_ms();
     cairn_status status =
         cairn_solve(model->graph, model->costs, "auto", &options, &solution, &err);
-    double ms = now_ms() - start;
+    double ms = now_ms() - start, most = t->ms > 0 ? t->ms : MOST_MS;
     cairn_solution_destroy(solution);
     if (status != CAIRN_INFEASIBLE)
         return status;
@@ -352,9 +416,13 @@ static cairn_status print_smallest(const cli_args *args, const cli_model *model,
         printf(", \"network\": \"%s\", \"smallest_percent\": %.2f, \"to_reach\": %.1f, "
                "\"certified_percent\": %.2f, \"solve_ms\": %.1f}\n",
                t->network, smallest, t->smallest, certified, ms);
-    } else
-        printf("%-13s smallest budget %.1f%% (to reach %.1f%%), certified %.1f%%, %.0f ms\n",
-               t->network, smallest, t->smallest, certified, ms);
+        return CAIRN_OK;
+    }
+    printf("%-12s smallest budget %.2f%%, certified %.2f%%, %.0f ms  solving %s", t->network,
+           smallest, certified, ms, judge(ms <= most));
+    if (t->smallest > 0) /* the target has one digit */
+        printf(", to reach %.1f%%: %s", t->smallest, judge(smallest < t->smallest + .05));
+    printf("\n");
     return CAIRN_OK;
 }
 
@@ -369,7 +437,10 @@ static cairn_status run_target(const cli_args *args, const target *t, cairn_erro
         printf("%s, batch %u: %u ops\n", t->network, t->batch, cairn_graph_op_count(model.graph));
     for (uint32_t k = 0; k < BUDGETS && status == CAIRN_OK; k++) {
         measured m = measure(&model, none / 100 * percents[k], false, time);
-        print_row(args, t->network, percents[k], "", &m, t->overhead[k]);
+        aims aim = {.overhead = t->overhead[k], .ms = t->ms > 0 ? t->ms : MOST_MS};
+        aim.gap = percents[k] >= t->gap_from ? t->gap : 0;
+        aim.mb = m.mb > 0 ? MOST_MEMORY : 0;
+        print_row(args, t->network, percents[k], "", &m, &aim);
     }
     if (status == CAIRN_OK)
         status = print_smallest(args, &model, t, none);
@@ -391,8 +462,43 @@ static cairn_status run_link(const cli_args *args, const link_target *l, cairn_e
         measured m = measure(&model, none / 100 * l->percent, true, time);
         snprintf(how, sizeof how, "%.0f GB/s %s", (double)l->bytes_per_second / 1e9,
                  l->full_duplex ? "x2" : "");
-        print_row(args, l->network, l->percent, how, &m, l->overhead);
+        aims aim = {.overhead = l->overhead, .ms = 2 * MOST_MS, .slack = l->slack};
+        print_row(args, l->network, l->percent, how, &m, &aim);
     }
+    cli_model_close(&model);
+    return status;
+}
+
+/* Every algorithm at every tenth of memory, as `cairn sweep` does. */
+static cairn_status run_sweep(const cli_args *args, cairn_error *err) {
+    cli_model model;
+    const cairn_solver *solver;
+    uint64_t none = 0;
+    int64_t time = 0;
+    cairn_status status = cli_model_network("resnet50", 32, 0, &model, err);
+    if (status == CAIRN_OK)
+        status = measure_none(&model, &none, &time, err);
+    double start = now_ms();
+    for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
+        for (uint32_t percent = 100; percent >= 10 && solver->goal == CAIRN_GOAL_TRAIN;
+             percent -= 10) {
+            cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+            cairn_solution *solution;
+            options.budget_bytes = solver->budgeted ? none / 100 * percent : 0;
+            options.machine = &model.machine;
+            cairn_status found =
+                cairn_solve(model.graph, model.costs, solver->name, &options, &solution, err);
+            cairn_solution_destroy(solution);
+            if (found != CAIRN_OK || !solver->budgeted)
+                break;
+        }
+    double ms = now_ms() - start;
+    if (status == CAIRN_OK && cli_flag(args, "json")) {
+        cli_bench_line("auto");
+        printf(", \"network\": \"resnet50\", \"sweep_ms\": %.0f}\n", ms);
+    } else if (status == CAIRN_OK)
+        printf("all algorithms on resnet50, ten budgets: %.0f ms of processor time  %s\n", ms,
+               judge(ms <= MOST_SWEEP_MS));
     cli_model_close(&model);
     return status;
 }
@@ -403,7 +509,7 @@ int cli_bench_auto(const cli_args *args) {
     cairn_status status = CAIRN_OK;
     bool json = cli_flag(args, "json");
     if (!json)
-        printf("%-29s %9s %9s %9s %9s %9s %11s\n", "network, budget, link", "overhead", "to reach",
+        printf("%-27s %8s %8s %8s %7s %7s %8s\n", "network, budget, link", "overhead", "to reach",
                "bound", "gap", "arena", "solved in");
     for (size_t i = 0; i < sizeof targets / sizeof *targets && status == CAIRN_OK; i++)
         if (only == NULL || strcmp(only, targets[i].network) == 0)
@@ -411,8 +517,9 @@ int cli_bench_auto(const cli_args *args) {
     for (size_t i = 0; i < sizeof links / sizeof *links && status == CAIRN_OK; i++)
         if (only == NULL || strcmp(only, links[i].network) == 0)
             status = run_link(args, &links[i], &err);
-    struct rusage usage;
-    if (status == CAIRN_OK && getrusage(RUSAGE_SELF, &usage) == 0 && !json)
-        printf("most memory of the process: %ld MiB\n", usage.ru_maxrss / 1024);
+    if (status == CAIRN_OK && only == NULL)
+        status = run_sweep(args, &err);
+    if (status == CAIRN_OK && !json)
+        printf("%u figures met, %u missed\n", met, missed);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }

@@ -143,10 +143,10 @@ static void print_json(const fitting *f) {
     }
 }
 
-/* No algorithm fits: exit 3, with the least budget that would do. */
+/* No algorithm fits: exit 3, with the smallest possible budget. */
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
-            "cairn: not one image of %s fits a budget of %s; the smallest that would do is %llu "
+            "cairn: not one image of %s fits a budget of %s; the smallest possible budget is %llu "
             "bytes, of which %llu are parameters, gradients and optimiser state\n",
             f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest,
             (unsigned long long)f->stationary);

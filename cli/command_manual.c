@@ -85,9 +85,8 @@ static void man_exit_codes(void) {
         {"0", "Done."},
         {"1", "The input is wrong: a model, a file, a plan, a value."},
         {"2", "The command line is wrong."},
-        {"3",
-         "No plan fits the budget. The message names the smallest budget that would do and the\n"
-         "op that sets it."},
+        {"3", "No plan fits the budget. The message names the smallest possible budget and the\n"
+              "op that sets it."},
         {"4", "The system failed: a file cannot be written, memory is out."},
         {"130", "Interrupted."},
     };

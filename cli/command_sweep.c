@@ -22,7 +22,7 @@ typedef struct curve {
     const cairn_solver *solver;
     point points[MOST_POINTS];
     uint32_t count;
-    uint64_t floor; /* the smallest budget that would do, where one did not; else 0 */
+    uint64_t floor; /* the smallest possible budget, where one did not; else 0 */
     char floor_op[128];
 } curve;
 
@@ -214,6 +214,8 @@ static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *
         x[*count] = percent;
         y[(*count)++] = overhead < MOST_OVERHEAD ? overhead : MOST_OVERHEAD;
     }
+    for (uint32_t i = *count - 1; i-- > 0;) /* what is not possible with more is not with less */
+        y[i] = y[i] > y[i + 1] ? y[i] : y[i + 1];
     return CAIRN_OK;
 }
 

@@ -58,7 +58,7 @@ static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_
     if (algorithm != NULL)
         snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
     fprintf(stderr,
-            "cairn: no plan%s fits a budget of %s; the smallest that would do is %llu bytes", by,
+            "cairn: no plan%s fits a budget of %s; the smallest possible budget is %llu bytes", by,
             cli_bytes(limit->given_bytes),
             (unsigned long long)(err->smallest_budget + limit->stationary_bytes));
     if (limit->stationary_bytes > 0)

@@ -125,7 +125,7 @@ static int solve_all(const request *r, const cairn_chain_cases *cases) {
     cairn_error err = {.status = CAIRN_INFEASIBLE, .smallest_budget = min_budget};
     if (count == 1)
         snprintf(err.message, sizeof err.message,
-                 "nothing fits the budget; the smallest one that would do is %" PRIu64, min_budget);
+                 "nothing fits the budget; the smallest possible one is %" PRIu64, min_budget);
     else
         snprintf(err.message, sizeof err.message, "nothing fits the budget in any of the %u cases",
                  (unsigned)count);

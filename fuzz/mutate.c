@@ -3,6 +3,7 @@
  *     cut       at every byte, or at most at MOST_CUTS of them
  *     words     each word, number and quoted string becomes each of a list of others, or goes
  *     groups    each [...] and {...} likewise
+ *     members   each object gets one more
  *     lines     each goes, and each stands twice
  *     bytes     each of the first becomes 0, 1, 127 and 255
  *
@@ -48,10 +49,34 @@ static void feed(const uint8_t *data, size_t size, size_t from, size_t to, const
 
 /* ---- Changes ---- */
 
-static const char *const others[] = {
-    "",     "0",    "1",     "-1",  "7",     "65537", "4294967295", "9223372036854775807",
-    "1.5",  "1e30", "\"x\"", "x",   "\"\"",  "[]",    "{}",         "[0]",
-    "null", "true", "00",    "1x1", "[1, 1]"};
+static const char *const others[] = {"",
+                                     "0",
+                                     "1",
+                                     "-1",
+                                     "7",
+                                     "65537",
+                                     "4294967295",
+                                     "1.5",
+                                     "1e30",
+                                     "\"x\"",
+                                     "x",
+                                     "\"\"",
+                                     "[]",
+                                     "{}",
+                                     "[0]",
+                                     "null",
+                                     "true",
+                                     "00",
+                                     "1x1",
+                                     "[1, 1]",
+                                     "\"i32\"",
+                                     "impl",
+                                     "\"f16\"",
+                                     "\"relu\"",
+                                     "\"parameter\"",
+                                     "\"gradient\"",
+                                     "\"backward\"",
+                                     "9223372036854775807"};
 
 static void change(const uint8_t *data, size_t size, size_t from, size_t to) {
     static size_t turn;
@@ -83,6 +108,17 @@ static void change_words(const uint8_t *data, size_t size, size_t first) {
                 at++;
         change(data, size, from, at);
     }
+}
+
+/* Members that an object may have, or may not. */
+static const char *const members[] = {
+    "\"dtype\": \"i32\", ", "\"bytes\": 8, ", "\"alias_of\": 0, ",    "\"stationary\": true, ",
+    "\"result\": true, ",   "\"of\": 0, ",    "\"gradient_of\": 0, ", "\"shape\": [], "};
+
+static void add_members(const uint8_t *data, size_t size, size_t first) {
+    for (size_t at = first; at < size; at++)
+        for (size_t i = 0; data[at] == '{' && i < sizeof members / sizeof *members; i++)
+            feed(data, size, at + 1, at + 1, members[i], strlen(members[i]));
 }
 
 static void change_groups(const uint8_t *data, size_t size, size_t first) {
@@ -136,6 +172,7 @@ static void change_file(const char *path) {
     if (binary <= size / 4) {
         change_words(data, size, first);
         change_groups(data, size, first);
+        add_members(data, size, first);
         change_lines(data, size);
     }
     cairn_text_release(&text);

@@ -20,10 +20,13 @@
  *
  * Threads:
  *
- *     graph, costs, plan, sim, layout,  once made, any number of threads may read one; who changes
- *     solution, views, report, curve,   costs (set, merge) or a plan's header is alone with it
- *     safetensors
- *     builder, plan builder, text       one thread at a time
+ *     graph, costs, plan, sim, layout,  once made, any number of threads may read one; a thread
+ *     solution, views, report, curve,   that changes costs (set, merge) or a plan's header is the
+ *     safetensors, steps from arrays,   only one that uses them
+ *     cases of the papers' problems
+ *     and their solutions
+ *     builder, plan builder, page,      one thread at a time
+ *     text, error
  *     device, and the executors,        one thread at a time for a device and all that was made on
  *     sessions, profiles on it          it; different devices do not know of each other
  *     data                              any number of loaders at once

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make the wheel of the package: make_wheel.py BUILD OUT.
 
-The wheel holds python/cairn, libcairn_plan.so from BUILD, and the jansson that it is linked with. Only the standard
-library is used; the same input gives the same bytes."""
+The wheel holds python/cairn, libcairn_plan.so from BUILD, and the jansson that it is linked with. It uses only the
+standard library; the same input gives the same bytes."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ def version():
 
 
 def linked(library, name):
-    """The file that the loader would take for `name`."""
+    """The file that the loader would use for `name`."""
     for line in subprocess.run(["ldd", library], capture_output=True, text=True, check=True).stdout.splitlines():
         if name in line and "=>" in line:
             return line.split("=>")[1].split()[0]

@@ -5,7 +5,7 @@
 # headers. Files in cli/ and include/ may include only public headers and their own folder. A public
 # header may include only those above it in cairn.h, which includes all of them. File names are
 # unique, so that a file can be named without its path. Every .c below src/ and cli/ is listed in
-# CMakeLists.txt. Prints every violation; exits with 1 if there is one.
+# CMakeLists.txt or in the list of its backend. Prints every violation; exits with 1 if there is one.
 set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
@@ -82,14 +82,17 @@ check_names() {
 }
 
 check_listed() {
-    find src cli -type f -name '*.c' | sort | awk '
+    lists=$(find src/backend -name '*_sources.cmake')
+    find src cli -type f -name '*.c' | sort | awk -v lists="CMakeLists.txt $(echo $lists)" '
         BEGIN {
-            while ((getline line < "CMakeLists.txt") > 0) {
-                sub(/#.*/, "", line)
-                count = split(line, words, /[ \t()]+/)
-                for (i = 1; i <= count; i++)
-                    listed[words[i]] = 1
-            }
+            files = split(lists, names, " ")
+            for (f = 1; f <= files; f++)
+                while ((getline line < names[f]) > 0) {
+                    sub(/#.*/, "", line)
+                    count = split(line, words, /[ \t()]+/)
+                    for (i = 1; i <= count; i++)
+                        listed[words[i]] = 1
+                }
         }
         !($0 in listed) { print $0 ": is not listed in CMakeLists.txt" }'
 }

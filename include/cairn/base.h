@@ -62,7 +62,7 @@ typedef struct cairn_error {
     uint32_t line, column;    /* of a syntax error, from 1 */
     char path[128];           /* of a wrong value: ops[17].inputs[0] */
     char name[128];           /* the op, tensor or vertex at fault */
-    uint64_t smallest_budget; /* with CAIRN_INFEASIBLE: bytes that would do */
+    uint64_t smallest_budget; /* with CAIRN_INFEASIBLE: the smallest possible budget in bytes */
 } cairn_error;
 
 /* "file:3:14: message", "file: ops[2].kind: message" or just "message", into `buffer`. Returns

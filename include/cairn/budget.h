@@ -23,9 +23,9 @@ typedef struct cairn_budget_options {
 /* What a limit comes to. Start from CAIRN_BUDGET_INIT; fields are only ever added at the end. */
 typedef struct cairn_budget {
     uint32_t struct_size;
-    uint64_t plan_bytes;       /* for cairn_solve_options; at least 1, with which solvers say how
-                                  much would do */
-    uint64_t given_bytes;      /* the limit in bytes */
+    uint64_t plan_bytes;  /* for cairn_solve_options; at least 1, so that solvers refuse it and name
+                             the smallest budget */
+    uint64_t given_bytes; /* the limit in bytes */
     uint64_t stationary_bytes; /* the part of it that is spent already; 0 unless `total` */
 } cairn_budget;
 #define CAIRN_BUDGET_INIT CAIRN_INIT_SIZED(cairn_budget)

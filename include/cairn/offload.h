@@ -137,7 +137,7 @@ typedef struct cairn_offload_solution {
 /* Solve with the algorithm called `name`; NULL means the default. `options` may be NULL.
  *
  * On CAIRN_OK `*out` is the caller's; otherwise NULL. CAIRN_INFEASIBLE: the case does not fit; the
- * sentence in `err` gives the smallest memory that would do (also in `smallest_budget`) and the op
+ * sentence in `err` gives the smallest possible memory (also in `smallest_budget`) and the op
  * that sets it (also in `name`). CAIRN_EUNKNOWN: no such algorithm. */
 CAIRN_API CAIRN_MUST cairn_status cairn_offload_solve(
     const cairn_allocator *allocator, const cairn_offload_problem *problem, const char *name,

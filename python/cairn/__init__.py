@@ -1,4 +1,4 @@
-"""Cairn for PyTorch: train inside a memory budget, with the same gradients bit for bit.
+"""Cairn for PyTorch: train inside a memory budget, with bitwise the same gradients.
 
     model = torch.compile(model, backend=cairn.backend(budget="4GiB"))
 
@@ -19,17 +19,17 @@ __all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnE
 def backend(budget=None, **options):
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
-    budget     bytes, "4GiB", or "40%" of what the step takes when nothing is repeated; None: no limit
-    mode       "exact": ATen ops in the plan's order, bytes as predicted, the bits of eager execution;
+    budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
+    mode       "exact": ATen ops in the plan's order, memory as predicted, bitwise equal to eager execution;
                "inductor": the same plan compiled by Inductor, then measured
     algorithm  the planner's, "auto"
-    offload    whether tensors may be copied to the host and back
+    offload    whether tensors may be offloaded to host memory
     total      whether the budget counts everything that PyTorch has allocated, not only what the step adds
-    outside    bytes that the loss takes where it is computed outside the compiled model
-    report     a file, .svg or .html, for the picture of the plan
-    plan       a plan to use, or the file of one that was saved, instead of planning
+    outside    bytes that the loss needs if it is computed outside the compiled model
+    report     a file, .svg or .html, that shows the plan
+    plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
-    cudagraphs whether the step will be recorded as a CUDA graph (see record): random ops are not repeated then
+    cudagraphs whether the step will be recorded as a CUDA graph (see record): then random ops are not recomputed
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
@@ -37,7 +37,7 @@ def backend(budget=None, **options):
 
 
 class Fit:
-    """Whether a step fits. True or False; `smallest` is the smallest budget in bytes that would do."""
+    """Whether a step fits: True or False. `smallest` is the smallest possible budget in bytes."""
 
     def __init__(self, plan, smallest, reason):
         self.plan, self.smallest, self.reason = plan, smallest, reason
@@ -59,7 +59,7 @@ def fits(model, inputs, budget, **options):
 
 
 class Sweep(list):
-    """Points (budget, plan), by falling budget; `smallest` is the smallest budget that would do."""
+    """Points (budget, plan), by falling budget; `smallest` is the smallest possible budget."""
     smallest = None
 
     def table(self):
@@ -72,7 +72,7 @@ class Sweep(list):
 
 
 def sweep(model, inputs, points=10, **options):
-    """Memory against time: plans for budgets from all that the step takes down to the smallest."""
+    """Memory against time: plans for budgets from what the plain step needs down to the smallest."""
     planner = planner_of(model, inputs, Options(None, **options))
     none = planner.none()
     curve = Sweep([(none.peak, none)])

@@ -1,4 +1,4 @@
-"""The backend of torch.compile, and what answers before training."""
+"""The backend of torch.compile, and capturing a step without training."""
 
 import time
 
@@ -28,8 +28,8 @@ class Options:
 
 
 def capture(gm, num_fwd_outputs, options, inductor=False):
-    """The joint graph as storages and ops. Inductor's passes leave nodes whose fake tensors do not share storage
-    where they should: they are propagated anew."""
+    """The joint graph as storages and ops. After Inductor's passes some fake tensors do not share storage although
+    they should, so fake tensors are propagated again."""
     from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
@@ -47,7 +47,7 @@ def capture(gm, num_fwd_outputs, options, inductor=False):
 
 
 class Backend:
-    """What torch.compile calls. `plans` are those made so far, one per captured graph and shape."""
+    """The object that torch.compile calls. `plans` are the plans made so far, one per captured graph and shape."""
 
     def __init__(self, options):
         self.options, self.plans, self.writers = options, [], []
@@ -95,7 +95,7 @@ class Backend:
         return graphs
 
     def add(self, plan):
-        """A plan that will be used."""
+        """Record a plan that will be used."""
         self.plans.append(plan)
         if self.options.report:
             plan.report(self.options.report)
@@ -133,7 +133,7 @@ def saved_text(plan):
 
 
 class _Stop(CairnError):
-    """Ends a capture once the joint graph is there."""
+    """Raised to end a capture when the joint graph is there."""
 
     def __init__(self, joint):
         super().__init__("captured")

@@ -1,10 +1,11 @@
-"""What ops cost: measured on the device, once per signature, and kept in a file.
+"""The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. An op is measured alone, on operands made for it, so that measuring takes no more memory than the
-op itself.
+other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
+itself.
 """
 
+import gc
 import json
 import os
 import tempfile
@@ -13,11 +14,11 @@ import time
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _fuse
 from . import _norms
-from ._joint import tensors_of
+from ._joint import is_random, tensors_of
+from ._real import real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -48,7 +49,7 @@ def signature_of(node):
 # ---- the file ----
 
 def origin(device):
-    """Where figures are from: what must be equal for them to hold."""
+    """The origin of figures: they are valid only for the same origin."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     flags = ""
@@ -104,7 +105,7 @@ class Table:
         self._new = True
 
     def save(self):
-        """Whole or not at all, with what others have measured meanwhile."""
+        """Write the file completely or not at all, together with what other processes have measured."""
         if not self._new or self.path is None:
             return
         mine, link = dict(self.figures), self.link
@@ -124,19 +125,19 @@ class Table:
                 json.dump(table, file, indent=0)
             os.replace(temporary, self.path)
         except OSError:
-            pass  # a cache that cannot be written is no reason not to train
+            pass  # training works without a cache
         self._new = False
 
 
 # ---- measuring ----
 
 def _real(value):
-    """A tensor like `value`: integers 0, which every index may be; else one half everywhere."""
+    """A tensor like `value`: integers are 0, which is a valid index; other elements are one half."""
     if not isinstance(value, torch.Tensor):
         return value
     needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
     size = (needed + value.storage_offset(),)
-    if value.dtype in _UNSIGNED:  # few ops know these, zeros of another type look the same
+    if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
     else:
         fill = 0.5 if value.dtype.is_floating_point else 0
@@ -152,7 +153,7 @@ def _operands(node):
 
 
 def _peak_cpu(call):
-    """The most that a call allocates over what is there when it begins: the allocator's own events."""
+    """The most that a call allocates above what is in use when it begins, from the allocator's events."""
     from torch.autograd import ProfilerConfig, ProfilerState, _disable_profiler_legacy, _enable_profiler_legacy
     from torch._C._profiler import _ExperimentalConfig
     _enable_profiler_legacy(ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()))
@@ -170,9 +171,9 @@ def _peak_cpu(call):
 
 
 def _time_cpu(call):
-    """The median of three; of what takes long, one run."""
+    """The median of three runs, or one run if it takes long."""
     times = []
-    while len(times) < 3 and sum(times) < 2_000_000:
+    while len(times) < 3 and sum(times) < 500_000:
         start = time.perf_counter_ns()
         call()
         times.append(time.perf_counter_ns() - start)
@@ -180,12 +181,12 @@ def _time_cpu(call):
 
 
 def _time_cuda(call, device):
-    """A graph of several runs, so that starting them from Python is not measured."""
+    """Time a CUDA graph of several runs, so that the start from Python is not measured."""
     call()
     torch.cuda.synchronize(device)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
     runs = 8
-    torch.cuda._sleep(2_000_000)  # the queue fills meanwhile
+    torch.cuda._sleep(2_000_000)  # so that the queue can fill
     events[0].record()
     for _ in range(runs):
         call()
@@ -203,7 +204,7 @@ def _peak_cuda(call, device):
 
 
 def estimate(node):
-    """Where an op cannot be measured: what its bytes take at 10 GB/s, on a GPU at 1000."""
+    """The estimate for an op that cannot be measured: its bytes at 10 GB/s, on a GPU at 1000 GB/s."""
     values = tensors_of(node.meta.get("val")) + [v for n in node.all_input_nodes
                                                  for v in tensors_of(n.meta.get("val"))]
     rate = 1000 if any(v.device.type == "cuda" for v in values) else 10
@@ -211,7 +212,17 @@ def estimate(node):
 
 
 def measure(joint, table, alignment):
-    """Give every op of the joint graph its time and workspace. Returns how many had to be measured."""
+    """Set the time and workspace of every op of the joint graph. Returns how many were measured."""
+    collecting = gc.isenabled()
+    gc.disable()  # a collection in between would be measured, and with a graph around it takes long
+    try:
+        return _measure(joint, table, alignment)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _measure(joint, table, alignment):
     device, missing = joint.device, {}
     for op in joint.ops:
         if op.kind == "node":
@@ -220,19 +231,18 @@ def measure(joint, table, alignment):
                 missing.setdefault(op.signature, op)
         elif op.kind == "rng":
             op.time_ns = 10_000
-    with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(
+    with real_tensors(), torch.random.fork_rng(
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
-            if joint.random_again:
-                _see_places(joint)
+            _see_places(joint)
         else:
             _measure_cpu(missing, table)
     for op in joint.ops:
         if op.kind == "node":
             op.time_ns, op.workspace = table.figures[op.signature]
     for op in joint.ops:
-        if op.kind == "node" and _norms.is_first(op.node):  # it does the other half's work too
+        if op.kind == "node" and _norms.is_first(op.node):  # it also does the work of the other half
             op.time_ns = max(op.time_ns - table.figures[signature_of(_norms.other_half(op.node))][0], 1)
         elif op.kind == "node" and device.type == "cuda" and _fuse.is_free(op.node):
             op.time_ns = 1
@@ -241,11 +251,13 @@ def measure(joint, table, alignment):
 
 
 def _see_places(joint):
-    """Attention hands out the state of its random numbers, which fake tensors have on the GPU and real ones on the host,
-    unless a CUDA graph is recorded."""
+    """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host,
+    unless a CUDA graph of an attention with dropout is recorded."""
     seen = {}
     for op in joint.ops:
         if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
+            continue
+        if is_random(op.node) and not joint.random_again:
             continue
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
@@ -259,7 +271,7 @@ def _see_places(joint):
 
 
 def _made_bytes(results, operands, device, alignment):
-    """What an op has made on the device, rounded as the allocator does."""
+    """The bytes that an op has made on the device, rounded as the allocator does."""
     given = {t.untyped_storage().data_ptr() for t in tensors_of(operands)}
     made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_of(results)
             if t.device.type == device.type}
@@ -292,7 +304,7 @@ def _measure_cuda(missing, table, device, alignment):
 
 
 def measure_link(table, device):
-    """How fast copies to pinned memory are."""
+    """The speed of copies to pinned memory."""
     if table.link is None:
         table.set_link(*(_link_of(device) if device.type == "cuda" else (10 * 10**9, 10_000)))
         table.save()
@@ -300,9 +312,10 @@ def measure_link(table, device):
 
 
 def _link_of(device):
-    """Bytes per second and what every copy takes besides: from a small and a large one, each way, the slower counting."""
+    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
+    counts."""
     times = {}
-    with _disable_current_modes(), torch.no_grad():
+    with real_tensors():
         for size in (1 << 20, 1 << 26):
             there = torch.empty(size, dtype=torch.uint8, device=device)
             host = torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -1,6 +1,6 @@
 """One plan for all processes: rank 0 makes it, the others read it.
 
-Ranks measure different times; with different plans they would wait for each other at every collective.
+Ranks measure different times. With different plans they would wait for each other at every collective.
 """
 
 import torch.distributed as dist
@@ -14,7 +14,7 @@ def _alone():
 
 
 def most(value):
-    """The largest of all ranks' values."""
+    """The largest value of all ranks."""
     if _alone():
         return value
     values = [None] * dist.get_world_size()
@@ -36,7 +36,7 @@ def plan(planner, size):
             message = [("budget", str(error), error.smallest, error.op)]
         except CairnError as error:
             message = [("error", str(error))]
-    with _disable_current_modes():  # the ops of a capture are not real ones
+    with _disable_current_modes():  # ops during a capture are not real ops
         dist.broadcast_object_list(message, src=0)
     kind, *rest = message[0]
     if kind == "budget":

@@ -1,4 +1,4 @@
-"""What is refused, each in one sentence. Raised from inside torch.compile they arrive as they are."""
+"""The errors of Cairn; each has a message of one sentence. torch.compile passes them on unchanged."""
 
 from torch._dynamo.exc import ShortenTraceback
 
@@ -11,7 +11,7 @@ class CairnError(ShortenTraceback):
 
 
 class BudgetError(CairnError):
-    """No plan fits. `smallest` is the smallest budget in bytes that would do, `op` what sets it."""
+    """No plan fits. `smallest` is the smallest possible budget in bytes, `op` the op that sets it."""
 
     def __init__(self, message, smallest, op):
         super().__init__(message)

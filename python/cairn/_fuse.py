@@ -1,7 +1,7 @@
-"""Runs of ops in a written graph that one kernel can do: a norm, a sum and a relu that follow each other.
+"""Fuses ops of a written graph that one kernel can do: a norm, a sum and a relu that follow each other.
 
-Only what stands next to each other is fused, so that no tensor lives longer than the plan says: where the last op of a
-run would have its result, the fused one has it, and it needs what the first op needed."""
+Only neighbours are fused, so that no tensor lives longer than in the plan: the fused op has its result at the place
+of the last op, and it reads what the first op read."""
 
 import operator
 
@@ -22,7 +22,7 @@ def enabled():
 
 
 def is_free(node):
-    """Whether an op of a captured step takes no time of its own: a relu that the kernel before it does too."""
+    """Whether an op of a captured step takes no time: a relu that the kernel before it does too."""
     if node.target is not aten.relu.default or not _plain(node) or not enabled():
         return False
     before = node.args[0]
@@ -31,7 +31,7 @@ def is_free(node):
 
 
 def fuse(graph):
-    """Fuse in place; returns how many ops went."""
+    """Fuse in place; returns how many ops were removed."""
     gone = 0
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target not in _RELUS | _GATES or not _plain(node):
@@ -64,7 +64,7 @@ def _is_sum(node):
 
 
 def _before(node, operand, targets):
-    """`operand` where it is one of `targets`, is read by `node` alone, and nothing runs between them."""
+    """`operand` if it is one of `targets`, only `node` reads it, and nothing runs between them."""
     if not isinstance(operand, fx.Node) or operand.target not in targets or set(operand.users) != {node}:
         return None
     between = node.prev
@@ -129,15 +129,27 @@ def _into(place, like):
     return torch.empty_like(like) if place is None else place
 
 
+def _dense(*tensors):
+    """Whether the layout is the one that was captured."""
+    return all(t is None or t.is_contiguous() for t in tensors)
+
+
 def add_relu(a, b, out):
+    if not _dense(a, b, out):
+        return _into(out, a).copy_(torch.relu_(a + b))
     return _kernels.add_relu(a, b, _into(out, a))
 
 
 def add_gate(a, b, y, out):
+    if not _dense(a, b, y, out):
+        return _into(out, a).copy_(aten.threshold_backward(a + b, y, 0))
     return _kernels.add_gate(a, b, y, _into(out, a))
 
 
 def norm_relu(x, weight, bias, mean, invstd, formula, other, out):
-    if other is None:
-        return _kernels.norm("norm_relu", x, weight, bias, mean, invstd, _into(out, x), formula)
-    return _kernels.norm("norm_add_relu", x, weight, bias, mean, invstd, _into(out, x), formula, other)
+    if not _dense(x, other, out):
+        y = aten.batch_norm_elemt(x, weight, bias, mean, invstd, 0.0)
+        return _into(out, x).copy_(torch.relu_(y if other is None else y.add_(other)))
+    others = [] if other is None else [other]
+    name = "norm_add_relu" if others else "norm_relu"
+    return _kernels.norm(name, x, weight, bias, mean, invstd, _into(out, x), formula, *others)

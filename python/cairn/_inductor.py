@@ -1,7 +1,9 @@
-"""Mode "inductor": the plan as Inductor's partition of the step, compiled, measured, and made smaller where over.
+"""Mode "inductor": the plan as Inductor's partition of the step. It is compiled, measured, and made smaller if it
+exceeds the budget.
 
-Fusion changes what lives at a time, so that a plan says only roughly what the compiled step takes. Before the first
-step a trial is run: forward and gradients of it, after which random numbers and buffers are put back.
+Fusion changes which tensors are alive at the same time, so a plan predicts the memory of the compiled step only
+roughly. Before the first step a trial is run: its forward and its gradients. Then random numbers and buffers are
+restored.
 """
 
 import hashlib
@@ -25,12 +27,12 @@ class Partitioner(CustomPartitionerFn):
         self.backend, self.target, self.plan, self.allowed = backend, target, None, None
 
     def __deepcopy__(self, memo):
-        """Inductor copies its settings; the plan must come back here."""
+        """Inductor copies its settings, but this object must stay the same one."""
         return self
 
     def uuid(self):
-        """What a compiled step depends on: caches of Inductor are keyed by it. Once there is a plan that is the plan; before,
-        what it will be made from."""
+        """What a compiled step depends on, as the key of Inductor's caches. It is the plan, or, before there is one,
+        the input of planning."""
         options = self.backend.options
         if self.plan is not None:
             made_from = [self.plan.text()]
@@ -55,7 +57,7 @@ class Partitioner(CustomPartitionerFn):
 
 
 def _contents(path):
-    """The text of a file; of none, or of one that is not there yet, nothing."""
+    """The text of a file; empty if there is no file."""
     try:
         with open(path) as file:
             return file.read()
@@ -64,7 +66,7 @@ def _contents(path):
 
 
 def compile_with(backend, gm, example_inputs):
-    """A callable that settles on a plan when it is first called, with real inputs at hand."""
+    """A callable that chooses a plan at its first call, with real inputs."""
     import copy
     settled = []
 
@@ -78,7 +80,7 @@ def compile_with(backend, gm, example_inputs):
 def _compile(backend, gm, example_inputs, target):
     from torch._inductor.compile_fx import compile_fx
     partitioner = Partitioner(backend, target)
-    # A plan is made anew in every process; a compiled kernel is still taken from the cache.
+    # A plan is made again in every process; compiled kernels still come from the cache.
     with inductor_config.patch(custom_partitioner_fn=partitioner), \
             torch._functorch.config.patch(enable_autograd_cache=False):
         return compile_fx(gm, example_inputs), partitioner
@@ -104,7 +106,7 @@ def _settle(backend, copy_gm, example_inputs, inputs):
 
 
 def _trial(compiled, inputs):
-    """The most that forward and gradients take, with nothing left behind."""
+    """The peak of forward and gradients; everything is released afterwards."""
     from ._costs import _peak_cpu, _peak_cuda
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
     device = next((x.device for x in tensors if x.device.type != "cpu"), torch.device("cpu"))

@@ -1,9 +1,9 @@
 """A joint graph of AOTAutograd as storages and ops.
 
-One tensor of the planner is one storage. Nodes that only look at a storage (views, getitem) are folded away:
-they cost nothing and are made anew wherever their value is read. A node that makes a storage is an op.
+One tensor of the planner is one storage. Nodes that only view a storage (views, getitem) are not ops: they cost
+nothing and are made again wherever their value is read. A node that makes a storage is an op.
 
-    primals   the caller's: neither counted nor freed
+    primals   owned by the caller: neither counted nor freed
     forward   ops that the forward outputs need
     boundary  one op: the forward part ends, the caller's loss runs, the tangents arrive
     backward  the rest
@@ -22,8 +22,8 @@ from ._errors import CairnError
 aten = torch.ops.aten
 BOUNDARY = "boundary"
 
-# Ops whose result may be written into an operand: the same elements are read and written one by one. The
-# argument places that may be overwritten.
+# Ops whose result may be written into an operand, because they read and write the same elements one
+# by one; with the places of the arguments that may be overwritten.
 _POINTWISE = {}
 for _op, _places in (("relu.default", (0,)), ("add.Tensor", (0, 1)), ("sub.Tensor", (0, 1)),
                      ("mul.Tensor", (0, 1)), ("div.Tensor", (0,)), ("neg.default", (0,)),
@@ -35,14 +35,15 @@ for _op, _places in (("relu.default", (0,)), ("add.Tensor", (0, 1)), ("sub.Tenso
     _packet, _overload = _op.split(".")
     _POINTWISE[getattr(getattr(aten, _packet), _overload)] = _places
 
-# In training mode these only write the running statistics that they are given; what they read of them decides
-# none of their other results.
+# In training mode these ops only write their running statistics; their other results do not depend
+# on them.
 _BATCH_NORMS = {getattr(getattr(aten, packet), "default")
                 for packet in ("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
                 if hasattr(aten, packet)}
 
 
-# These move their running statistics in place without saying so: repeated, they go without.
+# These update their running statistics in place, although their schema does not say so. They are
+# recomputed without running statistics.
 _SILENT_BATCH_NORMS = {getattr(getattr(aten, packet), "default") for packet in ("cudnn_batch_norm", "miopen_batch_norm")
                        if hasattr(aten, packet)}
 
@@ -66,9 +67,9 @@ class Storage:
 class Op:
     """A node that makes storages, or has an effect. Kinds besides "node":
 
-    rng       takes the state of the random numbers for the op after it
-    results   takes over from the op before it what is handed out, so that the op itself may be repeated;
-              `beside` are the bytes of that, which every run of the op makes on top of its outputs
+    rng       saves the state of the random numbers for the op after it
+    results   takes over the results that the op before it returns to the caller, so that the op may be recomputed;
+              `beside` are their storages, which every run of the op makes besides its outputs
     boundary  between forward and backward
     """
     __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
@@ -132,8 +133,9 @@ class Joint:
                 self.is_backward.add(node)
 
     def _mark_mutated(self):
-        """Inputs that change when the forward part has ended: running statistics. What the backward part reads of
-        them is a copy; an op of the forward part that reads them is not repeated, unless they do not matter."""
+        """Inputs that change when the forward part has ended: running statistics. The backward part reads a copy of
+        them. An op of the forward part that reads them is not recomputed, unless its results do not depend on
+        them."""
         changed = [d.mutated_input for d in self.descriptions[:len(self.fwd_out)] if self._is_mutation(d)]
         self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
         first = next(n for n in self.gm.graph.nodes if n.op != "placeholder")
@@ -185,7 +187,7 @@ class Joint:
             for value in tensors_of(p.meta["val"]):
                 if key_of(value) in self._by_key:
                     continue
-                # Whether the caller holds on to it is not known here: the budget must hold if so.
+                # The caller may keep it, so it is counted.
                 s = self._storage(p.name, value, lib.GRADIENT, lib.RESULT, boundary, None)
                 self._by_key[key_of(value)] = s
                 boundary.outs.append(s)
@@ -210,7 +212,7 @@ class Joint:
             self._permit()
 
     def _make(self, node):
-        """The ops of a node: none where it only looks at a storage."""
+        """The ops of a node; none if it only views a storage."""
         backward = node in self.is_backward
         leaves = pytree.tree_leaves(node.meta.get("val"))
         tuple_like = isinstance(node.meta.get("val"), (tuple, list))
@@ -254,8 +256,8 @@ class Joint:
         return ops
 
     def _hand_out(self, ops):
-        """What the caller gets stays: outputs, and gradients from when they are made. New values of buffers stay
-        until the boundary, where they are copied. None of it is ever made a second time."""
+        """Everything that the caller gets stays: outputs, and gradients from when they are made. New values of
+        buffers stay until the boundary, where they are copied. None of these is recomputed."""
         outs = [s for n in self.fwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
         grads = [s for n in self.bwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
         kept = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
@@ -316,7 +318,7 @@ class Joint:
 
     @staticmethod
     def workspace(op, alignment):
-        """What a run takes besides its outputs."""
+        """What a run needs besides its outputs."""
         return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
 
     def planner_step(self, alignment):
@@ -329,13 +331,13 @@ class Joint:
 
 
 def is_effect(node):
-    """Whether a node changes something that is there, or does something besides making tensors."""
+    """Whether a node changes an existing tensor, or has another effect besides making tensors."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and (schema.is_mutable or not schema.returns)
 
 
 def ignores_statistics(node):
-    """Whether a node may be repeated with any other tensor in place of its running statistics: its weight."""
+    """Whether a node may be recomputed with its weight in place of its running statistics."""
     if node.target in _SILENT_BATCH_NORMS:
         return bool(node.args[5])
     if node.target not in _BATCH_NORMS or not isinstance(node.args[1], fx.Node) \
@@ -346,7 +348,7 @@ def ignores_statistics(node):
 
 
 def without_statistics(node):
-    """The arguments for a repetition, in which the running statistics have moved on."""
+    """The arguments for a recomputation; the running statistics have changed since the first run."""
     other = None if node.target in _SILENT_BATCH_NORMS else node.args[1]
     return (*node.args[:3], other, other, *node.args[5:])
 
@@ -368,6 +370,6 @@ def is_random(node):
 
 
 def rng_state_bytes(device):
-    """What a saved state takes on the device: on a processor its whole generator, elsewhere nothing, as the
-    state lies on the host."""
+    """The bytes of a saved state on the device: on a processor the whole generator; elsewhere 0, because the state is
+    on the host."""
     return torch.get_rng_state().numel() if device.type == "cpu" else 0

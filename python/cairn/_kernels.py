@@ -1,20 +1,22 @@
-"""Kernels for NVIDIA's GPUs that do in one pass what ATen does in two or three, with the same bits.
+"""Kernels for NVIDIA GPUs that do in one pass what ATen does in two or three, with the same bits.
 
 Every element is rounded as ATen rounds it: products and sums are intrinsics, which the compiler does not contract. A
-kernel is compiled when it is first used, by the NVRTC that PyTorch brings.
+kernel is compiled when it is first used, by the NVRTC that comes with PyTorch.
 """
 
 import functools
 import re
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
-# How a batch norm may round: x - m is d, the weight times invstd is s.
+from ._real import real_tensors
+
+# The ways in which a batch norm may round: d is x - m, s is the weight times invstd.
 _FORMULAS = ("__fmaf_rn(__fmul_rn(w, d), i, b)", "__fmaf_rn(__fmul_rn(d, i), w, b)", "__fmaf_rn(d, s, b)",
              "__fmaf_rn(x, s, __fmaf_rn(-m, s, b))", "__fmaf_rn(x, s, __fsub_rn(b, __fmul_rn(m, s)))",
              "__fmaf_rn(__fmaf_rn(x, i, __fmul_rn(-m, i)), w, b)")
 FORMULAS = range(len(_FORMULAS))
+PREFIX = "cairn_"  # CUDA has a function norm of its own
 
 _HEAD = r"""
 __device__ __forceinline__ float relu(float x) { return x != x ? x : fmaxf(x, 0.0f); }
@@ -67,12 +69,12 @@ _KERNELS = {
 
 
 def _element(expression, operands, part):
-    """The expression with every operand's part instead of the operand."""
+    """The expression with every operand replaced by a part of it."""
     return re.sub(r"\b(%s)\b" % "|".join(operands), lambda match: f"v{match[0]}{part}", expression)
 
 
 def source_of(name, width, formula=0):
-    """CUDA's text of one kernel that works on `width` elements at a time."""
+    """The CUDA source of one kernel that works on `width` elements at a time."""
     frame, operands, expression = _KERNELS[name]
     vector = "float4" if width == 4 else "float"
     parts = [".x", ".y", ".z", ".w"] if width == 4 else [""]
@@ -80,12 +82,12 @@ def source_of(name, width, formula=0):
     loads = "".join(f", v{operand} = in_{operand}[at]" for operand in operands)
     inputs = "".join(f"const VECTOR *in_{operand}, " for operand in operands)
     body = frame.replace("INPUTS ", inputs).replace(" LOADS", loads).replace("EACH", each)
-    return _HEAD.replace("FORMULA", _FORMULAS[formula]) + body.replace("VECTOR", vector).replace("KERNEL", name)
+    return _HEAD.replace("FORMULA", _FORMULAS[formula]) + body.replace("VECTOR", vector).replace("KERNEL", PREFIX + name)
 
 
 @functools.lru_cache(None)
 def _kernel(device, name, width, formula):
-    return torch.cuda._compile_kernel(source_of(name, width, formula), name)
+    return torch.cuda._compile_kernel(source_of(name, width, formula), PREFIX + name)
 
 
 def _launch(name, width, formula, grid, threads, given):
@@ -94,7 +96,7 @@ def _launch(name, width, formula, grid, threads, given):
 
 
 def takes(x):
-    """Whether a tensor, or a fake one, is one that the kernels are for."""
+    """Whether the kernels support a tensor, or a fake one."""
     return (x.device.type == "cuda" and x.dtype == torch.float32 and 0 < x.numel() < 1 << 31 and x.is_contiguous()
             and x.untyped_storage().nbytes() == 4 * x.numel())
 
@@ -102,7 +104,7 @@ def takes(x):
 @functools.lru_cache(None)
 def available():
     """Whether kernels can be compiled and run here."""
-    with _disable_current_modes(), torch.no_grad():
+    with real_tensors():
         try:
             one = torch.ones(4, device="cuda")
             return torch.equal(add_relu(one, one, torch.empty_like(one)), one + one)
@@ -133,7 +135,7 @@ def add_gate(a, b, y, out):
 
 
 def norm(name, x, weight, bias, mean, invstd, out, formula, *others):
-    """A batch norm whose statistics are known, and what `name` says follows it."""
+    """A batch norm whose statistics are known, fused with the ops in `name`."""
     images, channels = x.shape[:2]
     width = _width(x.numel() // (images * channels), [x, out, *others])
     n = x.numel() // (images * channels * width)

@@ -1,6 +1,6 @@
-"""libcairn_plan through ctypes: a step as arrays in, plans out.
+"""libcairn_plan through ctypes: its input is a step as arrays, its output are plans.
 
-The structs mirror include/cairn/base.h, cost.h, solve.h and arrays.h field by field. No PyTorch here.
+The structs mirror include/cairn/base.h, cost.h, solve.h and arrays.h field by field. This file does not use PyTorch.
 """
 
 import ctypes as C
@@ -82,7 +82,7 @@ class Lifetime(C.Structure):
 
 
 class SolutionHead(C.Structure):
-    """The first fields of cairn_solution, which only ever grows at its end."""
+    """The first fields of cairn_solution; new fields are only added at its end."""
     _fields_ = [("plan", C.c_void_p), ("sim", C.c_void_p), ("layout", C.c_void_p)]
 
 
@@ -106,7 +106,7 @@ class RegionWay(C.Structure):
 
 
 class Failure(Exception):
-    """What the library says went wrong, in its own sentence."""
+    """An error of the library, with its message."""
 
     def __init__(self, error):
         super().__init__(error.message.decode())
@@ -168,7 +168,7 @@ def _check(status, error):
 
 
 def _take_text(call):
-    """The text that `call`, given a cairn_text, makes."""
+    """The text that `call` writes to a cairn_text."""
     text = Text()
     if call(C.byref(text)) != 0:
         raise MemoryError("out of memory")
@@ -183,8 +183,8 @@ def _array(kind, values):
 
 
 class Step:
-    """A step as the library holds it: tensors (bytes, role, flags, name) and ops (phase, flags, inputs,
-    outputs, in-place pairs, time, workspace, name), by place."""
+    """A step in the library: tensors (bytes, role, flags, name) and ops (phase, flags, inputs, outputs, in-place
+    pairs, time, workspace, name), numbered by their place."""
 
     def __init__(self, name, tensors, ops, alignment=64):
         first_in, first_out, first_place = [0], [0], [0]
@@ -196,7 +196,7 @@ class Step:
             first_in.append(len(inputs))
             first_out.append(len(outputs))
             first_place.append(len(places))
-        kept = [  # ctypes arrays live as long as this call
+        kept = [  # keeps the ctypes arrays alive during the call
             _array(C.c_uint64, [t["bytes"] for t in tensors]),
             _array(C.c_uint8, [t["role"] for t in tensors]),
             _array(C.c_uint8, [t["flags"] for t in tensors]),
@@ -231,7 +231,7 @@ class Step:
         return Solution(self, out)
 
     def least_memory(self, machine=None, offload=False):
-        """A budget below which no plan fits, by proof; None where the step is too large for that."""
+        """A proved lower bound of the budget; None if the step is too large to compute it."""
         options = SolveOptions(C.sizeof(SolveOptions), 0, C.pointer(machine) if machine is not None else None, 0, 0,
                                not offload, True)
         least, error, step = C.c_uint64(), Error(), self._step.contents
@@ -252,7 +252,7 @@ class Step:
 
 
 class Solution:
-    """A plan and what the simulator says of it. `steps` is a list of (kind, id, inplace)."""
+    """A plan and its simulation. `steps` is a list of (kind, id, inplace)."""
 
     def __init__(self, step, pointer):
         self.step, self._pointer = step, pointer
@@ -307,14 +307,14 @@ class Solution:
 
 
 def origin_of_costs(text):
-    """The backend that a table of measured costs names, as the library reads it."""
+    """The backend that a table of measured costs names."""
     origin, error, data = CostsOrigin(struct_size=C.sizeof(CostsOrigin)), Error(), text.encode()
     _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
     return origin.backend.decode()
 
 
 def choose_regions(ways, budget):
-    """Per region the place of its way: `ways` is a list of lists of (peak, saved, time)."""
+    """The chosen way of each region; `ways` is a list of lists of (peak, saved, time)."""
     first, flat = [0], []
     for region in ways:
         flat += [RegionWay(*way) for way in region]

@@ -1,4 +1,4 @@
-"""What the written graphs call besides ATen: random states, copies to the host, and the count of live bytes."""
+"""Functions that the written graphs call besides ATen: random states, copies to the host, and counting live bytes."""
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -7,16 +7,16 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def save_rng(device):
-    """The state from which the op after this draws."""
+    """The random state that the next op uses."""
     return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
 
 
 def hold(state):
-    """Keeps a state until its op has run, as the plan has it."""
+    """Keeps a state alive until its op has run, as in the plan."""
 
 
 def run_with_rng(state, device, target, *arguments, **keywords):
-    """Run an op again with the numbers that it drew before."""
+    """Recompute an op with the same random numbers."""
     if device == "cpu":
         now = torch.get_rng_state()
         torch.set_rng_state(state)
@@ -33,8 +33,8 @@ def run_with_rng(state, device, target, *arguments, **keywords):
 # ---- copies: one stream out, one in ----
 
 class _Lanes:
-    """Of one device: its streams, and the latest copy out. Copies of a stream end in order, so waiting for the
-    latest one waits for all before it."""
+    """The streams of one device, and the latest copy out. Copies of a stream end in order, so waiting for the latest
+    one waits for all before it."""
 
     def __init__(self, device):
         self.out, self.into = torch.cuda.Stream(device), torch.cuda.Stream(device)
@@ -43,12 +43,12 @@ class _Lanes:
 
 
 _lanes = {}
-_kept = None  # while a step is recorded: storages' numbers and places on the host that are there for good
+_kept = None  # while a step is recorded: numbers of storages, and their permanent places on the host
 
 
 class keep_hosts:
-    """While a step is warmed up and recorded: copies go to the same places on the host every time, as a CUDA graph
-    needs, and none is allocated once they are there. The places live as long as `places`."""
+    """For warming up and recording a step: copies go to the same places on the host every time, as a CUDA graph
+    requires, and they are allocated only once. The places live as long as `places`."""
 
     def __init__(self, places):
         self.places = places
@@ -79,7 +79,7 @@ def _lanes_of(device):
 
 
 def offload(x, number):
-    """Start copying a storage to the host. Where host and device are one memory, a plain copy imitates it."""
+    """Start copying a storage to the host. If host and device share one memory, a plain copy simulates it."""
     if x.device.type != "cuda":
         return x.clone(memory_format=torch.preserve_format)
     lanes = _lanes_of(x.device)
@@ -92,14 +92,14 @@ def offload(x, number):
 
 
 def wait_out(host, x, number):
-    """Until the copy out has ended, after which the storage may be given back."""
+    """Wait until the copy out has ended; then the storage may be freed."""
     if x.device.type == "cuda":
         torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).out_done[number])
 
 
 def fetch(host, device, number):
-    """Start copying a storage back."""
-    if not device.startswith("cuda"):
+    """Start copying a storage back. One that is not pinned was on the host all along."""
+    if not device.startswith("cuda") or not host.is_pinned():
         return host.clone(memory_format=torch.preserve_format)
     device = torch.device(device)
     lanes = _lanes_of(device)
@@ -113,7 +113,7 @@ def fetch(host, device, number):
 
 
 def wait_in(x, number):
-    """Until the copy back has ended."""
+    """Wait until the copy back has ended."""
     if x.device.type == "cuda":
         torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).in_done[number])
     return x
@@ -122,8 +122,8 @@ def wait_in(x, number):
 # ---- counting ----
 
 class Meter:
-    """Bytes of live storages as the written graphs run, against what was predicted. Only for checks: it asks
-    every storage after every op whether it is still there."""
+    """Compares the bytes of live storages with the prediction while the written graphs run. Only for checks: after
+    every op it tests every storage."""
 
     def __init__(self, device_type, alignment):
         self.device_type, self.alignment = device_type, alignment
@@ -132,7 +132,7 @@ class Meter:
         self.differences = []
 
     def begin(self, given):
-        """A forward part starts; what it is given is not counted, nor what is left of the step before."""
+        """A forward part starts. Its inputs and what is left of the step before are not counted."""
         self.known = {key for key in (self._key(t) for t in given)}
         self.live = []
 
@@ -141,7 +141,7 @@ class Meter:
         return tensor.untyped_storage()._cdata
 
     def note(self, values):
-        """Tensors that were made or have arrived."""
+        """Add tensors that were made or fetched."""
         self.live = [entry for entry in self.live if not entry[0].expired()]
         present = {entry[2] for entry in self.live}
         for value in values:

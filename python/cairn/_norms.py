@@ -1,23 +1,24 @@
 """Batch norms of a captured step on a GPU, as eager execution runs them.
 
 AOTAutograd decomposes cuDNN's batch norm into PyTorch's own kernels. Those are slower, and their results differ from
-those of eager execution in the last bits. Here cuDNN's are put back wherever eager execution would choose them.
+those of eager execution in the last bits. This module restores cuDNN's batch norm wherever eager execution would use
+it.
 
-A batch norm is then split in two ops, so that a plan can repeat the cheap half:
+A batch norm is then split into two ops, so that a plan can recompute the cheap half:
 
-    norm(x) -> y', mean, invstd, ...      never repeated
+    norm(x) -> y', mean, invstd, ...      never recomputed
     apply(x, mean, invstd) -> y           one pass over x; the first time y is y' itself
 
-The split is made only where both give the same bits, which is tried on the device for every shape.
+The split is made only if both give the same bits, which is tested on the device for every shape.
 """
 
 import operator
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _kernels
+from ._real import real_tensors
 
 aten = torch.ops.aten
 
@@ -25,7 +26,7 @@ _FUNCTIONAL = aten._native_batch_norm_legit_functional.default
 _WITHOUT = aten._native_batch_norm_legit.no_stats  # no running statistics
 _BACKWARD = aten.native_batch_norm_backward.default
 CUDNN = aten.cudnn_batch_norm.default
-FIRST = "cairn_first"  # of each half: the other one
+FIRST = "cairn_first"  # key of the other half
 
 _library = torch.library.Library("cairn", "DEF")
 _library.define("apply_norm(Tensor x, Tensor weight, Tensor bias, Tensor mean, Tensor invstd, float eps, int formula)"
@@ -36,7 +37,7 @@ ATEN = -1  # formula: ATen's own kernel
 
 def apply_norm(x, weight, bias, mean, invstd, eps, formula):
     """A batch norm whose statistics are known."""
-    if formula == ATEN:
+    if formula == ATEN or not x.is_contiguous():
         return aten.batch_norm_elemt(x, weight, bias, mean, invstd, eps)
     return _kernels.norm("norm", x, weight, bias, mean, invstd, torch.empty_like(x), formula)
 
@@ -45,12 +46,12 @@ _library.impl("apply_norm", apply_norm, "CUDA")
 
 
 class Switches:
-    """What is done; for tests and benches."""
+    """Which changes are made; for tests and benches."""
     cudnn = split = fuse = True
 
 
 def rewrite(gm, num_fwd_outputs):
-    """Put cuDNN's norms back and split norms where the device is a GPU."""
+    """Restore cuDNN's norms and split norms, if the device is a GPU."""
     changed = False
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and node.target is _BACKWARD:
@@ -66,7 +67,7 @@ def rewrite(gm, num_fwd_outputs):
 
 
 def _drop_unwanted(node):
-    """What a gradient is not asked for it does not make, whatever its fake result says."""
+    """A gradient op makes only the results that are asked for; correct its fake results."""
     node.meta["val"] = tuple(v if wanted else None for v, wanted in zip(node.meta["val"], node.args[9]))
 
 
@@ -104,8 +105,8 @@ class _Norm:
                 all(user.target is _BACKWARD for i in (1, 2) if i in self.items for user in self.items[i].users))
 
     def _only_moved(self):
-        """Whether the statistics belong to the caller, are read by this norm alone, and get their new values from it:
-        cuDNN's norm writes into them."""
+        """Whether the statistics belong to the caller, only this norm reads them, and they get their new values from
+        it: cuDNN's norm writes into them."""
         if not self.tracked:
             return True
         for slot, old in ((3, self.mean), (4, self.var)):
@@ -123,7 +124,7 @@ class _Norm:
         return True
 
     def _cudnn(self):
-        """The norm and its gradient by cuDNN. The new statistics are then the old tensors."""
+        """Make the norm and its gradient with cuDNN. The new statistics are then the old tensors."""
         value = self.node.meta["val"]
         x = self.x.meta["val"]
         with x.fake_mode:
@@ -193,7 +194,7 @@ class _Norm:
 
 
 def is_first(node):
-    """Whether a node is the half of a norm that is never repeated."""
+    """Whether a node is the half of a norm that is never recomputed."""
     return FIRST in node.meta and node.target is not APPLY
 
 
@@ -206,7 +207,7 @@ def is_dense(x):
 
 
 def chooses_cudnn(x, weight, bias, mean, var, eps):
-    """Whether eager execution takes cuDNN's norm."""
+    """Whether eager execution uses cuDNN's norm."""
     choose = getattr(torch._C, "_select_batch_norm_backend", None)
     if choose is None:
         return False
@@ -223,11 +224,11 @@ _found = {}
 
 
 def formula_of(norm, eps):
-    """How `apply` must round to give the bits of the norm, or None; tried once per shape on the device."""
+    """The formula with which `apply` gives the bits of the norm, or None; tested once per shape on the device."""
     value, weight = norm.args[0].meta["val"], norm.args[1].meta["val"]
     key = (norm.target, tuple(value.shape), value.stride(), value.dtype, weight.dtype, eps, str(value.device))
     if key not in _found:
-        with _disable_current_modes(), torch.no_grad():
+        with real_tensors():
             try:
                 _found[key] = _try_formulas(norm.target, value, weight, eps)
             except RuntimeError:

@@ -3,32 +3,33 @@
 import time
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
+from ._real import real_tensors
 
 
-MOST_ASKED = 24  # on the way to the smallest budget
+MOST_ASKED = 24  # attempts in the search for the smallest budget
 
 
 def alignment_of(device):
-    """To what the allocator rounds a storage up."""
+    """The unit to which the allocator rounds up a storage."""
     return 512 if device.type == "cuda" else 64
 
 
 def _library_workspaces(device):
-    """What cuBLAS keeps of the allocator's memory for good, once for the thread that runs forward and once for that of
-    backward. A product makes one, which is measured as it goes."""
+    """What cuBLAS keeps of the allocator's memory, once for the thread of the forward part and once for that of the
+    backward part. Two products allocate it here; it is measured when it is freed."""
     if device.type != "cuda":
         return 0
     torch.cuda.synchronize(device)
     torch._C._cuda_clearCublasWorkspaces()
-    with _disable_current_modes(), torch.no_grad():
+    with real_tensors():
         one = torch.ones(16, 16, device=device)
         torch.mm(one, one)
+        torch.addmm(one[0], one, one)  # by cuBLASLt, which has one too
         del one
     torch.cuda.synchronize(device)
     before = torch.cuda.memory_allocated(device)
@@ -37,8 +38,8 @@ def _library_workspaces(device):
 
 
 class Plan:
-    """How one captured step is run. Figures are those of the simulator; `peak` counts what the step takes beyond
-    what is there before it."""
+    """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what
+    is in use before it."""
 
     def __init__(self, joint, solution, algorithm, budget, alignment, seconds):
         self.joint, self._solution = joint, solution
@@ -46,7 +47,7 @@ class Plan:
         self.steps, self.step_bytes = solution.steps, solution.step_bytes
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
-        self.reserve = 0  # what libraries hold beside the plan
+        self.reserve = 0  # bytes that libraries keep outside the plan
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
@@ -60,13 +61,13 @@ class Plan:
 
     @property
     def overhead(self):
-        """Time over that of running everything once, as a share."""
+        """Extra time over running everything once, as a share."""
         once = sum(int(op.time_ns) for op in self.joint.ops)
         return self.time_ns / once - 1 if once else 0.0
 
     @property
     def gap(self):
-        """At most how far from the fastest plan there can be, as a share; None where no bound is known."""
+        """An upper bound of the distance from the fastest possible plan, as a share; None if no bound is known."""
         return self.time_ns / self.bound_ns - 1 if self.bound_ns else None
 
     def text(self):
@@ -90,7 +91,7 @@ class Plan:
 
 
 class Planner:
-    """A captured step with its costs, which plans for as many budgets as are asked for."""
+    """A captured step with its costs. It makes plans for any number of budgets."""
 
     def __init__(self, joint, options):
         self.joint, self.options = joint, options
@@ -119,7 +120,7 @@ class Planner:
         return machine
 
     def none(self):
-        """The plan that repeats nothing."""
+        """The plan that recomputes nothing."""
         return self._wrap(self.step.solve("none"), "none", None, 0.0)
 
     def none_peak(self):
@@ -151,11 +152,11 @@ class Planner:
         return self.step.solve(self.options.algorithm, max(size, 1), self.machine, self.machine is not None)
 
     def plan(self, budget):
-        """The fastest plan within a budget as the user says it; BudgetError where there is none."""
+        """The fastest plan within a budget in the user's form; BudgetError if there is none."""
         return self.within(None if budget is None else self.budget_bytes(budget))
 
     def within(self, size):
-        """The fastest plan that takes at most `size` bytes, without what libraries hold; None: no limit."""
+        """The fastest plan that needs at most `size` bytes, without what libraries keep; None: no limit."""
         start = time.perf_counter()
         if size is None:
             return self.none()
@@ -178,9 +179,9 @@ class Planner:
             raise CairnError(f"the planner refused the step: {failure}") from None
 
     def smallest(self):
-        """The smallest budget for which there is a plan, and the op that sets it. The search for a plan is not
-        exhaustive: what counts is a plan that was found, so it is asked for ever less until it finds none, or often
-        enough. From then on less than that is refused."""
+        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not
+        exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times.
+        Afterwards smaller budgets are refused."""
         if self._tightest is None:
             size, self._tightest_op = 1, None
             for _ in range(MOST_ASKED):

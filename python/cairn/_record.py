@@ -6,12 +6,12 @@ from . import _moves
 
 
 def record(model, call, inputs, warmup=3):
-    """A function step(*inputs) that runs call(*inputs) and its backward part, and gives the loss.
+    """A function step(*inputs) that runs call(*inputs) and its backward part, and returns the loss.
 
-    `call` is the compiled model. On a CUDA device the step is recorded once, for inputs of these shapes, and replayed:
-    the tensors `inputs` become the place into which inputs are copied, the loss and the gradients lie in the same memory
-    every time, and the gradients are those of the last replay only. Elsewhere the step is run as it is. Make the backend
-    with cudagraphs=True."""
+    `call` is the compiled model. On a CUDA device the step is recorded once, for inputs of these shapes, and
+    replayed: later inputs are copied into the tensors `inputs`, the loss and the gradients are in the same memory
+    every time, and the gradients are only those of the last replay. On other devices the step is run without
+    recording. Create the backend with cudagraphs=True."""
     if not any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs):
         def plain(*values):
             loss = call(*values)
@@ -22,7 +22,7 @@ def record(model, call, inputs, warmup=3):
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     held = list(inputs)
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # the plan has room for those of one stream
+    torch._C._cuda_clearCublasWorkspaces()  # the plan counts the workspaces of one stream
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     hosts = {}
@@ -32,7 +32,7 @@ def record(model, call, inputs, warmup=3):
             _forget(parameters)
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # those of the graph must lie in its own memory
+    torch._C._cuda_clearCublasWorkspaces()  # the workspaces of the graph must be in its own memory
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=side), _moves.keep_hosts(hosts):
@@ -40,7 +40,7 @@ def record(model, call, inputs, warmup=3):
         loss.backward()
     gradients = [p.grad for p in parameters]
     loss = loss.detach()
-    with torch.no_grad():  # what warming up did to running statistics is undone
+    with torch.no_grad():  # undo the changes of running statistics
         for b, old in buffers:
             b.copy_(old)
 

@@ -7,7 +7,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 
 
 def parse(size, whole=None):
-    """Bytes of 4294967296, "4GiB", "500MB"; of "40%" where `whole` says of what."""
+    """The bytes of a size such as 4294967296, "4GiB" or "500MB"; or of "40%" of `whole`."""
     if isinstance(size, (int, float)) and not isinstance(size, bool):
         return int(size)
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*|%)\s*", str(size))

@@ -1,7 +1,7 @@
 """A plan written back as two FX graphs, forward and backward.
 
-Nodes stand in the plan's order, cloned as often as they run; views are made again before each use; memory is
-freed by FX's own `x = None` after the last use. So the graphs do what the plan says, and nothing else.
+Nodes are in the order of the plan, copied as often as they run; views are made again before each use; memory is freed
+by FX's own `x = None` after the last use. So the graphs do exactly what the plan says.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from ._joint import ignores_statistics, is_effect, without_statistics
 
 
 class _Boxed(CodeGen):
-    """The arguments come in a list, which is emptied, so that they die at their last use."""
+    """The arguments come in a list, which is emptied, so that each is freed after its last use."""
 
     def gen_fn_def(self, free_vars, maybe_return_annotation, **keywords):
         names = [v.split(":")[0].split("=")[0].strip() for v in free_vars if v != "self"]
@@ -31,7 +31,7 @@ class _Boxed(CodeGen):
 
 
 def boxed(gm, *_):
-    """Run the graph as it stands."""
+    """A module that runs the graph as it is."""
     gm.graph.set_codegen(_Boxed())
     gm.recompile()
     call = gm.forward
@@ -43,7 +43,8 @@ def boxed(gm, *_):
 
 
 class Writer:
-    """One pair of graphs. `inductor`: random re-runs through PyTorch's own operators, nothing in place."""
+    """One pair of graphs. `inductor`: random ops are recomputed through PyTorch's own operators, and nothing works in
+    place."""
 
     def __init__(self, joint, plan, meter=None, inductor=False):
         self.joint, self.plan, self.meter, self.inductor = joint, plan, meter, inductor
@@ -117,7 +118,7 @@ class Writer:
     def _overwrite(self, node, arguments, keywords, place):
         packet = node.target.overloadpacket
         inplace = getattr(torch.ops.aten, packet.__name__ + "_", None)
-        if place == 0 and inplace is not None:  # some ops with out= only copy their result there
+        if place == 0 and inplace is not None:  # some ops with out= only copy their result to it
             return self.graph.call_function(getattr(inplace, node.target._overloadname), arguments, keywords)
         name = "grad_input" if "grad_input" in packet.overloads() else "out"
         return self.graph.call_function(getattr(packet, name), arguments, {**keywords, name: arguments[place]})
@@ -172,7 +173,7 @@ class Writer:
             self.from_forward.discard(s)
 
     def _hand_first(self, op, place):
-        """Where the other half of a norm runs next, its value is there already: it is the norm's own result."""
+        """If the other half of a norm runs next, its value is there already: it is the result of the norm."""
         if op.kind != "node" or not _norms.is_first(op.node):
             return
         other = self.joint.op_of_node[_norms.other_half(op.node)]
@@ -224,10 +225,10 @@ class Writer:
                 self._emit_move(kind, self.joint.storages[number])
 
     def _emit_check(self, op, place):
-        """After a run and before its operands are freed: they are arguments of the check."""
+        """Add a check after a run and before its operands are freed: they are arguments of the check."""
         made = [self.env[s] for s in op.outs + op.beside if s in self.env]
         predicted = self.plan.step_bytes[place] - self._rounded(op.workspace)
-        if op.index in self.checked:  # what is handed out was made again and is gone already
+        if op.index in self.checked:  # the returned results were made again and are freed already
             predicted -= sum(self._rounded(s.bytes) for s in op.beside)
         self.checked.add(op.index)
         alive = [self.memo[n] for n in op.node.all_input_nodes if n in self.memo]
@@ -247,19 +248,22 @@ class Writer:
         self.freed, self.given_first = set(), {}
 
     def _needed(self):
-        """What the backward part reads before it makes it: storages, and hosts' copies that it fetches."""
+        """The inputs of the backward part: storages that it reads before it makes them, and host copies that it
+        fetches."""
         joint = self.joint
         made = {s for p in joint.tangents for s in joint.of_node[p]}
-        storages, hosts, states = {}, {}, {}
+        storages, hosts, states, sent = {}, {}, {}, set()
         for place in self.backward_steps:
             kind, number, _ = self.plan.steps[place]
             if kind == lib.FETCH:
                 s = joint.storages[number]
-                if s not in made:
+                if s not in made and s not in sent:
                     hosts[s] = True
                 made.add(s)
             elif kind == lib.OFFLOAD or kind == lib.WAIT:
                 s = joint.storages[number]
+                if kind == lib.OFFLOAD:
+                    sent.add(s)
                 if s not in made:
                     storages[s] = True
             elif kind == lib.RUN:
@@ -330,7 +334,7 @@ class Writer:
         out.meta["desc"] = self.joint.descriptions[:results] + [SavedForBackwardsAOTOutput(i) for i in range(saved)]
 
     def backward(self, keep_saved):
-        """`keep_saved`: what the forward part saved is not overwritten, as another backward may follow."""
+        """`keep_saved`: what the forward part saved is not overwritten, because another backward may follow."""
         joint = self.joint
         storages, hosts, states, old, old_hosts, going, ran, checked = self.rest
         self._begin()
@@ -372,7 +376,7 @@ class Writer:
         return fx._lazy_graph_module._make_graph_module(self.joint.gm, graph)
 
     def retaining(self):
-        """The backward graph for a caller who retains the forward part's tensors, or None where it is the same."""
+        """The backward graph for a caller that retains the forward part's tensors, or None if it is the same."""
         return self._module(self.backward(True)) if self.saved_inplace else None
 
 

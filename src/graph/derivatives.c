@@ -50,7 +50,7 @@ static cairn_status add_gradient(work *at, cairn_id of, const char *suffix, bool
 }
 
 /* Add `part` to the gradient of forward tensor `of`; it comes from the backward op of `through`.
- * The first contribution is the gradient itself. An accumulate op of its own adds each later one at
+ * The first contribution is the gradient itself. A separate accumulate op adds each later one at
  * once. */
 static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id part) {
     if (at->summed[of]++ == 0) {

@@ -116,8 +116,8 @@ static cairn_status choose(choosing *c, uint64_t budget, uint32_t *chosen, cairn
         CRN_TRY(least_budget(c, &least));
         cairn_status status =
             crn_fail(err, CAIRN_INFEASIBLE,
-                     "the regions cannot fit into %llu bytes; the smallest budget "
-                     "that would do is %llu bytes",
+                     "the regions cannot fit into %llu bytes; the smallest possible budget "
+                     "is %llu bytes",
                      (unsigned long long)budget, (unsigned long long)least);
         if (err != NULL)
             err->smallest_budget = least;

@@ -95,12 +95,12 @@ static cairn_status refuse(const crn_problem *problem, const cairn_solution *bes
     const char *op = steps[peak].kind == CAIRN_STEP_RUN
                          ? cairn_graph_op(problem->graph, steps[peak].id)->name
                          : cairn_graph_tensor(problem->graph, steps[peak].id)->name;
-    cairn_status status = crn_fail_at(
-        problem->err, CAIRN_INFEASIBLE, op,
-        "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest budget that would do is "
-        "%llu bytes, set by op \"%s\"",
-        name, cairn_graph_name(problem->graph), (unsigned long long)budget,
-        (unsigned long long)needed, op);
+    cairn_status status =
+        crn_fail_at(problem->err, CAIRN_INFEASIBLE, op,
+                    "\"%s\" cannot fit \"%s\" into %llu bytes; the smallest possible budget is "
+                    "%llu bytes, set by op \"%s\"",
+                    name, cairn_graph_name(problem->graph), (unsigned long long)budget,
+                    (unsigned long long)needed, op);
     if (problem->err != NULL)
         problem->err->smallest_budget = needed;
     return status;

@@ -18,7 +18,7 @@ uint64_t fake_libraries_objects(void);
 /* How often each library has computed something. */
 uint64_t fake_convolutions_run(void), fake_products_run(void);
 
-/* cuDNN refuses every shape, cuBLASLt has no product: our own kernels do the work. */
+/* cuDNN refuses every shape and cuBLASLt has no product, so Cairn's own kernels do the work. */
 void fake_libraries_refuse(bool refuse);
 
 /* The backend `cuda` on these. */

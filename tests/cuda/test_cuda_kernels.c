@@ -646,7 +646,7 @@ static crn_loss_args loss_of(comparison *at, const cairn_op *op) {
     return args;
 }
 
-/* As accuracy.c counts. */
+/* As processor_results.c counts. */
 static uint64_t count_by_hand(const crn_loss_args *a, const float *p) {
     uint64_t correct = 0;
     for (size_t i = 0; i < (size_t)a->batch * a->pixels; i++) {

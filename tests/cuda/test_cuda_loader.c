@@ -18,7 +18,7 @@ const unsigned char *const crn_cuda_fatbin = fatbin;
 const char crn_cuda_fatbin_missing[] = "";
 
 static const char *missing = ""; /* a library or an entry */
-static bool refused;             /* the driver's lookup fails in words of its own */
+static bool refused;             /* the driver's lookup fails with its own message */
 static size_t dnn_version = CRN_CUDNN_OLDEST;
 
 void *__wrap_dlopen(const char *file, int flags);
@@ -165,7 +165,7 @@ static void test_refusals(void) {
     CHECK(fake_backend_cuda_libraries.open(&options, &device, &err) == CAIRN_EUNKNOWN);
     CHECK(strstr(err.message, "there is no GPU 3; there are 1") != NULL);
     expect_refusal(1, CRN_CUDA_NO_DEVICE, "there is no NVIDIA GPU on this machine");
-    expect_refusal(1, 999, "starting the driver fails: it does not say why");
+    expect_refusal(1, 999, "starting the driver fails: no reason is given");
     expect_refusal(3, 0, "opening the device fails: an illegal memory access");
     uint64_t k = 6 + CRN_LANES + 1; /* memory is looked at behind the streams */
     expect_refusal(k++, 1, "cuBLASLt cannot be used: status 1");

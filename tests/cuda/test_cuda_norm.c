@@ -309,7 +309,7 @@ static void test_backward(kernel_rig *r, const variant *v) {
     kernel_rig_run(r, crn_norm_spread_launch(&b.args), &b.args);
     if (rows >= 5 || r->element == CRN_ELEMENT_F32) /* else the result is mostly rounding errors */
         compare(r, gx, b.result.plain, 1e-5, "gx");
-    CHECK(crn_norm_bwd_is_whole(&b.args) == (rows <= 4096));
+    CHECK(crn_norm_bwd_is_whole(&b.args) == (rows <= 1024));
     if (crn_norm_bwd_is_whole(&b.args)) {
         char *after = kernel_rig_keep(r);
         kernel_rig_restore(r, before);

@@ -24,7 +24,7 @@ static moves check_plan(const char *backend, const cairn_graph *graph, uint32_t 
     cairn_costs *costs;
     cairn_solution *none, *solution;
     cairn_device *device;
-    cairn_machine machine;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_device_options link = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_exec_options exec = CAIRN_EXEC_OPTIONS_INIT;
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -69,6 +69,7 @@ static void check_backend(const char *backend, const cairn_graph *graph, uint32_
 int main(void) {
     cairn_graph *graph = small_network(NULL, zoo_entry("resnet50"));
     check_backend("ref", graph, 50, true);
+    check_backend("offset", graph, 50, true);
     check_backend("cpu", graph, 97, false); /* its kernels take most of the memory */
     cairn_graph_destroy(graph);
     return check_result();

@@ -1,6 +1,6 @@
 /* test_exec_random.c: the executor on seeded random graphs and plans, with the mixing backend.
  *
- *     plan     every op once, re-runs strewn in, round trips to the host
+ *     plan     every op once, random recomputations, round trips to the host
  *     claims   the same bits as `none`: loss, gradients, parameters, running statistics; the
  *              measured peak is the predicted one; copies early or late, check mode or not
  */

@@ -3,6 +3,7 @@
 #include "cairn/data.h"
 #include "cairn/exec.h"
 #include "check.h"
+#include "exec/test_backends.h"
 
 #define BATCH 32u
 #define STEPS 300u
@@ -144,9 +145,7 @@ static double try_network(bool convolutions) {
     cairn_error err = {0};
     CHECK_OK(cairn_data_open("synthetic", NULL, &t.data, &err), &err);
     t.info = *cairn_data_get_info(t.data);
-    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
-    options.threads = 2;
-    CHECK_OK(cairn_device_open("ref", &options, &t.device, &err), &err);
+    t.device = test_device("offset", 2);
     build(&t, convolutions);
     t.train = make_executor(&t, "none");
     t.evaluate = make_executor(&t, "infer");

@@ -49,11 +49,11 @@ static void *resize(void *context, void *block, size_t old_size, size_t new_size
     } while (0)
 
 /* A result exists if and only if the call succeeded; otherwise the error has a message. */
-static void check_result_of(cairn_status status, const void *out) {
+static inline void check_result_of(cairn_status status, const void *out) {
     CHECK((status == CAIRN_OK) == (out != NULL));
 }
 
-static void check_error(cairn_status status, const cairn_error *err) {
+static inline void check_error(cairn_status status, const cairn_error *err) {
     CHECK(status == CAIRN_OK || (err->status == status && err->message[0] != '\0'));
 }
 

@@ -231,6 +231,12 @@ static cairn_status plot(fixture *f, cairn_text *out) {
 
 TRY_OBJECT(precise_curve, cairn_budget_curve, cairn_budget_curve_destroy,
            cairn_precise_curve(f->graph, f->costs, 8, true, out, err))
+TRY_OBJECT(view_by_ops, cairn_offload_view, cairn_offload_view_destroy,
+           cairn_offload_view_create(f->graph, f->costs, &f->machine, CAIRN_OFFLOAD_LAYERS_OPS, out,
+                                     err))
+TRY_OBJECT(view_by_pieces, cairn_offload_view, cairn_offload_view_destroy,
+           cairn_offload_view_create(f->graph, f->costs, &f->machine, CAIRN_OFFLOAD_LAYERS_PIECES,
+                                     out, err))
 TRY_TEXT(checkpoints_dot, draw_checkpoints(f, out))
 TRY_TEXT(plot_svg, plot(f, out))
 
@@ -265,7 +271,7 @@ static const entry entries[] = {
     ENTRY(report_trace),   ENTRY(text_load),      ENTRY(team),
     ENTRY(judge),          ENTRY(page),           ENTRY(time_bound),
     ENTRY(least_memory),   ENTRY(precise_curve),  ENTRY(checkpoints_dot),
-    ENTRY(plot_svg),
+    ENTRY(plot_svg),       ENTRY(view_by_ops),    ENTRY(view_by_pieces),
 };
 
 static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {
@@ -311,17 +317,17 @@ static void test_entries(const char *network) {
     tear_down(&f);
 }
 
-/* Every algorithm: those that take a budget with a tight one, the others without a budget and with
- * one that is too small. */
+/* Every algorithm: those that take a budget with two tight ones, the others without a budget and
+ * with one that is too small. */
 static void test_solvers(const char *network) {
     static fixture f;
     set_up(&f, network);
     uint64_t none = cairn_sim_result(f.sim)->peak_bytes;
-    const uint64_t budgets[] = {0, none - none / 4, 64};
+    const uint64_t budgets[] = {0, none - none / 4, none / 2, 64};
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
         for (size_t b = 0; b < sizeof budgets / sizeof *budgets; b++) {
-            if (solver->budgeted != (b == 1))
+            if (solver->budgeted != (b == 1 || b == 2))
                 continue;
             f.solver = solver->name;
             f.budget = budgets[b];

@@ -14,7 +14,7 @@ typedef struct fixture {
     const cairn_dag *dag;
     const cairn_chain_problem *chain;
     const cairn_offload_problem *offload;
-    cairn_offload_release release;
+    cairn_offload_options how;
 } fixture;
 
 /* A branch of three ways, then a chain. */
@@ -27,11 +27,6 @@ static const char acg_line[] =
 static const char chain_case[] =
     "{\"N\": 5, \"alpha_f\": [0, 1, 2, 3, 4, 1], \"alpha_b\": [1, 1, 2, 3, 4, 1, 0], "
     "\"beta_f\": [1, 2, 1, 2, 1, 2], \"beta_b\": [1, 1, 2, 1, 2, 1, 1], \"budget\": 8}";
-
-static const char offload_case[] =
-    "{\"L\": 4, \"x\": [8, 6, 5, 7, 4, 2], \"y\": [2, 3, 2, 4, 3, 1], \"exF\": [1, 0, 2, 0, 1], "
-    "\"exB\": [0, 1, 0, 2, 0], \"uF\": [3, 4, 2, 5, 3], \"uB\": [5, 6, 4, 7, 5], \"beta\": 2, "
-    "\"M_gpu\": 27}";
 
 static cairn_status read_acg(void *context) {
     fixture *f = context;
@@ -123,13 +118,10 @@ static cairn_status read_offload(void *context) {
 static cairn_status solve_offload(void *context) {
     fixture *f = context;
     cairn_offload_solution *solution = NULL;
-    cairn_offload_options options = CAIRN_OFFLOAD_OPTIONS_INIT;
     cairn_error err = {0};
     cairn_status status;
-    options.release = f->release;
-    options.max_work = 2000;
     ARMED(&f->memory, status,
-          cairn_offload_solve(&f->allocator, f->offload, f->algorithm, &options, &solution, &err));
+          cairn_offload_solve(&f->allocator, f->offload, f->algorithm, &f->how, &solution, &err));
     check_result_of(status, solution);
     check_error(status, &err);
     cairn_offload_solution_destroy(solution);
@@ -181,23 +173,34 @@ static void test_chain(fixture *f) {
     CHECK_U64(f->memory.live, 0);
 }
 
+/* The published examples: in some of them only a search finds the optimum. */
 static void test_offload(fixture *f) {
+    static const cairn_offload_options ways[] = {
+        {sizeof *ways, CAIRN_OFFLOAD_RELEASE_WHOLE, 0, 2000},
+        {sizeof *ways, CAIRN_OFFLOAD_RELEASE_FRACTIONAL, 0, 2000},
+        {sizeof *ways, CAIRN_OFFLOAD_RELEASE_WHOLE, 6, 0},
+    };
     cairn_offload_cases *cases;
+    cairn_text text;
     cairn_error err = {0};
-    f->text = offload_case;
+    CHECK_OK(cairn_text_load(NULL, CAIRN_TEST_DATA "/offload_examples.json", &text, &err), &err);
+    f->text = text.data;
     fail_every(&f->memory, "offload read", "offload", read_offload, f);
     CHECK_OK(cairn_offload_cases_read(&f->allocator, f->text, strlen(f->text), "c", &cases, &err),
              &err);
-    f->offload = cairn_offload_cases_get(cases, 0);
-    fail_every(&f->memory, "offload bound", "offload", bound_offload, f);
-    const cairn_offload_algorithm *a;
-    for (uint32_t k = 0; (a = cairn_offload_algorithm_list(k)) != NULL; k++)
-        for (int release = 0; release < 2; release++) {
-            f->algorithm = a->name;
-            f->release = (cairn_offload_release)release;
-            fail_every(&f->memory, f->algorithm, "offload", solve_offload, f);
-        }
+    for (uint32_t c = 9; c < 14; c++) {
+        f->offload = cairn_offload_cases_get(cases, c);
+        const cairn_offload_algorithm *a;
+        fail_every(&f->memory, "offload bound", "offload", bound_offload, f);
+        for (uint32_t k = 0; (a = cairn_offload_algorithm_list(k)) != NULL; k++)
+            for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+                f->algorithm = a->name;
+                f->how = ways[w];
+                fail_every(&f->memory, f->algorithm, "offload", solve_offload, f);
+            }
+    }
     cairn_offload_cases_destroy(cases);
+    cairn_text_release(&text);
     CHECK_U64(f->memory.live, 0);
 }
 

@@ -58,6 +58,23 @@ static void check_fresh(const fixture *f) {
     crn_arena_release(&arena);
 }
 
+/* What the matrix counts beside the time of the plan: an op that is not run in the usual way counts
+ * as slower than it is, see add_ways() in flat_problem.c. */
+static int64_t set_aside(const fixture *f) {
+    int64_t sum = 0;
+    for (uint32_t o = 0; o < f->flat->op_count; o++) {
+        const crn_flat_way *way = &f->flat->ways[f->flat->first_way[o] + f->matrix->way[o]];
+        int64_t runs = 1;
+        uint32_t count;
+        const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
+        for (uint32_t k = 0; k < f->matrix->all.length; k++)
+            runs += f->matrix->all.data[k].op == o;
+        if (count > 0)
+            sum += runs * (way->time - list[way->implementation].time_ns);
+    }
+    return sum;
+}
+
 /* The plan of the set is legal; its memory and time are those of the matrix, or less. */
 static void check_simulated(fixture *f, bool exact) {
     cairn_error err = {0};
@@ -73,7 +90,7 @@ static void check_simulated(fixture *f, bool exact) {
     CHECK(s->time_ns <= f->matrix->time);
     if (exact) {
         CHECK_U64(s->peak_bytes, (uint64_t)crn_matrix_peak(f->matrix));
-        CHECK_U64((uint64_t)s->time_ns, (uint64_t)f->matrix->time);
+        CHECK_U64((uint64_t)s->time_ns, (uint64_t)(f->matrix->time - set_aside(f)));
     }
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);

@@ -103,6 +103,32 @@ static void check_monotone(const network *net, uint32_t budgets) {
     cairn_solution_destroy(before);
 }
 
+/* The same for calls that know nothing of each other: what fits is exact, the time as close as the
+ * search comes to the bound. All refusals name one budget. */
+static void check_apart(const network *net, uint32_t budgets) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    int64_t least = INT64_MAX;
+    uint64_t smallest = 0;
+    options.no_offload = true;
+    for (uint32_t k = 1; k <= budgets; k++) {
+        cairn_error err = {0};
+        cairn_solution *solution;
+        options.budget_bytes = net->none / budgets * k;
+        cairn_status status =
+            cairn_solve(net->graph, net->costs, "auto", &options, &solution, &err);
+        CHECK(status == CAIRN_OK || (status == CAIRN_INFEASIBLE && least == INT64_MAX));
+        if (status != CAIRN_OK) {
+            CHECK(smallest == 0 || smallest == err.smallest_budget);
+            smallest = err.smallest_budget;
+            continue;
+        }
+        CHECK(options.budget_bytes >= smallest);
+        CHECK(least == INT64_MAX || time_of(solution) <= least + least / 1000);
+        least = time_of(solution);
+        cairn_solution_destroy(solution);
+    }
+}
+
 /* Two runs give the same plan, byte for byte. */
 static void check_same(const network *net) {
     cairn_error err = {0};
@@ -137,6 +163,7 @@ int main(void) {
     }
     network net = open_network("resnet18", 4, 0);
     check_monotone(&net, 200);
+    check_apart(&net, 40);
     close_network(&net);
     return check_result();
 }

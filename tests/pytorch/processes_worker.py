@@ -74,7 +74,7 @@ def caches(rank):
     inputs, losses, plans = batch(0), [], []
     for mode in ("exact", "inductor"):
         torch._dynamo.reset()
-        backend = cairn.backend(("95%", "70%")[rank], mode=mode)
+        backend = cairn.backend(("95%", "80%")[rank], mode=mode)
         call = torch.compile(gpt(), backend=backend, fullgraph=True, dynamic=False)
         loss = call(*inputs)
         loss.backward()

@@ -57,8 +57,11 @@ class Cuda(unittest.TestCase):
         return most, (most + smallest) // 2, smallest
 
     def expected(self, model, inputs):
-        mine = copy.deepcopy(model)
-        return runs_of(mine, mine, inputs)
+        """Eager execution's results; without losses where those differ from run to run."""
+        once, again = (runs_of(mine, mine, inputs) for mine in (copy.deepcopy(model), copy.deepcopy(model)))
+        self.first = 0 if same(once[0], again[0]) else 1
+        self.assertTrue(same(once[1:], again[1:]))
+        return once[self.first:]
 
     def check_peak(self, model, inputs, budget, **options):
         mine, backend = copy.deepcopy(model), cairn.backend(budget, **options)
@@ -75,13 +78,15 @@ class Cuda(unittest.TestCase):
         plan, meter = backend.plans[0], backend.meters[0]
         again, peak, predicted, fused = self.check_peak(model, inputs, budget, **options)
         line = dict(network=name, budget=budget, predicted=predicted, reserve=plan.reserve, allocated=peak, repeated=plan.reruns,
-                    offloads=plan.offloads, fused=fused, same=[same(expected, found), same(expected, again)],
+                    offloads=plan.offloads, fused=fused, losses=self.first == 0,
+                    same=[same(expected, found[self.first:]), same(expected, again[self.first:])],
                     differences=meter.differences[:2], **{k: str(v) for k, v in options.items()})
         print(json.dumps(line), flush=True)
         self.assertEqual(line["same"], [True, True])
         self.assertEqual(meter.differences, [])
         self.assertLessEqual(peak, budget)
-        self.assertGreaterEqual(peak, 0.995 * predicted)
+        # A thread that runs no product with a bias needs none of the 1 MiB that cuBLASLt has for it.
+        self.assertGreaterEqual(peak, 0.99 * predicted - (2 << 20))
         return plan
 
     def check_network(self, name):

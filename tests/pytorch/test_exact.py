@@ -57,7 +57,7 @@ def check_allocator(self, model, inputs, budget):
         mine.zero_grad(set_to_none=True)
     peak = allocator_peak(step)
     self.assertLessEqual(peak, budget)
-    self.assertGreater(peak, 0.98 * backend.plans[0].peak)
+    self.assertGreater(peak, 0.995 * backend.plans[0].peak)
 
 
 for _name in NETWORKS:

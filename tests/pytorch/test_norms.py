@@ -6,16 +6,22 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch._dispatch.python import enable_python_dispatcher
 
 import cairn
 from cairn import _backend, _kernels, _norms, _write
+from cairn._real import real_tensors
 from common import reference, same, with_cairn
 from small_models import make
 
 aten = torch.ops.aten
 
 
+called = []
+
+
 def norm(x, weight, bias, mean, var, training, momentum, eps):
+    called.append(x.shape)
     return (*torch.native_batch_norm(x, weight, bias, mean, var, training, momentum, eps),
             torch.zeros(48, dtype=torch.uint8))
 
@@ -79,6 +85,17 @@ class Norms(unittest.TestCase):
 
     def test_cudnn(self):
         self.check(*make("resnet18"), {aten.cudnn_batch_norm.default, aten.cudnn_batch_norm_backward.default}, split=False)
+
+    def test_real(self):
+        """In the middle of a capture the kernel itself is tried and measured, not what it decomposes into."""
+        x, w = torch.randn(2, 3, 4, 4), torch.ones(3)
+        with enable_python_dispatcher():
+            called.clear()
+            aten.cudnn_batch_norm.default(x, w, w, None, None, True, 0.1, 1e-5)
+            self.assertEqual(len(called), 0)
+            with real_tensors():
+                aten.cudnn_batch_norm.default(x, w, w, None, None, True, 0.1, 1e-5)
+            self.assertEqual(len(called), 1)
 
     def test_split(self):
         """The half that is repeated is; the other never."""

@@ -508,6 +508,60 @@ static void test_wrong_data(void) {
     check_data_refused((uint32_t[]){3, 16, 16}, 11, "11 classes");
 }
 
+/* Networks that do not take one image and one label for it. */
+static void check_network_refused(cairn_graph *forward, const char *word) {
+    setting with = plain();
+    subject s = {.device = test_device(backend, with.threads)};
+    cairn_error err = {0};
+    cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
+    data.input[0] = 3;
+    data.input[1] = data.input[2] = 16;
+    data.classes = 4;
+    data.count = 30;
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &s.graph, &err), &err);
+    cairn_graph_destroy(forward);
+    CHECK_OK(cairn_data_open("synthetic", &data, &s.data, &err), &err);
+    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
+    CHECK_OK(cairn_solve(s.graph, s.costs, "none", NULL, &s.solution, &err), &err);
+    CHECK(create(&s, &with, &err) == CAIRN_EINVAL && s.train == NULL);
+    if (strstr(err.message, word) == NULL)
+        fprintf(stderr, "\"%s\" is not in: %s\n", word, err.message);
+    CHECK(strstr(err.message, word) != NULL);
+    close_subject(&s);
+}
+
+/* `inputs` images that are added up, one label per sample or per pixel. */
+static cairn_graph *odd_network(uint32_t inputs, bool pixels) {
+    cairn_builder *b;
+    cairn_graph *forward;
+    cairn_error err = {0};
+    const uint32_t image[] = {BATCH, 3, 16, 16}, places[] = {BATCH, 16, 16};
+    cairn_conv conv = {.channels = 4, .kernel = {1, 1}};
+    CHECK_OK(cairn_builder_create(NULL, "odd", &b), &err);
+    cairn_id x = cairn_build_input(b, "x0", 4, image);
+    if (inputs > 1)
+        x = cairn_build_add(b, "add", x, cairn_build_input(b, "x1", 4, image));
+    x = cairn_build_conv2d(b, "conv", x, &conv);
+    if (!pixels)
+        x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 4);
+    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", pixels ? 3 : 1, places));
+    CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
+    cairn_builder_destroy(b);
+    return forward;
+}
+
+static void test_wrong_networks(void) {
+    cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_graph *words;
+    zoo.batch = BATCH;
+    zoo.steps = 3;
+    CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &words, &err), &err);
+    check_network_refused(words, "take");
+    check_network_refused(odd_network(2, false), "does not take one input and one label");
+    check_network_refused(odd_network(1, true), "does not take one label a sample");
+}
+
 static void test_wrong_plan(void) {
     setting with = plain();
     subject s = {.graph = toy_network(NULL, BATCH, 16), .device = test_device(backend, 2)};
@@ -530,6 +584,7 @@ int main(int argc, char **argv) {
     test_mismatch();
     test_full_disk();
     test_wrong_data();
+    test_wrong_networks();
     test_wrong_plan();
     return check_result();
 }

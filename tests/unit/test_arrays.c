@@ -182,6 +182,76 @@ static void test_refusals(void) {
     s.groups[2] = s.groups[3] = 1;
     s.arrays.groups = s.groups;
     check_refused(&s, "two phases");
+    fill(&s);
+    s.outputs[1] = TENSORS + 1;
+    check_refused(&s, "there are 7 tensors");
+    fill(&s);
+    s.inputs[2] = CAIRN_NONE; /* only an output may be unwanted */
+    check_refused(&s, "there are 7 tensors");
+    fill(&s);
+    s.first_output[0] = 1;
+    check_refused(&s, "do not follow");
+    fill(&s);
+    s.arrays.alignment = (uint64_t)1 << 31;
+    check_refused(&s, "power of two");
+    fill(&s);
+    s.phases[5] = 99;
+    check_refused(&s, "phase that does not exist or a negative time");
+    fill(&s);
+    s.times[1] = -1;
+    check_refused(&s, "phase that does not exist or a negative time");
+    fill(&s);
+    s.inplace[0].output = 3;
+    check_refused(&s, "operands that it does not have");
+    fill(&s);
+    s.inputs[2] = W; /* f's parameter is overwritten by g */
+    check_refused(&s, "in place on an input that it does not have");
+}
+
+/* What a caller may leave out, and names where it gives them. */
+static void test_optional(void) {
+    static const char *const tensors[] = {"x", "w", "a", "b", "loss", "gb", "dw"};
+    static const char *const ops[] = {"f", "g", "h", "back", "gw", "end"};
+    step_arrays s;
+    cairn_arrays_step *step;
+    cairn_error err = {0};
+    fill(&s);
+    s.arrays.name = "named";
+    s.arrays.tensor_names = tensors;
+    s.arrays.op_names = ops;
+    s.outputs[4] = CAIRN_NONE; /* the last gradient is not wanted */
+    s.flags[DW] = CAIRN_TENSOR_FLAG_STATIONARY;
+    s.roles[DW] = CAIRN_ROLE_INPUT;
+    CHECK_OK(cairn_arrays_step_create(NULL, &s.arrays, &step, &err), &err);
+    CHECK_STRING(cairn_graph_name(step->graph), "named");
+    CHECK_STRING(cairn_graph_tensor(step->graph, A)->name, "a");
+    CHECK_STRING(cairn_graph_op(step->graph, 3)->name, "back");
+    CHECK_U64(cairn_graph_op(step->graph, 4)->outputs[0], CAIRN_NONE);
+    cairn_arrays_step_destroy(step);
+
+    fill(&s);
+    s.arrays.tensor_flags = NULL;
+    s.arrays.op_flags = NULL;
+    s.arrays.workspace_bytes = NULL;
+    s.arrays.first_inplace = NULL;
+    CHECK_OK(cairn_arrays_step_create(NULL, &s.arrays, &step, &err), &err);
+    CHECK(!cairn_graph_tensor(step->graph, DW)->result);
+    CHECK_U64(cairn_graph_op(step->graph, 1)->inplace_count, 0);
+    cairn_arrays_step_destroy(step);
+}
+
+/* A group whose temporaries are more than can be addressed. */
+static void test_too_large(void) {
+    step_arrays s;
+    cairn_arrays_step *step;
+    cairn_error err = {0};
+    fill(&s);
+    s.groups[0] = s.groups[1] = s.groups[2] = 1;
+    s.arrays.groups = s.groups;
+    s.bytes[A] = (uint64_t)1 << 62;
+    s.workspaces[1] = (uint64_t)1 << 62;
+    cairn_status status = cairn_arrays_step_create(NULL, &s.arrays, &step, &err);
+    CHECK(status != CAIRN_OK && status != CAIRN_ENOMEM && step == NULL && err.message[0] != '\0');
 }
 
 /* The best choice of ways, by trying all. */
@@ -249,6 +319,8 @@ int main(void) {
     test_groups();
     test_alignment();
     test_refusals();
+    test_optional();
+    test_too_large();
     test_regions();
     return check_result();
 }

@@ -171,6 +171,86 @@ static void test_bounds(const subject *s) {
     CHECK(cairn_solution_step_ns(s->none, UINT32_MAX, INT64_MAX) == INT64_MAX);
 }
 
+/* Pictures of a plan that copies show the copies; names are escaped. */
+static void test_pictures(const subject *s) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_report *report;
+    cairn_text trace, svg, json;
+    options.machine = &s->machine;
+    options.budget_bytes = s->peak * 3 / 4;
+    cairn_solution *solution = solve(s, "offload-greedy", &options);
+    CHECK_OK(cairn_report_create(s->graph, s->costs, solution, s->none, 1, &report, &err), &err);
+    CHECK(cairn_report_overhead_ppm(report) >= 0);
+    CHECK_OK(cairn_report_trace(report, &trace), &err);
+    CHECK_OK(cairn_report_memory_svg(report, &svg), &err);
+    CHECK_OK(cairn_report_to_json(report, &json), &err);
+    CHECK(strstr(trace.data, "offload") != NULL || strstr(trace.data, "copy") != NULL);
+    CHECK(strstr(svg.data, "</svg>") != NULL);
+    CHECK(strstr(json.data, "\"algorithm\": \"offload-greedy\"") != NULL);
+    cairn_text_release(&json);
+    cairn_text_release(&svg);
+    cairn_text_release(&trace);
+    cairn_report_destroy(report);
+    cairn_solution_destroy(solution);
+}
+
+/* Graphs for graphviz: escaped names, colours, checkpoints of two algorithms. */
+static void test_dot(const subject *s) {
+    cairn_error err = {0};
+    cairn_text text;
+    cairn_builder *b;
+    cairn_graph *quoted;
+    CHECK_OK(cairn_builder_create(NULL, "quoted", &b), &err);
+    cairn_id x = cairn_build_input(b, "a\"b\\c", 2, (uint32_t[]){1, 2});
+    cairn_build_relu(b, "r", x);
+    CHECK_OK(cairn_builder_finish(b, &quoted, &err), &err);
+    const char *const colors[] = {"red", "red:blue"};
+    CHECK_OK(cairn_graph_to_dot(quoted, colors, false, &text), &err);
+    CHECK(strstr(text.data, "a\\\"b\\\\c") != NULL);
+    CHECK(strstr(text.data, "style=filled, fillcolor=\"red\"") != NULL);
+    CHECK(strstr(text.data, "style=wedged, fillcolor=\"red:blue\"") != NULL);
+    cairn_text_release(&text);
+    cairn_graph_destroy(quoted);
+    cairn_builder_destroy(b);
+
+    cairn_dag_view *view;
+    cairn_acg_result green = {0}, red = {0};
+    CHECK_OK(cairn_dag_view_create(s->graph, NULL, &view, &err), &err);
+    CHECK_OK(cairn_acg_solve(NULL, &view->dag, "feng", NULL, &green, &err), &err);
+    CHECK_OK(cairn_acg_solve(NULL, &view->dag, "random", NULL, &red, &err), &err);
+    CHECK_OK(cairn_checkpoints_to_dot(s->graph, view, &green, &red, &text), &err);
+    CHECK(strstr(text.data, "palegreen") != NULL && strstr(text.data, "salmon") != NULL);
+    cairn_text_release(&text);
+    CHECK_OK(cairn_checkpoints_to_dot(s->graph, view, NULL, NULL, &text), &err);
+    CHECK(strstr(text.data, "fillcolor") == NULL);
+    cairn_text_release(&text);
+    cairn_acg_result_release(&green);
+    cairn_acg_result_release(&red);
+    cairn_dag_view_destroy(view);
+}
+
+/* Curves that are the same share a line of the legend. */
+static void test_plot(void) {
+    static const double x[] = {1, 2, 3}, y[] = {4, 2, 1}, z[] = {5, 2, 1};
+    const cairn_curve curves[] = {
+        {.name = "first", .x = x, .y = y, .count = 3, .joined = true},
+        {.name = "same", .x = x, .y = y, .count = 3, .joined = true},
+        {.name = "higher", .x = x, .y = z, .count = 3, .joined = true},
+        {.name = "loose", .x = x, .y = y, .count = 3},
+        {.name = "shade", .x = x, .y = y, .count = 3, .shaded = true, .note = "a note"},
+        {.name = "nothing", .shaded = true},
+    };
+    cairn_error err = {0};
+    cairn_text text;
+    CHECK_OK(cairn_plot_svg(NULL, "t", "x", "y", curves, 6, &text), &err);
+    CHECK(strstr(text.data, "first") != NULL && strstr(text.data, "a note") != NULL);
+    cairn_text_release(&text);
+    CHECK_OK(cairn_plot_svg(NULL, "t", "x", "y", &curves[5], 1, &text), &err);
+    CHECK(strstr(text.data, "</svg>") != NULL);
+    cairn_text_release(&text);
+}
+
 int main(void) {
     static subject s;
     set_up(&s);
@@ -178,6 +258,9 @@ int main(void) {
     test_cost_models(&s);
     test_curve(&s);
     test_bounds(&s);
+    test_pictures(&s);
+    test_dot(&s);
+    test_plot();
     tear_down(&s);
     return check_result();
 }

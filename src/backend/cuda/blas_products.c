@@ -1,9 +1,9 @@
-/* blas_products.c: see blas_products.h. cuBLASLt counts by columns: a matrix by rows is the same
- * memory as its transpose by columns. */
+/* blas_products.c: see blas_products.h. cuBLASLt stores matrices by columns: a matrix by rows has
+ * the same memory as its transpose by columns. */
 #include "backend/cuda/blas_products.h"
 
-#define MOST_WORKSPACE (4u << 20) /* bytes; more gains nothing at the sizes of linear layers */
-#define REDUCTIONS 6u             /* all but those that use atomics in place */
+#define MOST_WORKSPACE (4u << 20) /* bytes; more is not faster at the sizes of linear layers */
+#define REDUCTIONS 6u             /* all schemes except those that use atomics in place */
 
 static int make_operands(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_plan *out) {
     crn_blas_object x = NULL, w = NULL, y = NULL;
@@ -32,7 +32,7 @@ static int make_product(const crn_cuda_api *api, const crn_blas_shape *s, crn_bl
     return failed;
 }
 
-/* Operands begin at multiples of their rows. */
+/* The alignment of the operands, which start at multiples of their rows. */
 static uint32_t alignment_of(const crn_blas_shape *s) {
     return (s->in | s->out | s->y_stride) % 4 == 0 ? 16 : 4;
 }

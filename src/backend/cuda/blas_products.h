@@ -1,17 +1,17 @@
-/* blas_products.h: matrix products through cuBLASLt, by the same rules as dnn_plans.h: an
- * algorithm is chosen once for a shape, it adds in a fixed order, and its workspace is ours. */
+/* blas_products.h: matrix products through cuBLASLt, by the same rules as dnn_plans.h: an algorithm
+ * is chosen once for a shape, it adds in a fixed order, and the caller provides its workspace. */
 #ifndef BLAS_PRODUCTS_H
 #define BLAS_PRODUCTS_H
 
 #include "backend/cuda/cuda_abi.h"
 #include "base/crn_base.h"
 
-/* What is made of x [rows, in], w [out, in] and y [rows, out], all by rows:
+/* The products of x [rows, in], w [out, in] and y [rows, out], all by rows:
  *
  *     CRN_BLAS_Y    y = x w'        CRN_BLAS_GX    x = y w        CRN_BLAS_GW    w = y' x */
 typedef enum crn_blas_pass { CRN_BLAS_Y, CRN_BLAS_GX, CRN_BLAS_GW } crn_blas_pass;
 
-/* All fields count; compare bytes. */
+/* There is no padding: shapes can be compared as bytes. */
 typedef struct crn_blas_shape {
     int64_t pass, rows, in, out;
     int64_t y_stride; /* elements from row to row of y */
@@ -25,13 +25,14 @@ typedef struct crn_blas_plan {
     int64_t pass;
 } crn_blas_plan;
 
-/* CAIRN_ESYSTEM: there is no algorithm, or cuBLASLt fails; nothing is kept then. */
+/* CAIRN_ESYSTEM: there is no algorithm, or cuBLASLt fails; then nothing was created. */
 CAIRN_MUST cairn_status crn_blas_prepare(const crn_cuda_api *api, cublasLtHandle_t handle,
                                          const crn_blas_shape *shape, crn_blas_plan *out,
                                          cairn_error *err);
 void crn_blas_drop(const crn_cuda_api *api, crn_blas_plan *plan);
 
-/* Run on the stream; with `add` the product is added to what is there. A status of cuBLASLt. */
+/* Run on the stream; with `add` the product is added to the old contents. Returns a status of
+ * cuBLASLt. */
 int crn_blas_run(const crn_cuda_api *api, cublasLtHandle_t handle, const crn_blas_plan *plan,
                  void *x, void *w, void *y, bool add, void *workspace, CUstream stream);
 

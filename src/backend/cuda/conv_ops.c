@@ -7,11 +7,11 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Who computes them: our kernels where every channel has its own filter, cuDNN where it has a plan,
- * else our direct convolution. Weights lie as [filter][tap][channel]. */
+ * Depthwise convolutions use Cairn's own kernels. Others use cuDNN if it has a plan, else Cairn's
+ * direct convolution. Weights are stored as [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
-/* Which operands are the images. Index of an input; of an output from OUT on. */
+/* Which operands are the images: the index of an input, or OUT plus the index of an output. */
 enum { OUT = 16 };
 
 static const struct roles {
@@ -37,7 +37,7 @@ static cairn_id operand(const cairn_op *op, uint8_t index) {
     return index < OUT ? op->inputs[index] : op->outputs[index - OUT];
 }
 
-/* The weights, or their gradient; CAIRN_NONE: that is not wanted. */
+/* The weights, or their gradient; CAIRN_NONE: it is not computed. */
 static cairn_id weights_of(const cairn_op *op, uint8_t pass) {
     return pass == CRN_DNN_GW ? op->outputs[0] : op->params[0];
 }
@@ -104,7 +104,7 @@ static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small
                           work->call->op->name);
 }
 
-/* ---- Our own ---- */
+/* ---- Cairn's own kernels ---- */
 
 static bool is_depthwise(const crn_site *site, const struct roles *r) {
     const cairn_op *op = site->op;
@@ -211,7 +211,8 @@ static void add_bias(crn_work *work, const crn_view *to, bool relu) {
     crn_cuda_launch(work, crn_bias_launch(&args), &args);
 }
 
-/* An image in, an image out. `relu`: of the result, whose address is the op's output. */
+/* A pass from an image to an image. `relu`: apply a ReLU to the result, whose address is the op's
+ * output. */
 static void transform(crn_work *work, bool relu) {
     const struct roles *r = roles_of(work->call->op->kind);
     crn_view in = crn_cuda_view_in(work, 0), out = crn_cuda_view_out(work, 0);
@@ -220,8 +221,8 @@ static void transform(crn_work *work, bool relu) {
     crn_cuda_view_done(work, 0, &out);
 }
 
-/* The gradients of weight and bias; the bias belongs to the layer's output. With `relu`, whose
- * backward makes gy, the sums of the bias make it on the way. */
+/* The gradients of weight and bias; the bias belongs to the layer's output. With `relu`, the
+ * backward of a ReLU that makes gy is fused with the sums of the bias. */
 static void differentiate(crn_work *work, const crn_call *relu) {
     const struct roles *r = roles_of(work->call->op->kind);
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 1);

@@ -1,19 +1,20 @@
-/* cuda_abi.h: what is used of NVIDIA's libraries: types, constants and entries, so that nothing of
- * CUDA must be there to build. The libraries are opened when a device is (cuda_loader.c).
+/* cuda_abi.h: the parts of NVIDIA's libraries that Cairn uses: types, constants and functions. So
+ * CUDA need not be installed to build. The libraries are opened together with a device
+ * (cuda_loader.c).
  *
  *     DRIVER(name, arguments)    of libcuda.so.1, by the name and version of its CUDA 12.4
  *     CUDNN(name, arguments)     of libcudnn.so.9, the backend (graph) interface
  *     BLAS(name, arguments)      of libcublasLt.so.13
  *
  * All return 0 for success, except those that are declared one by one in crn_cuda_api. The tests
- * fill the same table with entries of a driver that runs on the processor (cuda_fake.c). */
+ * fill the same table with functions of a driver that runs on the processor (fake_driver.c). */
 #ifndef CUDA_ABI_H
 #define CUDA_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRN_CUDA_VERSION 12040 /* whose signatures the driver's entries have */
+#define CRN_CUDA_VERSION 12040 /* the driver's functions have the signatures of 12.4 */
 #define CRN_CUDNN_OLDEST 91000 /* 9.10 */
 
 /* ---- The driver ---- */
@@ -41,7 +42,7 @@ enum {
     CRN_CUDA_MINOR = 76,
     CRN_CUDA_STREAM_NON_BLOCKING = 1,
     CRN_CUDA_EVENT_UNTIMED = 2,
-    CRN_CUDA_EVENT_EXTERNAL = 1, /* to a graph */
+    CRN_CUDA_EVENT_EXTERNAL = 1, /* for an event in a graph */
     CRN_CUDA_HOST_PORTABLE = 1,
     CRN_CUDA_CAPTURE_RELAXED = 2
 };
@@ -173,7 +174,7 @@ enum { /* values */
        CRN_DNN_NOTE_REDUCED_SUMS = 2,
        CRN_DNN_NOTE_FFT = 3,
        CRN_DNN_NOTE_NONDETERMINISTIC = 4,
-       CRN_DNN_NOTE_WINOGRAD = 5, /* and its tiles */
+       CRN_DNN_NOTE_WINOGRAD = 5, /* and versions with other tiles */
        CRN_DNN_NOTE_WINOGRAD_LAST = 8
 };
 

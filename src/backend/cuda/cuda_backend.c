@@ -1,4 +1,4 @@
-/* cuda_backend.c: the backend `cuda`: NVIDIA's GPUs, by cuDNN, cuBLASLt and our own kernels. */
+/* cuda_backend.c: the backend `cuda`: NVIDIA GPUs, with cuDNN, cuBLASLt and Cairn's own kernels. */
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/cuda_loader.h"
@@ -9,7 +9,8 @@ extern const crn_backend crn_backend_cuda;
 
 static uint32_t devices;
 
-/* Without kernels, a driver or the libraries there are none; opening says what is missing. */
+/* The number of devices. It is 0 without kernels, a driver or the libraries; opening a device says
+ * what is missing. */
 static void count_once(void) {
     crn_cuda_api api;
     int count = 0;
@@ -31,7 +32,7 @@ static cairn_status open_cuda(const crn_device_options *options, crn_device **ou
 
 const crn_backend crn_backend_cuda = {
     .name = "cuda",
-    .summary = "NVIDIA GPUs: cuDNN, cuBLASLt and our own kernels, a step as one graph",
+    .summary = "NVIDIA GPUs: cuDNN, cuBLASLt and own kernels, a step as one graph",
     .devices = count_devices,
     .open = open_cuda,
     CRN_CUDA_FUNCTIONS,

@@ -1,8 +1,8 @@
 /* cuda_choices.c: the implementations of an op.
  *
- * A convolution has one for each plan of cuDNN that is worth having: the first few that it
- * proposes, in the order of crn_dnn_prefer(), and of the rest those that need less workspace than
- * all before. Where cuDNN has none, and for every other op, there is one. */
+ * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
+ * of crn_dnn_prefer(), and of the others those that need less workspace than all before. If cuDNN
+ * has none, and for every other op, there is one implementation. */
 #include "backend/cuda/cuda_internal.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #define FIRST_FEW 3u
 #define MOST_PLANS 8
 
-/* A recipe for the op, measured by preparing it. */
+/* Add a recipe for the op. Its workspace is found by preparing it. */
 static cairn_status add_choice(crn_device *device, const crn_site *site, const crn_dnn_plan *plan,
                                const char *name, crn_choice *out, cairn_error *err) {
     crn_cuda_recipe *recipe = crn_resize(&device->allocator, NULL, 0, sizeof *recipe);
@@ -75,7 +75,7 @@ static bool is_depthwise(const crn_dnn_shape *shape) {
            shape->channels == shape->filters;
 }
 
-/* Only the first few may change places: the further down, the slower. */
+/* Get the proposals of cuDNN. Only the first few are reordered, because later ones are slower. */
 static cairn_status propose(crn_device *device, const crn_dnn_shape *shape, crn_dnn_plan *plans,
                             uint32_t *found, cairn_error *err) {
     CRN_TRY(crn_dnn_propose(&device->dnn, shape, plans, MOST_PROPOSALS, found, err));

@@ -14,7 +14,7 @@ static bool keep_failure(crn_device *device, cairn_status status, const char *li
     if (device->failed == CAIRN_OK) {
         device->failed = status;
         snprintf(device->failure, sizeof device->failure, "%s fails in %s: %s", library, what,
-                 why == NULL ? "it does not say why" : why);
+                 why == NULL ? "no reason is given" : why);
     }
     return false;
 }
@@ -112,7 +112,7 @@ static cairn_status fail_open(crn_device *device, int result, const char *what, 
     const char *why = NULL;
     (void)device->api->cuGetErrorString(result, &why);
     return crn_fail(err, CAIRN_ESYSTEM, "the GPU cannot be used: %s fails: %s", what,
-                    why == NULL ? "it does not say why" : why);
+                    why == NULL ? "no reason is given" : why);
 }
 
 static cairn_status open_context(crn_device *device, uint32_t index, cairn_error *err) {
@@ -135,7 +135,7 @@ static cairn_status open_context(crn_device *device, uint32_t index, cairn_error
     for (int lane = 0; lane < CRN_LANES; lane++)
         if ((result = api->cuStreamCreate(&device->streams[lane], CRN_CUDA_STREAM_NON_BLOCKING)) !=
             0)
-            return fail_open(device, result, "making a stream", err);
+            return fail_open(device, result, "creating a stream", err);
     crn_cuda_look(device, CRN_STAGE_CONTEXT);
     return CAIRN_OK;
 }
@@ -161,7 +161,7 @@ static cairn_status open_libraries(crn_device *device, cairn_error *err) {
 static cairn_status open_kernels(crn_device *device, cairn_error *err) {
     const crn_cuda_api *api = device->api;
     if (crn_cuda_fatbin == NULL && api == &device->loaded)
-        return crn_fail(err, CAIRN_ESYSTEM, "this build of Cairn is without kernels for GPUs: %s",
+        return crn_fail(err, CAIRN_ESYSTEM, "this build of Cairn has no kernels for GPUs: %s",
                         crn_cuda_fatbin_missing);
     int result =
         api->cuLibraryLoadData(&device->library, crn_cuda_fatbin, NULL, NULL, 0, NULL, NULL, 0);
@@ -178,7 +178,7 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
     void *tickets;
     CRN_TRY(crn_cuda_reserve(device, CRN_DEVICE, bytes, &tickets, err));
     device->tickets = tickets;
-    device->reserved -= bytes; /* ours, but no region that a plan knows of */
+    device->reserved -= bytes; /* of this backend, but not a region of a plan */
     crn_cuda_look(device, CRN_STAGE_KERNELS);
     return CAIRN_OK;
 }
@@ -234,7 +234,7 @@ void crn_cuda_close(crn_device *device) {
     crn_resize(&allocator, device, sizeof *device, 0);
 }
 
-/* ---- What it is ---- */
+/* ---- Facts ---- */
 
 static uint64_t attribute(crn_device *device, int name) {
     int value = 0;
@@ -243,7 +243,7 @@ static uint64_t attribute(crn_device *device, int name) {
                : 0;
 }
 
-/* What products in TF32 attain on one multiprocessor, in all of a step. */
+/* The rate of products in TF32 on one multiprocessor, as measured in whole steps. */
 static uint64_t flops_of_one(uint64_t major) {
     return major >= 9 ? 1900000000000u : 900000000000u;
 }
@@ -256,7 +256,7 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
     out->alignment = 256;
     out->compute_units = (uint32_t)attribute(device, CRN_CUDA_MULTIPROCESSORS);
     out->separate_memory = true;
-    /* kHz, both edges, bits; four fifths of it are attained */
+    /* kHz, both clock edges, bits; four fifths of it are reached */
     uint64_t bandwidth =
         attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;
     crn_copy_string(m->name, sizeof m->name, "cuda");

@@ -1,18 +1,18 @@
-/* cuda_fuse.c: neighbouring actions of a recorded step that one kernel does better.
+/* cuda_fuse.c: fuses neighbouring actions of a recorded step into one kernel.
  *
  *     batch_norm [, add] [, relu]             one pass over the image less for each
  *     [accumulate,] [relu_bwd,] batch_norm_bwd [, accumulate]    likewise
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
- *     add, relu        conv2d with bias, relu
+ *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
  *
- * Actions are neighbours where nothing stands between them but discarded memory and actions that
- * one of the two can be moved over, because they touch nothing of what it writes and write nothing
- * of what it reads: copies, and ops of another branch or that are run again. What the middle one
- * would have written must be written by the last as well (it works in place), or be dead
- * afterwards. A plan may have given the memory that an earlier one reads to a later one. Where that
- * is for its result, and the fused op would write it too early, the actions stay apart; where it is
- * for its workspace, the recording gives it another. The fused op gives the same bits as its parts.
- */
+ * Actions are neighbours if only these are between them: discards of memory, and actions that one
+ * of the two can be moved over, because they do not access what it writes and do not write what it
+ * reads. Such actions are copies, ops of another branch, and recomputations. What the middle one
+ * would have written must also be written by the last one (it works in place), or be dead
+ * afterwards. A plan may use the memory that an earlier action reads for a later one. If it is the
+ * result of the later one, and the fused op would write it too early, the actions are not fused. If
+ * it is its workspace, the recording provides another workspace. The fused op gives the same bits
+ * as the separate ops. */
 #include "backend/cuda/cuda_internal.h"
 
 #define NOBODY UINT32_MAX
@@ -24,14 +24,14 @@ typedef struct list {
     uint32_t count;
 } list;
 
-/* ---- Who follows whom ---- */
+/* ---- Neighbours ---- */
 
-/* What stands between neighbours without keeping them apart. */
+/* Whether an action may be between neighbours. */
 static bool is_nothing(const crn_cuda_action *a) {
     return a->kind == CRN_DO_DISCARD || a->kind == CRN_DO_EVENT || a->kind == CRN_DO_NOTHING;
 }
 
-/* The next call of this kind, a few actions further on at most. */
+/* The next call of this kind, at most a few actions further on. */
 static uint32_t next_call(const list *l, uint32_t from, cairn_op_kind kind) {
     uint32_t passed = 0;
     for (uint32_t i = from + 1; i < l->count && passed <= FAR; i++) {
@@ -55,7 +55,7 @@ static bool are_apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* ---- What stands between ---- */
+/* ---- Actions between neighbours ---- */
 
 static bool call_touches(const crn_call *call, const void *at, uint64_t bytes, bool writes) {
     crn_access all[MOST_ACCESSES];
@@ -88,7 +88,7 @@ static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bo
     }
 }
 
-/* Whether a call can be moved over all that stands between two actions, but for action `except`. */
+/* Whether a call can be moved over all actions between two actions, except action `except`. */
 static bool can_move(const list *l, uint32_t from, uint32_t to, const crn_call *call,
                      uint32_t except) {
     crn_access moved[MOST_ACCESSES];
@@ -101,7 +101,7 @@ static bool can_move(const list *l, uint32_t from, uint32_t to, const crn_call *
     return count <= MOST_ACCESSES;
 }
 
-/* Whether nothing between two actions, but for action `except`, touches what `maker` makes. */
+/* Whether no action between two actions, except action `except`, accesses what `maker` makes. */
 static bool is_untouched(const list *l, uint32_t from, uint32_t to, const crn_call *maker,
                          uint32_t except) {
     uint64_t bytes = maker->storage[maker->op->outputs[0]].bytes;
@@ -125,14 +125,14 @@ static bool is_dead_after(const list *l, uint32_t from, const void *at, uint64_t
     return false;
 }
 
-/* ---- Whether operands fit together ---- */
+/* ---- Operands ---- */
 
 static bool are_alike(const crn_call *a, cairn_id x, const crn_call *b, cairn_id y) {
     const crn_storage *s = &a->storage[x], *t = &b->storage[y];
     return s->format == t->format && s->block == t->block && s->bytes == t->bytes;
 }
 
-/* An image that needs no staging. */
+/* Whether the tensor is an image that needs no staging. */
 static bool is_ready(const crn_call *call, cairn_id id) {
     crn_site site = crn_site_of(call);
     return !crn_cuda_view(&site, id).staged;
@@ -142,15 +142,16 @@ static uint64_t bytes_of(const crn_call *call, cairn_id id) {
     return call->storage[id].bytes;
 }
 
-/* What is written may lie on what is read only element by element. */
+/* Whether the written tensor is separate from the one that is read, or overlaps it element by
+ * element. */
 static bool may_lie_on(const crn_call *a, const void *written, cairn_id x, const crn_call *b,
                        const void *read, cairn_id y) {
     return (written == read && bytes_of(a, x) == bytes_of(b, y)) ||
            are_apart(written, bytes_of(a, x), read, bytes_of(b, y));
 }
 
-/* The output of `maker` need not be written: `last`, its reader, makes its result in its place, or
- * the plan gives it up. */
+/* Whether the output of `maker` need not be written: `last`, its reader, makes its result in place
+ * of it, or the plan discards it. */
 static bool is_spared(const list *l, const crn_call *maker, uint32_t last, const void *result) {
     const void *middle = maker->outputs[0];
     return middle == result ||
@@ -169,8 +170,8 @@ static bool reads_result(const crn_call *reader, const crn_call *maker) {
            are_alike(reader, reader->op->outputs[0], maker, maker->op->outputs[0]);
 }
 
-/* A ReLU behind action `i`, which made `of` and is joined to action `first`; NOBODY: there is none
- * that can be joined too. */
+/* A ReLU after action `i`, which made `of` and is fused with action `first`; NOBODY: there is none
+ * that can be fused too. */
 static uint32_t relu_behind(const list *l, uint32_t first, uint32_t i, const crn_call *of) {
     uint32_t r = next_call(l, i, CAIRN_OP_RELU);
     return r != NOBODY && reads_result(call_at(l, r), of) &&
@@ -180,7 +181,7 @@ static uint32_t relu_behind(const list *l, uint32_t first, uint32_t i, const crn
                : NOBODY;
 }
 
-/* An addition of what batch-norm `i` made to something else. */
+/* An addition of the result of batch-norm `i` and another tensor. */
 static uint32_t add_behind(const list *l, uint32_t i) {
     const crn_call *norm = call_at(l, i);
     uint32_t a = next_call(l, i, CAIRN_OP_ADD);
@@ -197,8 +198,8 @@ static uint32_t add_behind(const list *l, uint32_t i) {
                : NOBODY;
 }
 
-/* The last result, of `last`, is written while the batch-norm's input and what is added are read.
- */
+/* Whether the result of `last` may be written while the batch-norm's input and the added tensor are
+ * read. */
 static bool is_result_apart(const list *l, uint32_t norm, uint32_t add, const crn_call *last) {
     const crn_call *n = call_at(l, norm);
     cairn_id result = last->op->outputs[0];
@@ -242,7 +243,8 @@ static void fuse_relu(list *l, uint32_t i) {
     drop(l, relu);
 }
 
-/* While the batch-norm's backward adds up in its workspace, it reads what `other` would have. */
+/* Whether the workspace of the batch-norm's backward is separate from the operands of `other`,
+ * which the fused op reads. */
 static bool is_workspace_apart(const crn_call *norm, const crn_call *other) {
     for (uint32_t i = 0; i < other->op->input_count; i++)
         if (!are_apart(norm->workspace, norm->workspace_bytes, other->inputs[i],
@@ -251,9 +253,10 @@ static bool is_workspace_apart(const crn_call *norm, const crn_call *other) {
     return true;
 }
 
-/* The bias of the batch-norm whose backward is call `n`, where the ReLU behind it read just what it
- * made, and where what relu_bwd `i` makes of the gradient need not be written: then it is read
- * twice, while gx is written. NULL: not so. A step that updates parameters does so at its end. */
+/* The bias of the batch-norm whose backward is call `n`, or NULL. It is given if the ReLU after the
+ * batch-norm reads exactly its result, and if the output of relu_bwd `i` need not be written: then
+ * the gradient is read twice, while gx is written. The bias is still the one of the forward pass,
+ * because parameters are updated at the end of a step. */
 static const float *bias_for_mask(const list *l, uint32_t i, uint32_t n) {
     const crn_call *relu = call_at(l, i), *norm = call_at(l, n);
     const cairn_op *forward = cairn_graph_op(relu->graph, relu->op->of);
@@ -294,7 +297,7 @@ static uint32_t sum_before(const list *l, uint32_t i) {
     return NOBODY;
 }
 
-/* relu_bwd `i` before a batch_norm_bwd, and the accumulate before that. */
+/* Fuse relu_bwd `i` with the batch_norm_bwd after it, and with the accumulate before it. */
 static void fuse_norm_bwd(list *l, uint32_t i) {
     const crn_call *relu = call_at(l, i);
     uint32_t n = next_call(l, i, CAIRN_OP_BATCH_NORM_BWD);
@@ -322,7 +325,8 @@ static void fuse_norm_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
-/* What is written while `call` reads: that may lie on its operands only element by element. */
+/* Whether what `writer` writes is separate from the operands of `call`, or overlaps them element by
+ * element. */
 static bool is_apart_from(const crn_call *writer, const crn_call *call) {
     for (uint32_t i = 0; i < call->op->input_count; i++)
         if (!may_lie_on(writer, writer->outputs[0], writer->op->outputs[0], call, call->inputs[i],
@@ -331,7 +335,7 @@ static bool is_apart_from(const crn_call *writer, const crn_call *call) {
     return true;
 }
 
-/* The accumulate behind batch_norm_bwd `n`, which adds something else to what that made. */
+/* Fuse batch_norm_bwd `n` with the accumulate after it, which adds another tensor to its result. */
 static void fuse_sum_behind(list *l, uint32_t n) {
     crn_cuda_action *action = &l->actions[n];
     const crn_call *norm = &action->call;
@@ -356,7 +360,7 @@ static void fuse_sum_behind(list *l, uint32_t n) {
     drop(l, s);
 }
 
-/* relu_bwd `i` before the gradients of a convolution's weight and bias. */
+/* Fuse relu_bwd `i` with the gradients of a convolution's weight and bias after it. */
 static void fuse_bias_bwd(list *l, uint32_t i) {
     const crn_call *relu = call_at(l, i);
     uint32_t n = next_call(l, i, CAIRN_OP_CONV2D_BWD_WEIGHT);
@@ -377,6 +381,26 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
+/* The accumulate before relu_bwd `i`, where nothing behind that can be joined: an op that is run
+ * again may have the memory of what the ReLU made. */
+static void fuse_sum_relu(list *l, uint32_t i) {
+    uint32_t s = sum_before(l, i);
+    if (s == NOBODY)
+        return;
+    const crn_call *relu = call_at(l, i), *sum = call_at(l, s);
+    cairn_id gx = relu->op->outputs[0];
+    for (uint32_t k = 0; k < 2; k++)
+        if (!are_alike(relu, gx, sum, sum->op->inputs[k]) ||
+            !are_alike(relu, gx, relu, relu->op->inputs[k]) ||
+            !may_lie_on(relu, relu->outputs[0], gx, sum, sum->inputs[k], sum->op->inputs[k]))
+            return;
+    if (!may_lie_on(relu, relu->outputs[0], gx, relu, relu->inputs[0], relu->op->inputs[0]) ||
+        !is_spared(l, sum, i, relu->outputs[0]) || !can_move(l, s, i, sum, NOBODY))
+        return;
+    l->actions[i].fused[0] = sum;
+    drop(l, s);
+}
+
 void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
     list l = {actions, count};
     for (uint32_t i = 0; i < count; i++) {
@@ -393,6 +417,8 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
             fuse_norm_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_bias_bwd(&l, i);
+            if (a->kind == CRN_DO_CALL)
+                fuse_sum_relu(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD) {
             fuse_sum_behind(&l, i);
         }

@@ -1,4 +1,4 @@
-/* cuda_internal.h: what the files of the backend share.
+/* cuda_internal.h: shared by the files of the backend.
  *
  *     cuda_loader.c    libraries            dnn_plans.c, blas_products.c    what they compute
  *     cuda_device.c    opening, memory      cuda_storage.c                  how tensors lie
@@ -7,8 +7,8 @@
  *     cuda_queue.c     lanes, values, results
  *     cuda_record.c    a step as one graph; hazards.c orders it, cuda_fuse.c joins neighbours
  *
- * A driver is a crn_cuda_api: NVIDIA's, or one that runs on the processor, for tests. The second
- * has neither cuDNN nor cuBLASLt; our own kernels do their work there. */
+ * A driver is a crn_cuda_api: that of NVIDIA, or one that runs on the processor, for tests. The
+ * second has neither cuDNN nor cuBLASLt; Cairn's own kernels replace them. */
 #ifndef CUDA_INTERNAL_H
 #define CUDA_INTERNAL_H
 
@@ -19,11 +19,11 @@
 #include "backend/cuda/kernels.h"
 
 #define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
-#define CRN_TICKET_BLOCKS 512u /* of so many counters: 2 MiB; ops take them in turn */
+#define CRN_TICKET_BLOCKS 512u /* blocks of counters, 2 MiB in all; ops use them in turn */
 
 /* ---- The device ---- */
 
-typedef enum crn_cuda_stage { /* at which memory outside our regions is looked at */
+typedef enum crn_cuda_stage { /* when memory outside the regions is measured */
                               CRN_STAGE_CONTEXT,
                               CRN_STAGE_LIBRARIES,
                               CRN_STAGE_KERNELS,
@@ -35,7 +35,7 @@ typedef enum crn_cuda_stage { /* at which memory outside our regions is looked a
 struct crn_device {
     cairn_allocator allocator;
     const crn_cuda_api *api;
-    crn_cuda_api loaded; /* `api`, unless the tests gave one */
+    crn_cuda_api loaded; /* `api` points to it, except in tests */
     CUdevice ordinal;
     CUcontext context;
     CUlibrary library;
@@ -46,23 +46,23 @@ struct crn_device {
     bool exact; /* products in full fp32 */
     uint32_t *tickets;
     uint32_t next_ticket;
-    uint64_t reserved; /* bytes of all regions given out */
+    uint64_t reserved; /* bytes of all regions in use */
     uint64_t outside[CRN_STAGES];
     cairn_status failed; /* the first failure since the last join */
     char failure[256];
 };
 
-/* Keep the first failure of a call of the driver, of cuDNN or of cuBLASLt; true: it went well. */
+/* Keep the first failure of a call of the driver, of cuDNN or of cuBLASLt; true: success. */
 bool crn_cuda_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_dnn_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_blas_ok(crn_device *device, int result, const char *what);
-/* Hand the first failure over and forget it. */
+/* Return the first failure and clear it. */
 cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err);
 
-/* Note how much memory is in use beside our regions. */
+/* Measure how much memory is in use besides the regions. */
 void crn_cuda_look(crn_device *device, crn_cuda_stage stage);
 
-/* Open on this driver; NULL: on NVIDIA's. */
+/* Open a device on this driver; NULL: on that of NVIDIA. */
 CAIRN_MUST cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options *options,
                                          crn_device **out, cairn_error *err);
 void crn_cuda_close(crn_device *device);
@@ -83,7 +83,7 @@ CAIRN_MUST cairn_status crn_cuda_store(crn_device *device, const cairn_graph *gr
 
 typedef struct crn_cuda_recipe {
     uint64_t workspace;
-    crn_dnn_plan plan; /* of a convolution; plan NULL: our own kernels */
+    crn_dnn_plan plan; /* of a convolution; plan NULL: Cairn's own kernels */
     struct {
         crn_blas_shape shape;
         crn_blas_plan plan;
@@ -91,15 +91,15 @@ typedef struct crn_cuda_recipe {
     uint32_t product_count;
 } crn_cuda_recipe;
 
-/* Ops run with `preparing` first, without addresses: then nothing is launched, scratch is added up
- * and products are prepared. */
+/* An op first runs with `preparing`, without addresses: then nothing is launched, scratch memory is
+ * added up and products are prepared. */
 typedef struct crn_work {
     crn_device *device;
     const crn_call *call;
     crn_cuda_recipe *recipe;
     bool preparing;
     uint64_t used; /* of the workspace */
-    void *side;    /* for the sums of a fused op whose workspace lies on what it reads, or NULL */
+    void *side;    /* for the sums of a fused op whose workspace overlaps what it reads, or NULL */
     const float *beta; /* see crn_cuda_action */
     uint32_t *tickets;
 } crn_work;
@@ -117,8 +117,8 @@ CAIRN_MUST cairn_status crn_cuda_choices(crn_device *device, const crn_site *sit
                                          uint32_t *count, cairn_error *err);
 void crn_cuda_drop(crn_device *device, crn_choice *choice);
 
-/* Which convolution of cuDNN an op is; false: none that it could do. `offset`: elements from the
- * beginning of x to what the convolution reads of it. */
+/* The convolution of an op as cuDNN's shape; false: cuDNN cannot do it. `offset`: elements from the
+ * start of x to the first one that the convolution reads. */
 bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
 
 /* ---- Operands ---- */
@@ -131,7 +131,7 @@ static inline const void *crn_cuda_in(const crn_work *work, uint32_t index) {
     return work->preparing ? NULL : work->call->inputs[index];
 }
 
-/* NULL: it is not wanted; or the work is preparing. */
+/* NULL: it is not computed, or the work is preparing. */
 static inline void *crn_cuda_out(const crn_work *work, uint32_t index) {
     return work->preparing || index >= work->call->op->output_count ? NULL
                                                                     : work->call->outputs[index];
@@ -154,30 +154,31 @@ typedef struct crn_view {
     uint32_t batch, height, width, channels, pitch;
     uint32_t rows;  /* batch * height * width */
     uint32_t plane; /* height * width */
-    bool staged;    /* it lies in the workspace, because it is stored plainly */
+    bool staged;    /* it is in the workspace, because the tensor is stored plain */
 } crn_view;
 
 crn_view crn_cuda_view(const crn_site *site, cairn_id tensor);
 
-/* Operands as images. One that is stored plainly goes through the workspace: inputs are turned at
- * once, outputs by crn_cuda_view_done(). */
+/* Operands as images. One that is stored plain is converted in the workspace: an input at once, an
+ * output by crn_cuda_view_done(). */
 crn_view crn_cuda_view_in(crn_work *work, uint32_t index);
 crn_view crn_cuda_view_out(crn_work *work, uint32_t index);
 void crn_cuda_view_done(crn_work *work, uint32_t index, const crn_view *image);
-/* The other way round, for ops that want plain operands. */
+/* The opposite, for ops that need plain operands. */
 void *crn_cuda_plain_in(crn_work *work, uint32_t index);
 void *crn_cuda_plain_out(crn_work *work, uint32_t index);
 void crn_cuda_plain_done(crn_work *work, uint32_t index, void *plain);
 
-/* Elements as they are stored, filling included. */
+/* The number of stored elements, including padding. */
 static inline uint64_t crn_cuda_elements(const crn_work *work, cairn_id tensor) {
     return work->call->storage[tensor].bytes / sizeof(float);
 }
 
-/* ---- Doing ---- */
+/* ---- Running ---- */
 
 void *crn_cuda_scratch(crn_work *work, uint64_t bytes); /* 64-byte aligned; NULL when preparing */
-void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes); /* aligned as libraries want it */
+void *crn_cuda_library_scratch(crn_work *work,
+                               uint64_t bytes); /* aligned as libraries require it */
 uint32_t *crn_cuda_tickets(const crn_work *work);
 void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args);
 void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4 */
@@ -186,9 +187,8 @@ void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add);
 
-/* sums[c] = sum of the rows of gy. With `relu`, of what that makes of its inputs, which it makes
- * too.
- */
+/* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
+ * computed and written here too. */
 void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
                           uint32_t pitch, float *sums, const crn_call *relu);
 uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch);
@@ -203,6 +203,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
+void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
 
 /* ---- The queue ---- */
 
@@ -212,7 +213,7 @@ typedef struct crn_cuda_results {
     uint32_t unused;
 } crn_cuda_results;
 
-/* What a recorded step reads of the host and leaves there. */
+/* What a recorded step reads from the host and writes to it. */
 typedef struct crn_cuda_host {
     crn_values values;
     crn_cuda_results results;
@@ -223,14 +224,14 @@ struct crn_queue {
     crn_values *values;        /* device */
     crn_cuda_results *results; /* device */
     crn_cuda_host *host;       /* pinned */
-    void *staging;             /* device: plain rows on their way */
+    void *staging;             /* device: plain rows during a conversion */
     uint64_t staging_bytes;
     CUevent *events;
     uint32_t event_count;
-    bool timed;            /* the events are */
-    bool seen;             /* the results are on their way to the host already */
+    bool timed;            /* the events are timed */
+    bool seen;             /* the copy of the results to the host is already queued */
     uint64_t predictions;  /* counted since begin() */
-    crn_recording *noting; /* NULL: what is enqueued is done */
+    crn_recording *noting; /* NULL: actions run; else they are recorded */
 };
 
 /* ---- Actions: what can be enqueued ---- */
@@ -245,9 +246,9 @@ typedef enum crn_action_kind {
     CRN_DO_RESULTS, /* in a recording: results to the host */
     CRN_DO_ACCUMULATE,
     CRN_DO_UPDATE,
-    CRN_DO_EVENT,   /* in a recording: the time is noted */
+    CRN_DO_EVENT,   /* in a recording: record a time */
     CRN_DO_DISCARD, /* in a recording: the bytes are dead */
-    CRN_DO_NOTHING  /* in a recording: it was joined to another */
+    CRN_DO_NOTHING  /* in a recording: it was fused with another */
 } crn_action_kind;
 
 typedef struct crn_cuda_action {
@@ -260,17 +261,17 @@ typedef struct crn_cuda_action {
     void *to;
     const void *from;
     uint64_t bytes;
-    uint64_t
-        scratch_bytes; /* needed beside the arena: the workspace lies on what neighbours read */
-    void *side;        /* that, where it does not take the place of the workspace */
-    const crn_call *fused[3]; /* neighbours that the call's op does as well, see *_with() */
-    /* batch_norm_bwd joined to a relu_bwd: which elements the ReLU let through is worked out from x
-     * and this bias of the batch-norm, and what the relu_bwd made is not written; NULL: it is. */
+    uint64_t scratch_bytes;   /* needed outside the arena, because the workspace overlaps what
+                                 neighbours read */
+    void *side;               /* that memory, if it does not replace the workspace */
+    const crn_call *fused[3]; /* neighbours that are fused with the call, see *_with() */
+    /* batch_norm_bwd fused with a relu_bwd: the mask of the ReLU is computed from x and this bias
+     * of the batch-norm, and the output of the relu_bwd is not written. NULL: it is written. */
     const float *beta;
 } crn_cuda_action;
 
-/* Do it now, or where a stream is captured, add it to the graph: then all is on the compute lane.
- */
+/* Run an action now, or, while a stream is captured, add it to the graph; then everything is on the
+ * compute lane. */
 void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action);
 
 void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action);
@@ -285,10 +286,10 @@ CAIRN_MUST cairn_status crn_cuda_end_recording(crn_queue *queue, crn_recording *
                                                cairn_error *err);
 void crn_cuda_replay(crn_queue *queue, crn_recording *recording, const crn_values *values);
 void crn_cuda_forget(crn_queue *queue, crn_recording *recording);
-/* While noting: keep the action; memory that is out is reported by end_recording. */
+/* Add an action to the recording. end_recording reports if memory ran out. */
 void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action);
 
-/* Join neighbours of a list of actions. */
+/* Fuse neighbours in a list of actions. */
 void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count);
 
 /* ---- cuda_queue.c ---- */
@@ -313,7 +314,7 @@ void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event);
 CAIRN_MUST cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err);
 int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
-/* All of a backend but its name, its summary and how it is opened. */
+/* All of a backend except its name, its summary and how it is opened. */
 #define CRN_CUDA_FUNCTIONS                                                                         \
     .close = crn_cuda_close, .describe = crn_cuda_describe, .outside = crn_cuda_outside,           \
     .reserve = crn_cuda_reserve, .release = crn_cuda_release, .store = crn_cuda_store,             \

@@ -1,8 +1,8 @@
 /* cuda_loader.c: see cuda_loader.h.
  *
- * The driver's entries are asked for with the version they had in CUDA 12.4, because newer drivers
- * keep old signatures under the same names. cuBLASLt is opened before cuDNN, which dies without it.
- * Libraries are never closed again: cuDNN keeps threads and handlers that outlive a handle. */
+ * The functions of the driver are requested with the version of CUDA 12.4, because newer drivers
+ * keep old signatures under the same names. cuBLASLt is opened before cuDNN, which crashes without
+ * it. Libraries are never closed: cuDNN keeps threads and handlers that outlive a handle. */
 #include "backend/cuda/cuda_loader.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 typedef int get_proc_address(const char *name, void **out, int version, uint64_t flags,
                              int *status);
 
-/* What dlsym() gives is data to C; the union makes a function of it. */
+/* dlsym() returns a data pointer; the union converts it to a function pointer. */
 typedef union symbol {
     void *data;
     get_proc_address *lookup;
@@ -62,9 +62,10 @@ static cairn_status load_driver(crn_cuda_api *api, cairn_error *err) {
         void *found = NULL;
         int status = 0;
         if (get.lookup(e->name, &found, CRN_CUDA_VERSION, 0, &status) != 0 || found == NULL)
-            return crn_fail(err, CAIRN_ESYSTEM,
-                            "the NVIDIA driver has no entry %s: it is older than CUDA 12.4 needs",
-                            e->name);
+            return crn_fail(
+                err, CAIRN_ESYSTEM,
+                "the NVIDIA driver has no entry %s: a driver for CUDA 12.4 or newer is needed",
+                e->name);
         set_entry(api, e, found);
     }
     return CAIRN_OK;

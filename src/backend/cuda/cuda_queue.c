@@ -1,6 +1,7 @@
-/* cuda_queue.c: what one executor asks of a GPU: three streams, a block of values, results.
+/* cuda_queue.c: the work of one executor on a GPU: three streams, a block of values, results.
  *
- * Every request is an action. It is done at once, or kept where a step is being recorded. */
+ * Every call is an action. It runs at once, or it is added to the recording while a step is
+ * recorded. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/formats.h"
 
@@ -10,7 +11,7 @@ static CUdeviceptr pointer(const void *at) {
     return (CUdeviceptr)(uintptr_t)at;
 }
 
-/* ---- Making one ---- */
+/* ---- Creating a queue ---- */
 
 cairn_status crn_cuda_queue(crn_device *device, crn_queue **out, cairn_error *err) {
     *out = NULL;
@@ -78,12 +79,12 @@ cairn_status crn_cuda_events(crn_queue *queue, uint32_t count, bool timed, cairn
         if (!crn_cuda_ok(
                 device,
                 device->api->cuEventCreate(&queue->events[i], timed ? 0 : CRN_CUDA_EVENT_UNTIMED),
-                "making an event"))
+                "creating an event"))
             return crn_cuda_take_failure(device, err);
     return CAIRN_OK;
 }
 
-/* ---- Doing an action ---- */
+/* ---- Running an action ---- */
 
 static void run_call(crn_queue *queue, const crn_cuda_action *action) {
     crn_device *device = queue->device;
@@ -109,11 +110,13 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_conv_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)
         crn_cuda_conv_bwd_weight_with(&work, second);
+    else if (action->call.op->kind == CAIRN_OP_RELU_BWD)
+        crn_cuda_relu_bwd_with(&work, first);
     else
         crn_cuda_pointwise_with(&work, second);
 }
 
-/* The probabilities, or the logits where there are none, against the labels. */
+/* Compare the probabilities, or the logits if there are none, with the labels. */
 static void count_hits(crn_queue *queue, const crn_cuda_action *action) {
     crn_device *device = queue->device;
     const crn_call *call = &action->call;
@@ -123,8 +126,8 @@ static void count_hits(crn_queue *queue, const crn_cuda_action *action) {
     crn_cuda_count_hits(&work, &queue->results->correct);
 }
 
-/* From memory that is pinned in a recording, which reads it when it is replayed; else the driver
- * has its own copy when this returns. */
+/* In a recording the values come from pinned memory, which is read at each replay. Otherwise the
+ * driver has copied them when this returns. */
 static void set_values(crn_queue *queue, const crn_values *values) {
     crn_device *device = queue->device;
     const crn_cuda_api *api = device->api;
@@ -275,7 +278,7 @@ static void move(crn_queue *queue, void *to, const void *from, uint64_t bytes) {
                       "a copy between host and device");
 }
 
-/* Rows of an image, by way of plain rows on the device. */
+/* Convert rows of an image, through plain rows on the device. */
 static void convert_image(crn_queue *queue, const crn_conversion *c, uint64_t first, uint64_t rows,
                           uint64_t plain_row, uint64_t stored_row) {
     const cairn_tensor *t = c->tensor;
@@ -325,7 +328,7 @@ void crn_cuda_copy(crn_queue *queue, crn_lane lane, void *to, const void *from, 
             .kind = CRN_DO_COPY, .lane = (uint8_t)lane, .to = to, .from = from, .bytes = bytes});
 }
 
-/* In a recording addresses decide what follows what; only the time is noted. */
+/* In a recording only addresses decide what follows what; an event only records a time. */
 void crn_cuda_record(crn_queue *queue, crn_lane lane, crn_event event) {
     crn_device *device = queue->device;
     if (queue->noting == NULL)

@@ -1,15 +1,14 @@
 /* cuda_record.c: a whole step as one CUDA graph.
  *
- *     actions in list order --cuda_fuse.c--> fewer --hazards.c--> what each must follow
- *         --capture, one after the other, under the nodes it follows--> graph --> launched once a
- * step
+ *     actions in order --cuda_fuse.c--> fewer actions --hazards.c--> what each must follow
+ *         --capture, one by one, after the nodes it follows--> graph --> launched once a step
  *
- * The graph begins by fetching the values of the step from the host and ends, beside the update, by
- * sending the results there: a step is one launch.
+ * The graph begins by copying the values of the step from the host, and ends by copying the results
+ * to the host, at the same time as the update. So a step is one launch.
  *
- * Edges come from addresses alone: two actions that touch nothing in common, one of them writing,
- * may run at the same time. Copies of a lane follow each other. Where times are noted, everything
- * follows what is before it. */
+ * Edges come only from addresses: two actions may run at the same time unless one of them writes
+ * memory that the other accesses. Copies of a lane follow each other. If times are recorded, every
+ * action follows the one before it. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/hazards.h"
 
@@ -22,7 +21,7 @@ struct crn_recording {
     bool out_of_memory;
     CUgraph graph;
     CUgraphExec exec;
-    uint64_t predictions; /* that it counts */
+    uint64_t predictions; /* counted in this recording */
     void *scratch;        /* workspaces of fused actions that cannot use the plan's */
     uint64_t scratch_bytes;
 };
@@ -50,7 +49,7 @@ void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action) {
     r->actions.data[r->actions.length++] = *action;
 }
 
-/* ---- What an action touches ---- */
+/* ---- Memory accesses of an action ---- */
 
 typedef struct touches {
     crn_touch list[MOST_TOUCHES];
@@ -101,16 +100,16 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
     }
 }
 
-/* An update reads all gradients and writes all parameters; it gets an action's worth of ranges per
- * parameter, so it is not listed but follows everything before it, and all that comes later follows
- * it. So does all that comes follow the fetching of the values, which any action may read. */
+/* An update reads all gradients and writes all parameters. Its many ranges are not listed: it
+ * follows everything before it, and everything later follows it. Everything also follows the copy
+ * of the values, which any action may read. */
 static bool is_barrier(const crn_cuda_action *a) {
     return a->kind == CRN_DO_BEGIN || a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
 }
 
-/* ---- Workspaces beside the arena ---- */
+/* ---- Workspaces outside the arena ---- */
 
-#define SCRATCH_BLOCKS 4u /* taken in turn, so that few actions wait for each other's */
+#define SCRATCH_BLOCKS 4u /* used in turn, so that few actions wait for each other */
 
 static cairn_status give_scratch(crn_queue *queue, crn_recording *r, cairn_error *err) {
     uint64_t most = 0;
@@ -159,7 +158,7 @@ static cairn_status gather(builder *b, const uint32_t *actions, uint32_t count) 
     return CAIRN_OK;
 }
 
-/* Put one action into the graph, behind the nodes of those it follows. */
+/* Add one action to the graph, after the nodes of the actions that it follows. */
 static cairn_status capture(builder *b, const crn_cuda_action *action) {
     crn_device *device = b->queue->device;
     const crn_cuda_api *api = device->api;
@@ -172,7 +171,7 @@ static cairn_status capture(builder *b, const crn_cuda_action *action) {
     if (!crn_cuda_ok(device,
                      api->cuStreamBeginCaptureToGraph(stream, graph, b->after.data, NULL,
                                                       b->after.length, CRN_CUDA_CAPTURE_RELAXED),
-                     "beginning to record"))
+                     "starting to record"))
         return CAIRN_OK;
     crn_cuda_perform(b->queue, action);
     nodes *end = &b->ends[b->count++];
@@ -187,11 +186,11 @@ static cairn_status capture(builder *b, const crn_cuda_action *action) {
         else if (count > 0)
             memcpy(end->list, last, count * sizeof *last);
     }
-    (void)crn_cuda_ok(device, api->cuStreamEndCapture(stream, &graph), "ending to record");
+    (void)crn_cuda_ok(device, api->cuStreamEndCapture(stream, &graph), "ending a recording");
     return out;
 }
 
-/* All of device memory, so that a barrier meets whatever was or will be touched. */
+/* All of device memory, so that a barrier conflicts with every access. */
 static const crn_touch everything = {1, UINTPTR_MAX - 1, true};
 
 static cairn_status build(builder *b) {
@@ -229,14 +228,14 @@ static cairn_status make_graph(crn_queue *queue, crn_recording *r, cairn_error *
     CRN_TRY(crn_hazards_create(&r->memory, r->actions.length, &b.hazards));
     crn_cuda_fuse(r->actions.data, r->actions.length);
     CRN_TRY(give_scratch(queue, r, err));
-    if (!crn_cuda_ok(device, api->cuGraphCreate(&r->graph, 0), "making a graph"))
+    if (!crn_cuda_ok(device, api->cuGraphCreate(&r->graph, 0), "creating a graph"))
         return CAIRN_OK;
     CRN_TRY(build(&b));
     if (device->failed == CAIRN_OK &&
         crn_cuda_ok(device, api->cuGraphInstantiateWithFlags(&r->exec, r->graph, 0),
-                    "making a graph ready"))
+                    "preparing a graph"))
         (void)crn_cuda_ok(device, api->cuGraphUpload(r->exec, device->streams[CRN_COMPUTE]),
-                          "making a graph ready");
+                          "preparing a graph");
     crn_cuda_look(device, CRN_STAGE_GRAPHS);
     return CAIRN_OK;
 }

@@ -1,11 +1,14 @@
-/* cuda_storage.c: how tensors lie on a GPU.
+/* cuda_storage.c: the storage formats of tensors on a GPU.
  *
- *     images                     [N, H, W, C]          channels last, as tensor cores want them
- *     weights of convolutions    [O, KH, KW, C]        likewise
- *     a network's input          [N, H, W, 4]          where it has fewer than four channels and
- * only its convolution's weights  [O, KH, KW, 4]        convolutions read it all else plain
+ *     images                     [N, H, W, C]     channels last, as tensor cores need them
+ *     weights of convolutions    [O, KH, KW, C]   channels last
+ *     an input of the network    [N, H, W, 4]     if it has fewer than four channels and only
+ *                                                 convolutions read it
+ *     weights of these           [O, KH, KW, 4]
+ *     everything else            plain
  *
- * One member of a group that is no image, as a flattened tensor, makes the group plain. */
+ * If one member of a group is not an image, for example a flattened tensor, the whole group is
+ * plain. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/formats.h"
 #include "backend/storage_groups.h"
@@ -26,7 +29,7 @@ static uint32_t users_of(const cairn_graph *graph, cairn_id parameter) {
     return users;
 }
 
-/* Whether all that read an input are convolutions of one group with weights of their own. */
+/* Whether only convolutions with one group and their own weights read an input. */
 static bool can_be_padded(const cairn_graph *graph, cairn_id input) {
     const cairn_tensor *t = cairn_graph_tensor(graph, input);
     uint32_t count;
@@ -51,7 +54,7 @@ static void set_block(const cairn_graph *graph, const cairn_id *group, cairn_id 
             blocks[t] = block;
 }
 
-/* The block of each tensor, where it is an image; only inputs and their weights have one. */
+/* Find the block of each image; only inputs and their weights have one. */
 static void choose_blocks(const cairn_graph *graph, const cairn_id *group, uint32_t *blocks) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         blocks[t] = 1;

@@ -1,5 +1,5 @@
-/* cuda_update.c: the optimiser, over all parameters in one launch. Its table of chunks lies in
- * device memory, made once; what changes from step to step is in the queue's values. */
+/* cuda_update.c: the optimiser: one launch for all parameters. Its table of chunks is in device
+ * memory and made once; the values that change from step to step are in the queue. */
 #include "backend/cuda/cuda_internal.h"
 
 typedef struct table {
@@ -35,7 +35,7 @@ static void cut(const crn_update *update, crn_chunk_addresses *out) {
     }
 }
 
-/* The table goes to the device from memory that is dropped afterwards. */
+/* Copy the table to the device, from temporary memory. */
 static cairn_status fill_table(crn_queue *queue, const crn_update *update, table *made,
                                cairn_error *err) {
     crn_device *device = queue->device;

@@ -1,5 +1,5 @@
-/* dense_ops.c: linear layers and recurrent cells: matrix products with our own kernels around them.
- * A cell with G gates has G*H rows of weights; before its activations the gradient is [G, N, H]. */
+/* dense_ops.c: linear layers and recurrent cells: matrix products and Cairn's own kernels. A cell
+ * with G gates has G*H rows of weights; before its activations the gradient is [G, N, H]. */
 #include "backend/cuda/cuda_internal.h"
 
 static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t rows, uint32_t in,
@@ -65,7 +65,7 @@ static const float *offset(const void *at, uint64_t elements) {
     return at == NULL ? NULL : (const float *)at + elements;
 }
 
-/* Both products go to scratch, [N, G*H] each; the kernel adds them with the biases. */
+/* Both products are made in scratch memory, [N, G*H] each; the kernel adds them and the biases. */
 static crn_cell_args before_activations(crn_work *work, const cell *c) {
     uint32_t out = c->gates * c->hidden;
     uint64_t bytes = (uint64_t)c->batch * out * sizeof(float);
@@ -119,7 +119,7 @@ static void spread(crn_work *work, const cell *c, uint32_t index, const float *b
     crn_blas_shape shape = product(work, CRN_BLAS_GX, c->batch, in, c->hidden);
     uint64_t rows = (uint64_t)c->batch * c->hidden, weights = (uint64_t)c->hidden * in;
     for (uint32_t g = 0; g < c->gates; g++) {
-        uint64_t used = work->used; /* products run one after the other and share their space */
+        uint64_t used = work->used; /* products run one after the other and share their workspace */
         crn_cuda_multiply(work, &shape, gradient, offset(crn_cuda_param(work, index), g * weights),
                           offset(before, g * rows), g > 0);
         if (g + 1 < c->gates)
@@ -179,7 +179,7 @@ void crn_cuda_lstm_cell_bwd_data(crn_work *work) {
     spread_both(work, &c, args.before);
 }
 
-/* Of the weights [G*H, in] that multiply operand `index`: gw[g] = before[g]' x. */
+/* The gradients of the weights [G*H, in] that multiply operand `index`: gw[g] = before[g]' x. */
 static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
     crn_blas_shape shape = product(work, CRN_BLAS_GW, c->batch, in, c->hidden);
     uint64_t rows = (uint64_t)c->batch * c->hidden, weights = (uint64_t)c->hidden * in;

@@ -5,11 +5,11 @@ typedef cudnnBackendDescriptor_t descriptor;
 
 #define MOST_PROPOSALS 64
 #define MOST_NOTES 16
-#define WRONG_GW 1   /* an engine whose gradients of channels-last weights were seen to be wrong */
+#define WRONG_GW 1   /* an engine whose gradients of channels-last weights are wrong (measured) */
 #define ALIGNMENT 16 /* of addresses other than that of x, bytes */
 
-/* Descriptors are made one out of the other; the first failure stays and makes the rest do
- * nothing. What was made is dropped at the end, in reverse. */
+/* Descriptors are created one from the other. After the first failure the other calls do nothing.
+ * All descriptors are released at the end, in reverse order. */
 typedef struct work {
     const crn_dnn *dnn;
     descriptor made[8];
@@ -68,7 +68,7 @@ static descriptor make_tensor(work *w, int64_t id, const int64_t sizes[4], const
     return out;
 }
 
-/* Sizes in the order N, C, H, W; channels lie closest together. */
+/* Sizes are in the order N, C, H, W; channels are contiguous. */
 static descriptor make_image(work *w, int64_t id, int64_t n, int64_t c, const int64_t plane[2]) {
     const int64_t sizes[4] = {n, c, plane[0], plane[1]};
     const int64_t strides[4] = {c * plane[0] * plane[1], 1, c * plane[1], c};
@@ -143,7 +143,8 @@ static bool is_good(int note, bool exact) {
     }
 }
 
-/* Whether a configuration repeats its bits and keeps to the arithmetic asked for; its engine. */
+/* Whether a configuration is deterministic and uses the required arithmetic; `*engine` is its
+ * engine. */
 static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor config,
                       int64_t *engine) {
     work w = {.dnn = dnn};
@@ -166,7 +167,7 @@ static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor con
     return wanted;
 }
 
-/* A finished plan with its workspace, or false: this configuration does not serve. */
+/* Make a plan with its workspace; false: this configuration cannot be used. */
 static bool make_plan(const crn_dnn *dnn, descriptor config, crn_dnn_plan *out) {
     work w = {.dnn = dnn};
     int64_t one, workspace = 0;
@@ -189,7 +190,7 @@ static bool make_plan(const crn_dnn *dnn, descriptor config, crn_dnn_plan *out) 
     return true;
 }
 
-/* What mode A proposes for a graph, to be dropped by the caller. */
+/* The proposals of heuristic mode A for a graph; the caller releases them. */
 static int64_t propose(work *w, descriptor graph, descriptor *out) {
     static const int mode = CRN_DNN_HEURISTIC_A;
     const crn_dnn *dnn = w->dnn;
@@ -217,7 +218,7 @@ cairn_status crn_dnn_propose(const crn_dnn *dnn, const crn_dnn_shape *shape, crn
     descriptor configs[MOST_PROPOSALS];
     *count = 0;
     descriptor graph = make_graph(&w, shape);
-    if (w.failed != 0) { /* a shape that cuDNN refuses is no error */
+    if (w.failed != 0) { /* a shape that cuDNN refuses is not an error */
         drop_all(&w);
         return CAIRN_OK;
     }
@@ -237,20 +238,20 @@ cairn_status crn_dnn_propose(const crn_dnn *dnn, const crn_dnn_shape *shape, crn
     return status;
 }
 
-/* ---- Which is used first ---- */
+/* ---- Which plan is first ---- */
 
-/* Engines that leave the work to cuBLASLt. */
+/* Engines that use cuBLASLt. */
 static bool is_product(int64_t engine) {
     return engine == 58 || engine == 62 || engine == 63;
 }
 
-/* A convolution that is a product of matrices. */
+/* Whether the convolution is a product of matrices. */
 static bool is_pointwise(const crn_dnn_shape *s) {
     return s->kernel[0] * s->kernel[1] == 1 && s->stride[0] * s->stride[1] == 1 &&
            s->before[0] + s->before[1] + s->after[0] + s->after[1] == 0;
 }
 
-/* 0: as cuDNN has it; more: rather not.
+/* A penalty; 0: keep cuDNN's order; larger: use it later.
  *
  *     products of matrices   19.9 us by cuBLASLt, 22.3 by others     768 -> 160 channels
  *     other data gradients   57.9 us by cuBLASLt, 26.8 by others     7x1, 192 -> 192

@@ -1,4 +1,4 @@
-/* embedded_kernels.c: the kernels as nvcc compiled them, taken in by the assembler. */
+/* embedded_kernels.c: the kernels that nvcc compiled, included by the assembler. */
 #include "backend/cuda/cuda_device.h"
 
 __asm__(".section .rodata\n"

@@ -1,5 +1,5 @@
-/* hazards.c: see hazards.h. Segments are sorted by address in one array; what lies between them has
- * not been touched. */
+/* hazards.c: see hazards.h. Segments are sorted by address in one array; memory between them was
+ * not accessed. */
 #include "backend/cuda/hazards.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ typedef struct reader {
 typedef struct segment {
     uintptr_t begin, end;
     uint32_t writer;  /* NOBODY: nothing wrote it */
-    uint32_t readers; /* the newest since, in hazards->readers; NOBODY: none */
+    uint32_t readers; /* the newest reader since then, in hazards->readers; NOBODY: none */
 } segment;
 
 struct crn_hazards {
@@ -22,7 +22,7 @@ struct crn_hazards {
     CRN_ARRAY(reader) readers;
     CRN_ARRAY(uint32_t) found; /* actions to follow, with repeats until they are sorted */
     uint32_t count, words;     /* actions so far; words of a row */
-    uint64_t *before;          /* per action a row of bits: which actions it follows at all */
+    uint64_t *before; /* per action a row of bits: which actions it follows, directly or not */
 };
 
 cairn_status crn_hazards_create(crn_arena *arena, uint32_t actions, crn_hazards **out) {
@@ -58,7 +58,7 @@ static cairn_status insert(crn_hazards *h, uint32_t place, segment value) {
     return CAIRN_OK;
 }
 
-/* Make a boundary at `at`, where a segment goes across it. */
+/* Split the segment that contains `at`, if there is one. */
 static cairn_status split(crn_hazards *h, uintptr_t at) {
     uint32_t place = first_after(h, at);
     if (place == h->segments.length || h->segments.data[place].begin >= at)
@@ -66,7 +66,7 @@ static cairn_status split(crn_hazards *h, uintptr_t at) {
     segment right = h->segments.data[place];
     right.begin = at;
     h->segments.data[place].end = at;
-    return insert(h, place + 1, right); /* both share their readers: lists only grow in front */
+    return insert(h, place + 1, right); /* both share their readers: lists only grow at the front */
 }
 
 /* ---- One range ---- */
@@ -82,7 +82,7 @@ static cairn_status read_range(crn_hazards *h, uintptr_t begin, uintptr_t end) {
     for (uintptr_t at = begin; at < end; i++) {
         bool last = i == h->segments.length;
         uintptr_t next = last ? end : CRN_MIN(end, h->segments.data[i].begin);
-        if (next > at) /* not touched before */
+        if (next > at) /* not accessed before */
             CRN_TRY(insert(h, i, (segment){at, next, NOBODY, NOBODY}));
         segment *s = &h->segments.data[i];
         CRN_TRY(follow(h, s->writer));
@@ -105,7 +105,7 @@ static cairn_status write_range(crn_hazards *h, uintptr_t begin, uintptr_t end) 
     if (first == last)
         return insert(h, first, all);
     segment *at = h->segments.data + first;
-    *at = all; /* in place of those it covers */
+    *at = all; /* it replaces the segments that it covers */
     memmove(at + 1, h->segments.data + last, (h->segments.length - last) * sizeof *at);
     h->segments.length -= last - first - 1;
     return CAIRN_OK;
@@ -119,14 +119,14 @@ static cairn_status touch(crn_hazards *h, const crn_touch *t, bool write) {
     return write ? write_range(h, t->at, t->at + t->bytes) : read_range(h, t->at, t->at + t->bytes);
 }
 
-/* ---- What remains of them ---- */
+/* ---- Removing redundant actions ---- */
 
 static int descending(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Newest first, an action is dropped where one that was kept follows it. */
+/* From the newest to the oldest, drop an action if one that was kept follows it. */
 static void reduce(crn_hazards *h) {
     uint32_t *list = h->found.data, kept = 0;
     uint64_t *row = h->before + (size_t)h->count * h->words;
@@ -154,7 +154,7 @@ cairn_status crn_hazards_add_after(crn_hazards *h, const crn_touch *touches, uin
                                    uint32_t also, const uint32_t **after, uint32_t *after_count) {
     h->found.length = 0;
     CRN_TRY(follow(h, also));
-    for (uint32_t i = 0; i < count; i++) /* reads first: an action does not follow itself */
+    for (uint32_t i = 0; i < count; i++) /* reads first, so that an action does not follow itself */
         CRN_TRY(touch(h, &touches[i], false));
     for (uint32_t i = 0; i < count; i++)
         CRN_TRY(touch(h, &touches[i], true));

@@ -1,32 +1,34 @@
-/* kernels.h: our own kernels for a GPU, as the host sees them.
+/* kernels.h: Cairn's own kernels for a GPU: the interface for the host.
  *
- * A kernel takes one argument, a struct by value. To run one: fill the struct, let its launch
- * function work out the form and the grid, start the kernel of that id with the struct:
+ * A kernel takes one argument, a struct by value. To run it, fill the struct, let its launch
+ * function compute the form and the grid, and start the kernel of that id with the struct:
  *
  *     crn_norm_args args = {...};
- *     crn_launch launch = crn_norm_statistics_launch(&args);     (may fill fields of args, see
- * `cut`) start crn_kernel_list[launch.kernel].name with launch.blocks, launch.threads and args
+ *     crn_launch launch = crn_norm_statistics_launch(&args);   (may fill in fields, see `cut`)
+ *     start crn_kernel_list[launch.kernel].name with launch.blocks, launch.threads and args
  *
- * One source, two targets: kernels/all_kernels.c is CUDA for nvcc, and C11 for any compiler, where
- * crn_kernel_run() (kernels/processor_grid.h) runs blocks and threads one after the other. Both
- * give the same bits: sums go along fixed trees, products and sums are rounded as they are written,
- * exp, log and tanh are our own. Launches depend on shapes alone, not on the device.
+ * There is one source for two targets: kernels/all_kernels.c is CUDA for nvcc, and C11 for other
+ * compilers, where crn_kernel_run() (kernels/processor_grid.h) runs blocks and threads one after
+ * the other. Both give the same bits: the order of sums is fixed, products and sums are not
+ * contracted, and exp, log and tanh are Cairn's own. Launches depend only on shapes, not on the
+ * device.
  *
- * Images lie channels-last: rows (pixels, N*H*W) of `channels` elements, `pitch` elements from one
- * row to the next, pitch >= channels. What lies between is not read as a value and, where a kernel
- * works on 16 bytes at a time, is written as zero if it was zero in what was read. A matrix [N, F]
- * is an image of N rows. Elements are float or bf16; parameters, gradients of parameters and
- * statistics always float.
+ * Images are stored channels-last: rows (pixels, N*H*W) of `channels` elements, `pitch` elements
+ * from one row to the next, pitch >= channels. The padding between rows is not read as a value. A
+ * kernel that works on 16 bytes at a time writes it as zero if it was zero in the operands. A
+ * matrix [N, F] is an image of N rows. Elements are float or bf16; parameters, gradients of
+ * parameters and statistics always float.
  *
- * A kernel works on 16 bytes at a time where all its addresses and pitches are multiples of 16
- * bytes, and element by element otherwise ("narrow"); the bits may differ between the two, so that
- * the same op must always have the same pitches.
+ * A kernel works on 16 bytes at a time if all its addresses and pitches are multiples of 16 bytes,
+ * and element by element otherwise ("narrow"). The bits may differ between the two, so the same op
+ * must always have the same pitches.
  *
  * Scratch: `part`, of as many bytes as crn_NAME_workspace() says, with any content. `tickets`:
  * as many counters as crn_launch says, zero before the first launch that uses them, and zero again
  * after each; launches that may run at the same time need different ones.
  *
- * This header is read by nvcc too: no designated initialisers, nothing of the rest of Cairn. */
+ * nvcc reads this header too: so it has no designated initialisers and includes nothing else of
+ * Cairn. */
 #ifndef CRN_CUDA_KERNELS_H
 #define CRN_CUDA_KERNELS_H
 
@@ -42,12 +44,12 @@ typedef enum crn_element { CRN_ELEMENT_F32, CRN_ELEMENT_BF16 } crn_element;
 /* ---- What changes from step to step, in device memory: crn_values of backend.h ---- */
 
 typedef struct crn_step_values {
-    uint64_t seed, step;   /* what dropout draws from */
+    uint64_t seed, step;   /* for dropout */
     float rate;            /* sgd */
     float keep;            /* adamw: 1 - rate * decay */
     float step_size;       /* adam: rate / (1 - beta1^t) */
     float root_correction; /* adam: sqrt(1 - beta2^t) */
-    float gathered;        /* what a sum of gradients is divided by; 0: there is no sum */
+    float gathered;        /* divisor of a sum of gradients; 0: there is no sum */
     uint32_t first;        /* gather_gradients: begin a new sum */
     uint32_t reserved[4];
 } crn_step_values;
@@ -60,7 +62,7 @@ typedef struct crn_step_values {
  */
 typedef struct crn_cut {
     uint32_t rows, channels;
-    uint32_t packs; /* of a row: what one thread takes at a time, 16 bytes or one element */
+    uint32_t packs; /* of a row; a thread takes one at a time: 16 bytes or one element */
     uint32_t lanes, tiles;
     uint32_t groups, strip, strips;
 } crn_cut;
@@ -72,14 +74,13 @@ typedef struct crn_cut {
  *     inference              apply with CRN_NORM_RUNNING; norm_running makes `stats` where wanted
  *     backward               reduce, spread
  *
- * Where there are few rows, one block has all rows of its channels: then `whole` is statistics and
- * apply in one kernel, and `bwd_whole` reduce and spread, with the same bits.
- */
+ * If there are few rows, one block has all rows of its channels: then `whole` is statistics and
+ * apply in one kernel, and `bwd_whole` is reduce and spread, with the same bits. */
 enum {
     CRN_NORM_RELU = 1,    /* apply: y = max(0, ...) */
     CRN_NORM_ADD = 2,     /* apply: ... + added, before the ReLU */
-    CRN_NORM_RUNNING = 4, /* apply: by the running statistics, not `stats` */
-    CRN_NORM_MOVE = 8,    /* statistics: move the running ones */
+    CRN_NORM_RUNNING = 4, /* apply: with the running statistics, not `stats` */
+    CRN_NORM_MOVE = 8,    /* statistics: update the running ones */
 };
 
 typedef struct crn_norm_args {
@@ -97,33 +98,33 @@ typedef struct crn_norm_args {
     uint32_t *tickets;
 } crn_norm_args;
 
-/* Which elements of the gradient count: those that the ReLU behind the batch-norm let through. */
+/* The mask of the gradient: which elements the ReLU after the batch-norm let through. */
 enum {
     CRN_MASK_NONE,
-    CRN_MASK_Y, /* y, what the ReLU made, is there: y > 0 */
-    CRN_MASK_X, /* y is worked out from x, gamma, beta and the statistics, as apply did */
+    CRN_MASK_Y, /* by the output y of the ReLU: y > 0 */
+    CRN_MASK_X, /* y is computed from x, gamma, beta and the statistics, as in apply */
 };
 
 /* g = mask(gy + gy2); gx = other + gamma / deviation * (g - mean of g - xhat * mean of g * xhat).
  *
- * reduce makes the sums, and writes g to `masked` where that is given: then spread reads it there
- * instead of masking again. `masked` may be gy, gy2 or y; gx may be gy, x, masked or other. */
+ * reduce makes the sums, and writes g to `masked` if that is given; then spread reads it there and
+ * does not mask again. `masked` may be gy, gy2 or y; gx may be gy, x, masked or other. */
 typedef struct crn_norm_bwd_args {
     crn_cut cut; /* the caller gives rows and channels */
     uint32_t element, mask;
-    uint32_t fixed; /* the statistics did not depend on x (inference): no means are subtracted */
+    uint32_t fixed; /* the statistics do not depend on x (inference): no means are subtracted */
     uint32_t x_pitch, gy_pitch, gy2_pitch, y_pitch, masked_pitch, gx_pitch, other_pitch;
     const void *x, *gy;
     const void *gy2; /* or NULL */
     const void *y;   /* CRN_MASK_Y */
-    void *masked;    /* or NULL; needed where gy2 is given */
+    void *masked;    /* or NULL; required if gy2 is given */
     void *gx;
     const void *other; /* or NULL */
     const float *gamma;
     const float *beta; /* CRN_MASK_X */
     const float *stats;
     float *ggamma, *gbeta; /* [C], or NULL */
-    float *sums;           /* [2, C] scratch: what ggamma and gbeta get, for spread */
+    float *sums;           /* [2, C] scratch: ggamma and gbeta, for spread */
     void *part;
     uint32_t *tickets;
 } crn_norm_bwd_args;
@@ -139,8 +140,8 @@ typedef enum crn_pointwise {
     CRN_RELU_BWD_ADD, /* b + c where a > 0 */
 } crn_pointwise;
 
-/* `to` may be a, b or c. Where all pitches are equal to the channels, one row of all elements is
- * the same and faster. */
+/* `to` may be a, b or c. If all pitches are equal to the channels, one row of all elements gives
+ * the same result faster. */
 typedef struct crn_pointwise_args {
     uint32_t op, element;
     uint32_t rows, channels;
@@ -160,8 +161,9 @@ typedef struct crn_bias_args {
     void *y;
 } crn_bias_args;
 
-/* sums[c] = sum over the rows of gy, the gradient of a bias. With `y` only where y > 0 (the ReLU
- * behind the bias), and the masked gradient goes to `masked`, which may be gy. */
+/* sums[c] = sum over the rows of gy, the gradient of a bias. With `y` only elements with y > 0
+ * count (the ReLU after the bias), and the masked gradient is written to `masked`, which may be
+ * gy. */
 typedef struct crn_column_sums_args {
     crn_cut cut; /* the caller gives rows and channels */
     uint32_t element;
@@ -174,8 +176,8 @@ typedef struct crn_column_sums_args {
     uint32_t *tickets;
 } crn_column_sums_args;
 
-/* y = x * mask / (1 - p); mask and scale as in dropout_mask.h, whose elements are counted as if the
- * tensor lay plainly as [batch, channels, plane]. y may be x. */
+/* y = x * mask / (1 - p); mask and scale as in dropout_mask.h, whose elements are numbered as in a
+ * plain tensor [batch, channels, plane]. y may be x. */
 typedef struct crn_dropout_args {
     uint32_t element, op; /* op: the id of the forward op */
     uint32_t batch, channels, plane;
@@ -222,8 +224,8 @@ typedef struct crn_pool_args {
     uint32_t adaptive, count_padding; /* average only */
     /* filled in: */
     uint32_t packs;
-    uint32_t patch; /* side of what a thread makes of the large image */
-    float share;    /* what every average is divided by; 0: not all alike */
+    uint32_t patch; /* side of the square of the large image that a thread makes */
+    float share;    /* the divisor of every average; 0: they differ */
     const void *from;
     void *to;
     void *places; /* maximum: row * KW + column in its window; forward: or NULL */
@@ -255,14 +257,14 @@ typedef struct crn_depthwise_args {
     uint32_t *tickets;
 } crn_depthwise_args;
 
-/* ---- Any convolution, directly: for what no library takes ----
+/* ---- Any convolution, directly: for convolutions that no library supports ----
  *
  *     conv_gather     large, weight -> small    conv2d, conv_transpose2d_bwd_data
  *     conv_scatter    small, weight -> large    conv2d_bwd_data, conv_transpose2d
  *     conv_weigh      large, small -> weight_to
  *
- * large [N, H, W, C], small [N, P, Q, O]; weight (o, c of the group, tap) lies at o * weight_o +
- * c * weight_c + tap * weight_tap. Padding may be negative. */
+ * large [N, H, W, C], small [N, P, Q, O]; weight (o, c of the group, tap) is at o * weight_o + c *
+ * weight_c + tap * weight_tap. Padding may be negative. */
 typedef struct crn_conv_args {
     uint32_t element, groups;
     uint32_t batch, channels, height, width, filters, small_height, small_width;
@@ -271,12 +273,12 @@ typedef struct crn_conv_args {
     uint32_t weight_o, weight_c, weight_tap;
     void *large, *small;
     const float *weight;
-    const float *bias; /* of the image that is made, or NULL */
+    const float *bias; /* of the output image, or NULL */
     float *weight_to;
 } crn_conv_args;
 
-/* c[m, n] (+)= sum over k of a[m, k] * b[k, n] (+ bias[n]), `batch` times; an element (i, j) of an
- * operand lies at i * row + j * column, each batch `next` elements further. */
+/* c[m, n] (+)= sum over k of a[m, k] * b[k, n] (+ bias[n]), `batch` times; element (i, j) of an
+ * operand is at i * row + j * column; each batch is `next` elements further. */
 typedef struct crn_matrix {
     void *at;
     uint64_t row, column, next;
@@ -285,7 +287,7 @@ typedef struct crn_matrix {
 
 typedef struct crn_matmul_args {
     uint32_t m, n, k, batch;
-    uint32_t add; /* to what c holds */
+    uint32_t add; /* to the old contents of c */
     crn_matrix a, b, c;
     const float *bias; /* or NULL */
 } crn_matmul_args;
@@ -317,7 +319,7 @@ typedef struct crn_loss_args {
     float smoothing;
     const void *logits;    /* forward */
     void *probabilities;   /* forward: made, may be logits, or NULL; backward and counting: read */
-    const int32_t *labels; /* one that is no class: the loss is NaN */
+    const int32_t *labels; /* if one is outside the classes, the loss is NaN */
     float *loss;           /* forward: the mean, or NULL */
     void *gradient;        /* backward: of the logits; may be probabilities */
     uint64_t *correct;     /* counting: adds how often the label was the likeliest class */
@@ -325,11 +327,11 @@ typedef struct crn_loss_args {
     uint32_t *tickets;
 } crn_loss_args;
 
-/* ---- The pointwise half of recurrent cells ----
+/* ---- The pointwise part of recurrent cells ----
  *
- * Forward: z [N, G*H] are the products x W_ih', and z2 [N, G*H] those with h, or NULL where z is
- * the sum of both. Backward: makes the gradient before the activations, [G, N, H]. `before` may be
- * gh (rnn) or values (lstm). */
+ * Forward: z [N, G*H] are the products x W_ih', and z2 [N, G*H] those with h, or NULL if z is the
+ * sum of both. Backward: makes the gradient before the activations, [G, N, H]. `before` may be gh
+ * (rnn) or values (lstm). */
 typedef struct crn_cell_args {
     uint32_t element, batch, hidden;
     const float *z, *z2;
@@ -344,9 +346,9 @@ typedef struct crn_cell_args {
 
 /* ---- Optimisers, over all parameters in one launch ----
  *
- * The table of chunks lies in device memory; a chunk has at most CRN_CHUNK elements, its addresses
+ * The table of chunks is in device memory. A chunk has at most CRN_CHUNK elements; its addresses
  * are multiples of 16 bytes. gather_gradients adds gradients of micro-batches to `sum`, or copies
- * them where values->first is set; sgd and adam use sum / gathered instead of the gradient where
+ * them if values->first is set. sgd and adam use sum / gathered instead of the gradient if
  * values->gathered > 0. */
 #define CRN_CHUNK 4096u
 
@@ -403,7 +405,7 @@ extern const crn_kernel_entry crn_kernel_list[CRN_KERNELS];
 
 typedef struct crn_launch {
     crn_kernel_id kernel;
-    uint32_t blocks[2]; /* x, y; either 0: there is nothing to do */
+    uint32_t blocks[2]; /* x, y; one is 0: there is nothing to do */
     uint32_t threads;
     uint32_t tickets; /* how many it uses; 0: none */
 } crn_launch;
@@ -419,8 +421,8 @@ typedef struct crn_launch {
 #undef PLAIN
 #undef LAUNCH
 
-/* Whether the two kernels of a pass can be one: there are few rows, and what the second writes lies
- * on what the first reads only element by element. */
+/* Whether the two kernels of a pass can be one: there are few rows, and what the second writes
+ * overlaps what the first reads only element by element. */
 int crn_norm_is_whole(const crn_norm_args *given);
 int crn_norm_bwd_is_whole(const crn_norm_bwd_args *given);
 

@@ -1,4 +1,4 @@
-/* no_kernels.c: in place of the embedded kernels in a build without nvcc. */
+/* no_kernels.c: replaces the embedded kernels in a build without nvcc. */
 #include "backend/cuda/cuda_device.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* norm_ops.c: batch normalisation, alone and with its neighbours: the addition and the ReLU behind
- * it, the ReLU's backward and the sum of gradients before its backward. */
+/* norm_ops.c: batch normalisation, alone and fused with its neighbours: the addition and the ReLU
+ * after it, and the ReLU's backward and the sum of gradients before its backward. */
 #include "backend/cuda/cuda_internal.h"
 
 /* ---- Forward ---- */
@@ -32,7 +32,7 @@ void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *rel
         return;
     args.stats = crn_cuda_out(work, 1) != NULL ? crn_cuda_out(work, 1) : spare;
     args.flags = !training ? CRN_NORM_RUNNING : work->call->again ? 0 : CRN_NORM_MOVE;
-    if (add != NULL) { /* y of the sum: whichever operand is not ours is added */
+    if (add != NULL) { /* add the operand of the sum that is not y */
         args.flags |= CRN_NORM_ADD;
         args.added = add->inputs[0] == y.at ? add->inputs[1] : add->inputs[0];
         args.added_pitch = y.pitch;
@@ -60,9 +60,9 @@ void crn_cuda_batch_norm(crn_work *work) {
 
 /* ---- Backward ---- */
 
-/* x, stats [2, C], gy -> gx, gradients of gamma and beta [C]. With `relu` gy is what that made of
- * its inputs y and gradient; with `accumulate` that gradient is the sum of two. `sum` adds
- * something else to gx. */
+/* x, stats [2, C], gy -> gx, gradients of gamma and beta [C]. With `relu`, gy is the output of that
+ * relu_bwd, made from y and its gradient; with `accumulate`, that gradient is the sum of two. `sum`
+ * adds another tensor to gx. */
 void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const crn_call *relu,
                             const crn_call *sum) {
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 2), gx = x;
@@ -102,7 +102,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
             args.gy2 = accumulate->inputs[1];
         }
     }
-    if (sum != NULL) { /* whichever operand is not gx is added */
+    if (sum != NULL) { /* add the operand of the sum that is not gx */
         args.other = sum->inputs[0] == gx.at ? sum->inputs[1] : sum->inputs[0];
         args.other_pitch = gx.pitch;
         args.gx = sum->outputs[0];

@@ -1,11 +1,11 @@
-/* pointwise_ops.c: ops that treat each element by itself, ops that only move elements, the loss. */
+/* pointwise_ops.c: ops on each element by itself, ops that only copy elements, and the loss. */
 #include "backend/cuda/cuda_internal.h"
 
-/* ---- Element by element: operands are stored alike, so that their layout does not matter ---- */
+/* ---- Element by element; operands have the same format, so their layout does not matter ---- */
 
-/* One row of all elements as they are stored. */
+/* Run on one row of all stored elements. */
 static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const void *b,
-                          void *to) {
+                          const void *c, void *to) {
     uint32_t count = (uint32_t)crn_cuda_elements(work, work->call->op->outputs[0]);
     crn_pointwise_args args = {.op = op,
                                .rows = 1,
@@ -16,6 +16,7 @@ static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const
                                .to_pitch = count,
                                .a = a,
                                .b = b,
+                               .c = c,
                                .to = to};
     if (!work->preparing)
         crn_cuda_launch(work, crn_pointwise_launch(&args), &args);
@@ -26,7 +27,7 @@ static bool are_alike(const crn_work *work, cairn_id a, cairn_id b) {
     return s[a].format == s[b].format && s[a].block == s[b].block;
 }
 
-/* Operands that are stored differently meet as images. */
+/* Operands with different formats are converted to images. */
 static void run_images(crn_work *work, crn_pointwise op) {
     const cairn_op *at = work->call->op;
     crn_view a = crn_cuda_view_in(work, 0), b = a, to;
@@ -54,7 +55,7 @@ static void pointwise(crn_work *work, crn_pointwise op, void *to) {
         alike = alike && are_alike(work, at->inputs[i], at->outputs[0]);
     if (alike)
         run_pointwise(work, op, crn_cuda_in(work, 0),
-                      at->input_count > 1 ? crn_cuda_in(work, 1) : NULL, to);
+                      at->input_count > 1 ? crn_cuda_in(work, 1) : NULL, NULL, to);
     else
         run_images(work, op);
 }
@@ -66,6 +67,12 @@ void crn_cuda_relu(crn_work *work) {
 /* y, gy -> gx */
 void crn_cuda_relu_bwd(crn_work *work) {
     pointwise(work, CRN_RELU_BWD, crn_cuda_out(work, 0));
+}
+
+/* The gradient is the sum that `accumulate` would have made; all lie alike. */
+void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate) {
+    run_pointwise(work, CRN_RELU_BWD_ADD, crn_cuda_in(work, 0), accumulate->inputs[0],
+                  accumulate->inputs[1], crn_cuda_out(work, 0));
 }
 
 /* a, b -> a + b */
@@ -106,9 +113,9 @@ void crn_cuda_dropout(crn_work *work) {
     crn_cuda_view_done(work, 0, &y);
 }
 
-/* ---- Moving ---- */
+/* ---- Copying ---- */
 
-/* An alias: the same address, nothing to do. */
+/* An alias has the same address, so there is nothing to do. */
 void crn_cuda_flatten(crn_work *work) {
     (void)work;
 }
@@ -181,12 +188,12 @@ void crn_cuda_cross_entropy_bwd(crn_work *work) {
     crn_cuda_plain_done(work, 0, args.gradient);
 }
 
-/* Of the probabilities, or of the logits where there are none. */
+/* Count with the probabilities, or with the logits if there are none. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct) {
     const crn_call *call = work->call;
     crn_loss_args args = loss_args(work);
     crn_call seen = *call;
-    if (crn_cuda_wants(work, 1)) { /* as if they were the input */
+    if (crn_cuda_wants(work, 1)) { /* use them like the logits */
         cairn_op op = *call->op;
         const cairn_id inputs[] = {op.outputs[1], op.inputs[1]};
         const void *addresses[] = {call->outputs[1], call->inputs[1]};

@@ -1,4 +1,5 @@
-/* work.c: running one op: its scratch, its launches, its operands in the layout it wants. */
+/* work.c: runs one op: its scratch memory, its launches, and its operands in the layout that it
+ * needs. */
 #include "backend/cuda/cuda_internal.h"
 
 crn_cuda_op *crn_cuda_op_of(cairn_op_kind kind) {
@@ -18,7 +19,7 @@ void *crn_cuda_scratch(crn_work *work, uint64_t bytes) {
     return work->preparing || bytes == 0 ? NULL : (char *)work->call->workspace + first;
 }
 
-/* cuBLASLt wants it so, also under cuDNN. */
+/* cuBLASLt requires this, also inside cuDNN. */
 #define LIBRARY_ALIGNMENT 256u
 
 void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes) {
@@ -28,7 +29,7 @@ void *crn_cuda_library_scratch(crn_work *work, uint64_t bytes) {
     return (void *)((at + LIBRARY_ALIGNMENT - 1) & ~(uintptr_t)(LIBRARY_ALIGNMENT - 1));
 }
 
-/* One block serves all launches of an op: they run one after the other. */
+/* One block of tickets serves all launches of an op, because they run one after the other. */
 uint32_t *crn_cuda_tickets(const crn_work *work) {
     return work->tickets;
 }
@@ -70,7 +71,7 @@ static uint32_t find_product(const crn_cuda_recipe *recipe, const crn_blas_shape
     return i;
 }
 
-/* The plan of a product, made when the op is prepared. NULL: there is none. */
+/* The plan of a product, which was made when the op was prepared. NULL: there is none. */
 static const crn_blas_plan *plan_of(crn_work *work, const crn_blas_shape *shape) {
     crn_cuda_recipe *recipe = work->recipe;
     uint32_t i = find_product(recipe, shape);
@@ -86,7 +87,7 @@ static const crn_blas_plan *plan_of(crn_work *work, const crn_blas_shape *shape)
     return &recipe->products[i].plan;
 }
 
-/* The same with our own kernel: c [m, n] = a [m, k] b [k, n], transposes by strides. */
+/* The same with Cairn's own kernel: c [m, n] = a [m, k] b [k, n], with strides for transposes. */
 static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matrix x, crn_matrix w,
                                crn_matrix y, bool add) {
     crn_matrix w_turned = {w.at, w.column, w.row, 0, w.element};
@@ -181,7 +182,7 @@ static crn_view image_of(const crn_work *work, cairn_id id) {
     return crn_cuda_view(&site, id);
 }
 
-/* Turn between the plain tensor and its image in the workspace. */
+/* Convert between the plain tensor and its image in the workspace. */
 static void turn(crn_work *work, const crn_view *image, void *plain, bool to_image) {
     crn_layout_args args = {.batch = image->batch,
                             .channels = image->channels,

@@ -1,13 +1,14 @@
-/* anneal.c: any set of re-runs from any other, one flip at a time: for small graphs.
+/* anneal.c: simulated annealing over sets of recomputations, one change at a time, for small
+ * graphs.
  *
- * Repair gives up one value at a time and misses sets that take two steps, of which the first is
- * worse. On a small graph there are so few pairs that flips at random find most of what is left. A
- * flip is taken if the energy, time plus the price of what is over the limit, rises by less than a
- * threshold that falls to nothing. The work is fixed. */
+ * Repair frees one value at a time and misses sets that need two steps of which the first is worse.
+ * A small graph has so few pairs that random changes find most of these sets. A change is accepted
+ * if the energy rises by less than a threshold, which falls to zero. The energy is the time plus
+ * the price of the memory over the limit. The work is fixed. */
 #include "solve/auto/auto_search.h"
 
-#define ROUNDS 4u /* from a high threshold down, each from the best so far */
-#define HEAT 8    /* the first threshold is this part of the time of all ops */
+#define ROUNDS 4u /* each starts with a high threshold and the best set so far */
+#define HEAT 8    /* the first threshold is 1/8 of the time of all ops */
 #define MOVE 64u  /* units of work for a move */
 
 __extension__ typedef __int128 wide;
@@ -16,7 +17,7 @@ static uint32_t draw(crn_search *s, uint32_t bound) {
     return (uint32_t)crn_rng_below(&s->rng, bound);
 }
 
-/* All memory of the set without re-runs is worth twice the time of all ops. */
+/* The price of memory: all memory of the empty set costs twice the time of all ops. */
 static int64_t energy(crn_search *s, int64_t limit, int64_t most) {
     crn_matrix *m = s->matrix;
     int64_t over = CRN_MAX(crn_matrix_peak(m) - limit, 0);
@@ -36,7 +37,7 @@ static void change_way(crn_search *s, uint32_t op) {
         crn_matrix_set_way(s->matrix, op, draw(s, ways));
 }
 
-/* Put in or take out, take out, move, or two at once. */
+/* A random move: add or remove one, remove one, move one, or change two. */
 static void change(crn_search *s) {
     crn_matrix *m = s->matrix;
     uint32_t ops = s->flat->op_count, kind = draw(s, 6);

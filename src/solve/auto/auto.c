@@ -7,46 +7,50 @@
  *       +------------------------------------------------------------>  plan, and how far it can
  *                                                                       be from the best
  *
- * The dispatcher asks again with less memory when the arena of a plan overshoots. The bound and the
- * starts are made in the first round; later ones go on from the best set. */
+ * The dispatcher calls again with less memory if the arena of a plan exceeds the budget. The bound
+ * and the starts are made in the first round; later rounds continue from the best set. */
+#include "cairn/views.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/auto_ladder.h"
 #include "solve/auto/certify.h"
 
 #define SEED 0x5eedu
-#ifndef CRN_AUTO_WORK /* tests that solve thousands of times define less */
+#ifndef CRN_AUTO_WORK /* tests that solve thousands of problems define less */
 #define CRN_AUTO_WORK 8000000u
 #endif
-#define WORK CRN_AUTO_WORK     /* units of work for improving, at effort 1, and at most */
-#define OP_WORK 24000u         /* so many per op */
-#define COPY_WORK 24u          /* the part of it for each time of improving with copies */
-#define SMALL 1000u            /* ops up to which `precise` is cheap enough to be asked always */
-#define CLOSE 200              /* a start within 1/200 of the bound is good enough to begin with */
-#define ENOUGH 2000            /* improving ends within 1/2000 of it */
-#define NEARLY 20000           /* with copies it ends within 1/20000 */
-#define START_WORK (WORK / 4)  /* for each kind of starts */
+#define WORK CRN_AUTO_WORK    /* most units of work for improving, at effort 1, and ... */
+#define OP_WORK 24000u        /* ... units per op */
+#define COPY_WORK 24u         /* each search with copies gets 1/24 of the work */
+#define SMALL 1000u           /* up to this many ops `precise` is always run, because it is cheap */
+#define COARSE 200u           /* ops of a coarse network, on which searching costs little */
+#define LONG_CHAIN 200u       /* pieces */
+#define CLOSE 200             /* a start within 1/200 of the bound is good enough */
+#define FAR 20                /* a plan that is not within 1/20 may be far from the best */
+#define ENOUGH 2000           /* improving ends within 1/2000 of it */
+#define NEARLY 20000          /* with copies it ends within 1/20000 */
+#define START_WORK (WORK / 4) /* for each kind of starts */
 #define ANNEAL_WORK (WORK / 6) /* for small graphs */
 #define LADDER_WORK (WORK / 6) /* towards the smallest budget */
 
-/* Kept from round to round. */
+/* What is kept from round to round. */
 typedef struct rounds {
     crn_flat *flat;
     crn_matrix *matrix;
     crn_search *search;
     crn_bound *bound;
     crn_bound_result found;
-    int64_t joint_extra_ns; /* of plans with copies, or as without them */
-    crn_saved best;         /* of the present round */
-    bool fits;              /* there is one */
+    int64_t joint_extra_ns; /* of plans with copies, if they are allowed */
+    crn_saved best;         /* of the current round */
+    bool fits;              /* there is a best set */
     uint32_t round;
     bool searched;       /* bounds, starts and the last resort are made */
-    crn_schedule resort; /* a plan within the whole budget, or what needs least */
-    bool feasible;       /* it is the former */
-    crn_schedule other;  /* of another algorithm, within the whole budget */
+    crn_schedule resort; /* the last resort: a plan within the whole budget, or the smallest plan */
+    bool feasible;       /* the last resort is within the budget */
+    crn_schedule other;  /* the plan of another algorithm within the whole budget */
     int64_t other_time;  /* INT64_MAX: none */
 } rounds;
 
-/* No plan without copies takes less; INT64_MAX: none fits. */
+/* A lower bound of the time of plans without copies; INT64_MAX: none fits. */
 static int64_t bound_time(const rounds *r) {
     int64_t ns = crn_add_time(r->bound->base_ns, r->found.extra_ns);
     return ns == INT64_MAX ? INT64_MAX : ns >> r->flat->time_shift;
@@ -68,7 +72,7 @@ static void finish_start(rounds *r, int64_t limit) {
     }
 }
 
-/* No start needs twice the overhead of the best. */
+/* A start may take at most twice the overhead of the best set. */
 static int64_t most_time(const rounds *r) {
     return r->fits ? r->best.time + (r->best.time - r->flat->base_time) : INT64_MAX;
 }
@@ -108,8 +112,8 @@ static void start_from_nothing(rounds *r, int64_t limit) {
 
 /* ---- Other algorithms ---- */
 
-/* A schedule that is faster than the best set, and within the whole budget, is put aside. `*over`
- * is by how much it is not. */
+/* Keep a schedule if it is faster than the best set and within the whole budget. `*over` is by how
+ * much it exceeds the budget. */
 static cairn_status compare_other(const crn_problem *problem, rounds *r,
                                   const crn_schedule *schedule, uint64_t *peak, uint64_t *over) {
     crn_judgement found;
@@ -146,8 +150,8 @@ static cairn_status ask(const crn_problem *problem, uint64_t budget, const char 
     return status == CAIRN_ENOMEM ? status : CAIRN_OK;
 }
 
-/* What `precise` decides is a start, where it applies: on long chains often the best one. As it
- * stands it is a plan too, which may use what a set of re-runs cannot express. */
+/* Start from the schedule of `precise`, if it applies; on long chains it is often the best start.
+ * It is also a plan itself, and may use what a set of recomputations cannot express. */
 static cairn_status start_from_precise(const crn_problem *problem, rounds *r, int64_t limit) {
     void *kept = NULL;
     uint64_t budget = (uint64_t)limit, over = 1, peak;
@@ -169,7 +173,7 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     return CAIRN_OK;
 }
 
-/* Algorithms that do not look at a budget: on small graphs they cost little. */
+/* Try the algorithms that take no budget; on small graphs they are cheap. */
 static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
     static const char *const names[] = {"feng", "pieces", "chen", "feng-linear", "random"};
     uint64_t peak, over;
@@ -198,7 +202,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     return CAIRN_OK;
 }
 
-/* For the whole budget, of which rounds may have taken some off. */
+/* Compute the bounds for the whole budget, before later rounds reduced it. */
 static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copies) {
     uint64_t budget = CRN_MAX(problem->limit, problem->budget);
     crn_certificate found = {0};
@@ -209,7 +213,7 @@ static cairn_status find_bounds(const crn_problem *problem, rounds *r, bool copi
     return CAIRN_OK;
 }
 
-/* The best set of the round before, brought down to less memory. */
+/* Start from the best set of the last round, and repair it for less memory. */
 static void next_round(rounds *r, int64_t limit) {
     bool fitted = r->fits;
     r->fits = false;
@@ -228,7 +232,7 @@ static void improve(rounds *r, int64_t limit, uint64_t work) {
     crn_matrix_save(r->matrix, &r->best);
 }
 
-/* With copies too, if they can gain anything. */
+/* Search for plans with copies too, if they can be faster. */
 static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
                                crn_joint *joint) {
     *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
@@ -236,7 +240,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     joint->work = work / COPY_WORK;
     joint->best_time = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
-    if (enough == INT64_MAX) /* for what needs least */
+    if (enough == INT64_MAX) /* only the smallest plan is searched for */
         return crn_joint_try_offload(joint, limit);
     if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
@@ -247,37 +251,81 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     return crn_joint_try_offload(joint, limit);
 }
 
-/* Without copies. */
-static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+/* On a large graph `precise` is quick only if it is a long chain, which it thins. */
+static cairn_status is_long_chain(const crn_problem *problem, bool *out) {
+    cairn_chain_view *view;
+    CRN_TRY(cairn_chain_view_create(problem->graph, &view, problem->err));
+    *out = view->piece_count > LONG_CHAIN;
+    cairn_chain_view_destroy(view);
+    return CAIRN_OK;
+}
+
+/* Start from a repair that did not reach the limit, and descend. */
+static void start_from_above(const crn_problem *problem, rounds *r, int64_t limit) {
     crn_search *s = r->search;
+    crn_matrix_clear(r->matrix);
+    s->rate = 0;
+    s->merge = false;
+    crn_repair(s, limit, 2 * r->flat->op_count, INT64_MAX);
+    crn_matrix_prune_all(r->matrix);
+    crn_descend(s, limit, START_WORK * problem->effort);
+    finish_start(r, limit);
+}
+
+/* Near the smallest budget there are few plans, far apart: the search begins again, from others. */
+static void search_again(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    crn_saved first = r->best;
+    r->best = (crn_saved){0};
+    r->fits = false;
+    start_from_above(problem, r, limit);
+    if (r->fits)
+        improve(r, limit, work);
+    if (!r->fits || first.time <= r->best.time)
+        r->best = first;
+    r->fits = true;
+}
+
+static uint32_t restarts(const rounds *r) {
+    if (r->flat->op_count > SMALL || is_close(r, FAR))
+        return 0;
+    return r->flat->op_count <= COARSE ? 3 : 1;
+}
+
+static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t limit) {
+    crn_search *s = r->search;
+    bool small = r->flat->op_count <= SMALL, quick = small;
     s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     CRN_TRY(start_from_cuts(problem, r, limit));
     s->deadline = crn_search_work(s) + START_WORK * problem->effort;
     start_from_nothing(r, limit);
     s->deadline = UINT64_MAX;
-    bool asked = r->flat->op_count <= SMALL && !is_close(r, ENOUGH);
-    if (asked)
-        CRN_TRY(start_from_precise(problem, r, limit));
+    if (is_close(r, small ? ENOUGH : CLOSE))
+        return CAIRN_OK;
+    if (!small)
+        CRN_TRY(is_long_chain(problem, &quick));
+    return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
+}
+
+/* Search for plans without copies. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+    bool few = r->flat->op_count <= CRN_FEW_OPS;
+    CRN_TRY(make_starts(problem, r, limit));
     if (r->fits)
         improve(r, limit, work);
-    if (r->fits && r->flat->op_count <= CRN_FEW_OPS && bound_time(r) < r->best.time) {
+    for (uint32_t k = 0; r->fits && k < restarts(r); k++)
+        search_again(problem, r, limit, work / 2);
+    if (few && r->fits && bound_time(r) < r->best.time) {
         crn_matrix_load(r->matrix, &r->best);
-        crn_anneal(s, limit, ANNEAL_WORK * problem->effort);
+        crn_anneal(r->search, limit, ANNEAL_WORK * problem->effort);
         finish_start(r, limit);
     }
-    if (r->flat->op_count <= CRN_FEW_OPS && !is_close(r, ENOUGH))
+    if (few && !is_close(r, ENOUGH))
         CRN_TRY(ask_checkpoints(problem, r));
-    if (asked || is_close(r, CLOSE))
-        return CAIRN_OK;
-    int64_t before = r->fits ? r->best.time : INT64_MAX;
-    CRN_TRY(start_from_precise(problem, r, limit));
-    if (r->fits && r->best.time < before)
-        improve(r, limit, work / 2);
     return CAIRN_OK;
 }
 
-/* What is left if all searching fails: a plan that does not depend on the budget, but for being the
- * first of a fixed row of them that fits. It is a start too. */
+/* Find the last resort for the case that the search fails: the first of a fixed list of plans that
+ * fits. The list does not depend on the budget. It is also a start. */
 static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
     crn_ladder ladder = {.problem = problem, .search = r->search, .bound = r->bound};
     const crn_rung *rung;
@@ -299,14 +347,14 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
 }
 
-/* What is to be done when a plan is asked for. */
+/* Make the schedule of one round. */
 static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
                                crn_schedule *schedule) {
     bool copies = problem->machine != NULL && !problem->no_offload;
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
     crn_joint joint = {.best_time = INT64_MAX};
     if (r->round++ == CRN_MOST_ROUNDS - 1)
-        r->fits = r->feasible = false; /* no more time to try */
+        r->fits = r->feasible = false; /* the last round */
     else if (!r->searched)
         CRN_TRY(first_round(problem, r, limit, work, copies));
     else {

@@ -1,7 +1,7 @@
-/* auto_copies.c: choosing copies that hide, and repairing around them. */
+/* auto_copies.c: chooses copies that make nothing wait, and repairs around them. */
 #include "solve/auto/auto_copies.h"
 
-#define LEAST_BYTES 65536u /* smaller ones are not worth a copy */
+#define LEAST_BYTES 65536u /* smaller values are not copied */
 
 cairn_status crn_copies_create(crn_search *search, const cairn_machine *machine, uint32_t moment,
                                crn_arena *arena, crn_copies **out) {
@@ -61,9 +61,8 @@ static uint32_t last_ending(const crn_copies *c, int64_t time) {
     return slot > 0 ? slot - 1 : 0;
 }
 
-/* When the last of the chosen copies in must have ended so that `at` and those read before it find
- * the lane: the starts of all from `at` on, with `copy` put there. Whether all start after the
- * moment. */
+/* Whether all chosen copies in can start after the moment if `copy` is inserted at place `at`.
+ * Their starts are computed from the last one backwards. */
 static bool fits_in(crn_copies *c, uint32_t at, const crn_copy *copy, int64_t out_end) {
     int64_t lane = INT64_MAX;
     for (uint32_t k = 0; k <= c->count; k++) {
@@ -77,7 +76,7 @@ static bool fits_in(crn_copies *c, uint32_t at, const crn_copy *copy, int64_t ou
     return true;
 }
 
-/* The slots in which values take their places again. */
+/* Set the slots in which values take memory again. */
 static void set_backs(crn_copies *c) {
     int64_t lane = INT64_MAX;
     for (uint32_t k = 0; k < c->count; k++) {
@@ -86,8 +85,8 @@ static void set_backs(crn_copies *c) {
     }
 }
 
-/* Where the value is made, last read before the moment, and read next after it; false if it is made
- * again before then, or not read. */
+/* Find where the value is made, last read before the moment, and first read after it; false if it
+ * is recomputed before that, or not read. */
 static bool find_reads(const crn_copies *c, uint32_t value, crn_copy *out) {
     const crn_event_list *list = &c->search->matrix->events[value];
     uint32_t at = crn_event_find(list, crn_key(c->moment, 0));
@@ -112,7 +111,7 @@ static bool try_copy(crn_copies *c, uint32_t value) {
     copy.gone = CRN_MAX(first_ending(c, out_end), copy.last);
     if (copy.gone >= c->moment)
         return false;
-    uint32_t at = 0; /* the one that is read last comes first */
+    uint32_t at = 0; /* the copy that is read last comes first */
     while (at < c->count && c->chosen[at].next >= copy.next)
         at++;
     if (!fits_in(c, at, &copy, out_end))

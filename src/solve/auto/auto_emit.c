@@ -1,9 +1,9 @@
-/* auto_emit.c: from the matrix to decisions. */
+/* auto_emit.c: turns the matrix into decisions. */
 #include "solve/auto/auto_starts.h"
 
 /* ---- Runs ---- */
 
-/* Ops that run again in one slot, aliases included, in canonical order. */
+/* The ops that are recomputed in one slot, with their aliases, in canonical order. */
 typedef struct slot_ops {
     bool *wanted; /* per op; all false between slots */
     uint32_t low, high;
@@ -57,7 +57,8 @@ static cairn_status choose_implementations(const crn_matrix *m, crn_arena *arena
 
 /* ---- Copies ---- */
 
-/* Lists of copies by slot: where each starts out, goes, and comes back. */
+/* Lists of copies by slot: where the copy out starts, where the value is freed, and where it is
+ * fetched. */
 typedef struct copy_lists {
     const crn_copies *copies;
     uint32_t *head[3], *next[3]; /* by kind; CRN_NO_OP ends a list */
@@ -67,7 +68,7 @@ enum { STARTS, GOES, RETURNS };
 
 static const crn_decision_kind kinds[] = {CRN_OFFLOAD, CRN_EVICT, CRN_FETCH};
 
-/* The slot after which nothing reads the value any more before it comes back. */
+/* The slot after which nothing reads the value any more before it is fetched. */
 static uint32_t goes_after(const crn_matrix *m, const crn_copy *copy) {
     const crn_event_list *list = &m->events[copy->value];
     uint32_t at = crn_event_find(list, crn_key(copy->gone, crn_flat_copied(m->flat, copy->value)));
@@ -85,7 +86,7 @@ static cairn_status list_copies(const crn_matrix *m, const crn_copies *copies, c
         memset(out->head[kind], 0xff, m->slot_count * sizeof *out->head[kind]);
     }
     for (uint32_t k = 0; k < copies->count;
-         k++) { /* those read last first: lists turn them round */
+         k++) { /* those read last come first: lists reverse the order */
         const crn_copy *copy = &copies->chosen[k];
         uint32_t slots[] = {m->flat->producer[copy->value] + 1, goes_after(m, copy), copy->back};
         for (int kind = STARTS; kind <= RETURNS; kind++) {

@@ -1,13 +1,14 @@
-/* auto_joint.c: copies and re-runs together.
+/* auto_joint.c: plans with copies and recomputations.
  *
- * With copies, what is away at the moment is at most what the link can carry out before it and in
- * after it. So the bound for a budget becomes that for the budget with as much added, which depends
- * on the time of the step itself: the least time that agrees with itself is the bound.
+ * With copies, the bytes that are away at the moment are at most what the link can carry out before
+ * it and in after it. So the bound for a budget is the bound for a budget that is larger by this
+ * amount. The amount depends on the time of the step itself, so the bound is the least time that is
+ * consistent with itself.
  *
- * The search tries several shares of what the link can carry: the keep-set of the cut for that much
- * memory more, of which as much is copied; and, from the best set without copies, it fills the link
- * and then takes out re-runs that are not needed any more. Every plan is judged by the simulator.
- */
+ * The search tries several shares of what the link can carry: it takes the keep-set of the cut for
+ * that much more memory, and copies that much of it. It also starts from the best set without
+ * copies, fills the link, and removes recomputations that are not needed any more. Every plan is
+ * simulated. */
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/auto_ladder.h"
 
@@ -26,7 +27,8 @@ uint64_t crn_joint_away(const crn_bound *b, const cairn_machine *machine, int64_
     return CRN_MIN(bytes, (uint64_t)1 << 60);
 }
 
-/* The least extra time at the entered moment that agrees with itself, if above `floor_ns`. */
+/* The least extra time at the current moment that is consistent with itself, if it is above
+ * `floor_ns`. */
 static int64_t bound_at_moment(crn_bound *b, const cairn_machine *machine, uint64_t budget,
                                int64_t floor_ns) {
     int64_t low = floor_ns, price = 0;
@@ -40,7 +42,7 @@ static int64_t bound_at_moment(crn_bound *b, const cairn_machine *machine, uint6
             break;
         low = high;
     }
-    while (high - low > b->base_ns / 16384 + 1) { /* every time below `low` is refuted */
+    while (high - low > b->base_ns / 16384 + 1) { /* every time below `low` is impossible */
         int64_t middle = low + (high - low) / 2;
         away = crn_joint_away(b, machine, crn_add_time(b->base_ns, middle));
         if (crn_bound_at(b, budget + away, CUTS, &price) <= middle)
@@ -82,7 +84,7 @@ cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *machine, uint6
 
 /* ---- The search ---- */
 
-/* Lower and simulate; the fastest plan within the limit is kept. */
+/* Lower and simulate a schedule, and keep it if it is the fastest within the limit. */
 static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t limit) {
     const crn_problem *p = j->problem;
     cairn_plan *plan;
@@ -102,7 +104,7 @@ static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t 
     }
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
-    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this one */
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this plan */
 }
 
 static cairn_status judge(crn_joint *j, const crn_copies *copies, int64_t limit) {
@@ -165,7 +167,8 @@ cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, bo
     return status;
 }
 
-/* Repair, thin and improve around the copies that are placed; then time them again, twice. */
+/* Repair, thin and improve with the copies in the matrix; then compute the times of the copies
+ * again. This is done twice. */
 static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
     crn_search *s = j->search;
     for (int pass = 0; pass < 3; pass++) {
@@ -187,7 +190,7 @@ static void forget_copies(crn_joint *j, crn_copies *copies) {
     memset(j->search->pinned, 0, j->search->flat->value_count * sizeof *j->search->pinned);
 }
 
-/* The keep-set for `away` bytes more, of which as much is copied. */
+/* Try the keep-set for `away` more bytes, with that much of it copied. */
 static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int64_t limit,
                               uint64_t away) {
     crn_arena *arena = j->problem->scratch;
@@ -207,7 +210,8 @@ static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int6
     return work_out(j, copies, limit);
 }
 
-/* From the best set without copies: copy whatever the lanes carry, and take out re-runs. */
+/* Start from the best set without copies: copy what the lanes can carry, and remove
+ * recomputations. */
 static cairn_status fill_link(crn_joint *j, crn_copies *copies, bool *all, int64_t limit,
                               const crn_saved *start) {
     crn_search *s = j->search;

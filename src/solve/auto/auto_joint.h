@@ -1,4 +1,4 @@
-/* auto_joint.h: the best plan with copies and re-runs together. */
+/* auto_joint.h: the best plan with copies and recomputations. */
 #ifndef CRN_AUTO_JOINT_H
 #define CRN_AUTO_JOINT_H
 
@@ -9,25 +9,25 @@ typedef struct crn_joint {
     const crn_problem *problem;
     crn_search *search;
     crn_bound *bound;       /* of a plan without copies, at its best moment */
-    crn_bound_result found; /* there */
-    uint64_t work;          /* for each time of improving */
-    crn_schedule best;      /* the fastest plan so far, judged */
+    crn_bound_result found; /* the result at that moment */
+    uint64_t work;          /* of each improvement */
+    crn_schedule best;      /* the fastest plan so far, simulated */
     int64_t best_time;      /* INT64_MAX: none */
 } crn_joint;
 
 /* The most bytes that can be away at the bound's moment in a step of `time_ns`. */
 uint64_t crn_joint_away(const crn_bound *bound, const cairn_machine *machine, int64_t time_ns);
 
-/* No plan with copies takes less: extra time over the base, at the best moment found near `found`;
- * `raw` counts bytes as a copy moves them. */
+/* A lower bound of the time of plans with copies, as extra time over the base, at the best moment
+ * found near op `centre`. `raw` counts bytes as copies move them. */
 CAIRN_MUST cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *machine,
                                         uint64_t budget, uint32_t centre, int64_t *extra_ns);
 
-/* The least time of a plan that only copies and runs nothing again, at the bound's moment. */
+/* The least time of a plan that only copies and recomputes nothing, at the bound's moment. */
 int64_t crn_joint_copies_only(const crn_bound *bound, const cairn_machine *machine,
                               uint64_t budget);
 
-/* What `offload-best` decides joins the comparison. */
+/* Compare with the schedule of `offload-best`. */
 CAIRN_MUST cairn_status crn_joint_try_offload(crn_joint *joint, int64_t limit);
 
 /* `*least` is a plan that does not fit the budget: if one that only copies needs less, that one

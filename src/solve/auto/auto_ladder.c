@@ -1,14 +1,17 @@
-/* auto_ladder.c: from the plan without re-runs down, twice: without and with counting on later
- * re-runs. Where repair ends, ruin and repair go on for a while. */
+/* auto_ladder.c: makes smaller and smaller plans from the plan without recomputations, in several
+ * ways. When repair fails, ruin and repair continue for a while. */
 #include "solve/auto/auto_ladder.h"
 
 #define SEED 0x1adde4u
+#define SMALL 1000u /* up to this many ops all ways are tried */
+#define ALL_WAYS 8u
+#define FEW_WAYS 2u
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
-#define LEAST_MOMENTS 100u /* looked at for what no plan can do without */
-#define SHORT_CLOSURE 40   /* nodes: long closures end higher up */
+#define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
+#define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
-/* ---- Judging ---- */
+/* ---- Simulating ---- */
 
 static uint64_t budget_of(const crn_ladder *l) {
     return CRN_MAX(l->problem->limit, l->problem->budget);
@@ -43,7 +46,7 @@ static cairn_status judge_rung(const crn_ladder *l, crn_rung *rung) {
     return CAIRN_OK;
 }
 
-/* ---- Going down ---- */
+/* ---- Smaller plans ---- */
 
 static cairn_status add_rung(crn_ladder *l, bool *fits) {
     crn_rung rung = {0};
@@ -58,7 +61,7 @@ static cairn_status add_rung(crn_ladder *l, bool *fits) {
     return CAIRN_OK;
 }
 
-/* Repair to a lower peak; if that fails, to one that is not as low. False: repair is at its end. */
+/* Repair to a lower peak; if that fails, to one that is less low. False: repair cannot lower it. */
 static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
     crn_matrix *m = s->matrix;
     int64_t peak = crn_matrix_peak(m);
@@ -73,35 +76,39 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
     return false;
 }
 
-/* Ruin and repair, as long as this gets lower now and then. */
-static cairn_status wander_down(crn_ladder *l, bool *lower) {
+/* Ruin and repair, as long as the peak falls from time to time. */
+static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     crn_matrix *m = l->search->matrix;
     int64_t before = crn_matrix_peak(m);
     uint64_t least;
     CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &least));
     least = CRN_MIN(least, (uint64_t)INT64_MAX / 4);
-    crn_descend(l->search, (int64_t)least, l->work);
+    crn_descend(l->search, (int64_t)least, work);
     if (m->flat->op_count <= CRN_FEW_OPS)
-        crn_anneal(l->search, (int64_t)least, l->work);
+        crn_anneal(l->search, (int64_t)least, work);
     crn_matrix_prune_all(m);
     *lower = crn_matrix_peak(m) < before;
     return CAIRN_OK;
 }
 
-static cairn_status go_down(crn_ladder *l, bool merge, bool *fits) {
+/* A way to make smaller plans: with or without counting on later recomputations, with short or long
+ * closures, and with or without more relief than needed. The first two are tried for longer. */
+static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
     int64_t part = FIRST_STEP;
     crn_matrix_clear(s->matrix);
     s->rate = 0;
-    s->merge = merge;
-    s->closure_limit = SHORT_CLOSURE;
+    s->merge = way & 1;
+    s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
+    s->modest = way & 4;
     while (!*fits && step_down(s, &part, &before))
         CRN_TRY(add_rung(l, fits));
     s->closure_limit = CRN_MOST_CLOSURE;
+    s->modest = false;
     bool lower = false;
     if (!*fits)
-        CRN_TRY(wander_down(l, &lower));
+        CRN_TRY(wander_down(l, way < FEW_WAYS ? l->work : l->work / 8, &lower));
     if (lower)
         CRN_TRY(add_rung(l, fits));
     return s->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
@@ -109,7 +116,7 @@ static cairn_status go_down(crn_ladder *l, bool merge, bool *fits) {
 
 /* ---- The lowest rung ---- */
 
-/* The one that needs least. What has a higher peak than that is not judged. */
+/* The smallest plan. Plans with a higher peak are not simulated. */
 static cairn_status find_lowest(crn_ladder *l, crn_rung **out) {
     crn_rung *lowest = &l->rungs.data[0];
     for (uint32_t k = 1; k < l->rungs.length; k++)
@@ -141,8 +148,9 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     l->search->rng.state = SEED;
     crn_matrix_clear(l->search->matrix);
     CRN_TRY(add_rung(l, fits));
-    for (int merge = 0; merge < 2 && !*fits; merge++)
-        CRN_TRY(go_down(l, merge, fits));
+    uint32_t ways = l->search->flat->op_count <= SMALL ? ALL_WAYS : FEW_WAYS;
+    for (uint32_t way = 0; way < ways && !*fits; way++)
+        CRN_TRY(go_down(l, way, fits));
     l->search->rng = before;
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)
@@ -151,7 +159,7 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     *out = lowest;
     if (lowest->peak > budget_of(l))
         return CAIRN_OK;
-    CRN_TRY(judge_plan(l, false, &found)); /* a longer search for a layout may do it */
+    CRN_TRY(judge_plan(l, false, &found)); /* a longer search may find a layout */
     *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }

@@ -1,9 +1,9 @@
-/* auto_ladder.h: plans for less and less memory, the same whatever the budget.
+/* auto_ladder.h: plans for less and less memory, which do not depend on the budget.
  *
  *     memory |  none                 A rung is what repair makes of the rung above it. The first
  *            |  ----.                rung that fits a budget shows that there is a plan for it.
  *     budget |..... `----. ......    Where no rung fits, the budget is refused, and the lowest rung
- *            |           `---        says what would do.
+ *            |           `---        names the smallest one.
  *
  * The rungs do not depend on the budget. So a plan for less memory is a plan for more: whatever
  * fits a budget is found for every larger one, and all refusals name the same smallest budget. */
@@ -15,7 +15,7 @@
 
 typedef struct crn_rung {
     crn_saved set;
-    uint64_t needed; /* what a budget must have for it; 0: not judged */
+    uint64_t needed; /* the budget that it needs; 0: not simulated */
     uint64_t peak;   /* of the plan, where it is judged */
 } crn_rung;
 

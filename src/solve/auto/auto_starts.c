@@ -1,8 +1,8 @@
-/* auto_starts.c: from the keep-set of a cut, or from what another algorithm decided, to a set of
- * re-runs. */
+/* auto_starts.c: turns the keep-set of a cut, or the schedule of another algorithm, into a set of
+ * recomputations. */
 #include "solve/auto/auto_starts.h"
 
-/* Run again in `slot` what `value` needs, as far as it is missing. */
+/* Recompute in `slot` what `value` needs and is not there. */
 static cairn_status make_again(crn_search *s, uint32_t value, uint32_t slot, bool *there,
                                crn_arena *arena) {
     const crn_flat *f = s->flat;

@@ -1,4 +1,4 @@
-/* auto_starts.h: sets of re-runs to begin with. */
+/* auto_starts.h: sets of recomputations to start the search from. */
 #ifndef CRN_AUTO_STARTS_H
 #define CRN_AUTO_STARTS_H
 
@@ -6,12 +6,13 @@
 #include "solve/auto/auto_copies.h"
 #include "solve/auto/time_bound.h"
 
-/* The bound's moment is entered. What is not kept there at `price` is made again before its first
- * reader after it. */
+/* Values that the cut at `price` does not keep at the bound's current moment are recomputed before
+ * their first reader after it. */
 CAIRN_MUST cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int64_t price,
                                            crn_arena *arena);
 
-/* The re-runs of another algorithm's schedule; false if it runs ops in another order. */
+/* Take the recomputations of another algorithm's schedule; false if it runs ops in another
+ * order. */
 bool crn_start_from_schedule(crn_search *s, const crn_schedule *schedule);
 
 /* ---- auto_emit.c ---- */

@@ -6,11 +6,12 @@
 #include "solve/auto/time_bound.h"
 
 typedef struct crn_certificate {
-    crn_bound_result alone; /* of plans without copies */
-    int64_t extra_ns;       /* of all plans; INT64_MAX: none fits */
+    crn_bound_result alone; /* bound of plans without copies */
+    int64_t extra_ns;       /* bound of all plans; INT64_MAX: none fits */
 } crn_certificate;
 
-/* The op at the peak of the plan without re-runs: moments around it say most. Clears the matrix. */
+/* The op at the peak of the plan without recomputations: moments around it give the best bounds.
+ * Clears the matrix. */
 uint32_t crn_certify_centre(crn_matrix *m);
 
 /* `machine` NULL: without copies. */

@@ -1,8 +1,8 @@
-/* closure.c: what it takes to have a value again in a later slot.
+/* closure.c: what is needed to recompute a value in a later slot.
  *
- * Its producer runs there; each input that is dead by then is either *kept* until then, which costs
- * its bytes times the loads of the slots in between, at the present rate, or made again there too.
- * Depth first, each value once.
+ * Its producer runs there. Each input that is dead by then is either *kept* until then, which costs
+ * its bytes times the loads of the slots in between, at the current rate; or it is recomputed there
+ * too. The search is depth first and visits each value once.
  *
  *     a   b = f(a)   c = g(b)   ...   reads c
  *                                     ^ g again; b: keep it over "...", or f again; a: ...
@@ -13,13 +13,13 @@ enum { KEEP, AGAIN, COLLECTED };
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Relief as time, at the present rate. */
+/* The price of relief as time, at the current rate. */
 static int64_t price_of(const crn_search *s, uint64_t relief) {
     uint64_t price = (uint64_t)(((wide)relief * s->rate) >> 64);
     return price > (uint64_t)INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)price;
 }
 
-/* Whether the run (slot, reader) finds the value there; else `previous` is its last event. */
+/* Whether the value is there for the run (slot, reader); if not, `previous` is its last event. */
 static bool is_there(const crn_matrix *m, uint32_t value, crn_event_key key,
                      crn_event_key *previous) {
     const crn_event_list *list = &m->events[value];
@@ -30,7 +30,7 @@ static bool is_there(const crn_matrix *m, uint32_t value, crn_event_key key,
     return crn_key_same(list->data[at], key) || (at > 0 && !crn_key_makes(list->data[at]));
 }
 
-/* The relief that keeping the value from `previous` to `slot` takes. */
+/* The relief that is lost by keeping the value from `previous` to `slot`. */
 static uint64_t keeping(const crn_search *s, uint32_t value, crn_event_key previous,
                         uint32_t slot) {
     return crn_units(s, s->flat->room[value]) *
@@ -110,7 +110,7 @@ uint32_t crn_closure_next(const crn_matrix *m, uint32_t slot, uint32_t op) {
     return crn_key_slot(list->data[at]);
 }
 
-/* Where a later re-run of the same op can be bridged to, that one is saved. */
+/* If the value can be kept until a later recomputation of the same op, that one is saved. */
 static void count_merges(crn_search *s, uint32_t slot) {
     const crn_flat *f = s->flat;
     for (uint32_t i = 0; i < s->closure.length; i++) {

@@ -1,5 +1,5 @@
-/* flat_problem.c: from a graph and its costs to arrays. What is said of an op or a value here errs
- * on the safe side: a plan that fits by these figures fits by the simulator's. */
+/* flat_problem.c: turns a graph and its costs into arrays. The figures are conservative: a plan
+ * that fits by these figures also fits by those of the simulator. */
 #include "solve/auto/flat_problem.h"
 
 #include "plan/lower.h"
@@ -65,8 +65,8 @@ static void add_outputs(crn_flat *f, const cairn_op *op, uint32_t o) {
     f->first_output[o + 1] = end;
 }
 
-/* The permissions whose use the lowering decides as the matrix does. It takes the first that it
- * can; after one of which the matrix cannot tell, no other is counted on. */
+/* The in-place pairs that the lowering uses exactly as the matrix does. The lowering uses the first
+ * possible pair. So after a pair that the matrix cannot decide, no later pair is counted. */
 static void add_pairs(crn_flat *f, const cairn_op *op, uint32_t o) {
     uint32_t end = f->first_pair[o];
     bool sure = true;
@@ -145,7 +145,7 @@ static int compare_ways(const void *a, const void *b) {
     return (x->implementation > y->implementation) - (x->implementation < y->implementation);
 }
 
-/* Sums of times must not overflow, however often ops run again. */
+/* Scale times so that sums cannot overflow, even with many recomputations. */
 static uint32_t choose_time_shift(const crn_flat *f) {
     int64_t sum = 0;
     for (uint32_t o = 0; o < f->op_count; o++) {
@@ -170,8 +170,9 @@ static crn_flat_way way_of(const crn_flat *f, const cairn_implementation *list, 
                           .implementation = (uint16_t)i};
 }
 
-/* The usual implementation first, then those that need less workspace. An op that is run in another
- * way gives other bits than `none` does, so that is the last resort: it counts as `aside` more. */
+/* The usual implementation comes first, then those that need less workspace. An op with another
+ * implementation gives other bits than with `none`, so this is the last resort: it counts as slower
+ * by `aside`. */
 static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
     uint32_t count, first = f->first_way[o], end = first + 1;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
@@ -195,7 +196,7 @@ static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
     f->base_time += f->ways[first].time;
 }
 
-/* A sixteenth of the step. */
+/* The penalty of other implementations: a sixteenth of the time of the step. */
 static int64_t time_aside(const crn_flat *f) {
     int64_t sum = 0;
     for (uint32_t o = 0; o < f->op_count; o++) {
@@ -228,9 +229,9 @@ static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
     return CAIRN_OK;
 }
 
-/* ---- What may run again ---- */
+/* ---- What may be recomputed ---- */
 
-/* By the rules of the simulator. */
+/* Whether the rules of the simulator forbid recomputing the op. */
 static bool is_never(const cairn_op *op) {
     return (op->flags & CAIRN_OP_FLAG_NEVER_AGAIN) ||
            ((op->flags & CAIRN_OP_FLAG_ONCE) &&
@@ -242,8 +243,8 @@ static bool is_sum(const crn_flat *f, cairn_id tensor) {
            cairn_graph_is_summed(f->graph, tensor);
 }
 
-/* Nor does the search run an op again that would spoil a sum in place or read what it overwrote,
- * or one that makes nothing that could be given up in between. */
+/* Whether the search does not recompute the op: because that would damage a sum in place or read
+ * what it overwrote, or because it makes nothing that could be freed. */
 static bool is_fixed(const crn_flat *f, uint32_t o) {
     const cairn_op *op = cairn_graph_op(f->graph, o);
     bool fixed = true;
@@ -256,7 +257,7 @@ static bool is_fixed(const crn_flat *f, uint32_t o) {
     return fixed || op->phase == CAIRN_PHASE_UPDATE;
 }
 
-/* An op that does nothing but give a storage another name. */
+/* Whether the op only makes aliases. */
 static bool is_pure_alias(const crn_flat *f, uint32_t o) {
     if (f->never[o] || f->first_output[o] != f->first_output[o + 1] ||
         f->first_input[o + 1] - f->first_input[o] != 1)
@@ -269,8 +270,9 @@ static bool is_pure_alias(const crn_flat *f, uint32_t o) {
     return true;
 }
 
-/* Per value the ops that make its aliases. A storage is not made again if an alias of it is a
- * result, which stays in the first one, or is made by an op that does other work too. */
+/* List the ops that make aliases, for each value. A storage is not recomputed if an alias of it is
+ * a result, which stays in the first storage, or if the alias is made by an op that does other work
+ * too. */
 static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
     uint32_t *fill;
     CRN_TAKE(arena, f->first_alias, f->value_count + 1);
@@ -305,7 +307,7 @@ static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
     return CAIRN_OK;
 }
 
-/* Results and effects, and all that they depend on. */
+/* Mark ops that make results or have effects, and all ops that they depend on. */
 static void mark_needed(crn_flat *f) {
     for (uint32_t o = f->op_count; o-- > 0;) {
         const cairn_op *op = cairn_graph_op(f->graph, o);

@@ -1,13 +1,13 @@
-/* flat_problem.h: a training step as arrays, for a search that looks at it a million times.
+/* flat_problem.h: a training step as arrays, for a search that reads it very often.
  *
- * Ops keep their canonical order. A *value* is a storage: a tensor with all its aliases; what is
- * stationary is left out. An op that only makes aliases is free of memory, and where the storage
- * is made again it is made again with it.
+ * Ops keep their canonical order. A *value* is a storage: a tensor with all its aliases. Stationary
+ * tensors are left out. An op that only makes aliases needs no memory, and is recomputed together
+ * with the storage.
  *
  *     tensors   x   y = relu(x)   z = flatten(y)        values   X   Y = {y, z}
  *
- * Behind the ops of the graph stand two pseudo-ops per value, for copies: one makes the value (its
- * fetch), one reads it (its copy to the host has ended). */
+ * After the ops of the graph there are two pseudo-ops per value, for copies: one makes the value
+ * (its fetch), one reads it (its copy to the host has ended). */
 #ifndef CRN_FLAT_PROBLEM_H
 #define CRN_FLAT_PROBLEM_H
 
@@ -22,7 +22,7 @@ typedef struct crn_flat_pair {
     uint32_t input, output; /* values */
 } crn_flat_pair;
 
-/* One implementation of an op that is worth choosing. */
+/* One useful implementation of an op. */
 typedef struct crn_flat_way {
     int64_t time;
     uint64_t workspace;
@@ -33,7 +33,7 @@ typedef struct crn_flat {
     const cairn_graph *graph;
     const cairn_costs *costs;
     uint32_t op_count, value_count;
-    uint32_t last_slot; /* of re-runs: later ops have changed parameters */
+    uint32_t last_slot; /* of recomputations: later ops have changed parameters */
 
     /* Per op, pseudo-ops included; lists of `x` are x[first_x[op] .. first_x[op + 1]). */
     uint32_t *first_input, *inputs;   /* values, each once */
@@ -42,13 +42,13 @@ typedef struct crn_flat {
     crn_flat_pair *pairs;
     uint32_t *first_way; /* by rising time and falling workspace */
     crn_flat_way *ways;
-    int64_t *alias_time; /* what a re-run adds at most for the aliases of its outputs */
+    int64_t *alias_time; /* the most that a recomputation adds for the aliases of its outputs */
     uint64_t *alias_workspace;
-    bool *fixed; /* the search does not run it again */
+    bool *fixed; /* the search does not recompute it */
 
     /* Per value. */
     uint64_t *bytes; /* aligned */
-    uint64_t *room;  /* the most that its storage takes: it may be in a larger one, in place */
+    uint64_t *room;  /* the most that its storage can take: in place, it may be in a larger one */
     uint32_t *producer;
     bool *stays, *aliased;
     uint32_t *first_reader, *readers;
@@ -56,8 +56,8 @@ typedef struct crn_flat {
     cairn_id *root;
 
     uint32_t *value_of; /* per tensor; CRN_NO_VALUE: stationary */
-    bool *never;        /* per op: no plan may run it again */
-    bool *needed;       /* per op: no plan can do without it */
+    bool *never;        /* per op: no plan may recompute it */
+    bool *needed;       /* per op: every plan runs it */
     int64_t *least_time;
     uint64_t *least_workspace;
     uint32_t time_shift; /* times of ways are in 2^time_shift ns: 0 unless they are huge */
@@ -72,7 +72,7 @@ static inline uint32_t crn_flat_copied(const crn_flat *flat, uint32_t value) {
     return flat->op_count + 2 * value + 1;
 }
 
-/* All arrays lie in `arena`. O(ops + operands + tensors). */
+/* All arrays are allocated in `arena`. O(ops + operands + tensors). */
 CAIRN_MUST cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
                                         crn_arena *arena, crn_flat **out);
 

@@ -1,7 +1,7 @@
-/* loads.c: how much every slot is over the budget, as sums from the left.
+/* loads.c: how much every slot exceeds the budget, as prefix sums.
  *
- *     memory  |    .  #           a slot that is over weighs as much as it is over, and a
- *     budget  |----#--##-#--      thousandth of the budget more, so that a little is not nothing
+ *     memory  |    .  #           a slot over the budget weighs its excess plus a
+ *     budget  |----#--##-#--      thousandth of the budget, so that a small excess counts
  *             |  # ## ## ##       a value that leaves slots i .. j relieves bytes * their loads
  */
 #include "solve/auto/auto_search.h"
@@ -18,11 +18,11 @@ static uint32_t bits_of(wide x) {
 typedef struct weighing {
     crn_search *search;
     int64_t limit;
-    uint32_t next; /* the slot up to which weights are written */
+    uint32_t next; /* weights are written up to this slot */
     wide sum;
 } weighing;
 
-/* The weight of a slot, at its place in the list of sums; slots in between weigh nothing. */
+/* Write the weight of a slot to its place in the list of sums; slots in between have weight 0. */
 static void write_weight(void *context, uint32_t slot, int64_t memory) {
     weighing *w = context;
     crn_search *s = w->search;
@@ -36,7 +36,7 @@ static void write_weight(void *context, uint32_t slot, int64_t memory) {
     s->last_over = slot;
 }
 
-/* loads[i]: of the slots before i, scaled. */
+/* Compute loads[i]: the scaled sum over the slots before i. */
 static void add_up(crn_search *s, int shift) {
     uint64_t running = 0;
     for (uint32_t slot = s->first_over; slot <= s->last_over; slot++) {

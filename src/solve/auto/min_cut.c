@@ -1,4 +1,5 @@
-/* min_cut.c: Dinic's algorithm without recursion: the depth of a network can be its size. */
+/* min_cut.c: Dinic's algorithm, without recursion because the depth of a network can be its
+ * size. */
 #include "solve/auto/min_cut.h"
 
 cairn_status crn_cut_create(crn_arena *arena, uint32_t most_nodes, crn_cut_network **out) {
@@ -75,7 +76,7 @@ static bool find_levels(crn_cut_network *n) {
     return n->level[n->sink] != UINT32_MAX;
 }
 
-/* Push along the path in n->path; returns how much of the path is still open. */
+/* Push flow along the path in n->path; returns the length of the path that is still open. */
 static uint32_t push_path(crn_cut_network *n, uint32_t length, int64_t *flow) {
     int64_t most = INT64_MAX;
     for (uint32_t k = 0; k < length; k++)
@@ -91,7 +92,7 @@ static uint32_t push_path(crn_cut_network *n, uint32_t length, int64_t *flow) {
     return open;
 }
 
-/* The next edge of `v` that leads on; UINT32_MAX: none. */
+/* The next edge of `v` with capacity to the next level; UINT32_MAX: none. */
 static uint32_t open_edge(crn_cut_network *n, uint32_t v) {
     for (; n->next[v] < n->first[v + 1]; n->next[v]++) {
         const crn_cut_edge *edge = &n->edges.data[n->order[n->next[v]]];
@@ -101,7 +102,7 @@ static uint32_t open_edge(crn_cut_network *n, uint32_t v) {
     return UINT32_MAX;
 }
 
-/* A blocking flow: paths along rising levels until none is left. */
+/* A blocking flow: push along paths of rising levels until none is left. */
 static int64_t block(crn_cut_network *n) {
     int64_t flow = 0;
     uint32_t length = 0, v = n->source;

@@ -1,15 +1,15 @@
-/* min_cut.h: the least cut between two nodes of a small network, by Dinic's algorithm with integer
- * capacities. The network is made once and its capacities are set for each cut. */
+/* min_cut.h: the minimum cut between two nodes of a small network, by Dinic's algorithm with
+ * integer capacities. The network is built once, and its capacities are set for each cut. */
 #ifndef CRN_MIN_CUT_H
 #define CRN_MIN_CUT_H
 
 #include "base/crn_base.h"
 
-#define CRN_CUT_NEVER ((int64_t)1 << 60) /* the capacity of what must not be cut */
+#define CRN_CUT_NEVER ((int64_t)1 << 60) /* the capacity of an edge that must not be cut */
 
 typedef struct crn_cut_edge {
     uint32_t to;
-    int64_t capacity; /* what is left of it */
+    int64_t capacity; /* the capacity that is left */
 } crn_cut_edge;
 
 typedef struct crn_cut_network {
@@ -22,19 +22,19 @@ typedef struct crn_cut_network {
     uint32_t *level, *next, *queue, *path;
 } crn_cut_network;
 
-/* A network of so many nodes; room for edges grows in `arena`. */
+/* Create a network for up to `most_nodes` nodes; edges are allocated in `arena`. */
 CAIRN_MUST cairn_status crn_cut_create(crn_arena *arena, uint32_t most_nodes,
                                        crn_cut_network **out);
-/* Empty, with `nodes` nodes, at most as many as it was made for. */
+/* Make the network empty, with `nodes` nodes. */
 void crn_cut_reset(crn_cut_network *network, uint32_t nodes, uint32_t source, uint32_t sink);
 /* `*index` (may be NULL) is what crn_cut_set_capacity() takes. */
 CAIRN_MUST cairn_status crn_cut_add(crn_cut_network *network, uint32_t from, uint32_t to,
                                     int64_t capacity, uint32_t *index);
-/* After all edges were added. */
+/* Call this after all edges were added. */
 CAIRN_MUST cairn_status crn_cut_freeze(crn_cut_network *network);
 void crn_cut_set_capacity(crn_cut_network *network, uint32_t index, int64_t capacity);
 
-/* The value of the least cut; crn_cut_reached() then says which nodes are on the side of the
+/* The value of the minimum cut; then crn_cut_reached() says which nodes are on the side of the
  * source. O(V^2 E) at worst, far less on the networks of training steps. */
 int64_t crn_cut_solve(crn_cut_network *network);
 static inline bool crn_cut_reached(const crn_cut_network *network, uint32_t node) {

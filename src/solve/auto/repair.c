@@ -1,9 +1,9 @@
-/* repair.c: bring a set of re-runs into a budget, one decision at a time.
+/* repair.c: makes a set of recomputations fit into a budget, one decision at a time.
  *
- * While the peak is too high: among the values that are alive over the peak and read later, give up
- * the one that costs least time for the relief it gives, and run again, just before its next
- * reader, what it takes to have it there. The price of keeping an input instead follows what the
- * last decisions paid. An op at the peak may also change to a slower way with less workspace. */
+ * While the peak is too high, choose among the values that are alive at the peak and read later.
+ * Free the one with the least time per relief, and recompute what is needed for it just before its
+ * next reader. The price of keeping an input instead follows the prices of the last decisions. An
+ * op at the peak may also change to a slower implementation with less workspace. */
 #include "solve/auto/auto_search.h"
 
 __extension__ typedef unsigned __int128 wide;
@@ -12,7 +12,7 @@ __extension__ typedef unsigned __int128 wide;
 typedef struct decision {
     uint32_t value, slot; /* CRN_NO_VALUE: none, or a slower way */
     int mode;
-    uint32_t op; /* that takes a slower way, or CRN_NO_OP */
+    uint32_t op; /* the op that changes to a slower way, or CRN_NO_OP */
     int64_t time, relief;
 } decision;
 
@@ -28,7 +28,8 @@ static bool candidate_less(const crn_candidate *a, const crn_candidate *b) {
     return !is_less(b->time, b->relief, a->time, a->relief) && a->value < b->value;
 }
 
-/* A heap with the best candidate at the front: only the few that can still win are taken out. */
+/* A heap with the best candidate at the front. Only the few that can still be best are removed from
+ * it. */
 static void sift_down(crn_candidate *heap, uint32_t length, uint32_t at) {
     crn_candidate moved = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < length; at = child) {
@@ -48,8 +49,8 @@ static void make_heap(crn_candidate *list, uint32_t length) {
 
 /* ---- Candidates ---- */
 
-/* The time that comes back when nothing reads `value` after the event `made` any more: that of a
- * re-run that made nothing else of use. */
+/* The time that is saved if nothing reads `value` after the event `made` any more: that of a
+ * recomputation that made nothing else of use. */
 static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key made) {
     const crn_flat *f = m->flat;
     uint32_t slot = crn_key_slot(made), op = crn_key_op(made);
@@ -64,7 +65,8 @@ static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key 
     return crn_rerun_time(m, op);
 }
 
-/* What the run at the peak saves if `value`, which it reads, dies there: an output in place. */
+/* What the run at the peak saves if `value`, which it reads, dies there: an output can be made in
+ * place. */
 static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key peak) {
     const crn_flat *f = m->flat;
     uint32_t op = crn_key_op(peak);
@@ -78,7 +80,7 @@ static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key 
     return 0;
 }
 
-/* The relief of giving up a value between two events of it. */
+/* The relief of freeing a value between two of its events. */
 static int64_t relief_of(const crn_search *s, uint32_t value, uint32_t from, uint32_t to,
                          crn_event_key peak, uint64_t gain) {
     uint32_t slot = crn_key_slot(peak);
@@ -151,11 +153,11 @@ static void consider(crn_search *s, const crn_candidate *c, decision *best) {
         if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
             *best = (decision){c->value, c->slot, mode, CRN_NO_OP, time, relief};
         if (s->closure.relief == 0 && mode == CRN_CLOSURE_CHEAPEST)
-            break; /* nothing was kept: the other mode finds the same */
+            break; /* nothing was kept: the other mode gives the same */
     }
 }
 
-/* The run at the peak by a slower way with less workspace. */
+/* Consider a slower way with less workspace for the run at the peak. */
 static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
     const crn_flat *f = s->flat;
     const crn_matrix *m = s->matrix;
@@ -186,7 +188,7 @@ static decision decide(crn_search *s, crn_event_key peak) {
         if (k >= s->most_closures && best.relief > 0)
             break;
         if (best.relief > 0 && !is_less(heap->time, heap->relief, best.time, best.relief))
-            break; /* at its very best it is not better, nor is any other */
+            break; /* even its lower bound is not better, and so for all others */
         consider(s, heap, &best);
         *heap = heap[--left];
         sift_down(heap, left, 0);
@@ -195,7 +197,7 @@ static decision decide(crn_search *s, crn_event_key peak) {
     return best;
 }
 
-/* Later re-runs of the same ops may now be saved. */
+/* Remove later recomputations of the same ops if they are not needed now. */
 static void merge_later(crn_search *s, const decision *d, int64_t limit) {
     crn_matrix *m = s->matrix;
     for (uint32_t k = 0; k < s->closure.length; k++) {
@@ -210,7 +212,7 @@ static void merge_later(crn_search *s, const decision *d, int64_t limit) {
     }
 }
 
-/* The new rate is the mean of the old one and of what was paid. */
+/* The new rate is the mean of the old one and the price of the decision. */
 static void follow_rate(crn_search *s, const decision *d) {
     wide paid = ((wide)d->time << 64) / (wide)d->relief;
     uint64_t rate = paid > UINT64_MAX ? UINT64_MAX : (uint64_t)paid;

@@ -1,7 +1,7 @@
 /* rerun_matrix.c: events, the segment tree, flips and their journal. */
 #include "solve/auto/rerun_matrix.h"
 
-#define NOTHING (INT64_MIN / 2) /* the most memory of no run at all */
+#define NOTHING (INT64_MIN / 2) /* the most memory of an empty set of runs */
 
 /* ---- Sorted lists ---- */
 
@@ -17,7 +17,7 @@ static uint32_t find_op(const crn_op_list *list, uint32_t op) {
     return low;
 }
 
-/* Room for one more was made before. */
+/* There must be room for one more. */
 static void insert_op(crn_op_list *list, uint32_t at, uint32_t op) {
     memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
     list->data[at] = op;
@@ -50,7 +50,8 @@ typedef struct scan {
     int64_t sum, most;
 } scan;
 
-/* One run: outputs come, but for one that is made in place; then what dies goes. */
+/* Scan one run: add its outputs, except one that is made in place, then remove the values that
+ * die. */
 static int64_t scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, scan *s) {
     const crn_flat *f = m->flat;
     crn_event_key key = crn_key(slot, op);
@@ -85,7 +86,7 @@ static int64_t scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, scan *s
     return at;
 }
 
-/* What is given, and of it what nothing reads. */
+/* The start: add the given values, and remove those that nothing reads. */
 static scan scan_start(const crn_matrix *m) {
     const crn_flat *f = m->flat;
     scan s = {0, 0};
@@ -109,7 +110,7 @@ static scan scan_slot(const crn_matrix *m, uint32_t slot) {
         scan_run(m, slot, list->data[k], &s);
     if (slot <= ops)
         scan_run(m, slot, slot - 1, &s);
-    else /* results are read by nobody; they are there */
+    else /* the end: results stay in memory */
         s.most = 0;
     for (; k < list->length; k++)
         scan_run(m, slot, list->data[k], &s);
@@ -184,8 +185,8 @@ crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
     return best;
 }
 
-/* From the leaves up: the nodes that make up the range, from both ends, and the memory before it.
- */
+/* Go from the leaves up: combine the nodes of the range from both ends, and find the memory before
+ * it. */
 int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     settle(m);
     if (first > last)
@@ -234,7 +235,7 @@ bool crn_matrix_has(const crn_matrix *m, uint32_t slot, uint32_t op) {
     return k < list->length && list->data[k] == op;
 }
 
-/* All room that adding (slot, op) can need, before anything is changed. */
+/* Reserve all memory that adding (slot, op) can need, before anything is changed. */
 static bool reserve(crn_matrix *m, uint32_t slot, uint32_t op) {
     const crn_flat *f = m->flat;
     bool there = RESERVE(m, m->slots[slot]) && RESERVE(m, m->places[slot]) && RESERVE(m, m->all);
@@ -254,7 +255,7 @@ static bool note(crn_matrix *m, crn_change change) {
     return true;
 }
 
-/* The event before a changed one may have become a death, or no longer be one. */
+/* Add or remove an event. The value may then die, or no longer die, at the event before it. */
 static void change_event(crn_matrix *m, uint32_t value, crn_event_key key, bool add) {
     crn_event_list *list = &m->events[value];
     uint32_t at = crn_event_find(list, key);
@@ -351,8 +352,8 @@ void crn_matrix_clear(crn_matrix *m) {
 
 /* ---- What nothing reads ---- */
 
-/* Whether an op reads what (slot, op) makes. To be there at the end is no use: the result of the
- * run before would do, and the lowering keeps that. */
+/* Whether an op reads what (slot, op) makes. A result at the end does not count: that of the run
+ * before is enough, and the lowering keeps it. */
 static bool is_useful(const crn_matrix *m, uint32_t slot, uint32_t op) {
     const crn_flat *f = m->flat;
     for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
@@ -364,7 +365,7 @@ static bool is_useful(const crn_matrix *m, uint32_t slot, uint32_t op) {
     return false;
 }
 
-/* The re-runs that made what (slot, op) reads may become useless with it. */
+/* Without (slot, op), the recomputations that made its inputs may become useless. */
 static void suspect_makers(crn_matrix *m, uint32_t slot, uint32_t op) {
     const crn_flat *f = m->flat;
     for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++) {
@@ -407,7 +408,7 @@ void crn_matrix_prune(crn_matrix *m, uint32_t slot, uint32_t op) {
         crn_matrix_take_out(m, slot, op);
 }
 
-/* From the end, as what is read was made before. */
+/* Go backwards, because inputs are made before they are read. */
 void crn_matrix_prune_all(crn_matrix *m) {
     for (uint32_t slot = m->slot_count; slot-- > 0;)
         for (uint32_t k = m->slots[slot].length; k-- > 0;)
@@ -415,7 +416,7 @@ void crn_matrix_prune_all(crn_matrix *m) {
                 crn_matrix_prune(m, slot, m->slots[slot].data[k]);
 }
 
-/* ---- Putting a set aside ---- */
+/* ---- Saving a set ---- */
 
 void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
     if (saved->way == NULL)
@@ -438,7 +439,7 @@ void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
 }
 
 void crn_matrix_load(crn_matrix *m, const crn_saved *saved) {
-    if (m->failed) /* then nothing may have been saved */
+    if (m->failed) /* then the saved set may be incomplete */
         return;
     crn_matrix_clear(m);
     bool journaling = m->journaling;
@@ -450,7 +451,7 @@ void crn_matrix_load(crn_matrix *m, const crn_saved *saved) {
     m->journaling = journaling;
 }
 
-/* ---- Making one ---- */
+/* ---- Creating a matrix ---- */
 
 static cairn_status first_events(crn_matrix *m, uint32_t value) {
     const crn_flat *f = m->flat;

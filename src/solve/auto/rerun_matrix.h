@@ -1,23 +1,24 @@
-/* rerun_matrix.h: a plan as a set of re-runs, with its memory kept up to date.
+/* rerun_matrix.h: a plan as a set of recomputations (re-runs), with incremental updates of its
+ * memory.
  *
  * Slot s holds op s - 1, which runs there for the first time, and before it, in canonical order,
- * the ops that run again there. Slot 0 is the start of the step, with what is given; the last slot
- * its end, where results are read. A copy is two pseudo-ops behind the op of a slot.
+ * the ops that are recomputed there. Slot 0 is the start of the step with the given values; the
+ * last slot is its end, where results are read. A copy is two pseudo-ops after the op of a slot.
  *
  *     slot      0      1    2    3      4         5        6
  *     runs      given  A    B    loss   B' dB     A' dA    end        set = {(4, B), (5, A)}
  *
- * A read takes what was made last, so **every set is a legal plan**; only its memory and its time
- * differ. Per value there is a sorted list of events, makes and reads; a value dies at an event
- * that is followed by a make or by nothing. A slot is scanned event by event to (sum, largest
- * prefix), and a segment tree over the slots gives the peak, where it is, and the most memory of
- * any range of slots. A flip changes the events of one op's operands and scans the few slots whose
- * deaths changed: O(operands * log + slots * log).
+ * A read refers to the latest run, so **every set is a legal plan**; sets differ only in memory and
+ * time. Each value has a sorted list of events: runs that make it, and reads. A value dies at an
+ * event that is followed by a run that makes it, or by nothing. Scanning a slot event by event
+ * gives (sum, largest prefix), and a segment tree over the slots gives the peak, its place, and the
+ * most memory of any range of slots. A flip adds or removes one pair. It changes the events of one
+ * op's operands and scans the few slots whose deaths changed: O(operands * log + slots * log).
  *
- * An op may also be run by a slower implementation with less workspace, the same for all its runs.
+ * An op may also use a slower implementation with less workspace, the same for all its runs.
  *
- * When memory is out the matrix becomes `failed`: further changes do nothing, and who works on it
- * asks at the end. */
+ * If memory runs out, the matrix becomes `failed`: further changes do nothing, and the caller
+ * checks this at the end. */
 #ifndef CRN_RERUN_MATRIX_H
 #define CRN_RERUN_MATRIX_H
 
@@ -35,7 +36,7 @@ typedef struct crn_rerun {
 
 /* A change that can be undone: a flip, or another way of an op. */
 typedef struct crn_change {
-    uint32_t slot, op; /* slot CRN_NO_OP: the way of `op` changed from `way` */
+    uint32_t slot, op; /* slot CRN_NO_OP: the old way of `op` was `way` */
     uint32_t way;
 } crn_change;
 
@@ -43,14 +44,14 @@ typedef struct crn_matrix {
     const crn_flat *flat;
     crn_arena *arena;
     uint32_t slot_count;
-    crn_op_list *slots;  /* per slot: what runs again, ascending; pseudo-ops last */
-    crn_op_list *places; /* beside each: where it stands in `all` */
+    crn_op_list *slots;  /* per slot: ops that are recomputed, ascending; pseudo-ops last */
+    crn_op_list *places; /* for each of them: its place in `all` */
     crn_event_list *events;
     crn_event_key *first, *last; /* per value: its first and last event */
     uint32_t *way;               /* per op: which of its ways */
-    CRN_ARRAY(crn_rerun) all;    /* every pair of the set, in no order */
+    CRN_ARRAY(crn_rerun) all;    /* every pair of the set, not ordered */
     CRN_ARRAY(crn_change) journal;
-    CRN_ARRAY(crn_rerun) pending; /* re-runs that may have become useless */
+    CRN_ARRAY(crn_rerun) pending; /* recomputations that may have become useless */
     int64_t *sum, *most;          /* the tree: leaves from `leaf_count` on */
     uint32_t leaf_count;
     uint32_t *stale; /* slots to be scanned again */
@@ -73,7 +74,7 @@ static inline uint32_t crn_key_op(crn_event_key key) {
 static inline bool crn_key_makes(crn_event_key key) {
     return key & 1;
 }
-/* Whether both are of the same run. */
+/* Whether both events belong to the same run. */
 static inline bool crn_key_same(crn_event_key a, crn_event_key b) {
     return a >> 1 == b >> 1;
 }
@@ -88,7 +89,7 @@ static inline uint32_t crn_event_find(const crn_event_list *list, crn_event_key 
     return low;
 }
 
-/* Whether what the event at `index` leaves is never read. */
+/* Whether the value dies at the event at `index`. */
 static inline bool crn_event_dies(const crn_event_list *list, uint32_t index) {
     return index + 1 >= list->length || crn_key_makes(list->data[index + 1]);
 }
@@ -96,15 +97,15 @@ static inline bool crn_event_dies(const crn_event_list *list, uint32_t index) {
 static inline int64_t crn_way_time(const crn_matrix *m, uint32_t op) {
     return m->flat->ways[m->flat->first_way[op] + m->way[op]].time;
 }
-/* Of running it once more. */
+/* The time to recompute an op. */
 static inline int64_t crn_rerun_time(const crn_matrix *m, uint32_t op) {
     return crn_way_time(m, op) + m->flat->alias_time[op];
 }
 
-/* The empty set: every op once. */
+/* Create the empty set: every op runs once. */
 CAIRN_MUST cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matrix **out);
 
-/* Put (slot, op) into the set, or take it out. op < slot - 1, or a pseudo-op. */
+/* Add (slot, op) to the set, or remove it. op < slot - 1, or it is a pseudo-op. */
 void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op);
 bool crn_matrix_has(const crn_matrix *m, uint32_t slot, uint32_t op);
 void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way);
@@ -124,13 +125,13 @@ int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last);
 void crn_matrix_over(crn_matrix *m, int64_t limit,
                      void (*visit)(void *context, uint32_t slot, int64_t memory), void *context);
 
-/* Take out (slot, op), and re-runs that only it read, and so on. */
+/* Remove (slot, op), then recomputations that only it read, and so on. */
 void crn_matrix_take_out(crn_matrix *m, uint32_t slot, uint32_t op);
 /* The same only if nothing reads what (slot, op) makes. */
 void crn_matrix_prune(crn_matrix *m, uint32_t slot, uint32_t op);
 void crn_matrix_prune_all(crn_matrix *m);
 
-/* A set put aside. */
+/* A saved set. */
 typedef struct crn_saved {
     CRN_ARRAY(crn_rerun) reruns;
     uint32_t *way;

@@ -1,17 +1,18 @@
-/* ruin_recreate.c: take part of a good set out, repair, thin, and keep what is better.
+/* ruin_recreate.c: removes a part of a good set, repairs, thins, and keeps what is better.
  *
- * Six ways to ruin: some re-runs at random; all in a few neighbouring slots; all of a few
- * neighbouring ops; one with those that it reads; one that moves to another slot; one alone. A
- * result that is a little worse is taken too, less and less so; the best is put aside. The work is
- * counted, not timed, so the same input gives the same plan everywhere. */
+ * There are six ways to ruin a set. They remove some random recomputations; all in a few
+ * neighbouring slots; all of a few neighbouring ops; one with those that it reads; one alone; or
+ * they move one to another slot. A result that is a little worse is accepted too, with a tolerance
+ * that falls; the best set is saved. The work is counted, not timed, so the same input gives the
+ * same plan everywhere. */
 #include "solve/auto/auto_search.h"
 
 #define REPAIR_STEPS 40u
-#define FEW_CLOSURES 48u /* candidates looked at while improving */
+#define FEW_CLOSURES 48u /* candidates considered while improving */
 #define RETURN_AFTER 1024u
 
 uint64_t crn_search_work(const crn_search *s) {
-    return s->work + 6 * s->matrix->flips + s->matrix->scans / 4;
+    return s->work + 6 * s->matrix->flips + s->matrix->scans / 2;
 }
 
 static uint32_t draw(crn_search *s, uint32_t bound) {
@@ -75,7 +76,7 @@ static void move(crn_search *s, crn_rerun r) {
         crn_matrix_flip(s->matrix, slot, r.op);
 }
 
-/* A slower way becomes fast again, so that memory is found elsewhere. */
+/* Change a slower way back to the fast one, so that memory must be saved elsewhere. */
 static void quicken_one(crn_search *s) {
     uint32_t op = draw(s, s->flat->op_count);
     if (s->matrix->way[op] > 0)
@@ -109,7 +110,7 @@ static void ruin(crn_search *s, crn_rerun r) {
 
 /* ---- Improving ---- */
 
-/* A share of the overhead, at most a hundredth, that falls to nothing with the work. */
+/* A share of the overhead, at most a hundredth, that falls to zero as the work is used up. */
 static int64_t tolerance(crn_search *s, int64_t overhead, uint64_t left, uint64_t work) {
     uint64_t share = left / (work / 1024 + 1); /* of 1024 */
     uint64_t drawn = share * share / 1024 * draw(s, 1024) / 1024 * draw(s, 1024) / 1024;
@@ -208,7 +209,7 @@ void crn_descend(crn_search *s, int64_t limit, uint64_t work) {
     s->modest = false;
 }
 
-/* ---- Making a search ---- */
+/* ---- Creating a search ---- */
 
 static uint32_t choose_unit(const crn_flat *f) {
     uint64_t sum = 0;

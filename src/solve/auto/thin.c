@@ -1,13 +1,14 @@
-/* thin.c: take out what memory does not need. A greedy repair decides early what later decisions
- * make needless; going over the re-runs again, most expensive first, finds it. */
+/* thin.c: removes recomputations that memory does not require. In a greedy repair, later decisions
+ * can make earlier ones unnecessary. Checking the recomputations again, most expensive first, finds
+ * them. */
 #include "solve/auto/auto_search.h"
 
 #include <stdlib.h>
 
 #define FEW 32u /* re-runs in a short list */
 
-/* Whether (slot, op) could be taken out, as far as whole slots say: what it makes would then be
- * there in the slots since the event before. */
+/* Whether (slot, op) could be removed, judged by the memory of whole slots: its outputs would then
+ * stay in memory since the event before. */
 static bool is_removable(crn_search *s, crn_rerun r, int64_t limit) {
     const crn_flat *f = s->flat;
     crn_matrix *m = s->matrix;
@@ -35,7 +36,7 @@ static bool try_without(crn_search *s, crn_rerun r, int64_t limit) {
     return false;
 }
 
-/* Back to faster ways where memory allows. */
+/* Change back to faster ways where memory allows it. */
 static uint32_t quicken(crn_search *s, int64_t limit) {
     crn_matrix *m = s->matrix;
     uint32_t changed = 0;
@@ -52,7 +53,7 @@ static uint32_t quicken(crn_search *s, int64_t limit) {
     return changed;
 }
 
-/* The time of a re-run beside it, to sort by. */
+/* A recomputation with its time, for sorting. */
 typedef struct timed {
     int64_t time;
     crn_rerun rerun;

@@ -7,7 +7,7 @@
  */
 #include "solve/auto/time_bound.h"
 
-#define SMALL 64u /* ops up to which every moment is looked at */
+#define SMALL 200u /* up to this many ops every moment is tried */
 
 /* ---- One moment ---- */
 
@@ -74,8 +74,8 @@ static void find_sides(crn_bound *b, uint32_t op) {
     }
 }
 
-/* What c takes beside what is there: its outputs, but for the largest that may be in place, and its
- * workspace. */
+/* What c needs besides the values in memory: its outputs, except the largest that may be in place,
+ * and its workspace. */
 static uint64_t fixed_bytes(const crn_bound *b, uint32_t o) {
     const crn_flat *f = b->flat;
     const cairn_op *op = cairn_graph_op(f->graph, o);
@@ -96,7 +96,7 @@ static void demand(crn_bound *b, uint32_t value, uint8_t need) {
     b->need[value] = CRN_MAX(b->need[value], need);
 }
 
-/* What is read after the moment and not made after it. */
+/* Find the values that are read after the moment and not made after it. */
 static void find_needs(crn_bound *b) {
     const crn_flat *f = b->flat;
     memset(b->need, NOT_NEEDED, f->value_count);
@@ -140,12 +140,12 @@ static cairn_status node_of_op(crn_bound *b, uint32_t op, uint32_t *out) {
     return CAIRN_OK;
 }
 
-/* A value that making another one again needs. */
+/* Add a value that is needed to recompute another one. */
 static cairn_status add_input(crn_bound *b, uint32_t op_node, uint32_t value) {
     const crn_flat *f = b->flat;
     uint32_t producer = f->producer[value], maker = SINK;
     if (b->need[value] != NOT_NEEDED)
-        return CAIRN_OK; /* it is needed anyway, and counted */
+        return CAIRN_OK; /* it is needed anyway and already counted */
     if (b->value_node[value] == CRN_NO_OP) {
         b->value_node[value] = b->network->node_count++;
         if (producer != CRN_NO_OP && !f->never[producer])
@@ -192,7 +192,8 @@ cairn_status crn_bound_enter(crn_bound *b, uint32_t op) {
 
 /* ---- Cuts ---- */
 
-/* Of all sets of re-runs the one of least time + price * bytes; `time` 0 counts no time. */
+/* The set of recomputations with the least time + price * bytes. If not `timed`, times count as
+ * 0. */
 static int64_t cut(crn_bound *b, int64_t price, bool timed) {
     crn_cut_network *n = b->network;
     for (uint32_t e = 0; e < b->edge_time.length; e++) {
@@ -234,7 +235,8 @@ void crn_bound_keep(crn_bound *b, int64_t price, bool *keep) {
     }
 }
 
-/* Two lines of the concave function: time + price * bytes, on either side of the best price. */
+/* A line of the concave function: time + price * bytes. There is one on each side of the best
+ * price. */
 typedef struct line {
     int64_t time;
     uint64_t bytes;
@@ -313,26 +315,23 @@ cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, ui
                               crn_bound_result *out) {
     moments m = {b, budget, b->cuts + cuts, {0, CRN_NO_OP, 0}};
     int64_t ops = b->flat->op_count, span = ops / 6 + 2, step = 1 + span / 8;
-    if (ops <= SMALL)
-        for (int64_t o = 0; o < ops && m.best.extra_ns < INT64_MAX; o++)
-            CRN_TRY(try_moment(&m, o));
-    else {
-        CRN_TRY(try_moment(&m, centre));
-        for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre + k * step));
-        for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
-            CRN_TRY(try_moment(&m, centre - k * step));
-        while (step > 1 && goes_on(&m)) {
-            step = (step + 1) / 2;
-            int64_t at = m.best.op;
-            CRN_TRY(try_moment(&m, at - step));
-            CRN_TRY(try_moment(&m, at + step));
-        }
-        for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
-            CRN_TRY(try_moment(&m, at - k));
-            CRN_TRY(try_moment(&m, at + k));
-        }
+    CRN_TRY(try_moment(&m, centre));
+    for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre + k * step));
+    for (int64_t k = 1; k * step <= span / 2 && goes_on(&m); k++)
+        CRN_TRY(try_moment(&m, centre - k * step));
+    while (step > 1 && goes_on(&m)) {
+        step = (step + 1) / 2;
+        int64_t at = m.best.op;
+        CRN_TRY(try_moment(&m, at - step));
+        CRN_TRY(try_moment(&m, at + step));
     }
+    for (int64_t k = 2, at = m.best.op; k <= 8 && goes_on(&m); k++) {
+        CRN_TRY(try_moment(&m, at - k));
+        CRN_TRY(try_moment(&m, at + k));
+    }
+    for (int64_t o = 0; ops <= SMALL && o < ops && m.best.extra_ns < INT64_MAX; o++)
+        CRN_TRY(try_moment(&m, o));
     *out = m.best;
     return CAIRN_OK;
 }

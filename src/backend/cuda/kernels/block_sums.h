@@ -1,4 +1,5 @@
-/* block_sums.h: over the 256 threads of a block, and elements of a type that the arguments name. */
+/* block_sums.h: sums over the 256 threads of a block, and access to elements whose type is an
+ * argument. */
 #ifndef CRN_BLOCK_SUMS_H
 #define CRN_BLOCK_SUMS_H
 
@@ -50,8 +51,8 @@ CRN_DEVICE void crn_put_as(uint32_t element, void *to, size_t index, float value
         ((float *)to)[index] = value;
 }
 
-/* log(sum of exp(x - largest)) - (wanted - largest), wanted being the logit at the label or, with
- * smoothing, that and a little of each. */
+/* log(sum of exp(x - largest)) - (wanted - largest), where wanted is the logit at the label or,
+ * with smoothing, that and a little of each logit. */
 CRN_DEVICE float crn_pixel_loss(const crn_loss_args *CRN_RESTRICT p, int32_t label, float largest,
                                 float sum, float logits, float hit) {
     if (label < 0 || (uint32_t)label >= p->classes)

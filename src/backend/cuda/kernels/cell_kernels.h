@@ -1,5 +1,5 @@
-/* cell_kernels.h: what recurrent cells do after, and backward before, their products with weights;
- * no guard. See pack.h and ref_recurrent.c. A thread has one unit of one sample. */
+/* cell_kernels.h: the part of recurrent cells after the products with weights, and in the backward
+ * before them; no guard. See pack.h and ref_recurrent.c. A thread has one unit of one sample. */
 
 #define before_activation FORM(cell_before_activation)
 

@@ -1,4 +1,5 @@
-/* columns.h: a thread's place in a block that goes down a strip of rows, and sums over a block.
+/* columns.h: the place of a thread in a block that processes a strip of rows, and sums over a
+ * block.
  *
  *     lane    0  1  2  3 | 0  1  2  3       `lanes` packs of channels side by side,
  *     thread  0  1  2  3 | 4  5  6  7       `groups` rows at a time: thread = group * lanes + lane
@@ -31,7 +32,7 @@ CRN_DEVICE crn_place crn_place_of(const crn_cut *cut, uint32_t tile, uint32_t st
     return at;
 }
 
-/* The largest power of two below `groups`; 0 for one group: where a tree over groups begins. */
+/* The largest power of two below `groups`, where a tree over groups starts; 0 for one group. */
 CRN_DEVICE uint32_t crn_tree_top(uint32_t groups) {
     uint32_t half = 1;
     while (half < groups)

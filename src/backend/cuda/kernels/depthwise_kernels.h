@@ -1,9 +1,9 @@
 /* depthwise_kernels.h: convolutions with one filter per channel; no guard. See pack.h.
  *
- * A block has a tile of channels, y of the grid, whose weights it keeps in shared memory, and goes
- * over the rows of all images; a thread makes `columns` pixels side by side, which share what they
- * read where the stride is 1. The gradient of the data with stride 1 is the same with the weights
- * turned round. */
+ * A block has a tile of channels (y of the grid), whose weights it keeps in shared memory, and
+ * processes the rows of all images. A thread makes `columns` neighbouring pixels, which share what
+ * they read if the stride is 1. The gradient of the data with stride 1 is the same with reversed
+ * weights. */
 
 #define filters FORM(depthwise_filters)
 #define load_filters FORM(depthwise_load_filters)
@@ -19,7 +19,7 @@
 #define weigh_lane FORM(depthwise_weigh_lane)
 #define columns (PACK == 8 ? 2u : 4u)
 #define most_wide (CRN_DEPTHWISE_LANES * PACK)
-#define weight_threads (PACK == 8 ? 128u : 256u) /* shared memory has no room for more */
+#define weight_threads (PACK == 8 ? 128u : 256u) /* shared memory is too small for more */
 
 /* One side of a depthwise convolution: pixel (i, j) of `to` [N, rows, width] reads
  * from [N, height, from_width] at i * stride + tap * dilation - pad, or backwards at
@@ -30,15 +30,15 @@ typedef struct filters {
     uint32_t from_pitch, to_pitch;
     int32_t height, from_width, rows, width;
     int32_t pad[2];
-    uint32_t back;  /* read backwards */
-    uint32_t close; /* stride and dilation are 1: the pixels of a row share what they read */
+    uint32_t back;  /* read in the backward direction */
+    uint32_t close; /* stride and dilation are 1: neighbouring pixels share what they read */
 } filters;
 
 typedef struct some_pixels {
     pack at[columns];
 } some_pixels;
 
-/* weight [C, taps] -> w [taps, lanes * PACK], turned round for a close one that reads backwards */
+/* weight [C, taps] -> w [taps, lanes * PACK], reversed if `turn` */
 CRN_DEVICE void load_filters(const crn_depthwise_args *CRN_RESTRICT p, crn_grid g, int turn,
                              float *w) {
     uint32_t wide = p->cut.lanes * PACK, taps = (uint32_t)(p->kernel[0] * p->kernel[1]);
@@ -52,7 +52,7 @@ CRN_DEVICE void load_filters(const crn_depthwise_args *CRN_RESTRICT p, crn_grid 
     CRN_BARRIER();
 }
 
-/* A row of taps of `wide` columns (a constant here) over pixels that lie side by side. */
+/* A row of taps of `wide` columns (a constant here) over neighbouring pixels. */
 CRN_DEVICE some_pixels row_shared(const filters *f, size_t row, int32_t first, const float *w,
                                   uint32_t next, int32_t wide, some_pixels sum) {
     pack x[columns + 6];
@@ -107,7 +107,8 @@ CRN_DEVICE some_pixels one_row(const crn_depthwise_args *CRN_RESTRICT p, const f
     return row_strided(p, f, row, column, w, next, sum);
 }
 
-/* Pixels `column`... of row `row` of all images; w: of the thread's channels. */
+/* Make the pixels from `column` on of row `row` of all images; w has the weights of the thread's
+ * channels. */
 CRN_DEVICE void make_pixels(const crn_depthwise_args *CRN_RESTRICT p, const filters *f,
                             uint32_t row, int32_t column, uint32_t c, const float *w,
                             uint32_t next) {

@@ -1,5 +1,6 @@
-/* direct_kernels.h: any convolution, one thread per element of the result or one block per weight:
- * for what no library takes, and where there is none; no guard. See pack.h and crn_conv_args. */
+/* direct_kernels.h: any convolution, with one thread per element of the result or one block per
+ * weight. It is for convolutions that no library supports, and for drivers without libraries; no
+ * guard. See pack.h and crn_conv_args. */
 
 #define gather_element FORM(conv_gather_element)
 #define scatter_element FORM(conv_scatter_element)
@@ -69,7 +70,7 @@ CRN_KERNEL(FORM(conv_scatter), crn_conv_args) {
     }
 }
 
-/* A thread's share of the pixels for one weight. */
+/* The sum over a thread's share of the pixels for one weight. */
 CRN_DEVICE float weigh_rows(const crn_conv_args *CRN_RESTRICT p, uint32_t o, uint32_t c,
                             int32_t tap, uint32_t t, uint32_t threads) {
     uint32_t plane = p->small_height * p->small_width;

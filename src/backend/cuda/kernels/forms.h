@@ -1,4 +1,4 @@
-/* forms.h: all kernels that have several forms, in one of them; no guard. See pack.h. */
+/* forms.h: all kernels with several forms, in one form; no guard. See pack.h. */
 #include "backend/cuda/kernels/pack.h"
 #include "backend/cuda/kernels/sum_tree.h"
 #include "backend/cuda/kernels/norm_kernels.h"
@@ -7,7 +7,7 @@
 #include "backend/cuda/kernels/column_kernels.h"
 #include "backend/cuda/kernels/pool_kernels.h"
 #include "backend/cuda/kernels/depthwise_kernels.h"
-#if PACK > 1 /* those that take one element at a time have one form for each type */
+#if PACK > 1 /* kernels that always take one element at a time have one form per type */
 #include "backend/cuda/kernels/direct_kernels.h"
 #include "backend/cuda/kernels/layout_kernels.h"
 #include "backend/cuda/kernels/loss_kernels.h"

@@ -1,8 +1,8 @@
 /* grid.h: a kernel as one source for two targets.
  *
- * A kernel is a function of a block. It consists of phases; in each phase every thread of the block
- * does something, and between two phases stands a barrier. What a thread knows is forgotten at the
- * barrier: only shared memory lives on. So the same text is
+ * A kernel is a function for a block. It consists of phases; in each phase every thread of the
+ * block does its work, and between two phases there is a barrier. Local variables of a thread end
+ * at the barrier: only shared memory stays. So the same text is
  *
  *     for nvcc           threads side by side, barriers as they are
  *     for a C compiler   a loop over the threads in each phase, and barriers are nothing
@@ -16,9 +16,10 @@
  *         CRN_EACH_THREAD(t) { ... sums[t + 1] ... }
  *     }
  *
- * Barriers stand where all threads of a block come. Within a phase no thread may read what another
- * writes: on a processor the order of the threads and of the blocks can be turned round
- * (processor_grid.h), which must not change a bit, and shared memory begins as NaNs. */
+ * All threads of a block must reach a barrier. Within a phase no thread may read what another
+ * writes. On a processor the order of the threads and of the blocks can be reversed
+ * (processor_grid.h), which must not change a bit, and shared memory is filled with NaNs at
+ * first. */
 #ifndef CRN_GRID_H
 #define CRN_GRID_H
 
@@ -42,7 +43,8 @@ typedef struct crn_grid {
 #define CRN_EACH_THREAD(t) for (uint32_t t = threadIdx.x, once_##t = 1; once_##t != 0; once_##t = 0)
 #define CRN_BARRIER() __syncthreads()
 
-/* Blocks of `most` threads, of which a multiprocessor holds `blocks` at a time. */
+/* A kernel with blocks of `most` threads; a multiprocessor should hold `blocks_held` of them at a
+ * time. */
 #define CRN_KERNEL_OF(name, args_type, most, blocks_held)                                          \
     CRN_KERNEL_NAMED(name, args_type, most, blocks_held)
 #define CRN_KERNEL_NAMED(name, args_type, most, blocks_held)                                       \
@@ -54,11 +56,11 @@ typedef struct crn_grid {
     }                                                                                              \
     CRN_DEVICE void name##_block(const args_type *CRN_RESTRICT p, crn_grid g)
 
-/* One of `count` blocks is through with what it had to write, which every thread of it has done
- * before the barrier before this; true for the last of them, which may read what all wrote. */
+/* One of `count` blocks has written its results; all its threads did so before the last barrier.
+ * True for the last block, which may read the results of all. */
 CRN_DEVICE uint32_t crn_take_ticket(uint32_t *ticket, uint32_t count) {
     __threadfence();
-    uint32_t before = atomicInc(ticket, count - 1); /* begins again at zero by itself */
+    uint32_t before = atomicInc(ticket, count - 1); /* wraps around to zero */
     __threadfence();
     return before == count - 1;
 }
@@ -71,7 +73,7 @@ CRN_DEVICE void crn_count_up_long(uint64_t *counter, uint32_t by) {
     atomicAdd((unsigned long long *)counter, (unsigned long long)by);
 }
 
-/* What other blocks of the same launch write or read: past the first cache. */
+/* Access what other blocks of the same launch write or read, without the first-level cache. */
 CRN_DEVICE float crn_read_shared_part(const float *at) {
     return __ldcg(at);
 }

@@ -1,26 +1,28 @@
-/* kernel_launch.c: which form of a kernel runs, on what grid. A function of shapes, pitches and
- * alignment alone, never of the device: the grid decides in which order sums are taken.
+/* kernel_launch.c: which form of a kernel runs, and on what grid. This depends only on shapes,
+ * pitches and alignment, never on the device, because the grid determines the order of sums.
  *
- * A grid aims at an H200's 132 multiprocessors: kernels that sum over rows have at most two blocks
- * of 512 threads for each, so that all run at once and few partial sums are left over. */
+ * Grids are made for the 132 multiprocessors of an H200. Kernels that sum over rows have at most
+ * two blocks of 512 threads for each, so that all run at the same time and there are few partial
+ * sums. */
 #include "backend/cuda/kernels.h"
 
 #include <assert.h>
 #include <stdbool.h>
 
-#define THREADS 256u        /* of most blocks; blocks that sum count on it */
-#define COLUMN_THREADS 512u /* of blocks that go down strips of rows */
-#define COLUMN_BLOCKS 264u  /* of them at most, where one row of tiles has fewer */
+#define THREADS 256u        /* of most blocks; blocks that sum rely on it */
+#define COLUMN_THREADS 512u /* of blocks that process strips of rows */
+#define COLUMN_BLOCKS 264u  /* the most of these blocks, unless one row of tiles has more */
 #define FEW_BLOCKS 132u
-#define LANES 32u /* packs of channels that such a block has at most */
+#define LANES 32u /* the most packs of channels of such a block */
 #define FEW_ROWS 4096u
-#define FEW_LANES 2u     /* of a block that has all rows: a sector of 32 bytes of each */
+#define VERY_FEW_ROWS 1024u
+#define FEW_LANES 2u     /* of a block that has all rows: 32 bytes of each row */
 #define WHOLE_BLOCKS 64u /* beyond that the whole GPU reads faster than blocks with few lanes */
 #define DEPTHWISE_LANES 16u
 #define POINTWISE_PACKS 4u /* of a thread */
-#define MOST_BLOCKS 2112u  /* where threads go on until all is done */
+#define MOST_BLOCKS 2112u  /* if threads loop until everything is done */
 
-/* As all_kernels.c has them. */
+/* In the order of all_kernels.c. */
 const crn_kernel_entry crn_kernel_list[CRN_KERNELS] = {
 #define IMAGE(name, args)                                                                          \
     {"crn_" #name "_f32", sizeof(crn_##args)}, {"crn_" #name "_bf16", sizeof(crn_##args)},         \
@@ -55,13 +57,13 @@ static uint32_t wide_pack(uint32_t element) {
     return element == CRN_ELEMENT_BF16 ? 8 : 4;
 }
 
-/* An image that a kernel reads or writes; one that is not there fits any form. */
+/* An image that a kernel reads or writes; NULL fits any form. */
 typedef struct operand {
     const void *at;
     uint32_t pitch;
 } operand;
 
-/* Elements of a pack: 16 bytes of them where every operand allows it. */
+/* The elements of a pack: 16 bytes if every operand allows it, else one element. */
 static uint32_t pack_of(uint32_t element, uint32_t channels, const operand *operands,
                         uint32_t count) {
     uint32_t pack = wide_pack(element);
@@ -84,7 +86,7 @@ static crn_launch launch_of(crn_kernel_id kernel, uint32_t x, uint32_t y, uint32
     return (crn_launch){.kernel = kernel, .blocks = {x, y}, .threads = threads};
 }
 
-/* As many blocks as `count` threads of work need, up to those that go on until all is done. */
+/* As many blocks as `count` threads need, up to MOST_BLOCKS, whose threads loop. */
 static crn_launch flat_launch(crn_kernel_id kernel, uint64_t count) {
     uint64_t blocks = (count + THREADS - 1) / THREADS;
     return launch_of(kernel, (uint32_t)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, THREADS);
@@ -96,7 +98,8 @@ static crn_kernel_id typed(crn_kernel_id kernel, uint32_t element) {
 
 /* ---- Strips of rows ---- */
 
-/* A thread should have 8 rows, to have 8 loads in flight; fewer where blocks are scarce. */
+/* A thread should have 8 rows, so that 8 loads are in flight; fewer if there would be few
+ * blocks. */
 static void cut_rows(crn_cut *cut, uint32_t pack, uint32_t threads, uint32_t lanes,
                      uint32_t most_blocks) {
     cut->packs = divide_up(cut->channels, pack);
@@ -112,18 +115,18 @@ static void cut_rows(crn_cut *cut, uint32_t pack, uint32_t threads, uint32_t lan
     cut->strips = divide_up(cut->rows, cut->strip);
 }
 
-/* Blocks that sum: where there are few rows, one strip of narrow tiles, so that no block waits for
- * what others have summed. That takes less time than reading a small matrix by more blocks would
- * save. */
-static void cut_sums(crn_cut *cut, uint32_t pack) {
-    if (cut->rows > FEW_ROWS) {
+/* The cut for blocks that sum. If there are few rows, there is one strip of narrow tiles, so that
+ * no block waits for the sums of others. For a small matrix this is faster than more blocks. Of
+ * `operands` images, of which blocks with one read more, or of many channels, only very few rows
+ * are. */
+static void cut_sums(crn_cut *cut, uint32_t pack, uint32_t operands) {
+    cut->packs = divide_up(cut->channels, pack);
+    bool small = operands == 1 && cut->packs <= FEW_LANES * WHOLE_BLOCKS;
+    if (cut->rows > (small ? FEW_ROWS : VERY_FEW_ROWS)) {
         cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
         return;
     }
-    cut->packs = divide_up(cut->channels, pack);
-    uint32_t lanes = cut->rows <= FEW_ROWS / 4 ? 2 * FEW_LANES : FEW_LANES;
-    if (lanes == FEW_LANES && divide_up(cut->packs, lanes) > WHOLE_BLOCKS)
-        lanes *= 2;
+    uint32_t lanes = cut->rows <= VERY_FEW_ROWS ? 2 * FEW_LANES : FEW_LANES;
     while (lanes < 4 * FEW_LANES && divide_up(cut->packs, lanes) > FEW_BLOCKS)
         lanes *= 2;
     cut->lanes = smaller(cut->packs, lanes);
@@ -133,8 +136,9 @@ static void cut_sums(crn_cut *cut, uint32_t pack) {
     cut->strips = 1;
 }
 
-static crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack, crn_cut *cut) {
-    cut_sums(cut, pack);
+static crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack,
+                              uint32_t operands, crn_cut *cut) {
+    cut_sums(cut, pack, operands);
     crn_launch launch =
         launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
     launch.tickets = cut->strips > 1 ? cut->tiles : 0;
@@ -147,12 +151,13 @@ static crn_launch column_launch(crn_kernel_id kernel, uint32_t element, uint32_t
     return launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
 }
 
-/* Of `arrays` sums per channel, whatever the form. */
-static uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t arrays) {
+/* The workspace for `arrays` sums per channel, enough for every form. */
+static uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t operands,
+                                 uint32_t arrays) {
     uint64_t most = 0;
     for (uint32_t narrow = 0; narrow < 2; narrow++) {
         uint32_t pack = narrow ? 1 : wide_pack(element);
-        cut_sums(&cut, pack);
+        cut_sums(&cut, pack, operands);
         uint64_t floats = (uint64_t)cut.tiles * cut.strips * arrays * cut.lanes * pack;
         most = floats > most ? floats : most;
     }
@@ -171,19 +176,19 @@ static uint32_t norm_pack(const crn_norm_args *a) {
 crn_launch crn_norm_statistics_launch(crn_norm_args *given) {
     const operand x = {given->x, given->x_pitch};
     uint32_t pack = pack_of(given->element, given->cut.channels, &x, 1);
-    return sums_launch(CRN_K_norm_statistics, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_norm_statistics, given->element, pack, 1, &given->cut);
 }
 
 crn_launch crn_norm_apply_launch(crn_norm_args *given) {
     return column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->cut);
 }
 
-/* An image of `rows` rows, in bytes; the last row may end with its channels. */
+/* The bytes of an image of `rows` rows. */
 static uint64_t image_bytes(uint32_t element, uint32_t rows, uint32_t pitch) {
     return (uint64_t)rows * pitch * (element == CRN_ELEMENT_BF16 ? 2 : 4);
 }
 
-/* Whether `to` lies apart from every operand, or element for element on it. */
+/* Whether `to` is separate from every operand, or overlaps it element by element. */
 static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const operand *operands,
                            uint32_t count) {
     uintptr_t begin = (uintptr_t)to.at, end = begin + image_bytes(element, rows, to.pitch);
@@ -198,23 +203,23 @@ static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const op
 }
 
 /* Few rows, and few blocks of them. */
-static bool is_small(const crn_cut *given, uint32_t pack) {
+static bool is_small(const crn_cut *given, uint32_t pack, uint32_t operands) {
     crn_cut cut = *given;
-    cut_sums(&cut, pack);
-    return cut.strips == 1 && cut.lanes <= FEW_LANES * 2 && cut.tiles <= WHOLE_BLOCKS &&
-           cut.rows * cut.lanes <= FEW_ROWS * FEW_LANES;
+    cut_sums(&cut, pack, operands);
+    return cut.strips == 1 && cut.tiles <= WHOLE_BLOCKS;
 }
 
 int crn_norm_is_whole(const crn_norm_args *a) {
     const operand x = {a->x, a->x_pitch}, y = {a->y, a->y_pitch};
     const operand read[] = {x, {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch}};
-    return is_small(&a->cut, norm_pack(a)) && is_elementwise(a->element, a->cut.rows, y, read, 2) &&
+    return is_small(&a->cut, norm_pack(a), 1) &&
+           is_elementwise(a->element, a->cut.rows, y, read, 2) &&
            pack_of(a->element, a->cut.channels, &x, 1) == norm_pack(a);
 }
 
 crn_launch crn_norm_whole_launch(crn_norm_args *given) {
     assert(crn_norm_is_whole(given));
-    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), 1, &given->cut);
 }
 
 crn_launch crn_norm_running_launch(crn_norm_args *given) {
@@ -222,7 +227,7 @@ crn_launch crn_norm_running_launch(crn_norm_args *given) {
 }
 
 uint64_t crn_norm_workspace(const crn_norm_args *given) {
-    return column_workspace(given->cut, given->element, 2);
+    return column_workspace(given->cut, given->element, 1, 2);
 }
 
 static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
@@ -236,7 +241,7 @@ static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
 
 crn_launch crn_norm_reduce_launch(crn_norm_bwd_args *given) {
     assert(given->gy2 == NULL || given->masked != NULL);
-    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), 2, &given->cut);
 }
 
 crn_launch crn_norm_spread_launch(crn_norm_bwd_args *given) {
@@ -249,17 +254,17 @@ int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
         {a->x, a->x_pitch},           {a->gy, a->gy_pitch},
         {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
         {a->masked, a->masked_pitch}, {a->other, a->other_pitch}};
-    return is_small(&a->cut, norm_bwd_pack(a)) &&
+    return is_small(&a->cut, norm_bwd_pack(a), 2) &&
            is_elementwise(a->element, a->cut.rows, gx, read, 6);
 }
 
 crn_launch crn_norm_bwd_whole_launch(crn_norm_bwd_args *given) {
     assert(crn_norm_bwd_is_whole(given));
-    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), &given->cut);
+    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), 2, &given->cut);
 }
 
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
-    return column_workspace(given->cut, given->element, 2);
+    return column_workspace(given->cut, given->element, 2, 2);
 }
 
 /* ---- Biases ---- */
@@ -275,11 +280,11 @@ crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
                                 {given->y, given->y_pitch},
                                 {given->y != NULL ? given->masked : NULL, given->masked_pitch}};
     uint32_t pack = pack_of(given->element, given->cut.channels, operands, 3);
-    return sums_launch(CRN_K_column_sums, given->element, pack, &given->cut);
+    return sums_launch(CRN_K_column_sums, given->element, pack, 1, &given->cut);
 }
 
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given) {
-    return column_workspace(given->cut, given->element, 1);
+    return column_workspace(given->cut, given->element, 1, 1);
 }
 
 /* ---- Element by element ---- */
@@ -308,7 +313,7 @@ crn_launch crn_dropout_launch(crn_dropout_args *given) {
                      THREADS);
 }
 
-/* A pack must not reach from one source's channels into the next. */
+/* A pack must not contain channels of two sources. */
 crn_launch crn_concat_launch(crn_concat_args *given) {
     uint32_t pack = wide_pack(given->element), widest = 0;
     for (uint32_t i = 0; i < given->count; i++) {
@@ -332,7 +337,7 @@ crn_launch crn_place_launch(crn_place_args *given) {
 
 /* ---- Pooling: a block has a row of pixels ---- */
 
-/* What every window's sum is divided by; 0: that depends on the window. */
+/* The divisor of every window's sum; 0: it depends on the window. */
 static float common_share(const crn_pool_args *a) {
     uint32_t large[] = {a->height, a->width}, small[] = {a->small_height, a->small_width};
     uint32_t count = 1;
@@ -406,7 +411,7 @@ static void depthwise_shape(crn_depthwise_args *given, uint32_t pack) {
     given->cut.lanes = larger(divide_up(given->packs, given->cut.tiles), 1);
 }
 
-/* Makes `rows` x `width` pixels of every image. */
+/* The launch for `rows` x `width` pixels of every image. */
 static crn_launch depthwise_launch(crn_kernel_id kernel, crn_depthwise_args *given, uint32_t rows,
                                    uint32_t width) {
     uint32_t pack = depthwise_pack(given), columns = pack == 8 ? 2 : 4;
@@ -425,7 +430,7 @@ crn_launch crn_depthwise_data_launch(crn_depthwise_args *given) {
     return depthwise_launch(CRN_K_depthwise_data, given, given->height, given->width);
 }
 
-/* Rows of pixels instead of pixels. */
+/* The cut with rows of pixels instead of pixels. */
 static void cut_depthwise(crn_depthwise_args *given, uint32_t pack) {
     depthwise_shape(given, pack);
     given->cut.rows = given->batch * given->small_height;
@@ -503,7 +508,7 @@ crn_launch crn_convert_launch(crn_convert_args *given) {
 
 /* ---- Loss ---- */
 
-/* A block for each pixel, or a thread. */
+/* One block for each pixel, or one thread. */
 static crn_launch loss_launch(crn_kernel_id kernel, crn_loss_args *given) {
     uint32_t pixels = given->batch * given->pixels;
     given->by_block = given->classes >= 64;

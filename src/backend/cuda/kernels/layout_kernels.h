@@ -1,5 +1,6 @@
-/* layout_kernels.h: between plain [batch, channels, plane] and channels-last [batch, plane, pitch],
- * tile by tile through shared memory; and elements placed among zeros; no guard. See pack.h. */
+/* layout_kernels.h: converts between plain [batch, channels, plane] and channels-last [batch,
+ * plane, pitch], tile by tile through shared memory; and places elements among zeros; no guard. See
+ * pack.h. */
 
 #define tile_of FORM(layout_tile_of)
 #define layout_tile FORM(layout_tile)

@@ -1,8 +1,8 @@
 /* loss_kernels.h: softmax and the mean negative log likelihood, its gradient, and how often the
  * label was the likeliest class; no guard. See pack.h and ref_loss.c.
  *
- * Where there are many classes a block has one pixel and its threads share the classes; where there
- * are few, a thread has a pixel. The losses of the blocks are added up by the last of them. */
+ * With many classes a block has one pixel and its threads share the classes; with few classes a
+ * thread has one pixel. The last block adds up the losses of all blocks. */
 
 #define pixel_at FORM(loss_pixel_at)
 #define loss_shared FORM(loss_shared)
@@ -15,7 +15,7 @@ typedef struct loss_shared {
     float hit, largest;
 } loss_shared;
 
-/* Where class 0 of a pixel lies; its classes follow `pixels` apart. */
+/* The place of class 0 of a pixel; its classes are `pixels` apart. */
 CRN_DEVICE size_t pixel_at(const crn_loss_args *CRN_RESTRICT p, uint32_t pixel) {
     uint32_t n = pixel / p->pixels;
     return (size_t)n * p->classes * p->pixels + pixel % p->pixels;
@@ -142,9 +142,9 @@ CRN_KERNEL(FORM(cross_entropy_bwd), crn_loss_args) {
     }
 }
 
-/* ---- accuracy: of equals the first class counts; where there are NaNs, none ---- */
+/* ---- accuracy: of equal classes the first counts; with NaNs, none ---- */
 
-/* Whether class c is likelier than the label, as accuracy.c says it. */
+/* Whether class c is likelier than the label, as in processor_results.c. */
 CRN_DEVICE int is_beaten(const crn_loss_args *CRN_RESTRICT p, size_t at, uint32_t label,
                          uint32_t c) {
     float own = get_one(p->probabilities, at + (size_t)label * p->pixels);

@@ -1,5 +1,5 @@
-/* norm_bwd_kernels.h: batch normalisation, backward, with the ReLU behind it and the sum of two
- * gradients folded in; no guard. See pack.h and crn_norm_bwd_args.
+/* norm_bwd_kernels.h: the backward of batch normalisation, fused with the ReLU after it and the sum
+ * of two gradients; no guard. See pack.h and crn_norm_bwd_args.
  *
  *     reduce    g = mask(gy + gy2); sums of g and of g * (x - mean) / deviation
  *     spread    gx = gamma / deviation * (g - mean of g - xhat * mean of g * xhat) + other
@@ -15,7 +15,7 @@
 #define spread_place FORM(norm_spread_place)
 #define most_rows 8
 
-/* What belongs to a thread's channels. */
+/* The values of a thread's channels. */
 typedef struct lane_values {
     pack mean, inverse, scale, beta;
 } lane_values;
@@ -33,7 +33,7 @@ CRN_DEVICE lane_values load_lane(const crn_norm_bwd_args *CRN_RESTRICT p, uint32
     return of;
 }
 
-/* `decides`: y, or x. A NaN lets the gradient through, as in the reference. */
+/* `decides` is y, or x. A NaN lets the gradient through, as in the reference. */
 CRN_DEVICE pack masked_gradient(const lane_values *of, pack gradient, pack decides, uint32_t mask) {
     EACH(k) {
         float y = decides.at[k];
@@ -89,7 +89,7 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
     }
 }
 
-/* `few`, a constant, is 1 where a block has few rows: then more of them are in flight. */
+/* `few`, a constant, is 1 if a block has few rows: then more loads are in flight. */
 CRN_DEVICE void reduce_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, float *s,
                              uint32_t t, int few) {
     if (p->gy2 && p->mask == CRN_MASK_Y)
@@ -106,7 +106,7 @@ CRN_DEVICE void reduce_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place 
         reduce_rows(p, at, s, t, CRN_MASK_NONE, 0, few ? 7 : 3);
 }
 
-/* The channels of a tile, whose sums are in group 0. */
+/* Finish the channels of a tile, whose sums are in group 0. */
 CRN_DEVICE void finish_sums(const crn_norm_bwd_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
                             const float *s) {
     uint32_t wide = p->cut.lanes * PACK, channels = p->cut.channels;
@@ -138,7 +138,7 @@ CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, PACK == 
         finish_sums(p, g, tile, s);
 }
 
-/* mask and add are constants here; CRN_MASK_NONE where reduce has written `masked`. */
+/* mask and add are constants here; CRN_MASK_NONE if reduce has written `masked`. */
 CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, uint32_t mask,
                             int add, uint32_t at_once) {
     uint32_t c = at.column * PACK, end = p->cut.channels;
@@ -206,7 +206,7 @@ CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* Both, of tiles that have one strip. */
+/* Both kernels, for tiles with one strip. */
 CRN_KERNEL_OF(FORM(norm_bwd_whole), crn_norm_bwd_args, CRN_COLUMN_THREADS, 1) {
     CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
     CRN_EACH_THREAD(t) {

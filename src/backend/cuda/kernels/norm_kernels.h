@@ -1,9 +1,9 @@
 /* norm_kernels.h: batch normalisation, forward; no guard. See pack.h.
  *
- * Statistics are mean and M, the sum of squares about the mean. A thread sums about the first value
- * it meets: that is one of its values, so that nothing is lost where the others are far from it.
- * Two sets are merged by the formula of Chan, Golub and LeVeque (1979), along a tree that depends
- * on shapes alone:
+ * Statistics are the mean and M, the sum of squared differences from the mean. A thread subtracts
+ * the first value that it reads before summing, so that no precision is lost if values are far from
+ * zero. Two sets are merged by the formula of Chan, Golub and LeVeque (1979), along a tree that
+ * depends only on shapes:
  *
  *     threads of a block -> part [tile, strip, 2, lanes * PACK] -> the last block of a tile
  */
@@ -18,7 +18,7 @@
 #define apply_rows FORM(norm_apply_rows)
 #define apply_place FORM(norm_apply_place)
 #define statistics_rows (PACK == 8 ? 4 : 8) /* loads in flight */
-#define most_rows 16                        /* where a block has few rows */
+#define most_rows 16                        /* if a block has few rows */
 #define strips_at_once (PACK == 8 ? 2 : 4)
 #define rows_to_apply (PACK == 8 ? 3 : 4)
 
@@ -29,7 +29,7 @@ typedef struct moments {
     float squares[CRN_COLUMN_THREADS * PACK];
 } moments;
 
-/* Entry a becomes that of both. */
+/* Merge another set into entry a. */
 CRN_DEVICE void merge(moments *s, uint32_t a, float other_count, pack mean, pack squares) {
     float count = s->count[a], all = count + other_count;
     if (other_count == 0)
@@ -44,7 +44,7 @@ CRN_DEVICE void merge(moments *s, uint32_t a, float other_count, pack mean, pack
     s->count[a] = all;
 }
 
-/* Afterwards group 0 holds what all groups had. */
+/* Merge all groups into group 0. */
 CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
     for (uint32_t half = crn_tree_top(cut->groups); half > 0; half /= 2) {
         CRN_BARRIER();
@@ -63,7 +63,7 @@ CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
     CRN_BARRIER();
 }
 
-/* A thread's rows of x; at_once is a constant here. */
+/* Sum a thread's rows of x; at_once is a constant here. */
 CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s, uint32_t t,
                          uint32_t at_once) {
     pack first = no_pack(), sum = no_pack(), squares = no_pack();
@@ -71,7 +71,7 @@ CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, mome
         raw x[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             uint32_t i =
-                row + u * p->cut.groups; /* beyond the end: any row, which does not count */
+                row + u * p->cut.groups; /* beyond the end: any row, which is not counted */
             x[u] = fetch(p->x, (size_t)(i < at.end ? i : row) * p->x_pitch + at.column * PACK);
         }
         if (row == at.first)
@@ -96,7 +96,7 @@ CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, mome
     }
 }
 
-/* What the blocks of a tile left, merged by the last of them. */
+/* The last block of a tile merges the results of all its blocks. */
 CRN_DEVICE void merge_strips(const crn_cut *cut, crn_grid g, const float *part, moments *s) {
     uint32_t wide = cut->lanes * PACK;
     CRN_EACH_THREAD(t) {
@@ -125,7 +125,7 @@ CRN_DEVICE void merge_strips(const crn_cut *cut, crn_grid g, const float *part, 
     merge_groups(cut, g, s);
 }
 
-/* From mean and M of a channel to what is kept. */
+/* Compute what is kept from mean and M of a channel. */
 CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float mean, float squares) {
     float rows = (float)p->cut.rows, variance = squares / rows;
     if (p->stats) {
@@ -139,7 +139,7 @@ CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float me
     p->running_var[c] = crn_fma(p->momentum, unbiased, p->keep * p->running_var[c]);
 }
 
-/* The channels of a tile, whose moments are in group 0. */
+/* Finish the channels of a tile, whose moments are in group 0. */
 CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
                             const moments *s) {
     uint32_t wide = p->cut.lanes * PACK;
@@ -150,7 +150,7 @@ CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uin
     }
 }
 
-/* x -> stats, and moves the running statistics */
+/* x -> stats, and updates the running statistics */
 CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(moments, all, 1);
     CRN_SHARED(uint32_t, last, 1);
@@ -245,7 +245,7 @@ CRN_DEVICE void apply_place(const crn_norm_args *CRN_RESTRICT p, crn_place at, i
     }
 }
 
-/* The last strips first: the end of x is what a cache still holds after the statistics. */
+/* The last strips come first: after the statistics the cache still has the end of x. */
 CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
     CRN_EACH_THREAD(t) {
@@ -253,8 +253,8 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* Both, of tiles that have one strip. There are few blocks, so that each must have much in flight;
- * what a thread reads again lies in the cache closest to it. */
+/* Both kernels, for tiles with one strip. There are few blocks, so each must have many loads in
+ * flight. A thread reads its values again from the first-level cache. */
 CRN_KERNEL_OF(FORM(norm_whole), crn_norm_args, CRN_COLUMN_THREADS, 1) {
     CRN_SHARED(moments, s, 1);
     CRN_EACH_THREAD(t) {

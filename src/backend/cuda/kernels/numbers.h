@@ -1,8 +1,8 @@
 /* numbers.h: arithmetic that gives the same bits on a GPU and on a processor.
  *
  * Sums, products, quotients and roots of floats are rounded to nearest on both, and no compiler may
- * join a product and a sum (-fmad=false, -ffp-contract=off); where one rounding is wanted, the text
- * says crn_fma. exp, log and tanh are made of those here. */
+ * contract a product and a sum (-fmad=false, -ffp-contract=off). Where only one rounding is
+ * intended, the code uses crn_fma. exp, log and tanh are built from these operations. */
 #ifndef CRN_NUMBERS_H
 #define CRN_NUMBERS_H
 
@@ -36,7 +36,7 @@ CRN_DEVICE int crn_is_nan(float value) {
     return (crn_to_bits(value) & 0x7fffffffu) > 0x7f800000u;
 }
 
-/* Not "x > 0 ? x : 0": a NaN stays one. */
+/* Not "x > 0 ? x : 0", so that a NaN stays a NaN. */
 CRN_DEVICE float crn_relu(float x) {
     return x <= 0 ? 0 : x;
 }
@@ -62,9 +62,8 @@ CRN_DEVICE float crn_from_bf16(uint16_t half) {
 
 /* ---- Functions ---- */
 
-/* e^x = 2^n * e^r with n the nearest whole number to x / log 2 and |r| <= 0.35. The sum of the
- * series to r^7 is within 1e-9 of e^r. Powers of two below the normal ones are made in two steps.
- */
+/* e^x = 2^n * e^r, where n is the nearest integer to x / log 2 and |r| <= 0.35. The sum of the
+ * series to r^7 is within 1e-9 of e^r. Subnormal powers of two are made in two steps. */
 CRN_DEVICE float crn_exp(float x) {
     if (x > 88.8f)
         return crn_from_bits(0x7f800000u); /* infinity */
@@ -72,7 +71,7 @@ CRN_DEVICE float crn_exp(float x) {
         return 0;
     if (crn_is_nan(x))
         return x;
-    float shifted = crn_fma(x, 1.44269504f, 12582912.0f); /* 1.5 * 2^23: rounds to a whole number */
+    float shifted = crn_fma(x, 1.44269504f, 12582912.0f); /* 1.5 * 2^23: rounds to an integer */
     float n = shifted - 12582912.0f;
     float r = crn_fma(n, -0.693145751953125f, x);
     r = crn_fma(n, -1.42860677e-6f, r);
@@ -110,7 +109,7 @@ CRN_DEVICE float crn_sigmoid(float x) {
     return 1 / (1 + crn_exp(-x));
 }
 
-/* Near zero by its series, else by e^2|x|, where nothing cancels. */
+/* Near zero the series is used, else e^2|x|, where nothing cancels. */
 CRN_DEVICE float crn_tanh(float x) {
     float size = x < 0 ? -x : x;
     if (size < 0.5f) {

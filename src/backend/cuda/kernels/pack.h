@@ -1,7 +1,9 @@
-/* pack.h: what one thread reads and writes at a time; read once for each form, without a guard.
+/* pack.h: what one thread reads and writes at a time. It is included once for each form and has no
+ * guard.
  *
- * Before it: FORM_SUFFIX (f32, bf16, f32_narrow, bf16_narrow), FORM_BF16 (0 or 1) and PACK, the
- * elements of a pack: 16 bytes of them, or 1. Values are floats, whatever the elements are. */
+ * Define before it: FORM_SUFFIX (f32, bf16, f32_narrow, bf16_narrow), FORM_BF16 (0 or 1) and PACK,
+ * the number of elements of a pack: 16 bytes of them, or 1. Values are floats for every element
+ * type. */
 #define CRN_PASTE_AGAIN(a, b, c) a##b##_##c
 #define CRN_PASTE(a, b, c) CRN_PASTE_AGAIN(a, b, c)
 #define FORM(name) CRN_PASTE(crn_, name, FORM_SUFFIX)
@@ -47,7 +49,8 @@ CRN_DEVICE void put_one(void *to, size_t index, float value) {
 #endif
 }
 
-/* A pack as it lies in memory: what waits to be used takes no more registers than that. */
+/* A pack as it is stored. Values that were loaded but not used yet need no more registers than
+ * that. */
 #if defined(__CUDACC__) && PACK == 4
 typedef float4 raw;
 #elif defined(__CUDACC__) && PACK == 8
@@ -103,7 +106,7 @@ CRN_DEVICE void put(void *to, size_t index, pack value) {
 #endif
 }
 
-/* Of an array of floats per channel: from channel `first` on, and 0 from channel `end` on. */
+/* Read an array of floats per channel, from channel `first` on; channels from `end` on are 0. */
 CRN_DEVICE pack get_floats(const float *from, uint32_t first, uint32_t end) {
     pack value;
 #if defined(__CUDACC__) && PACK >= 4
@@ -124,8 +127,8 @@ CRN_DEVICE pack get_floats(const float *from, uint32_t first, uint32_t end) {
     return value;
 }
 
-/* Of what another block of this launch has written: past the first cache. `from` is a multiple of
- * 16 bytes where packs are. */
+/* Read what another block of this launch has written, without the first-level cache. `from` is a
+ * multiple of 16 bytes if packs are. */
 CRN_DEVICE pack get_part(const float *from) {
     pack value;
 #if defined(__CUDACC__) && PACK >= 4

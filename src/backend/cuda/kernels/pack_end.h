@@ -1,4 +1,4 @@
-/* pack_end.h: forget a form. */
+/* pack_end.h: undefines the macros of a form. */
 #undef CRN_PASTE_AGAIN
 #undef CRN_PASTE
 #undef FORM

@@ -1,4 +1,4 @@
-/* plain_kernels.h: kernels that have one form: products of matrices where no library makes them,
+/* plain_kernels.h: kernels with one form: products of matrices for drivers without libraries,
  * conversion, the optimisers, patterns and checks. */
 #include "backend/cuda/kernels/block_sums.h"
 
@@ -64,7 +64,7 @@ CRN_KERNEL(crn_convert, crn_convert_args) {
 }
 
 /* ---- Optimisers: a block has a chunk, a thread four elements at a time. The formulas and
- * roundings of optimizer.h. ---- */
+ * roundings are those of processor_update.c. ---- */
 
 typedef struct crn_four {
     float at[4];
@@ -114,7 +114,7 @@ CRN_KERNEL(crn_gather_gradients, crn_update_args) {
     }
 }
 
-/* The gradients of four elements, or the means of those gathered. */
+/* The gradients of four elements, or the means of the gathered ones. */
 CRN_DEVICE crn_four crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, uint32_t i) {
     crn_four four = crn_get_four(gathered > 0 ? chunk->sum : chunk->gradient, i, chunk->count);
     CRN_UNROLL for (uint32_t k = 0; k < 4; k++) four.at[k] =

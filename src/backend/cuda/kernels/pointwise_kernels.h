@@ -1,7 +1,7 @@
-/* pointwise_kernels.h: elements one by one, and elements that only move; no guard. See pack.h.
+/* pointwise_kernels.h: ops on each element by itself, and copies of elements; no guard. See pack.h.
  *
- * A thread takes POINTWISE_PACKS packs, a block's width apart, and has all loads in flight before
- * the first store. */
+ * A thread takes POINTWISE_PACKS packs, which are the width of a block apart, and starts all loads
+ * before the first store. */
 
 #define pointwise_value FORM(pointwise_value)
 #define pointwise_packs FORM(pointwise_packs)
@@ -39,7 +39,7 @@ CRN_DEVICE void pointwise_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32
                                 uint32_t first, uint32_t step) {
     raw a[CRN_POINTWISE_PACKS], b[CRN_POINTWISE_PACKS], c[CRN_POINTWISE_PACKS];
     int two = op != CRN_COPY && op != CRN_RELU, three = op == CRN_RELU_BWD_ADD;
-    uint32_t all = p->rows * p->packs; /* the launch sees to it that this fits */
+    uint32_t all = p->rows * p->packs; /* the launch makes sure that this does not overflow */
     CRN_UNROLL for (uint32_t u = 0; u < CRN_POINTWISE_PACKS; u++) {
         uint32_t i = first + u * step;
         if (i >= all)

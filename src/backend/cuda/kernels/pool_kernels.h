@@ -1,8 +1,8 @@
-/* pool_kernels.h: pooling; no guard. See pack.h and pooling_window.h, whose windows these are.
+/* pool_kernels.h: pooling; no guard. See pack.h; the windows are those of pooling_window.h.
  *
- * A block has one row of pixels of one image, x of the grid, and a part of its columns and
- * channels, y of the grid. Backward, a pixel gathers from the windows that hold it, in the order of
- * the windows: nothing is added by two threads. */
+ * A block has one row of pixels of one image (x of the grid), and a part of its columns and
+ * channels (y of the grid). In the backward a pixel gathers from the windows that contain it, in
+ * the order of the windows. So no two threads add to the same element. */
 
 #define max_pool_pixel FORM(max_pool_pixel)
 #define get_places FORM(get_places)
@@ -60,8 +60,8 @@ CRN_DEVICE places_pack get_places(const crn_pool_args *CRN_RESTRICT p, size_t in
 
 /* ---- maximum ---- */
 
-/* The first maximum in the order of rows wins; a NaN is a maximum. `best` and `places` take in the
- * value of one place. */
+/* The first maximum in the order of rows wins; a NaN is a maximum. Update `best` and `places` with
+ * the value of one place. */
 CRN_DEVICE void take_larger(pack *best, places_pack *places, pack value, uint32_t place) {
     EACH(k) {
         if (value.at[k] > best->at[k] || crn_is_nan(value.at[k])) {
@@ -71,7 +71,7 @@ CRN_DEVICE void take_larger(pack *best, places_pack *places, pack value, uint32_
     }
 }
 
-/* A square window of `size`, a constant here: all of it is in flight at once. */
+/* A square window of `size` (a constant here); all its loads are in flight at once. */
 CRN_DEVICE void max_of_square(const crn_pool_args *CRN_RESTRICT p, size_t image, crn_span y,
                               crn_span x, int32_t size, pack *best, places_pack *places) {
     raw values[9];
@@ -125,8 +125,8 @@ CRN_KERNEL(FORM(max_pool), crn_pool_args) {
     }
 }
 
-/* A patch of side * side pixels, the first at (i, j); `side` is a constant here. Every window that
- * covers one of them is read once. */
+/* Make a patch of side * side pixels, the first at (i, j); `side` is a constant here. Every window
+ * that covers one of them is read once. */
 CRN_DEVICE void max_pool_patch(const crn_pool_args *CRN_RESTRICT p, uint32_t n, int32_t i,
                                int32_t j, uint32_t c, int32_t side) {
     int32_t last_row = i + side <= (int32_t)p->height ? i + side - 1 : (int32_t)p->height - 1;
@@ -175,7 +175,7 @@ CRN_KERNEL_OF(FORM(max_pool_bwd), crn_pool_args, 256, PACK == 8 ? 2 : 4) {
 
 /* ---- average ---- */
 
-/* The sum over a window of at most 3 x 3, all of it in flight at once. */
+/* The sum over a window of at most 3 x 3; all its loads are in flight at once. */
 CRN_DEVICE pack avg_of_three(const crn_pool_args *CRN_RESTRICT p, size_t image, crn_span y,
                              crn_span x) {
     raw values[9];
@@ -228,8 +228,8 @@ CRN_KERNEL(FORM(avg_pool), crn_pool_args) {
     }
 }
 
-/* What at most 3 x 3 windows give to a pixel, all of them in flight at once. `small` is where the
- * image of windows begins. */
+/* The sum for a pixel over at most 3 x 3 windows; all loads are in flight at once. `small` is the
+ * start of the image of windows. */
 CRN_DEVICE pack avg_gather_three(const crn_pool_args *CRN_RESTRICT p, size_t small, crn_span y,
                                  crn_span x) {
     raw values[9];

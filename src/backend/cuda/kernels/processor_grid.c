@@ -2,7 +2,7 @@
 #include "backend/cuda/kernels/processor_grid.h"
 #include "backend/cuda/kernels/grid.h"
 
-/* Each kernel has a type of its own; these call it with what it takes. */
+/* Each kernel has its own argument type; these functions call it. */
 #define RUN(name, args)                                                                            \
     void crn_##name##_block(const crn_##args *restrict p, crn_grid g);                             \
     static void run_##name(const void *p, crn_grid g) {                                            \

@@ -4,11 +4,11 @@
 
 #include "backend/cuda/kernels.h"
 
-/* In what order blocks, and threads within a phase, run. A kernel that is right gives the same bits
- * in any. */
+/* The order in which blocks, and threads within a phase, run. A correct kernel gives the same bits
+ * in any order. */
 typedef enum crn_grid_order { CRN_GRID_FORWARDS, CRN_GRID_BACKWARDS } crn_grid_order;
 
-/* `args`: the struct that the kernel takes, as the launch function left it. */
+/* `args` is the argument of the kernel, after the launch function has filled it in. */
 void crn_kernel_run(const crn_launch *launch, const void *args, crn_grid_order order);
 
 #endif

@@ -1,5 +1,5 @@
 /* spans.h: which pixels a window of a pooling covers along one axis, and which windows cover a
- * pixel; the hash of dropout. What pooling_window.h and dropout_mask.h say, for a GPU. */
+ * pixel; the hash of dropout. The same as pooling_window.h and dropout_mask.h, for a GPU. */
 #ifndef CRN_SPANS_H
 #define CRN_SPANS_H
 
@@ -9,7 +9,7 @@
 
 typedef struct crn_span {
     int32_t first, end;
-    int32_t before; /* where the window begins before it is clipped */
+    int32_t before; /* start of the window before it is clipped */
 } crn_span;
 
 CRN_DEVICE int32_t crn_large_size(const crn_pool_args *p, int axis) {
@@ -20,7 +20,8 @@ CRN_DEVICE int32_t crn_small_size(const crn_pool_args *p, int axis) {
     return (int32_t)(axis == 0 ? p->small_height : p->small_width);
 }
 
-/* The pixels of window `index`. Adaptive windows: the launch sees to it that products fit. */
+/* The pixels of window `index`. For adaptive windows the launch makes sure that products do not
+ * overflow. */
 CRN_DEVICE crn_span crn_window_span(const crn_pool_args *p, int axis, int32_t index) {
     int32_t large = crn_large_size(p, axis), small = crn_small_size(p, axis);
     crn_span span;
@@ -53,7 +54,7 @@ CRN_DEVICE crn_span crn_windows_of(const crn_pool_args *p, int axis, int32_t ind
     return span;
 }
 
-/* What the sum over a window is divided by. */
+/* The divisor of the sum over a window. */
 CRN_DEVICE float crn_window_share(const crn_pool_args *p, crn_span y, crn_span x) {
     if (p->count_padding)
         return (float)(p->kernel[0] * p->kernel[1]);

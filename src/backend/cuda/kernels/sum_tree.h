@@ -1,7 +1,7 @@
 /* sum_tree.h: sums over the rows of a matrix, for each channel; no guard. See pack.h.
  *
- * Every thread has put its own sums into shared memory, `arrays` of them, each of `threads` * PACK
- * floats. Added up along a tree that depends on shapes alone:
+ * Every thread has put its own sums into shared memory: `arrays` arrays, each of `threads` * PACK
+ * floats. They are added along a tree that depends only on shapes:
  *
  *     threads of a block -> part [tile, strip, arrays, lanes * PACK] -> the last block of a tile
  */
@@ -12,7 +12,7 @@
 #define sum_of(s, threads, array, t, k) ((s)[((array) * (threads) + (t)) * PACK + (k)])
 #define sum_at(s, array, t, k) sum_of(s, CRN_COLUMN_THREADS, array, t, k)
 
-/* Afterwards group 0 holds the sums over all groups. */
+/* Add all groups into group 0. */
 CRN_DEVICE void add_groups(const crn_cut *cut, crn_grid g, float *s, uint32_t arrays) {
     for (uint32_t half = crn_tree_top(cut->groups); half > 0; half /= 2) {
         CRN_BARRIER();
@@ -30,7 +30,7 @@ CRN_DEVICE void add_groups(const crn_cut *cut, crn_grid g, float *s, uint32_t ar
     CRN_BARRIER();
 }
 
-/* The sums of all strips of a tile, in the order of the strips, by the last block of it. */
+/* The last block of a tile adds the sums of all its strips, in the order of the strips. */
 CRN_DEVICE void add_strips(const crn_cut *cut, crn_grid g, const float *part, float *s,
                            uint32_t arrays) {
     uint32_t wide = cut->lanes * PACK;
@@ -61,7 +61,7 @@ CRN_DEVICE void add_strips(const crn_cut *cut, crn_grid g, const float *part, fl
     add_groups(cut, g, s, arrays);
 }
 
-/* True in the one block of a tile which then holds the totals in group 0 of `s`. */
+/* Add up everything. True in the one block of a tile that then has the totals in group 0 of `s`. */
 CRN_DEVICE uint32_t add_up(const crn_cut *cut, crn_grid g, uint32_t strip, float *s,
                            uint32_t arrays, float *part, uint32_t *ticket, uint32_t *last) {
     uint32_t wide = cut->lanes * PACK;
