@@ -9,7 +9,7 @@ A batch norm is then split into two ops, so that a plan can recompute the cheap 
     norm(x) -> y', mean, invstd, ...      never recomputed
     apply(x, mean, invstd) -> y           one pass over x; the first time y is y' itself
 
-The split is made only if both give the same bits, which is tested on the device for every shape.
+The split is made only if it is switched on and both give the same bits, which is tested on the device for every shape.
 """
 
 import operator
@@ -46,8 +46,10 @@ _library.impl("apply_norm", apply_norm, "CUDA")
 
 
 class Switches:
-    """Which changes are made; for tests and benches."""
-    cudnn = split = fuse = True
+    """Which changes are made. Splitting is off: on an H200, plans of convolutional networks near their smallest budget
+    had other gradients than eager execution with it, and the cause is not known yet."""
+    cudnn = fuse = True
+    split = False
 
 
 def rewrite(gm, num_fwd_outputs):

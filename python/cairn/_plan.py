@@ -202,7 +202,7 @@ class Planner:
         beside = self._beside()
         smallest, op = self.smallest()
         smallest += beside
-        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest budget that would do is {smallest} "
+        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "
                            f"bytes ({_sizes.show(smallest)}), set by op {op}", smallest, op)
 
     def read(self, text, budget=None):

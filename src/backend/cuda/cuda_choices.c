@@ -104,6 +104,9 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         return CAIRN_OK;
     }
     CRN_TRY(add_choice(device, site, NULL, "own", out, err));
-    *count = 1;
-    return crn_cuda_take_failure(device, err);
+    status = crn_cuda_take_failure(device, err);
+    if (status != CAIRN_OK)
+        crn_cuda_drop(device, out);
+    *count = status == CAIRN_OK;
+    return status;
 }
