@@ -67,9 +67,9 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
     int64_t peak = crn_matrix_peak(m);
     crn_matrix_save(m, before);
     for (; *part <= LAST_STEP && !m->failed; *part *= 2) {
-        bool there = crn_repair(s, peak - peak / *part, 4 * s->flat->op_count, INT64_MAX);
+        (void)crn_repair(s, peak - CRN_MAX(peak / *part, 1), 4 * s->flat->op_count, INT64_MAX);
         crn_matrix_prune_all(m);
-        if (there || crn_matrix_peak(m) < peak)
+        if (crn_matrix_peak(m) < peak)
             return true;
         crn_matrix_load(m, before);
     }
