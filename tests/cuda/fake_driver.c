@@ -51,14 +51,6 @@ int fake_driver_answer(void) {
     return call_failed ? failure : 0;
 }
 
-/* At the beginning of every entry that has something to do. */
-#define MAY_FAIL()                                                                                 \
-    do {                                                                                           \
-        int failed = fake_driver_answer();                                                         \
-        if (failed != 0)                                                                           \
-            return failed;                                                                         \
-    } while (0)
-
 void fake_driver_in_order(void) {
     shuffled = false;
 }

@@ -39,6 +39,14 @@ int fake_driver_answer(void);
 int fake_driver_put(CUstream stream, void (*function)(const void *args), void *args,
                     size_t args_bytes);
 
+/* At the beginning of every entry that has something to do. */
+#define MAY_FAIL()                                                                                 \
+    do {                                                                                           \
+        int failed = fake_driver_answer();                                                         \
+        if (failed != 0)                                                                           \
+            return failed;                                                                         \
+    } while (0)
+
 /* Nodes run in the order in which they were captured, or in one drawn from the seed. */
 void fake_driver_in_order(void);
 void fake_driver_at_random(uint64_t seed);

@@ -39,13 +39,6 @@ static void drop_object(void *object) {
     free(object);
 }
 
-#define MAY_FAIL()                                                                                 \
-    do {                                                                                           \
-        int failed = fake_driver_answer();                                                         \
-        if (failed != 0)                                                                           \
-            return failed;                                                                         \
-    } while (0)
-
 /* ---- cuDNN: descriptors are lists of attributes ---- */
 
 typedef struct tensor4 {
