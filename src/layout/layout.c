@@ -55,6 +55,7 @@ typedef struct placing {
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     uint32_t *start;   /* the best of the simple orders, from which a search starts */
+    uint32_t *rivals;  /* of the lifetime that does not fit */
     placed *stack;     /* the placed ones, lowest first */
     uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
@@ -146,30 +147,26 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
 
 /* ---- Placing ---- */
 
+/* Without a branch on which ones are live together: it would be predicted badly. */
 static uint64_t lowest_offset(const placed *stack, uint32_t count, const cairn_lifetime *life) {
-    uint64_t offset = 0;
+    uint64_t offset = 0, bytes = life->bytes;
+    uint32_t first = life->first, last = life->last;
     for (const placed *p = stack; p < stack + count; p++) {
-        if (p->first > life->last || p->last < life->first)
-            continue;
-        if (p->from >= offset && p->from - offset >= life->bytes)
+        bool together = (p->first <= last) & (p->last >= first);
+        if (together & (p->from >= offset + bytes))
             break; /* the gap below it is wide enough */
-        offset = CRN_MAX(offset, p->to);
+        uint64_t above = together ? p->to : 0;
+        offset = above > offset ? above : offset;
     }
     return offset;
 }
 
 /* Insert where the order of offsets wants it. */
-static void put(placed *stack, uint32_t count, placed fresh) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (stack[middle].from <= fresh.from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(stack + low + 1, stack + low, (count - low) * sizeof *stack);
-    stack[low] = fresh;
+static void put(placed *stack, uint32_t count, uint64_t offset, const cairn_lifetime *life) {
+    uint32_t low = count;
+    for (; low > 0 && stack[low - 1].from > offset; low--)
+        stack[low] = stack[low - 1];
+    stack[low] = (placed){offset, offset + life->bytes, life->first, life->last, count};
 }
 
 static void keep_best(placing *p, uint64_t arena) {
@@ -186,7 +183,7 @@ static void place_all(placing *p) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
         uint64_t offset = lowest_offset(p->stack, k, life);
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+        put(p->stack, k, offset, life);
         arena = CRN_MAX(arena, offset + life->bytes);
         if (arena > p->best)
             return;
@@ -208,26 +205,30 @@ static bool good_enough(const placing *p) {
 }
 
 /* The place in the order of something that is live with what stands at place k: one of those before
- * it, drawn at random; k where there is none. */
+ * it, drawn at random; k where there is none. Every rival is drawn in its turn with the chance that
+ * keeps them equal, and the last one drawn counts; so it is looked for from the end. */
 static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
     const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-    uint32_t rivals = 0, drawn = k;
+    uint32_t count = 0;
     for (uint32_t r = 0; r < k; r++) {
         const cairn_lifetime *other = &p->lifetimes[p->order[r]];
-        if (other->first > life->last || other->last < life->first)
-            continue;
-        if (crn_rng_below(rng, ++rivals) == 0)
-            drawn = r;
+        p->rivals[count] = r;
+        count += (other->first <= life->last) & (other->last >= life->first);
     }
-    return drawn;
+    uint32_t left = count;
+    while (left > 0 && crn_rng_ahead(rng, left) % left != 0)
+        left--;
+    crn_rng_skip(rng, count);
+    return left > 0 ? p->rivals[left - 1] : k;
 }
 
 /* Take away what was placed at `turn` or later. */
 static void unwind(placing *p, uint32_t count, uint32_t turn) {
     uint32_t left = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (p->stack[i].turn < turn)
-            p->stack[left++] = p->stack[i];
+    for (uint32_t i = 0; i < count; i++) {
+        p->stack[left] = p->stack[i];
+        left += p->stack[i].turn < turn;
+    }
 }
 
 /* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
@@ -238,7 +239,7 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
         if (offset + life->bytes > target)
             return k;
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+        put(p->stack, k, offset, life);
     }
     return p->count;
 }
@@ -294,6 +295,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->best_order, p->count);
     CRN_TAKE(scratch, p->start, p->count);
     CRN_TAKE(scratch, p->stack, p->count);
+    CRN_TAKE(scratch, p->rivals, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
     for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {

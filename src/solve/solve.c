@@ -33,7 +33,7 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
-    cairn_layout *layout = NULL;
+    uint64_t arena = 0;
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     cairn_status status =
         cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
@@ -45,17 +45,16 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
         if (brief)
             enough = enough == 0 ? promise : CRN_MIN(enough, promise);
         lifetimes = cairn_sim_lifetimes(sim, &count);
-        status =
-            crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err);
+        status = crn_layout_size(&allocator, lifetimes, count, enough, brief, problem->memo, &arena,
+                                 problem->err);
     }
     if (status == CAIRN_OK) {
         const cairn_sim_summary *summary = cairn_sim_result(sim);
         *out = (crn_judgement){.peak = summary->peak_bytes,
-                               .arena = cairn_layout_arena_bytes(layout),
+                               .arena = arena,
                                .peak_step = summary->peak_step,
                                .time = summary->time_ns};
     }
-    cairn_layout_destroy(layout);
     cairn_sim_destroy(sim);
     return status;
 }
@@ -70,8 +69,8 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
-    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
-                              problem->err));
+    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
+                              problem->limit, out, problem->err));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;
@@ -161,6 +160,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .no_offload = options->no_offload,
                            .live_peak = options->live_peak,
                            .effort = CRN_MAX(options->effort, 1),
+                           .memo = options->memo,
                            .scratch = &scratch,
                            .kept = &kept,
                            .err = err};

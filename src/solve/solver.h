@@ -21,6 +21,7 @@ typedef struct crn_problem {
     bool no_offload; /* offloading is not allowed; for algorithms that can do without */
     bool live_peak;  /* the budget bounds the live peak, not the arena */
     uint32_t effort; /* of a search; at least 1 */
+    cairn_memo *memo; /* or NULL */
     crn_arena *scratch;
     void **kept; /* what the algorithm keeps for the next round, in scratch; NULL at first */
     cairn_error *err;
