@@ -10,24 +10,11 @@ typedef struct crn_rng {
     uint64_t state;
 } crn_rng;
 
-#define CRN_RNG_STEP 0x9e3779b97f4a7c15u
-
-/* The number that the `count`-th call of crn_rng_next() from now will give, 1: the next. */
-static inline uint64_t crn_rng_ahead(const crn_rng *rng, uint64_t count) {
-    uint64_t z = rng->state + count * CRN_RNG_STEP;
+static inline uint64_t crn_rng_next(crn_rng *rng) {
+    uint64_t z = (rng->state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
-}
-
-static inline void crn_rng_skip(crn_rng *rng, uint64_t count) {
-    rng->state += count * CRN_RNG_STEP;
-}
-
-static inline uint64_t crn_rng_next(crn_rng *rng) {
-    uint64_t next = crn_rng_ahead(rng, 1);
-    crn_rng_skip(rng, 1);
-    return next;
 }
 
 /* Below `bound`, which is not 0. The bias of the remainder is far below what any use here sees. */
@@ -37,7 +24,7 @@ static inline uint64_t crn_rng_below(crn_rng *rng, uint64_t bound) {
 
 /* A number that depends only on its arguments: nest it, crn_mix(crn_mix(seed, step), element). */
 static inline uint64_t crn_mix(uint64_t a, uint64_t b) {
-    uint64_t z = a + CRN_RNG_STEP * (b + 1);
+    uint64_t z = a + 0x9e3779b97f4a7c15u * (b + 1);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);

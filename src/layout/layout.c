@@ -24,8 +24,10 @@
 #define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define BRIEF_WORK 10000000u   /* the same where it is to be short */
-#define WORK 20000000u         /* for another size */
+#define WORK 5000000u          /* for another size */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
+#define PHASE 512u             /* rounds with late rivals, then as many with any */
+#define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
 #define MANY 5000u  /* more lifetimes than that are placed without a search */
 #define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
@@ -205,21 +207,23 @@ static bool good_enough(const placing *p) {
 }
 
 /* The place in the order of something that is live with what stands at place k: one of those before
- * it, drawn at random; k where there is none. Every rival is drawn in its turn with the chance that
- * keeps them equal, and the last one drawn counts; so it is looked for from the end. */
-static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
+ * it, drawn at random; k where there is none. It is the last of `draws`: with several, little is
+ * placed again, and most of what fits already stays. */
+static uint32_t draw_rival(const placing *p, uint32_t k, uint32_t draws, crn_rng *rng) {
     const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-    uint32_t count = 0;
+    uint32_t count = 0, drawn = 0;
     for (uint32_t r = 0; r < k; r++) {
         const cairn_lifetime *other = &p->lifetimes[p->order[r]];
         p->rivals[count] = r;
         count += (other->first <= life->last) & (other->last >= life->first);
     }
-    uint32_t left = count;
-    while (left > 0 && crn_rng_ahead(rng, left) % left != 0)
-        left--;
-    crn_rng_skip(rng, count);
-    return left > 0 ? p->rivals[left - 1] : k;
+    if (count == 0)
+        return k;
+    for (uint32_t i = 0; i < draws; i++) {
+        uint32_t next = (uint32_t)crn_rng_below(rng, count);
+        drawn = CRN_MAX(drawn, next);
+    }
+    return p->rivals[drawn];
 }
 
 /* Take away what was placed at `turn` or later. */
@@ -246,12 +250,13 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
 
 /* Aim at an arena of `target` bytes: a lifetime that does not fit is moved before one of its
  * rivals, whatever the effect on others, and placing continues from there. A round is short: it
- * begins at the rival and ends at the first that does not fit. */
+ * begins at the rival and ends at the first that does not fit. Late rivals and any rivals take turns:
+ * the first finish an order that is nearly good, the others change its beginning. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
     memcpy(p->order, p->start, p->count * sizeof *p->order);
-    uint32_t turn = 0;
+    uint32_t turn = 0, rounds = 0;
     for (uint64_t done = 0; done < work;) {
         uint32_t k = place_within(p, turn, target);
         done += (uint64_t)(k + turn + 1) * (k - turn + 1) / 2 + k + 100;
@@ -259,7 +264,8 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
             place_all(p);
             return;
         }
-        uint32_t to = draw_rival(p, k, rng), moved = p->order[k];
+        uint32_t draws = rounds++ / PHASE % 2 == 0 ? LATE_DRAWS : 1;
+        uint32_t to = draw_rival(p, k, draws, rng), moved = p->order[k];
         memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
         p->order[to] = moved;
         unwind(p, k, to);

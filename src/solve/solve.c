@@ -69,8 +69,8 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
-    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
-                              problem->limit, out, problem->err));
+    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
+                              problem->err));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;
