@@ -143,6 +143,15 @@ static inline bool crn_cuda_wants(const crn_work *work, uint32_t index) {
            (work->preparing || work->call->outputs[index] != NULL);
 }
 
+/* An input, for a field of arguments that other kernels write through. */
+static inline void *crn_cuda_writable(const void *at) {
+    union {
+        const void *given;
+        void *taken;
+    } address = {at};
+    return address.taken;
+}
+
 static inline void *crn_cuda_param(const crn_work *work, uint32_t index) {
     return work->preparing || index >= work->call->op->param_count ? NULL
                                                                    : work->call->params[index];

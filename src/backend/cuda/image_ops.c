@@ -43,20 +43,12 @@ void crn_cuda_max_pool(crn_work *work) {
     crn_cuda_view_done(work, 0, &y);
 }
 
-static void *writable(const void *at) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return address.taken;
-}
-
 /* places, gy [N, C, P, Q] -> gx [N, C, H, W] */
 void crn_cuda_max_pool_bwd(crn_work *work) {
     crn_view gy = crn_cuda_view_in(work, 1), gx = crn_cuda_view_out(work, 0);
     crn_pool_args args = pool_args(work, &gx, &gy);
     set_images(&args, &gy, &gx);
-    args.places = writable(crn_cuda_in(work, 0));
+    args.places = crn_cuda_writable(crn_cuda_in(work, 0));
     args.place_bytes = place_bytes(work, work->call->op->inputs[0]);
     if (!work->preparing)
         crn_cuda_launch(work, crn_max_pool_bwd_launch(&args), &args);

@@ -199,17 +199,9 @@ static uint64_t image_bytes(const crn_view *image) {
     return (uint64_t)image->rows * image->pitch * sizeof(float);
 }
 
-static void *writable(const void *at) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return address.taken;
-}
-
 crn_view crn_cuda_view_in(crn_work *work, uint32_t index) {
     crn_view image = image_of(work, work->call->op->inputs[index]);
-    image.at = writable(crn_cuda_in(work, index));
+    image.at = crn_cuda_writable(crn_cuda_in(work, index));
     if (image.staged) {
         void *plain = image.at;
         image.at = crn_cuda_scratch(work, image_bytes(&image));
@@ -236,7 +228,7 @@ static bool is_plain(const crn_work *work, cairn_id id) {
 
 void *crn_cuda_plain_in(crn_work *work, uint32_t index) {
     cairn_id id = work->call->op->inputs[index];
-    void *at = writable(crn_cuda_in(work, index));
+    void *at = crn_cuda_writable(crn_cuda_in(work, index));
     if (is_plain(work, id))
         return at;
     crn_view image = image_of(work, id);
