@@ -1,6 +1,6 @@
 /* test_cuda_ops.c: every op of the backend cuda against the reference, within the tolerance of
  * single precision, over the cases of op_cases.json and over random ones; images are stored
- * channels-last, plain, and mixed. Also: a second run and a run in place give the same bits, and
+ * channels-last, plain, mixed, and mixed with bf16 ones. Also: a second run and a run in place give the same bits, and
  * conversions agree with formats.h. Runs on the processor (fake_driver.h), or with the argument
  * "device" on a GPU; exits with 77 if there is none. */
 #include "backend/formats.h"
@@ -14,7 +14,8 @@ extern const crn_backend crn_backend_cuda;
 
 static const crn_backend *subject = &fake_backend_cuda_host;
 static double tolerance = 3e-5; /* of the largest element */
-static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, permissions_tried;
+#define HALF_TOLERANCE 1e-2     /* if images are bf16 */
+static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried;
 
 /* ---- A device with a place for every tensor ---- */
 
@@ -27,6 +28,7 @@ typedef struct bench {
     void **place, *workspace;
     uint64_t workspace_bytes;
     bool training, again;
+    double tolerance;
 } bench;
 
 static void *take(const bench *b, uint64_t bytes) {
@@ -54,7 +56,7 @@ static void carry(const bench *b, void *stored, void *host, uint64_t bytes, bool
     CHECK_OK(b->backend->join(b->queue, NULL, &err), &err);
 }
 
-enum { OWN, PLAIN, MIXED, MODES };
+enum { OWN, PLAIN, MIXED, HALF, MODES };
 
 static void choose_storage(bench *b, int mode, crn_rng *rng) {
     cairn_error err = {0};
@@ -62,9 +64,11 @@ static void choose_storage(bench *b, int mode, crn_rng *rng) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(b->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(b->graph, t);
         bool image = tensor->rank == 4 && !tensor->stationary && tensor->dtype == CAIRN_DTYPE_F32;
-        if (image && (mode == PLAIN || (mode == MIXED && crn_rng_below(rng, 2) == 0)))
+        bool drawn = mode >= MIXED && crn_rng_below(rng, mode == MIXED ? 2 : 4) == 0;
+        if (image && (mode == PLAIN || drawn))
             b->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
         images_last += b->storage[t].format == CRN_CHANNELS_LAST;
+        images_half += b->storage[t].type == CRN_BF16;
     }
 }
 
@@ -73,7 +77,8 @@ static bench open_bench(const cairn_graph *graph, int mode, crn_rng *rng) {
     cairn_error err = {0};
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     uint32_t tensors = cairn_graph_tensor_count(graph);
-    options.math = CAIRN_MATH_FP32;
+    options.math = mode == HALF ? CAIRN_MATH_BF16 : CAIRN_MATH_FP32;
+    b.tolerance = mode == HALF ? HALF_TOLERANCE : tolerance;
     CHECK_OK(crn_device_open(subject, &options, &b.device, &err), &err);
     b.backend = subject;
     CHECK_OK(subject->queue(b.device->state, &b.queue, &err), &err);
@@ -149,16 +154,20 @@ static void convert(const bench *b, cairn_id t, void *stored, void *plain, bool 
                                        .to_host = to_host});
 }
 
+/* If it is rounded when it is stored, the reference gets the rounded values too. */
 static void give(const bench *b, cairn_id t, void *plain) {
     void *stored = rig_block(b->storage[t].bytes);
     convert(b, t, stored, plain, false);
+    if (b->storage[t].type == CRN_BF16)
+        convert(b, t, stored, plain, true);
     carry(b, b->place[t], stored, b->storage[t].bytes, false);
     free(stored);
 }
 
 static double worst_error; /* of the last comparison, relative to the largest element */
 
-static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs) {
+static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs,
+                         double limit) {
     worst_error = 0;
     if (t->dtype != CAIRN_DTYPE_F32)
         return memcmp(ours, theirs, t->bytes) == 0;
@@ -171,7 +180,7 @@ static bool close_enough(const cairn_tensor *t, const void *ours, const void *th
         worst = off <= worst ? worst : off; /* a NaN counts as the worst */
     }
     worst_error = worst / fmax(largest, 1e-3);
-    return worst_error <= tolerance;
+    return worst_error <= limit;
 }
 
 static void compare(const bench *b, const rig *ref, cairn_id t, const char *what, cairn_id id,
@@ -183,7 +192,7 @@ static void compare(const bench *b, const rig *ref, cairn_id t, const char *what
     void *stored = rig_block(b->storage[t].bytes), *plain = rig_block(tensor->bytes);
     carry(b, b->place[t], stored, b->storage[t].bytes, true);
     convert(b, t, stored, plain, true);
-    bool right = close_enough(tensor, plain, ref->place[t]);
+    bool right = close_enough(tensor, plain, ref->place[t], b->tolerance);
     CHECK(right);
     CHECK_OK(crn_device_choices(b->device, b->graph, id, b->storage, &choices, &count, &err), &err);
     if (!right)
@@ -301,13 +310,13 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
 
 /* ---- Conversions ---- */
 
-static void test_conversion(crn_rng *rng) {
+static void test_conversion(crn_rng *rng, bool half) {
     cairn_tensor t = {
         .rank = 4,
         .shape = {draw(rng, 1, 4), draw_channels(rng), draw(rng, 1, 9), draw(rng, 1, 9)}};
     t.bytes = (uint64_t)t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3] * sizeof(float);
-    crn_storage storage =
-        crn_storage_of(&t, CRN_CHANNELS_LAST, draw(rng, 0, 1) * 3 + 1, CRN_AS_GRAPH);
+    crn_storage storage = crn_storage_of(&t, CRN_CHANNELS_LAST, draw(rng, 0, 1) * 3 + 1,
+                                         half ? CRN_BF16 : CRN_AS_GRAPH);
     bench b = {.backend = subject};
     cairn_error err = {0};
     CHECK_OK(crn_device_open(subject, NULL, &b.device, &err), &err);
@@ -316,7 +325,7 @@ static void test_conversion(crn_rng *rng) {
     void *ours = rig_block(storage.bytes), *theirs = rig_block(storage.bytes);
     void *stored = take(&b, storage.bytes);
     for (uint64_t i = 0; i < t.bytes / sizeof(float); i++)
-        plain[i] = (float)crn_rng_below(rng, 1000);
+        plain[i] = (float)crn_rng_below(rng, 256); /* bf16 has all of these */
     crn_conversion c = {
         .tensor = &t, .storage = storage, .stored = theirs, .host = plain, .rows = t.shape[0]};
     crn_convert_rows(&c);
@@ -367,8 +376,8 @@ int main(int argc, char **argv) {
         json_decref(given);
     }
     for (int i = 0; i < 10; i++)
-        test_conversion(&rng);
-    CHECK(images_last > 300 && permissions_tried > 100);
+        test_conversion(&rng, i % 2 == 1);
+    CHECK(images_last > 300 && images_half > 100 && permissions_tried > 100);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
               kind == CAIRN_OP_FLATTEN_BWD);
