@@ -334,8 +334,8 @@ static float *open_half(const tensor4 *t, const uint16_t *from) {
 static void close_half(const tensor4 *t, const float *from, uint16_t *to) {
     for (int64_t i = 0; i < t->sizes[0] * t->sizes[1] * t->sizes[2] * t->sizes[3]; i++) {
         int64_t row = i / t->sizes[3], plane = row / t->sizes[2];
-        int64_t place = at(t, plane / t->sizes[1], plane % t->sizes[1], row % t->sizes[2],
-                           i % t->sizes[3]);
+        int64_t place =
+            at(t, plane / t->sizes[1], plane % t->sizes[1], row % t->sizes[2], i % t->sizes[3]);
         uint32_t bits;
         memcpy(&bits, &from[place], sizeof bits);
         to[place] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -114,9 +114,9 @@ static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small
         crn_cuda_zero(work, large->at,
                       (uint64_t)large->rows * large->pitch * crn_cuda_size(large->element));
     char *x = (char *)large->at + offset * crn_cuda_size(large->element);
-    (void)crn_cuda_dnn_ok(
-        device, crn_dnn_run(&device->dnn, &work->recipe->plan, x, used, small->at, space),
-        work->call->op->name);
+    (void)crn_cuda_dnn_ok(device,
+                          crn_dnn_run(&device->dnn, &work->recipe->plan, x, used, small->at, space),
+                          work->call->op->name);
     if (shape.half && shape.pass == CRN_DNN_GW)
         crn_cuda_to_element(work, used, CRN_ELEMENT_BF16, weight, CRN_ELEMENT_F32, weights);
 }

@@ -264,8 +264,7 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
         attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;
     crn_copy_string(m->name, sizeof m->name, "cuda");
     crn_copy_string(m->summary, sizeof m->summary, out->name);
-    m->flops_per_second =
-        CRN_MAX(
+    m->flops_per_second = CRN_MAX(
         out->compute_units * flops_of_one(attribute(device, CRN_CUDA_MAJOR), device->half), 1);
     m->memory_bytes_per_second = CRN_MAX(bandwidth / 5 * 4, 1);
     m->launch_ns = 2000;

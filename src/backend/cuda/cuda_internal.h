@@ -132,15 +132,6 @@ static inline const void *crn_cuda_in(const crn_work *work, uint32_t index) {
     return work->preparing ? NULL : work->call->inputs[index];
 }
 
-/* For structs of arguments whose operands are read or written. */
-static inline void *crn_cuda_writable(const void *at) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return address.taken;
-}
-
 /* NULL: it is not computed, or the work is preparing. */
 static inline void *crn_cuda_out(const crn_work *work, uint32_t index) {
     return work->preparing || index >= work->call->op->output_count ? NULL
@@ -151,6 +142,15 @@ static inline bool crn_cuda_wants(const crn_work *work, uint32_t index) {
     const cairn_op *op = work->call->op;
     return index < op->output_count && op->outputs[index] != CAIRN_NONE &&
            (work->preparing || work->call->outputs[index] != NULL);
+}
+
+/* An input, for a field of arguments that other kernels write through. */
+static inline void *crn_cuda_writable(const void *at) {
+    union {
+        const void *given;
+        void *taken;
+    } address = {at};
+    return address.taken;
 }
 
 static inline void *crn_cuda_param(const crn_work *work, uint32_t index) {

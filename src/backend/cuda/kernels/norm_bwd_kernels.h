@@ -71,8 +71,7 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
             pack value = open(x[u]), gradient = open(gy[u]);
             pack second = join ? open(gy2[u]) : no_pack();
             EACH(k) {
-                gradient.at[k] =
-                    join ? as_stored(gradient.at[k] + second.at[k]) : gradient.at[k];
+                gradient.at[k] = join ? as_stored(gradient.at[k] + second.at[k]) : gradient.at[k];
             }
             gradient =
                 masked_gradient(&of, gradient, mask == CRN_MASK_Y ? open(y[u]) : value, mask);
