@@ -1,8 +1,8 @@
 /* test_cuda_ops.c: every op of the backend cuda against the reference, within the tolerance of
  * single precision, over the cases of op_cases.json and over random ones; images are stored
- * channels-last, plain, and mixed. Also: a second run and a run in place give the same bits, and
- * conversions agree with formats.h. Runs on the processor (fake_driver.h), or with the argument
- * "device" on a GPU; exits with 77 if there is none. */
+ * channels-last, plain, mixed, and mixed with bf16. Also: a second run and a run in place give the
+ * same bits, and conversions agree with formats.h. Runs on the processor (fake_driver.h), or with
+ * the argument "device" on a GPU; exits with 77 if there is none. */
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -14,27 +14,30 @@ extern const crn_backend crn_backend_cuda;
 
 static const crn_backend *subject = &fake_backend_cuda_host;
 static double tolerance = 3e-5; /* of the largest element */
-static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, permissions_tried;
+#define HALF_TOLERANCE 1e-2     /* if images are bf16 */
+static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried;
 
 /* ---- How images are stored ---- */
 
-enum { OWN, PLAIN, MIXED, MODES };
+enum { OWN, PLAIN, MIXED, HALF, MODES };
 
 static void choose_storage(rig *r, int mode, crn_rng *rng) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
         bool image = tensor->rank == 4 && !tensor->stationary && tensor->dtype == CAIRN_DTYPE_F32;
-        if (image && (mode == PLAIN || (mode == MIXED && crn_rng_below(rng, 2) == 0)))
+        bool drawn = mode >= MIXED && crn_rng_below(rng, mode == MIXED ? 2 : 4) == 0;
+        if (image && (mode == PLAIN || drawn))
             r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
         images_last += r->storage[t].format == CRN_CHANNELS_LAST;
+        images_half += r->storage[t].type == CRN_BF16;
     }
 }
 
-static cairn_device *open_device(void) {
+static cairn_device *open_device(cairn_math math) {
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_device *device;
     cairn_error err = {0};
-    options.math = CAIRN_MATH_FP32;
+    options.math = math;
     CHECK_OK(crn_device_open(subject, &options, &device, &err), &err);
     return device;
 }
@@ -43,7 +46,8 @@ static cairn_device *open_device(void) {
 
 static double worst_error; /* of the last comparison, relative to the largest element */
 
-static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs) {
+static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs,
+                         double limit) {
     worst_error = 0;
     if (t->dtype != CAIRN_DTYPE_F32)
         return memcmp(ours, theirs, t->bytes) == 0;
@@ -56,16 +60,16 @@ static bool close_enough(const cairn_tensor *t, const void *ours, const void *th
         worst = off <= worst ? worst : off; /* a NaN counts as the worst */
     }
     worst_error = worst / fmax(largest, 1e-3);
-    return worst_error <= tolerance;
+    return worst_error <= limit;
 }
 
 static void compare(const rig *cuda, const rig *ref, cairn_id t, const char *what, cairn_id id,
-                    uint32_t which) {
+                    uint32_t which, double limit) {
     uint32_t count;
     const cairn_tensor *tensor = cairn_graph_tensor(cuda->graph, t);
     void *plain = rig_block(tensor->bytes);
     rig_get(cuda, t, plain);
-    bool right = close_enough(tensor, plain, ref->place[t]);
+    bool right = close_enough(tensor, plain, ref->place[t], limit);
     CHECK(right);
     if (!right)
         fprintf(stderr, "  %s: %s by %s differs by %.1e\n", what, tensor->name,
@@ -73,15 +77,22 @@ static void compare(const rig *cuda, const rig *ref, cairn_id t, const char *wha
     free(plain);
 }
 
+/* Give both the same operands: what is rounded when it is stored, is so for the reference too. */
+static void give_operand(rig *cuda, rig *ref, cairn_id t) {
+    rig_put(cuda, t, ref->place[t]);
+    if (cuda->storage[t].type == CRN_BF16)
+        rig_get(cuda, t, ref->place[t]);
+}
+
 /* Compare one op in all its implementations: both get the same operands, then everything that it
  * wrote is compared. */
-static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id) {
+static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, double limit) {
     const cairn_op *op = cairn_graph_op(cuda->graph, id);
     void *before[RIG_MOST];
     uint32_t which;
     kinds_compared[op->kind]++;
     for (uint32_t i = 0; i < op->input_count; i++)
-        rig_put(cuda, op->inputs[i], ref->place[op->inputs[i]]);
+        give_operand(cuda, ref, op->inputs[i]);
     for (uint32_t i = 0; i < op->param_count; i++) {
         uint64_t bytes = cairn_graph_tensor(cuda->graph, op->params[i])->bytes;
         before[i] = rig_block(bytes);
@@ -95,9 +106,9 @@ static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id) {
             break;
         for (uint32_t i = 0; i < op->output_count; i++)
             if (op->outputs[i] != CAIRN_NONE)
-                compare(cuda, ref, op->outputs[i], c->name, id, which);
+                compare(cuda, ref, op->outputs[i], c->name, id, which, limit);
         for (uint32_t i = 0; i < op->param_count; i++)
-            compare(cuda, ref, op->params[i], c->name, id, which);
+            compare(cuda, ref, op->params[i], c->name, id, which, limit);
         permissions_tried += rig_try_again(cuda, id, which);
     }
     CHECK(which > 0);
@@ -109,7 +120,7 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
     op_case c = case_build(given, true);
     rig ref, cuda;
     rig_open(&ref, c.graph, "ref", 1);
-    rig_open_on(&cuda, c.graph, open_device());
+    rig_open_on(&cuda, c.graph, open_device(mode == HALF ? CAIRN_MATH_BF16 : CAIRN_MATH_FP32));
     choose_storage(&cuda, mode, rng);
     rig_place(&cuda);
     ref.training = cuda.training = training;
@@ -121,7 +132,7 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
         if (op->kind == CAIRN_OP_FLATTEN || op->kind == CAIRN_OP_FLATTEN_BWD)
             rig_run(&ref, o);
         else
-            compare_op(&cuda, &ref, &c, o);
+            compare_op(&cuda, &ref, &c, o, mode == HALF ? HALF_TOLERANCE : tolerance);
     }
     rig_close(&ref);
     rig_close(&cuda);
@@ -130,21 +141,21 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
 
 /* ---- Conversions ---- */
 
-static void test_conversion(crn_rng *rng) {
+static void test_conversion(crn_rng *rng, bool half) {
     cairn_tensor t = {
         .rank = 4,
         .shape = {draw(rng, 1, 4), draw_channels(rng), draw(rng, 1, 9), draw(rng, 1, 9)}};
     t.bytes = (uint64_t)t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3] * sizeof(float);
-    crn_storage storage =
-        crn_storage_of(&t, CRN_CHANNELS_LAST, draw(rng, 0, 1) * 3 + 1, CRN_AS_GRAPH);
-    rig r = {.backend = subject, .device = open_device()};
+    crn_storage storage = crn_storage_of(&t, CRN_CHANNELS_LAST, draw(rng, 0, 1) * 3 + 1,
+                                         half ? CRN_BF16 : CRN_AS_GRAPH);
+    rig r = {.backend = subject, .device = open_device(CAIRN_MATH_FP32)};
     cairn_error err = {0};
     CHECK_OK(subject->queue(r.device->state, &r.queue, &err), &err);
     float *plain = rig_block(t.bytes), *back = rig_block(t.bytes);
     void *ours = rig_block(storage.bytes), *theirs = rig_block(storage.bytes);
     void *stored = rig_take(&r, storage.bytes);
     for (uint64_t i = 0; i < t.bytes / sizeof(float); i++)
-        plain[i] = (float)crn_rng_below(rng, 1000);
+        plain[i] = (float)crn_rng_below(rng, 256); /* bf16 has all of these */
     crn_conversion c = {
         .tensor = &t, .storage = storage, .stored = theirs, .host = plain, .rows = t.shape[0]};
     crn_convert_rows(&c);
@@ -194,8 +205,8 @@ int main(int argc, char **argv) {
         json_decref(given);
     }
     for (int i = 0; i < 10; i++)
-        test_conversion(&rng);
-    CHECK(images_last > 300 && permissions_tried > 100);
+        test_conversion(&rng, i % 2 == 1);
+    CHECK(images_last > 300 && images_half > 100 && permissions_tried > 100);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
               kind == CAIRN_OP_FLATTEN_BWD);
