@@ -40,9 +40,8 @@ typedef struct outcome {
 } outcome;
 
 typedef struct full_bench {
-    const cli_args *args;
-    const char *backend;
-    uint64_t threads, steps;
+    cli_bench_setup setup;
+    uint64_t steps;
     cli_model model;
     uint32_t rows, smaller, faster;
 } full_bench;
@@ -57,17 +56,10 @@ static const struct rival *rival_of(const char *network) {
 /* ---- Running ---- */
 
 static cairn_status open_network(full_bench *b, const cli_paper_row *row, cairn_error *err) {
-    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     cairn_status status = cli_model_network(row->network, row->batch, row->size, &b->model, err);
     if (status == CAIRN_OK)
-        status = cli_model_bind(b->args, &b->model, b->backend, (uint32_t)b->threads, err);
-    if (status == CAIRN_OK)
-        status =
-            cairn_profile(b->model.graph, b->model.device, &options, b->model.costs, &origin, err);
-    b->model.measured = status == CAIRN_OK;
-    b->model.update_ns = cairn_costs_update_ns(&origin, b->model.graph);
-    return status;
+        status = cli_bench_bind(&b->setup, &b->model, err);
+    return status == CAIRN_OK ? cli_bench_profile(&b->model, err) : status;
 }
 
 /* Steps with an update each; the first is to warm up. */
@@ -134,7 +126,7 @@ static void print_row(full_bench *b, const cli_paper_row *row, const struct riva
     b->rows++;
     b->smaller += smaller;
     b->faster += faster;
-    if (!cli_flag(b->args, "json")) {
+    if (!cli_flag(b->setup.args, "json")) {
         printf("%-13s %5u |%6.0f %7.2f |%6.0f %7.2f %7.2f %+6.1f%% %5s %5s |%6u %7.1f |%6u %7.1f\n",
                row->network, row->batch, mib(none->arena), ms(none->times.median),
                mib(planned->arena), ms(planned->predicted_ns), ms(planned->times.median),
@@ -148,7 +140,7 @@ static void print_row(full_bench *b, const cli_paper_row *row, const struct riva
             "\"none_ms\": %.3f, \"planned_bytes\": %llu, \"predicted_ms\": %.3f, "
             "\"planned_ms\": %.3f, \"peak_as_predicted\": %s, \"equal_to_none\": %s, "
             "\"authors_mib\": %u, \"authors_ms\": %.1f, \"eager_mib\": %u, \"eager_ms\": %.1f}\n",
-            row->network, row->batch, b->backend, (unsigned long long)none->arena,
+            row->network, row->batch, b->setup.backend, (unsigned long long)none->arena,
             ms(none->times.median), (unsigned long long)planned->arena, ms(planned->predicted_ns),
             ms(planned->times.median), planned->as_predicted ? "true" : "false",
             same ? "true" : "false", rival->authors_mib, rival->authors_ms, rival->eager_mib,
@@ -173,9 +165,8 @@ static cairn_status run_network(full_bench *b, const cli_paper_row *row, const s
 
 int cli_bench_table2_full(const cli_args *args) {
     const cli_paper_row *row;
-    const char *only = cli_value(args, "only");
-    full_bench b = {.args = args, .backend = cli_bench_backend(args)};
-    if (!cli_number(args, "threads", 0, 256, 0, &b.threads) ||
+    full_bench b = {0};
+    if (!cli_bench_read(args, 0, 0, &b.setup) ||
         !cli_number(args, "repeat", 1, MOST_STEPS, 10, &b.steps))
         return CLI_USAGE;
     if (!cli_flag(args, "json"))
@@ -186,7 +177,7 @@ int cli_bench_table2_full(const cli_args *args) {
     for (uint32_t i = 0; (row = cli_paper_table2(i)) != NULL; i++) {
         cairn_error err = {0};
         const struct rival *rival = rival_of(row->network);
-        if (rival == NULL || (only != NULL && strcmp(only, row->network) != 0))
+        if (rival == NULL || (b.setup.only != NULL && strcmp(b.setup.only, row->network) != 0))
             continue;
         cairn_status status = run_network(&b, row, rival, &err);
         cli_model_close(&b.model);

@@ -22,8 +22,8 @@ static uint64_t resident_bytes(void) {
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static cairn_status train(const cli_args *args, const char *network, const char *backend,
-                          cairn_exec *exec, uint64_t steps, cairn_error *err) {
+static cairn_status train(const cli_bench_setup *setup, const char *network, cairn_exec *exec,
+                          uint64_t steps, cairn_error *err) {
     uint64_t early = 0, early_live = 0, library = 0;
     for (uint64_t step = 1; step <= steps; step++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
@@ -41,9 +41,9 @@ static cairn_status train(const cli_args *args, const char *network, const char 
         }
     }
     uint64_t late = resident_bytes(), late_live = cli_allocations_live();
-    if (!cli_flag(args, "json")) {
+    if (!cli_flag(setup->args, "json")) {
         printf("%s on %s: resident %llu bytes after %d steps, %llu after %llu: %+lld\n", network,
-               backend, (unsigned long long)early, EARLY, (unsigned long long)late,
+               setup->backend, (unsigned long long)early, EARLY, (unsigned long long)late,
                (unsigned long long)steps, (long long)late - (long long)early);
         printf("allocated meanwhile and kept: %+lld bytes; by libraries in a step at most %llu\n",
                (long long)late_live - (long long)early_live, (unsigned long long)library);
@@ -53,37 +53,35 @@ static cairn_status train(const cli_args *args, const char *network, const char 
     printf(", \"network\": \"%s\", \"backend\": \"%s\", \"steps\": %llu, "
            "\"resident_bytes_early\": %llu, \"resident_bytes_late\": %llu, "
            "\"allocated_growth_bytes\": %lld, \"library_peak_bytes\": %llu}\n",
-           network, backend, (unsigned long long)steps, (unsigned long long)early,
+           network, setup->backend, (unsigned long long)steps, (unsigned long long)early,
            (unsigned long long)late, (long long)late_live - (long long)early_live,
            (unsigned long long)library);
     return CAIRN_OK;
 }
 
 int cli_bench_resident(const cli_args *args) {
-    const char *backend = cli_bench_backend(args), *only = cli_value(args, "only");
-    const char *network = only == NULL ? "resnet18" : only;
-    uint64_t threads, batch, size, steps;
-    if (!cli_number(args, "threads", 0, 256, 0, &threads) ||
-        !cli_number(args, "batch", 1, 65536, 2, &batch) ||
-        !cli_number(args, "size", 1, 65536, 32, &size) ||
+    cli_bench_setup setup;
+    uint64_t steps;
+    if (!cli_bench_read(args, 2, 32, &setup) ||
         !cli_number(args, "repeat", EARLY + 1, 100000000, 1000, &steps))
         return CLI_USAGE;
+    const char *network = setup.only == NULL ? "resnet18" : setup.only;
     cli_model model;
     cairn_error err = {0};
     cairn_solution *solution = NULL;
     cairn_exec *exec = NULL;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.update_in_run = true;
-    cairn_status status = cli_model_network(network, (uint32_t)batch, (uint32_t)size, &model, &err);
+    cairn_status status = cli_model_network(network, setup.batch, setup.size, &model, &err);
     if (status == CAIRN_OK)
-        status = cli_model_bind(args, &model, backend, (uint32_t)threads, &err);
+        status = cli_bench_bind(&setup, &model, &err);
     if (status == CAIRN_OK)
         status = cli_solve(&model, "pieces", 0, 0, &solution, &err);
     if (status == CAIRN_OK)
         status = cairn_exec_create(model.graph, model.device, model.costs, solution, &options,
                                    &exec, &err);
     if (status == CAIRN_OK)
-        status = train(args, network, backend, exec, steps, &err);
+        status = train(&setup, network, exec, steps, &err);
     cairn_exec_destroy(exec);
     cairn_solution_destroy(solution);
     cli_model_close(&model);

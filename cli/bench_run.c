@@ -9,9 +9,7 @@
 
 /* One network and the results of `none`. */
 typedef struct trial {
-    const cli_args *args;
-    const char *backend;
-    uint32_t threads;
+    cli_bench_setup setup;
     cli_model model;
     bool has_none;
     float none_loss;
@@ -51,7 +49,7 @@ static cairn_status open_network(const trial *t, const cairn_zoo_entry *entry, c
     if (status == CAIRN_OK)
         status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
     if (status == CAIRN_OK)
-        status = cli_model_bind(t->args, out, t->backend, t->threads, err);
+        status = cli_bench_bind(&t->setup, out, err);
     cairn_graph_destroy(forward);
     return status;
 }
@@ -80,7 +78,7 @@ static void print_row(const trial *t, const char *algorithm, const char *budget,
                       uint64_t budget_bytes, const cairn_exec_figures *f,
                       const cairn_exec_result *r, bool equal) {
     bool peaks = r->measured_peak_bytes == f->predicted_peak_bytes;
-    if (!cli_flag(t->args, "json")) {
+    if (!cli_flag(t->setup.args, "json")) {
         printf("  %-14s %7s %11llu %11llu %7s %6s %11s\n", algorithm, budget,
                (unsigned long long)f->predicted_peak_bytes,
                (unsigned long long)r->measured_peak_bytes, peaks ? "yes" : "NO",
@@ -93,7 +91,7 @@ static void print_row(const trial *t, const char *algorithm, const char *budget,
            "\"budget\": \"%s\", "
            "\"budget_bytes\": %llu, \"predicted_peak_bytes\": %llu, \"measured_peak_bytes\": %llu, "
            "\"arena_bytes\": %llu, \"equal_to_none\": %s, \"step_ms\": %.3f}\n",
-           t->model.header.model, t->backend, t->model.header.batch, algorithm, budget,
+           t->model.header.model, t->setup.backend, t->model.header.batch, algorithm, budget,
            (unsigned long long)budget_bytes, (unsigned long long)f->predicted_peak_bytes,
            (unsigned long long)r->measured_peak_bytes, (unsigned long long)f->arena_bytes,
            equal ? "true" : "false", (double)r->time_ns / 1e6);
@@ -195,20 +193,18 @@ static void print_head(const trial *t) {
     printf("%s, batch %u, input %u", h->model, h->batch, h->input[0]);
     for (int i = 1; i < 3 && h->input[i] > 0; i++)
         printf("x%u", h->input[i]);
-    printf(", backend %s\n  %-14s %7s %11s %11s %7s %6s %11s\n", t->backend, "algorithm", "budget",
-           "predicted", "measured", "equal", "bits", "step");
+    printf(", backend %s\n  %-14s %7s %11s %11s %7s %6s %11s\n", t->setup.backend, "algorithm",
+           "budget", "predicted", "measured", "equal", "bits", "step");
 }
 
 int cli_bench_table2_run(const cli_args *args) {
     const cairn_zoo_entry *entry;
-    const char *only = cli_value(args, "only");
-    uint64_t threads;
-    if (!cli_number(args, "threads", 0, 256, 0, &threads))
+    trial t = {0};
+    if (!cli_bench_read(args, 0, 0, &t.setup))
         return CLI_USAGE;
-    trial t = {.args = args, .backend = cli_bench_backend(args), .threads = (uint32_t)threads};
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
         cairn_error err = {0};
-        if (only != NULL && strcmp(only, entry->name) != 0)
+        if (t.setup.only != NULL && strcmp(t.setup.only, entry->name) != 0)
             continue;
         cairn_status status = open_network(&t, entry, &t.model, &err);
         if (status == CAIRN_OK && !cli_flag(args, "json"))

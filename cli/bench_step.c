@@ -28,27 +28,15 @@ typedef struct contender {
 } contender;
 
 typedef struct step_bench {
-    const cli_args *args;
-    const char *backend;
-    uint64_t threads, batch, size, repetitions;
+    cli_bench_setup setup;
+    uint64_t repetitions;
     cli_model model;
     contender contenders[PLANS];
 } step_bench;
 
-static bool read_options(step_bench *b, const cli_args *args) {
-    *b = (step_bench){.args = args, .backend = cli_bench_backend(args)};
-    return cli_number(args, "threads", 0, 256, 0, &b->threads) &&
-           cli_number(args, "batch", 1, 65536, 16, &b->batch) &&
-           cli_number(args, "size", 1, 65536, 224, &b->size) &&
-           cli_number(args, "repeat", 1, 100000, 20, &b->repetitions);
-}
-
 static cairn_status open_model(step_bench *b, const char *network, cairn_error *err) {
-    cairn_status status =
-        cli_model_network(network, (uint32_t)b->batch, (uint32_t)b->size, &b->model, err);
-    if (status == CAIRN_OK)
-        status = cli_model_bind(b->args, &b->model, b->backend, (uint32_t)b->threads, err);
-    return status;
+    cairn_status status = cli_model_network(network, b->setup.batch, b->setup.size, &b->model, err);
+    return status == CAIRN_OK ? cli_bench_bind(&b->setup, &b->model, err) : status;
 }
 
 static void close_bench(step_bench *b) {
@@ -64,17 +52,6 @@ static void close_bench(step_bench *b) {
 }
 
 /* ---- Getting ready ---- */
-
-static cairn_status profile(step_bench *b, cairn_error *err) {
-    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
-    cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
-    cairn_status status =
-        cairn_profile(b->model.graph, b->model.device, &options, b->model.costs, &origin, err);
-    b->model.measured = status == CAIRN_OK;
-    if (status == CAIRN_OK)
-        b->model.update_ns = cairn_costs_update_ns(&origin, b->model.graph);
-    return status;
-}
 
 static cairn_status create(step_bench *b, contender *c, cairn_error *err) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
@@ -151,25 +128,24 @@ static void print_row(const step_bench *b, contender *c) {
     double share = (double)figures.arena_bytes /
                    (double)cairn_exec_get_figures(b->contenders[0].exec)->arena_bytes;
     const char *algorithm = cairn_plan_get_header(c->solution->plan)->algorithm;
-    if (!cli_flag(b->args, "json")) {
+    if (!cli_flag(b->setup.args, "json")) {
         printf("%-14s %-9s %5.0f%% %11s %11s %11s %11s %+8.1f%% %+8.1f%%\n", b->model.header.model,
                algorithm, 100 * share, cli_time(c->predicted_ns), cli_time(q.low),
                cli_time(q.median), cli_time(q.high), 100 * error, (double)ratio.median / 1e4 - 100);
     } else {
         cli_bench_line("step");
-        printf(", \"network\": \"%s\", \"batch\": %u, \"size\": %llu, \"backend\": \"%s\", "
+        printf(", \"network\": \"%s\", \"batch\": %u, \"size\": %u, \"backend\": \"%s\", "
                "\"threads\": %u, \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
                "\"arena_bytes\": %llu, \"predicted_ms\": %.3f, \"low_ms\": %.3f, "
                "\"median_ms\": %.3f, \"high_ms\": %.3f, \"prediction_error\": %.4f, "
                "\"overhead_low\": %.4f, \"overhead\": %.4f, \"overhead_high\": %.4f, "
                "\"pairs\": %llu}\n",
-               b->model.header.model, b->model.header.batch, (unsigned long long)b->size,
-               b->backend, cairn_count_threads((uint32_t)b->threads), algorithm,
-               (unsigned long long)c->budget, (unsigned long long)figures.arena_bytes,
-               (double)c->predicted_ns / 1e6, (double)q.low / 1e6, (double)q.median / 1e6,
-               (double)q.high / 1e6, error, (double)ratio.low / 1e6 - 1,
-               (double)ratio.median / 1e6 - 1, (double)ratio.high / 1e6 - 1,
-               (unsigned long long)b->repetitions);
+               b->model.header.model, b->model.header.batch, b->setup.size, b->setup.backend,
+               cairn_count_threads(b->setup.threads), algorithm, (unsigned long long)c->budget,
+               (unsigned long long)figures.arena_bytes, (double)c->predicted_ns / 1e6,
+               (double)q.low / 1e6, (double)q.median / 1e6, (double)q.high / 1e6, error,
+               (double)ratio.low / 1e6 - 1, (double)ratio.median / 1e6 - 1,
+               (double)ratio.high / 1e6 - 1, (unsigned long long)b->repetitions);
     }
     fflush(stdout);
 }
@@ -177,7 +153,7 @@ static void print_row(const step_bench *b, contender *c) {
 static cairn_status run_network(step_bench *b, const char *network, cairn_error *err) {
     cairn_status status = open_model(b, network, err);
     if (status == CAIRN_OK)
-        status = profile(b, err);
+        status = cli_bench_profile(&b->model, err);
     if (status == CAIRN_OK)
         status = make_plans(b, err);
     if (status == CAIRN_OK)
@@ -219,10 +195,11 @@ static cairn_status serve(step_bench *b, const char *network, cairn_error *err) 
 }
 
 int cli_bench_step(const cli_args *args) {
-    step_bench b;
-    const char *only = cli_value(args, "only");
-    if (!read_options(&b, args))
+    step_bench b = {0};
+    if (!cli_bench_read(args, 16, 224, &b.setup) ||
+        !cli_number(args, "repeat", 1, 100000, 20, &b.repetitions))
         return CLI_USAGE;
+    const char *only = b.setup.only;
     bool serving = cli_flag(args, "serve");
     if (serving && only == NULL)
         return cli_usage_error(args, "--serve needs --only NAME");

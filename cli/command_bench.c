@@ -1,5 +1,5 @@
-/* command_bench.c: `cairn bench NAME`: the papers' tables and figures, and ours. A bench measures
- * and prints; it does not judge. */
+/* command_bench.c: `cairn bench NAME`: the tables and figures of the papers, and measurements of
+ * Cairn. A bench measures and prints; it does not judge. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -42,11 +42,6 @@ const cli_paper_row *cli_paper_table2(uint32_t index) {
     return index < sizeof table2 / sizeof *table2 ? &table2[index] : NULL;
 }
 
-const char *cli_bench_backend(const cli_args *args) {
-    const char *backend = cli_value(args, "backend");
-    return backend == NULL ? cairn_device_list(0)->name : backend;
-}
-
 static int run(const cli_args *args) {
     const char *name = cli_positional(args, 0);
     for (size_t i = 0; i < COUNT && name != NULL; i++)
@@ -83,7 +78,7 @@ const cli_command cli_command_bench = {
     .arguments = "[NAME]",
     .least = 0,
     .most = 1,
-    .summary = "print the papers' tables and figures, and ours",
+    .summary = "print the tables and figures of the papers, and measure Cairn",
     .details = "Without NAME, lists the benches. With --json every row is a line of JSON with the\n"
                "commit and the machine.",
     .options = options,

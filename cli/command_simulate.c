@@ -1,61 +1,41 @@
 /* command_simulate.c: `cairn simulate PLAN [MODEL]` and `cairn verify PLAN [MODEL]`: what a plan
  * costs, and whether it is legal. */
 #include "plan_report.h"
+#include "planning.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A plan with the model that it, or the command line, names. */
-static int open_plan(const cli_args *args, cli_model *model, cairn_plan **plan) {
+/* A plan's file, and the model that it or the command line names. */
+static int open_plan(const cli_args *args, cli_model *model, cairn_text *text) {
     const char *path = cli_positional(args, 0), *name = cli_positional(args, 1);
-    cairn_text text;
-    cairn_error err = {0};
-    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
-    *plan = NULL;
-    *model = (cli_model){0};
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    int code = CLI_DONE;
-    if (name == NULL) {
-        status = cairn_plan_header_from_text(text.data, text.length, path, &header, &err);
-        code =
-            status == CAIRN_OK ? cli_model_of_plan(args, &header, model) : cli_fail(status, &err);
-    } else {
-        code = cli_model_open(args, name, model);
-    }
-    if (code == CLI_DONE) {
-        status = cairn_plan_from_text(model->graph, text.data, text.length, path, plan, &err);
-        if (status != CAIRN_OK)
-            code = cli_fail(status, &err);
-    }
-    cairn_text_release(&text);
-    return code;
-}
-
-static int report(const cli_args *args, const cli_model *model, const cairn_plan *plan,
-                  uint32_t slots) {
-    cairn_solution *solution;
-    cairn_error err = {0};
-    cairn_status status =
-        cairn_solution_create(model->graph, model->costs, plan, &model->machine, &solution, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    int code = cli_report_plan(args, model, solution, slots, 0);
-    cairn_solution_destroy(solution);
+    cairn_plan_header header;
+    int code = cli_load_plan(path, text, &header);
+    if (code != CLI_DONE)
+        return code;
+    code =
+        name == NULL ? cli_model_of_plan(args, &header, model) : cli_model_open(args, name, model);
+    if (code != CLI_DONE)
+        cairn_text_release(text);
     return code;
 }
 
 static int simulate(const cli_args *args) {
     cli_model model;
-    cairn_plan *plan;
+    cairn_text text;
+    cairn_solution *solution;
+    cairn_error err = {0};
     uint64_t slots;
     if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots))
         return CLI_USAGE;
-    int code = open_plan(args, &model, &plan);
-    if (code == CLI_DONE)
-        code = report(args, &model, plan, (uint32_t)slots);
-    cairn_plan_destroy(plan);
+    int code = open_plan(args, &model, &text);
+    if (code != CLI_DONE)
+        return code;
+    cairn_status status = cli_judge_plan(&model, cli_positional(args, 0), &text, &solution, &err);
+    code = status == CAIRN_OK ? cli_report_plan(args, &model, solution, (uint32_t)slots, 0)
+                              : cli_fail(status, &err);
+    cairn_solution_destroy(solution);
+    cairn_text_release(&text);
     cli_model_close(&model);
     return code;
 }
@@ -90,11 +70,17 @@ static int judge(const cli_args *args, const cli_model *model, const cairn_plan 
 
 static int verify(const cli_args *args) {
     cli_model model;
+    cairn_text text;
     cairn_plan *plan;
-    int code = open_plan(args, &model, &plan);
-    if (code == CLI_DONE)
-        code = judge(args, &model, plan);
+    cairn_error err = {0};
+    int code = open_plan(args, &model, &text);
+    if (code != CLI_DONE)
+        return code;
+    cairn_status status = cairn_plan_from_text(model.graph, text.data, text.length,
+                                               cli_positional(args, 0), &plan, &err);
+    code = status == CAIRN_OK ? judge(args, &model, plan) : cli_fail(status, &err);
     cairn_plan_destroy(plan);
+    cairn_text_release(&text);
     cli_model_close(&model);
     return code;
 }

@@ -1,16 +1,12 @@
 /* command_solve.c: `cairn solve PROBLEM FILE`, the papers' abstract problems; one file per problem,
  * listed in problems.def. */
-#include "cli.h"
+#include "problems.h"
 
 #include <string.h>
 
-#define X(name) int cli_solve_##name(const cli_args *args);
-#include "problems.def"
-#undef X
-
 static const struct {
     const char *name;
-    int (*run)(const cli_args *args);
+    int (*run)(const cli_args *args, const cairn_text *file);
 } problems[] = {
 #define X(name) {#name, cli_solve_##name},
 #include "problems.def"
@@ -20,10 +16,19 @@ static const struct {
 
 static int run(const cli_args *args) {
     const char *name = cli_positional(args, 0);
-    for (size_t i = 0; problems[i].name != NULL; i++)
-        if (strcmp(problems[i].name, name) == 0)
-            return problems[i].run(args);
-    return cli_usage_error(args, "there is no problem \"%s\"", name);
+    cairn_error err = {0};
+    cairn_text file;
+    size_t i = 0;
+    while (problems[i].name != NULL && strcmp(problems[i].name, name) != 0)
+        i++;
+    if (problems[i].name == NULL)
+        return cli_usage_error(args, "there is no problem \"%s\"", name);
+    cairn_status status = cairn_text_load(NULL, cli_case_file(args), &file, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = problems[i].run(args, &file);
+    cairn_text_release(&file);
+    return code;
 }
 
 static const cli_option options[] = {

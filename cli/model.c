@@ -166,8 +166,9 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
            strcmp(name, math) != 0)
         options.math++;
     if (math != NULL && name == NULL) {
-        snprintf(err->message, sizeof err->message, "--math must be tf32 or fp32, not %.32s", math);
-        return CAIRN_EINVAL;
+        snprintf(err->message, sizeof err->message, "--math must be tf32, fp32 or bf16, not %.32s",
+                 math);
+        return err->status = CAIRN_EINVAL;
     }
     return cairn_device_open(backend, &options, &model->device, err);
 }

@@ -25,7 +25,7 @@
 #define CLI_RUN_OPTIONS                                                                            \
     {"backend", 0, "NAME", "the backend (default: the best of this build)"},                       \
         {"threads", 't', "N", "threads of the backend (default: one per processor)"}, {            \
-        "math", 0, "NAME", "of a GPU's products: tf32 (default) or fp32"                           \
+        "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16"                                \
     }
 
 #define CLI_SLOTS_OPTION                                                                           \

@@ -1,5 +1,6 @@
 /* plan_page.c: the page of one plan, beside plain training and, if asked for, another plan. */
 #include "plan_page.h"
+#include "planning.h"
 
 #include <string.h>
 
@@ -22,8 +23,7 @@ static void find_smallest(const cli_model *model, const char *algorithm, cairn_e
 static cairn_status add_against(cairn_page *page, const cli_model *model, const char *path,
                                 cairn_error *err) {
     cairn_text text;
-    cairn_plan *plan = NULL;
-    cairn_solution *solution = NULL;
+    cairn_solution *solution;
     cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
     const char *slash = strrchr(path, '/');
     entry.name = slash != NULL ? slash + 1 : path;
@@ -31,14 +31,10 @@ static cairn_status add_against(cairn_page *page, const cli_model *model, const 
     cairn_status status = cairn_text_load(NULL, path, &text, err);
     if (status != CAIRN_OK)
         return status;
-    status = cairn_plan_from_text(model->graph, text.data, text.length, path, &plan, err);
-    if (status == CAIRN_OK)
-        status = cairn_solution_create(model->graph, model->costs, plan, &model->machine, &solution,
-                                       err);
+    status = cli_judge_plan(model, path, &text, &solution, err);
     if (status == CAIRN_OK)
         status = cairn_page_add(page, solution, &entry);
     cairn_solution_destroy(solution);
-    cairn_plan_destroy(plan);
     cairn_text_release(&text);
     return status;
 }

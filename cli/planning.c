@@ -1,4 +1,4 @@
-/* planning.c: budgets, percentages and the choice among algorithms. */
+/* planning.c: see planning.h. */
 #include "planning.h"
 
 #include <stdio.h>
@@ -102,4 +102,31 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+}
+
+/* ---- Files ---- */
+
+int cli_load_plan(const char *path, cairn_text *text, cairn_plan_header *header) {
+    cairn_error err = {0};
+    *header = (cairn_plan_header)CAIRN_PLAN_HEADER_INIT;
+    cairn_status status = cairn_text_load(NULL, path, text, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    status = cairn_plan_header_from_text(text->data, text->length, path, header, &err);
+    if (status == CAIRN_OK)
+        return CLI_DONE;
+    cairn_text_release(text);
+    return cli_fail(status, &err);
+}
+
+cairn_status cli_judge_plan(const cli_model *model, const char *path, const cairn_text *text,
+                            cairn_solution **out, cairn_error *err) {
+    cairn_plan *plan;
+    *out = NULL;
+    cairn_status status =
+        cairn_plan_from_text(model->graph, text->data, text->length, path, &plan, err);
+    if (status == CAIRN_OK)
+        status = cairn_solution_create(model->graph, model->costs, plan, &model->machine, out, err);
+    cairn_plan_destroy(plan);
+    return status;
 }

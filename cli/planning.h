@@ -1,5 +1,5 @@
-/* planning.h: from the options of a command line to a plan: budgets, and the choice of algorithm.
- */
+/* planning.h: from the options of a command line to a plan: budgets, the choice of algorithm, files
+ * that hold a plan. */
 #ifndef CLI_PLANNING_H
 #define CLI_PLANNING_H
 
@@ -35,6 +35,15 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
 /* By one algorithm (NULL: `auto`, or `none` without a limit) within `arena` bytes (0: no limit). */
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,
                                   uint64_t seed, cairn_solution **out, cairn_error *err);
+
+/* A file that holds a plan. `*header` says which model it is for; `*text` is the whole file, to be
+ * released by the caller. Returns an exit code, after saying what is wrong. */
+int cli_load_plan(const char *path, cairn_text *text, cairn_plan_header *header);
+
+/* The plan of such a file for a model, judged with the model's costs. */
+CAIRN_MUST cairn_status cli_judge_plan(const cli_model *model, const char *path,
+                                       const cairn_text *text, cairn_solution **out,
+                                       cairn_error *err);
 
 /* "at most 0.2% from optimal", for a time and what no plan takes less than (0: not known). Points
  * to a buffer of its own. */

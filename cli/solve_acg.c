@@ -1,10 +1,8 @@
 /* solve_acg.c: `cairn solve acg FILE`: checkpoints on an arbitrary computation graph. */
-#include "cli.h"
+#include "problems.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 typedef struct acg_run {
     const cli_args *args;
@@ -13,12 +11,6 @@ typedef struct acg_run {
     const char *svg; /* file, or NULL */
     uint64_t seed;
 } acg_run;
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void print_json(uint32_t index, const cairn_acg_result *result, const uint32_t *names,
                        int64_t ns) {
@@ -77,11 +69,11 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     cairn_error err = {0};
     options.names = names;
     options.seed = run->seed;
-    int64_t start = now();
+    int64_t start = cli_clock();
     cairn_status status = cairn_acg_solve(NULL, dag, run->algorithm, &options, &result, &err);
-    int64_t ns = now() - start;
+    int64_t ns = cli_clock() - start;
     if (status != CAIRN_OK) {
-        snprintf(err.file, sizeof err.file, "%s", cli_positional(run->args, 1));
+        snprintf(err.file, sizeof err.file, "%s", cli_case_file(run->args));
         if (cairn_acg_cases_count(cases) > 1)
             snprintf(err.path, sizeof err.path, "case %" PRIu32, index);
         return cli_fail(status, &err);
@@ -98,65 +90,35 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     return draw_trees(run, dag, names);
 }
 
-static int solve_file(const acg_run *run, const char *path) {
+static const char *algorithm_name(uint32_t index) {
+    const cairn_acg_algorithm *algorithm = cairn_acg_algorithm_list(index);
+    return algorithm == NULL ? NULL : algorithm->name;
+}
+
+int cli_solve_acg(const cli_args *args, const cairn_text *file) {
+    const char *path = cli_case_file(args);
+    acg_run run = {.args = args,
+                   .json = cli_flag(args, "json"),
+                   .tree = cli_flag(args, "tree"),
+                   .svg = cli_value(args, "svg")};
+    uint32_t algorithm;
     cairn_error err = {0};
-    cairn_text text = {0};
-    cairn_acg_cases *cases = NULL;
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
-    if (status == CAIRN_OK)
-        status = cairn_acg_cases_read(NULL, text.data, text.length, path, &cases, &err);
-    cairn_text_release(&text);
+    cairn_acg_cases *cases;
+    if (!cli_choice_value(args, "algorithm", algorithm_name, 0, &algorithm) ||
+        !cli_number(args, "seed", 0, UINT64_MAX, 1, &run.seed))
+        return CLI_USAGE;
+    if (run.json && run.tree)
+        return cli_usage_error(args, "--tree prints text, so it does not go with --json");
+    run.algorithm = algorithm_name(algorithm);
+    cairn_status status = cairn_acg_cases_read(NULL, file->data, file->length, path, &cases, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = CLI_DONE;
-    if (run->svg != NULL && cairn_acg_cases_count(cases) > 1)
-        code = cli_usage_error(run->args, "--svg draws one case, and %s holds %" PRIu32, path,
+    if (run.svg != NULL && cairn_acg_cases_count(cases) > 1)
+        code = cli_usage_error(args, "--svg draws one case, and %s holds %" PRIu32, path,
                                cairn_acg_cases_count(cases));
     for (uint32_t i = 0; code == CLI_DONE && i < cairn_acg_cases_count(cases); i++)
-        code = solve_case(run, cases, i);
+        code = solve_case(&run, cases, i);
     cairn_acg_cases_destroy(cases);
     return code;
-}
-
-static bool is_known(const char *name) {
-    const cairn_acg_algorithm *a;
-    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++)
-        if (strcmp(a->name, name) == 0)
-            return true;
-    return false;
-}
-
-/* "feng, pieces, ... or random" */
-static const char *known_names(char *buffer, size_t size) {
-    size_t used = 0;
-    const cairn_acg_algorithm *a;
-    for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL && used < size; i++) {
-        bool last = cairn_acg_algorithm_list(i + 1) == NULL;
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s",
-                                 i == 0 ? ""
-                                 : last ? " or "
-                                        : ", ",
-                                 a->name);
-    }
-    return buffer;
-}
-
-int cli_solve_acg(const cli_args *args);
-
-int cli_solve_acg(const cli_args *args) {
-    char names[256];
-    acg_run run = {args,
-                   cli_value(args, "algorithm"),
-                   cli_flag(args, "json"),
-                   cli_flag(args, "tree"),
-                   cli_value(args, "svg"),
-                   1};
-    if (run.algorithm != NULL && !is_known(run.algorithm))
-        return cli_usage_error(args, "acg has no algorithm \"%s\"; it has %s", run.algorithm,
-                               known_names(names, sizeof names));
-    if (run.json && run.tree)
-        return cli_usage_error(args, "--tree prints text, so it does not go with --json");
-    if (!cli_number(args, "seed", 0, UINT64_MAX, 1, &run.seed))
-        return CLI_USAGE;
-    return solve_file(&run, cli_positional(args, 1));
 }

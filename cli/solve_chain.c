@@ -1,10 +1,8 @@
 /* solve_chain.c: `cairn solve chain FILE`, recomputation on a chain under a budget. */
-#include "cli.h"
+#include "problems.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 typedef struct request {
     const char *algorithm;
@@ -12,12 +10,6 @@ typedef struct request {
     cli_size budget;
     cairn_chain_options options;
 } request;
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static void print_step(cairn_chain_step step, const char *quote) {
     static const char *const marks[] = {"F", "B", "-f"};
@@ -87,10 +79,10 @@ static int solve_case(const request *r, const cairn_chain_problem *given, uint32
         problem.budget = r->budget.bytes;
     const cairn_chain_solution *solution;
     cairn_error err = {0};
-    int64_t start = now_ns();
+    int64_t start = cli_clock();
     cairn_status status =
         cairn_chain_solve(NULL, &problem, r->algorithm, &r->options, &solution, &err);
-    int64_t spent = now_ns() - start;
+    int64_t spent = cli_clock() - start;
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     if (r->json) {
@@ -132,47 +124,27 @@ static int solve_all(const request *r, const cairn_chain_cases *cases) {
     return cli_fail(CAIRN_INFEASIBLE, &err);
 }
 
-static bool known_algorithm(const char *name) {
-    const cairn_chain_algorithm *a;
-    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++)
-        if (strcmp(a->name, name) == 0)
-            return true;
-    return false;
+static const char *algorithm_name(uint32_t index) {
+    const cairn_chain_algorithm *algorithm = cairn_chain_algorithm_list(index);
+    return algorithm == NULL ? NULL : algorithm->name;
 }
 
-static int unknown_algorithm(const cli_args *args, const char *name) {
-    char names[256] = "";
-    const cairn_chain_algorithm *a;
-    for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", a->name);
-    }
-    return cli_usage_error(args, "there is no algorithm \"%s\" for chains, only %s", name, names);
-}
-
-int cli_solve_chain(const cli_args *args);
-
-int cli_solve_chain(const cli_args *args) {
-    request r = {.algorithm = cli_value(args, "algorithm"),
-                 .json = cli_flag(args, "json"),
+int cli_solve_chain(const cli_args *args, const cairn_text *file) {
+    request r = {.json = cli_flag(args, "json"),
                  .schedule = cli_flag(args, "schedule"),
                  .options = CAIRN_CHAIN_OPTIONS_INIT};
+    uint32_t algorithm;
+    cairn_error err = {0};
+    cairn_chain_cases *cases;
     r.options.curve = cli_flag(args, "curve");
-    if (!cli_size_value(args, "budget", &r.budget))
+    if (!cli_choice_value(args, "algorithm", algorithm_name, 0, &algorithm) ||
+        !cli_size_value(args, "budget", &r.budget))
         return CLI_USAGE;
     if (r.budget.percent)
         return cli_usage_error(args, "--budget of a chain is a number, not a percentage");
-    if (r.algorithm != NULL && !known_algorithm(r.algorithm))
-        return unknown_algorithm(args, r.algorithm);
-    const char *path = cli_positional(args, 1);
-    cairn_error err = {0};
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    cairn_chain_cases *cases;
-    status = cairn_chain_cases_read(NULL, text.data, text.length, path, &cases, &err);
-    cairn_text_release(&text);
+    r.algorithm = algorithm_name(algorithm);
+    cairn_status status =
+        cairn_chain_cases_read(NULL, file->data, file->length, cli_case_file(args), &cases, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = solve_all(&r, cases);

@@ -1,46 +1,21 @@
 /* solve_offload.c: `cairn solve offload FILE`, offloading on a chain (Beaumont et al.). */
-#include "cli.h"
+#include "problems.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-static int64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ---- Options ---- */
 
-static bool read_algorithm(const cli_args *args, const char **name) {
-    const cairn_offload_algorithm *a;
-    *name = cli_value(args, "algorithm");
-    if (*name == NULL)
-        *name = cairn_offload_algorithm_list(0)->name;
-    for (uint32_t i = 0; (a = cairn_offload_algorithm_list(i)) != NULL; i++)
-        if (strcmp(a->name, *name) == 0)
-            return true;
-    char list[512] = "";
-    for (uint32_t i = 0; (a = cairn_offload_algorithm_list(i)) != NULL; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", a->name);
-    }
-    cli_usage_error(args, "there is no offloading algorithm \"%s\"; there are %s", *name, list);
-    return false;
+static const char *algorithm_name(uint32_t index) {
+    const cairn_offload_algorithm *algorithm = cairn_offload_algorithm_list(index);
+    return algorithm == NULL ? NULL : algorithm->name;
 }
 
-static bool read_release(const cli_args *args, cairn_offload_release *out) {
-    const char *text = cli_value(args, "release");
-    *out = CAIRN_OFFLOAD_RELEASE_WHOLE;
-    if (text == NULL || strcmp(text, "whole") == 0)
-        return true;
-    *out = CAIRN_OFFLOAD_RELEASE_FRACTIONAL;
-    if (strcmp(text, "fractional") == 0)
-        return true;
-    cli_usage_error(args, "--release must be whole or fractional, not \"%s\"", text);
-    return false;
+static const char *release_name(uint32_t index) {
+    static const char *const names[] = {
+        [CAIRN_OFFLOAD_RELEASE_WHOLE] = "whole", [CAIRN_OFFLOAD_RELEASE_FRACTIONAL] = "fractional"};
+    return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
 static bool read_slots(const cli_args *args, uint32_t *out) {
@@ -77,7 +52,7 @@ static void print_json(uint32_t index, const cairn_offload_bounds *bounds,
 
 static void print_header(const char *algorithm, cairn_offload_release release) {
     printf("%s, %s release; times are multiplied by the bandwidth\n\n", algorithm,
-           release == CAIRN_OFFLOAD_RELEASE_WHOLE ? "whole" : "fractional");
+           release_name(release));
     printf("%-12s %6s %14s %14s %16s %16s %9s  %s\n", "case", "layers", "memory", "least memory",
            "makespan", "lower bound", "above", "offloaded");
 }
@@ -117,10 +92,10 @@ static bool solve_case(const settings *s, const cairn_offload_cases *cases, uint
     cairn_offload_solution *solution;
     cairn_offload_bounds bounds;
     cairn_error err = {0};
-    int64_t start = clock_ns();
+    int64_t start = cli_clock();
     cairn_status status =
         cairn_offload_solve(NULL, problem, s->algorithm, &s->options, &solution, &err);
-    int64_t solve_ns = clock_ns() - start;
+    int64_t solve_ns = cli_clock() - start;
     bool answered = status == CAIRN_OK || status == CAIRN_INFEASIBLE;
     if (answered && (status = cairn_offload_bound(NULL, problem, &bounds, &err)) == CAIRN_OK) {
         *fitting += solution != NULL;
@@ -163,22 +138,19 @@ static int solve_all(const settings *s, const cairn_offload_cases *cases) {
     return fitting > 0 ? CLI_DONE : say_nothing_fits(cases);
 }
 
-int cli_solve_offload(const cli_args *args);
-
-int cli_solve_offload(const cli_args *args) {
-    const char *path = cli_positional(args, 1);
+int cli_solve_offload(const cli_args *args, const cairn_text *file) {
     settings s = {.options = CAIRN_OFFLOAD_OPTIONS_INIT, .json = cli_flag(args, "json")};
-    if (!read_algorithm(args, &s.algorithm) || !read_release(args, &s.options.release) ||
+    uint32_t algorithm, release;
+    cairn_error err = {0};
+    cairn_offload_cases *cases;
+    if (!cli_choice_value(args, "algorithm", algorithm_name, 0, &algorithm) ||
+        !cli_choice_value(args, "release", release_name, CAIRN_OFFLOAD_RELEASE_WHOLE, &release) ||
         !read_slots(args, &s.options.slots))
         return CLI_USAGE;
-    cairn_error err = {0};
-    cairn_text text;
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    cairn_offload_cases *cases;
-    status = cairn_offload_cases_read(NULL, text.data, text.length, path, &cases, &err);
-    cairn_text_release(&text);
+    s.algorithm = algorithm_name(algorithm);
+    s.options.release = (cairn_offload_release)release;
+    cairn_status status =
+        cairn_offload_cases_read(NULL, file->data, file->length, cli_case_file(args), &cases, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     int code = solve_all(&s, cases);

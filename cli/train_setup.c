@@ -71,23 +71,14 @@ static int read_limits(cli_training *t) {
 static int read_plan(cli_training *t, const char *path) {
     cairn_text text;
     cairn_error err = {0};
-    cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
-    cairn_plan *plan = NULL;
-    cairn_status status = cairn_text_load(NULL, path, &text, &err);
-    if (status != CAIRN_OK)
-        return cli_fail(status, &err);
-    int code = CLI_DONE;
-    status = cairn_plan_header_from_text(text.data, text.length, path, &header, &err);
-    if (status == CAIRN_OK) {
-        code = open_model(t, &header);
-        if (code == CLI_DONE)
-            status =
-                cairn_plan_from_text(t->model.graph, text.data, text.length, path, &plan, &err);
-    }
-    if (plan != NULL)
-        status = cairn_solution_create(t->model.graph, t->model.costs, plan, &t->model.machine,
-                                       &t->solution, &err);
-    cairn_plan_destroy(plan);
+    cairn_plan_header header;
+    cairn_status status = CAIRN_OK;
+    int code = cli_load_plan(path, &text, &header);
+    if (code != CLI_DONE)
+        return code;
+    code = open_model(t, &header);
+    if (code == CLI_DONE)
+        status = cli_judge_plan(&t->model, path, &text, &t->solution, &err);
     cairn_text_release(&text);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);

@@ -78,6 +78,7 @@ prepare() {
     [ -e "$1/dev/null" ] || mount --rbind /dev "$1/dev"
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$1/etc/apt/apt.conf.d/99proxy" || true
+    echo 'Acquire::Retries "5";' >"$1/etc/apt/apt.conf.d/99retries"
     # Certificates that this machine trusts, for pip behind a proxy.
     cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/trusted.crt" 2>/dev/null || true
     echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/no-sync" # the machine is temporary
@@ -113,6 +114,16 @@ run() {
 }
 
 # Functions that run() calls: `set -e` has no effect in them.
+bootstrap() { # a second time if the mirror fails
+    https=""
+    case $MIRROR in https:*) https=,ca-certificates ;; esac
+    for _ in 1 2; do
+        rm -rf "$root"
+        ! debootstrap --variant=minbase --include="git,make$https" "$suite" "$root" "$MIRROR" || return 0
+    done
+    return 1
+}
+
 refuses() {
     dpkg-query --root="$root" -W >"$INSIDE/before"
     if enter "$root" root make >"$INSIDE/refusal" 2>&1; then
@@ -147,10 +158,7 @@ inside() {
     [ $# -gt 0 ] || set -- "make demo" "make check"
     root=$INSIDE/root
     second=$INSIDE/second
-    https=""
-    case $MIRROR in https:*) https=,ca-certificates ;; esac
-    run "made from $(date +%F)'s packages" debootstrap --variant=minbase --include="git,make$https" \
-        "$suite" "$root" "$MIRROR"
+    run "made from $(date +%F)'s packages" bootstrap
     chroot "$root" apt-get clean
     cp -a "$root" "$second"
     prepare "$root"

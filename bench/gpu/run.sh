@@ -2,12 +2,13 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
-# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), table, offload,
-# peers, compiled; all of them without one. Every stage has a time limit and prints how it ended.
+# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, repeat, table
+# (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled; all of them
+# without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned table offload peers compiled}
+stages=${*:-kernels ops networks sanitizer train steps planned bf16 repeat table offload peers compiled}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -22,7 +23,8 @@ if ! ldconfig -p | grep -q libcublasLt.so.13; then
         [ -e $folder/libcublasLt.so.13 ] && LD_LIBRARY_PATH=$folder:$LD_LIBRARY_PATH
     done
 fi
-export LD_LIBRARY_PATH
+PATH=$PATH:/usr/local/cuda/bin
+export LD_LIBRARY_PATH PATH
 
 say() {
     echo "$@" | tee -a "$log"
@@ -63,21 +65,23 @@ planned() {
     name=$1
     batch=$2
     shift 2
-    costs=$out/$name.costs.json
-    run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --every-implementation \
-        -o "$costs"
+    costs=$out/$name.$math.costs.json
+    run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --math $math \
+        --every-implementation -o "$costs"
     budgets=$*
-    train "$name" "$batch" --costs "$costs" --algorithm none
+    train "$name" "$batch" --math $math --costs "$costs" --algorithm none
     none=$hash
     for budget in $budgets; do
         without=
         [ "$budget" = "${budget%-}" ] || without=--no-offload
-        train "$name" "$batch" --costs "$costs" --algorithm auto --activation-budget "${budget%-}" $without
+        train "$name" "$batch" --math $math --costs "$costs" --algorithm auto \
+            --activation-budget "${budget%-}" $without
         same=no
         [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
         say "  bits as none: $same"
     done
 }
+math=tf32
 
 # The rows of the table of planned steps.
 planned_network() {
@@ -103,7 +107,7 @@ for stage in $stages; do
     ops) run 300 "$build/tests/test_cuda_ops" device ;;
     networks) run 300 "$build/tests/test_cuda_networks" device ;;
     sanitizer) run 200 compute-sanitizer --tool memcheck --error-exitcode 9 \
-        "$build/tests/test_cuda_networks" device rnn ;;
+        "$build/tests/test_cuda_networks" device toy joined rnn ;;
     train)
         run 120 "$build/cairn" train resnet18 --backend cuda --data synthetic --samples 2000 \
             --input 3x32x32 --classes 10 --batch 64 --epochs 2
@@ -122,17 +126,30 @@ for stage in $stages; do
         done
         ;;
     planned:*) planned_network "${stage#planned:}" ;;
-    table) run 300 "$build/cairn" bench table2 --run --full --backend cuda ;;
+    bf16)
+        math=bf16
+        planned resnet50 64 50%
+        train resnet152 16 --math bf16 --algorithm none
+        train densenet201 16 --math bf16 --algorithm none
+        math=tf32
+        ;;
+    repeat) # the same plan, five times in processes of their own
+        planned densenet121 32 830MiB 830MiB 830MiB 830MiB 830MiB
+        ;;
+    table) run 600 "$build/cairn" bench table2 --run --full --backend cuda --repeat 5 ;;
+    table:*) run 60 "$build/cairn" bench table2 --run --full --backend cuda --repeat 5 --only "${stage#table:}" ;;
     offload)
-        train resnet50 64 --costs "$out/resnet50.costs.json" --algorithm offload-best \
+        train resnet50 64 --costs "$out/resnet50.tf32.costs.json" --algorithm offload-best \
             --activation-budget 50%
         ;;
     peers)
         for way in eager captured; do
-            run 100 python3 "$(dirname "$0")/torch_peers.py" $way:resnet50:64 $way:resnet152:16 \
+            run 200 python3 "$(dirname "$0")/torch_peers.py" $way:resnet50:64 $way:resnet152:16 \
                 $way:densenet201:16 $way:vgg16:64 $way:inception_v3:32
         done
+        run 60 python3 "$(dirname "$0")/torch_peers.py" captured-bf16:resnet50:64
         ;;
+    peers:*) run 60 python3 "$(dirname "$0")/torch_peers.py" "${stage#peers:}" ;;
     compiled) run 130 python3 "$(dirname "$0")/torch_peers.py" --limit 120 compiled:resnet50:64 ;;
     *) say "there is no stage $stage" ;;
     esac

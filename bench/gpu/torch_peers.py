@@ -2,10 +2,11 @@
 
 usage: torch_peers.py [--limit SECONDS] WAY:NAME:BATCH ...
 
-WAY is eager: as most people run it; captured: channels-last, the whole step in one CUDA graph; or
-compiled: torch.compile on channels-last, captured. Each runs in its own process, so that its memory
-is its own. One line of JSON each: `mib` is the most that was allocated during a step beside
-parameters, gradients and momenta. The networks are torchvision's.
+WAY is eager: as most people run it; captured: channels-last, the whole step in one CUDA graph;
+captured-bf16: the same with autocast to bf16; or compiled: torch.compile on channels-last, captured.
+Each runs in its own process, so that its memory is its own. One line of JSON each: `mib` is the most
+that was allocated during a step beside parameters, gradients and momenta, after cuDNN has tried its
+algorithms. The networks are torchvision's.
 """
 import json
 import statistics
@@ -28,12 +29,14 @@ def make(torch, name, batch, last):
     return model, x, y, optimizer
 
 
-def step_of(torch, model, x, y, optimizer):
+def step_of(torch, model, x, y, optimizer, half):
     loss = torch.nn.CrossEntropyLoss()
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss(model(x), y).backward()
+        with torch.autocast("cuda", torch.bfloat16, enabled=half, cache_enabled=False):
+            value = loss(model(x), y)
+        value.backward()
         optimizer.step()
 
     return step
@@ -46,6 +49,8 @@ def capture(torch, step):
         for _ in range(5):
             step()
     torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
@@ -77,8 +82,15 @@ def measure(way, name, batch):
     stationary += sum(b.numel() * b.element_size() for b in model.buffers())
     if way == "compiled":
         model = torch.compile(model)
-    step = step_of(torch, model, x, y, optimizer)
-    run = step if way == "eager" else capture(torch, step)
+    step = step_of(torch, model, x, y, optimizer, way == "captured-bf16")
+    if way == "eager":
+        run = step
+        for _ in range(3):
+            run()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        run = capture(torch, step)
     time = milliseconds(torch, run)
     peak = (torch.cuda.max_memory_allocated() - stationary) / 2**20
     print(json.dumps({"network": name, "batch": batch, "way": way, "ms": round(time, 3), "mib": round(peak), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}), flush=True)

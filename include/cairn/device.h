@@ -35,14 +35,15 @@ CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 
 typedef struct cairn_device cairn_device;
 
-/* In what precision a GPU multiplies in convolutions and matrix products of fp32; sums are fp32 in
- * either. A processor's is fp32. */
+/* In what precision a GPU multiplies in convolutions and matrix products; sums are fp32. A
+ * processor's is fp32; it refuses bf16. */
 typedef enum cairn_math {
     CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
-    CAIRN_MATH_FP32 = 1
+    CAIRN_MATH_FP32 = 1,
+    CAIRN_MATH_BF16 = 2 /* images are stored as bf16, in half the memory; all else as with TF32 */
 } cairn_math;
 
-/* "tf32", "fp32"; NULL past the end of the list. */
+/* "tf32", "fp32", "bf16"; NULL past the end of the list. */
 CAIRN_API const char *cairn_math_name(cairn_math math);
 
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */

@@ -53,7 +53,8 @@ typedef struct crn_storage {
 } crn_storage;
 
 /* Convert rows of a tensor between host memory, in the plain layout and type of the graph, and the
- * stored form. */
+ * stored form. Integers are converted in the plain format only: the host writes labels, and nothing
+ * else that is not a real number. */
 typedef struct crn_conversion {
     const cairn_tensor *tensor;
     crn_storage storage;

@@ -133,7 +133,7 @@ const char *cairn_device_outside(const cairn_device *device, uint32_t index, uin
 }
 
 const char *cairn_math_name(cairn_math math) {
-    static const char *const names[] = {"tf32", "fp32"};
+    static const char *const names[] = {"tf32", "fp32", "bf16"};
     return (unsigned)math < CRN_LENGTH(names) ? names[math] : NULL;
 }
 

@@ -17,6 +17,8 @@ uint32_t crn_processor_devices(void) {
 cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_list *kernels,
                                 crn_team_loop *loop, crn_device **out, cairn_error *err) {
     *out = NULL;
+    if (options->math == CAIRN_MATH_BF16)
+        return crn_fail(err, CAIRN_EINVAL, "a processor computes in fp32, not in bf16");
     cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
     crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)

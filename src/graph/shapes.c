@@ -170,23 +170,8 @@ static cairn_status infer_dropout(const inference *at) {
     return infer_same(at);
 }
 
-static cairn_status infer_max_pool(const inference *at) {
-    const cairn_attributes *a = &at->op->attributes;
-    CRN_TRY(want_image(at));
-    CRN_TRY(want_window(at));
-    for (int side = 0; side < 4; side++)
-        if (a->pad[side] < 0 || 2 * a->pad[side] > a->kernel[side % 2])
-            return refuse(at, "has a padding of more than half of its kernel");
-    CRN_TRY(slide(at, input(at, 0)->shape[1], 1, 1));
-    set_shape(&at->out[1], at->out[0].rank, at->out[0].shape);
-    /* The place of the maximum in its window: a byte is enough for windows of up to 256
-     * elements. */
-    at->out[1].dtype =
-        a->kernel[0] * (int64_t)a->kernel[1] <= 256 ? CAIRN_DTYPE_U8 : CAIRN_DTYPE_I32;
-    return CAIRN_OK;
-}
-
-static cairn_status infer_avg_pool(const inference *at) {
+/* The output of a window that slides over each channel. */
+static cairn_status infer_pool(const inference *at) {
     const cairn_attributes *a = &at->op->attributes;
     CRN_TRY(want_image(at));
     CRN_TRY(want_window(at));
@@ -194,6 +179,17 @@ static cairn_status infer_avg_pool(const inference *at) {
         if (a->pad[side] < 0 || 2 * a->pad[side] > a->kernel[side % 2])
             return refuse(at, "has a padding of more than half of its kernel");
     return slide(at, input(at, 0)->shape[1], 1, 1);
+}
+
+static cairn_status infer_max_pool(const inference *at) {
+    const cairn_attributes *a = &at->op->attributes;
+    CRN_TRY(infer_pool(at));
+    set_shape(&at->out[1], at->out[0].rank, at->out[0].shape);
+    /* The place of the maximum in its window: a byte is enough for windows of up to 256
+     * elements. */
+    at->out[1].dtype =
+        a->kernel[0] * (int64_t)a->kernel[1] <= 256 ? CAIRN_DTYPE_U8 : CAIRN_DTYPE_I32;
+    return CAIRN_OK;
 }
 
 static cairn_status infer_adaptive_avg_pool(const inference *at) {
@@ -311,7 +307,7 @@ cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
         [CAIRN_OP_RELU] = infer_same,
         [CAIRN_OP_DROPOUT] = infer_dropout,
         [CAIRN_OP_MAX_POOL] = infer_max_pool,
-        [CAIRN_OP_AVG_POOL] = infer_avg_pool,
+        [CAIRN_OP_AVG_POOL] = infer_pool,
         [CAIRN_OP_ADAPTIVE_AVG_POOL] = infer_adaptive_avg_pool,
         [CAIRN_OP_ADD] = infer_add,
         [CAIRN_OP_CONCAT] = infer_concat,

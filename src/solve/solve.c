@@ -28,32 +28,35 @@ const cairn_solver *cairn_solver_list(uint32_t index) {
     return index < CRN_LENGTH(solvers) ? &solvers[index] : NULL;
 }
 
+/* The bytes of an arena for what a simulation found to live, with little effort if `brief`. */
+static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim, bool brief,
+                                uint64_t *out) {
+    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    uint64_t enough = problem->limit;
+    uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
+    if (brief)
+        enough = enough == 0 ? promise : CRN_MIN(enough, promise);
+    uint32_t count;
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
+    return crn_layout_size(&allocator, lifetimes, count, enough, brief, problem->memo, out,
+                           problem->err);
+}
+
 cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                        crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
-    uint64_t arena = 0;
-    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     cairn_status status =
         cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
-    uint32_t count = 0;
-    const cairn_lifetime *lifetimes = NULL;
-    if (status == CAIRN_OK) {
-        uint64_t enough = problem->limit;
-        uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
-        if (brief)
-            enough = enough == 0 ? promise : CRN_MIN(enough, promise);
-        lifetimes = cairn_sim_lifetimes(sim, &count);
-        status = crn_layout_size(&allocator, lifetimes, count, enough, brief, problem->memo, &arena,
-                                 problem->err);
-    }
     if (status == CAIRN_OK) {
         const cairn_sim_summary *summary = cairn_sim_result(sim);
         *out = (crn_judgement){.peak = summary->peak_bytes,
-                               .arena = arena,
+                               .arena = summary->peak_bytes,
                                .peak_step = summary->peak_step,
                                .time = summary->time_ns};
+        if (!problem->live_peak)
+            status = judge_arena(problem, sim, brief, &out->arena);
     }
     cairn_sim_destroy(sim);
     return status;
@@ -69,8 +72,8 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
-    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
-                              problem->err));
+    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
+                              problem->live_peak, out, problem->err));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;

@@ -8,7 +8,7 @@
 #define OP_CASES_H
 
 #include "backend/fill.h"
-#include "check.h"
+#include "backend/rig.h"
 #include "graph/graph_internal.h"
 
 #include <jansson.h>
@@ -159,19 +159,34 @@ static inline json_t *case_load(const char *file) {
     return root;
 }
 
-/* Fill everything that no op makes: inputs, labels, parameters, state. */
-static inline void case_fill(const op_case *c, void *const *place) {
+/* The gradient under test replaces that of the loss; call it before op `behind`. */
+static inline void case_fill_gradient(const op_case *c, const rig *r) {
+    if (c->gy == CAIRN_NONE)
+        return;
+    const cairn_tensor *tensor = cairn_graph_tensor(c->graph, c->gy);
+    void *plain = rig_block(tensor->bytes);
+    fill_values(plain, fill_count(tensor), "gy", 0, 1);
+    rig_put(r, c->gy, plain);
+    free(plain);
+}
+
+/* Fill everything that no op makes: inputs, labels, parameters, state; and that gradient. */
+static inline void case_fill(const op_case *c, const rig *r) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(c->graph, t);
+        void *plain = rig_block(tensor->bytes);
+        bool parameter = tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE;
         if (tensor->role == CAIRN_ROLE_INPUT)
-            fill_input(place[t], tensor, 0);
+            fill_input(plain, tensor, 0);
         if (tensor->role == CAIRN_ROLE_LABEL)
-            fill_labels(place[t], tensor, 0, OP_CASE_CLASSES);
-        if (tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE)
-            fill_parameter(place[t], tensor);
+            fill_labels(plain, tensor, 0, OP_CASE_CLASSES);
+        if (parameter)
+            fill_parameter(plain, tensor);
+        if (parameter || tensor->role == CAIRN_ROLE_INPUT || tensor->role == CAIRN_ROLE_LABEL)
+            rig_put(r, t, plain);
+        free(plain);
     }
-    if (c->gy != CAIRN_NONE)
-        fill_values(place[c->gy], fill_count(cairn_graph_tensor(c->graph, c->gy)), "gy", 0, 1);
+    case_fill_gradient(c, r);
 }
 
 #endif

@@ -143,23 +143,6 @@ static void compare_op(comparison *at, cairn_id id) {
         compare(at, op->params[i], op->name);
 }
 
-/* ---- The same bits again, and in place ---- */
-
-static void try_again(rig *r, cairn_id id) {
-    const cairn_op *op = cairn_graph_op(r->graph, id);
-    r->again = true;
-    rig_check_permission(r, id, (cairn_inplace){.output = UINT32_MAX});
-    for (uint32_t i = 0; i < op->inplace_count; i++) {
-        cairn_id input = op->inputs[op->inplace[i].input];
-        cairn_id output = op->outputs[op->inplace[i].output];
-        if (output == CAIRN_NONE || r->storage[input].block != r->storage[output].block)
-            continue;
-        rig_check_permission(r, id, op->inplace[i]);
-        permissions_tried++;
-    }
-    r->again = false;
-}
-
 /* ---- A case ---- */
 
 static bool is_alias_op(const cairn_op *op) {
@@ -175,18 +158,16 @@ static void test_case(const json_t *given, int mode, uint32_t threads, bool trai
     store(&at.cpu, mode, rng);
     rig_place(&at.cpu);
     at.ref.training = at.cpu.training = training;
-    case_fill(&c, at.ref.place);
+    case_fill(&c, &at.ref);
     for (cairn_id o = 0; o < cairn_graph_op_count(c.graph); o++) {
-        if (o == c.behind &&
-            c.gy != CAIRN_NONE) /* the gradient under test replaces that of the loss */
-            fill_values(at.ref.place[c.gy], fill_count(cairn_graph_tensor(c.graph, c.gy)), "gy", 0,
-                        1);
+        if (o == c.behind)
+            case_fill_gradient(&c, &at.ref);
         if (is_alias_op(cairn_graph_op(c.graph, o))) {
             rig_run(&at.ref, o);
             continue;
         }
         compare_op(&at, o);
-        try_again(&at.cpu, o);
+        permissions_tried += rig_try_again(&at.cpu, o, 0);
     }
     rig_close(&at.ref);
     rig_close(&at.cpu);

@@ -88,7 +88,7 @@ static void test_gradients(const json_t *given, bool training) {
     rig r;
     rig_open(&r, c.graph, "ref", 2);
     r.training = training;
-    case_fill(&c, r.place);
+    case_fill(&c, &r);
     r.again = true; /* do not update the running statistics */
     rig_run(&r, c.op);
     rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));
@@ -109,7 +109,7 @@ static void test_gradients(const json_t *given, bool training) {
 
 /* Run the whole graph. */
 static void run_all(rig *r, const op_case *c) {
-    case_fill(c, r->place);
+    case_fill(c, r);
     rig_run_range(r, 0, cairn_graph_op_count(c->graph));
 }
 
@@ -144,7 +144,7 @@ static void test_in_place(rig *r) {
     for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
         const cairn_op *op = cairn_graph_op(r->graph, o);
         for (uint32_t i = 0; i < op->inplace_count; i++, permissions_tried++)
-            rig_check_permission(r, o, op->inplace[i]);
+            rig_check_permission(r, o, 0, op->inplace[i]);
     }
 }
 
@@ -192,7 +192,7 @@ static void test_dropout(const json_t *cases) {
     op_case c = case_build(find_case(cases, "dropout"), true);
     rig r;
     rig_open(&r, c.graph, "ref", 2);
-    case_fill(&c, r.place);
+    case_fill(&c, &r);
     uint64_t count = fill_count(cairn_graph_tensor(c.graph, c.y)), dropped = 0, moved = 0;
     const float *x = r.place[cairn_graph_find_tensor(c.graph, "x0")], *y = r.place[c.y];
     float first[150];
@@ -220,7 +220,7 @@ static void test_running_statistics(const json_t *cases) {
     op_case c = case_build(find_case(cases, "batch_norm_one"), true);
     rig r;
     rig_open(&r, c.graph, "ref", 1);
-    case_fill(&c, r.place);
+    case_fill(&c, &r);
     const float *mean = r.place[cairn_graph_find_tensor(c.graph, "y.running_mean")];
     const float *var = r.place[cairn_graph_find_tensor(c.graph, "y.running_var")];
     const float *stats = r.place[cairn_graph_op(c.graph, c.op)->outputs[1]];
@@ -247,7 +247,7 @@ static void test_wrong_label(const json_t *cases) {
     op_case c = case_build(find_case(cases, "cross_entropy"), true);
     rig r;
     rig_open(&r, c.graph, "ref", 1);
-    case_fill(&c, r.place);
+    case_fill(&c, &r);
     ((int32_t *)r.place[cairn_graph_find_tensor(c.graph, "labels")])[2] = 7;
     rig_run_range(&r, 0, cairn_graph_op_count(c.graph));
     CHECK(isnan(*(float *)r.place[c.y]));

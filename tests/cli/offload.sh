@@ -39,7 +39,7 @@ expect 3 '"makespan_x_beta":null' "$folder/tight.json" --json
 expect 1 'still.json: beta: is 0' "$folder/still.json"
 expect 1 'syntax.json:1:' "$folder/syntax.json"
 expect 1 'there is no file' "$folder/absent.json"
-expect 2 'there are offload-best' "$good" --algorithm nonsense
-expect 2 'whole or fractional' "$good" --release half
+expect 2 '--algorithm is one of offload-best' "$good" --algorithm nonsense
+expect 2 '--release is one of whole, fractional' "$good" --release half
 expect 2 '--slots must be' "$good" --slots 0
 exit $failed

@@ -43,6 +43,7 @@ static void drop_object(void *object) {
 
 typedef struct tensor4 {
     int64_t sizes[4], strides[4]; /* N, C, H, W */
+    int type;                     /* CRN_DNN_DATA_FLOAT or CRN_DNN_DATA_BF16 */
 } tensor4;
 
 typedef struct convolution {
@@ -50,6 +51,7 @@ typedef struct convolution {
     tensor4 x, w, y;
     int64_t before[2], stride[2], dilation[2];
     uint64_t engine;
+    bool half; /* all operands are bf16 */
 } convolution;
 
 typedef struct attribute {
@@ -146,8 +148,11 @@ static bool read_tensor(const descriptor *op, int name, tensor4 *out) {
     const descriptor *d = find_descriptor(op, name);
     const attribute *sizes = d != NULL ? find(d, CRN_DNN_TENSOR_DIMENSIONS) : NULL;
     const attribute *strides = d != NULL ? find(d, CRN_DNN_TENSOR_STRIDES) : NULL;
-    if (sizes == NULL || strides == NULL || find(d, CRN_DNN_TENSOR_ALIGNMENT) == NULL)
+    const attribute *type = d != NULL ? find(d, CRN_DNN_TENSOR_TYPE) : NULL;
+    if (sizes == NULL || strides == NULL || type == NULL ||
+        find(d, CRN_DNN_TENSOR_ALIGNMENT) == NULL)
         return false;
+    out->type = type->at.value;
     memcpy(out->sizes, sizes->at.numbers, sizeof out->sizes);
     memcpy(out->strides, strides->at.numbers, sizeof out->strides);
     return true;
@@ -169,8 +174,11 @@ static bool read_graph(descriptor *graph) {
     const descriptor *conv = find_descriptor(op, first + 2);
     convolution *c = &graph->work;
     c->kind = op->kind;
-    return conv != NULL && read_tensor(op, first + 3, &c->w) && read_tensor(op, first + 4, &c->x) &&
-           read_tensor(op, first + 5, &c->y) &&
+    if (conv == NULL || !read_tensor(op, first + 3, &c->w) || !read_tensor(op, first + 4, &c->x) ||
+        !read_tensor(op, first + 5, &c->y))
+        return false;
+    c->half = c->x.type == CRN_DNN_DATA_BF16;
+    return c->w.type == c->x.type && c->y.type == c->x.type &&
            read_pair(conv, CRN_DNN_CONV_PRE_PADDINGS, c->before) &&
            read_pair(conv, CRN_DNN_CONV_STRIDES, c->stride) &&
            read_pair(conv, CRN_DNN_CONV_DILATIONS, c->dilation);
@@ -248,8 +256,14 @@ static int fake_dnn_get(cudnnBackendDescriptor_t from, int name, int type, int64
 
 typedef struct convolution_run {
     convolution work;
-    float *x, *w, *y;
+    void *x, *w, *y;
 } convolution_run;
+
+/* The same with all operands as floats. */
+typedef struct convolution_floats {
+    const convolution *work;
+    float *x, *w, *y;
+} convolution_floats;
 
 static int64_t at(const tensor4 *t, int64_t n, int64_t c, int64_t h, int64_t w) {
     return n * t->strides[0] + c * t->strides[1] + h * t->strides[2] + w * t->strides[3];
@@ -265,8 +279,9 @@ static void clear(const tensor4 *t, float *data) {
 }
 
 /* One element of y with all that it is made of. */
-static void convolve_element(const convolution_run *r, int64_t n, int64_t k, int64_t h, int64_t w) {
-    const convolution *c = &r->work;
+static void convolve_element(const convolution_floats *r, int64_t n, int64_t k, int64_t h,
+                             int64_t w) {
+    const convolution *c = r->work;
     int64_t group = k / (c->w.sizes[0] / (c->x.sizes[1] / c->w.sizes[1]));
     float *y = &r->y[at(&c->y, n, k, h, w)];
     for (int64_t tap = 0; tap < c->w.sizes[2] * c->w.sizes[3]; tap++) {
@@ -288,10 +303,8 @@ static void convolve_element(const convolution_run *r, int64_t n, int64_t k, int
     }
 }
 
-static void run_convolution(const void *args) {
-    const convolution_run *r = args;
-    const convolution *c = &r->work;
-    convolutions++;
+static void convolve(const convolution_floats *r) {
+    const convolution *c = r->work;
     if (c->kind == CRN_DNN_FORWARD)
         clear(&c->y, r->y);
     else if (c->kind == CRN_DNN_BACKWARD_DATA)
@@ -303,6 +316,52 @@ static void run_convolution(const void *args) {
             for (int64_t h = 0; h < c->y.sizes[2]; h++)
                 for (int64_t w = 0; w < c->y.sizes[3]; w++)
                     convolve_element(r, n, k, h, w);
+}
+
+static float *open_half(const tensor4 *t, const uint16_t *from) {
+    int64_t span = 1;
+    for (int i = 0; i < 4; i++)
+        span += (t->sizes[i] - 1) * t->strides[i];
+    float *out = calloc((size_t)span, sizeof *out);
+    for (int64_t i = 0; i < span; i++) {
+        uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    return out;
+}
+
+/* Store the elements of a result, and nothing between them; the sums are numbers. */
+static void close_half(const tensor4 *t, const float *from, uint16_t *to) {
+    for (int64_t i = 0; i < t->sizes[0] * t->sizes[1] * t->sizes[2] * t->sizes[3]; i++) {
+        int64_t row = i / t->sizes[3], plane = row / t->sizes[2];
+        int64_t place =
+            at(t, plane / t->sizes[1], plane % t->sizes[1], row % t->sizes[2], i % t->sizes[3]);
+        uint32_t bits;
+        memcpy(&bits, &from[place], sizeof bits);
+        to[place] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+static void run_convolution(const void *args) {
+    const convolution_run *r = args;
+    const convolution *c = &r->work;
+    convolutions++;
+    if (!c->half) {
+        convolve(&(convolution_floats){c, r->x, r->w, r->y});
+        return;
+    }
+    convolution_floats floats = {c, open_half(&c->x, r->x), open_half(&c->w, r->w),
+                                 open_half(&c->y, r->y)};
+    convolve(&floats);
+    if (c->kind == CRN_DNN_FORWARD)
+        close_half(&c->y, floats.y, r->y);
+    else if (c->kind == CRN_DNN_BACKWARD_DATA)
+        close_half(&c->x, floats.x, r->x);
+    else
+        close_half(&c->w, floats.w, r->w);
+    free(floats.x);
+    free(floats.w);
+    free(floats.y);
 }
 
 static int fake_dnn_execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,

@@ -796,11 +796,10 @@ static void test_case(const json_t *given, kernel_rig *k, bool training) {
     comparison at = {.k = *k};
     rig_open(&at.ref, c.graph, "ref", 1);
     at.ref.training = training;
-    case_fill(&c, at.ref.place);
+    case_fill(&c, &at.ref);
     for (cairn_id o = 0; o < cairn_graph_op_count(c.graph); o++) {
-        if (o == c.behind && c.gy != CAIRN_NONE) /* the gradient under test, not the loss's own */
-            fill_values(at.ref.place[c.gy], fill_count(cairn_graph_tensor(c.graph, c.gy)), "gy", 0,
-                        1);
+        if (o == c.behind)
+            case_fill_gradient(&c, &at.ref);
         int failures = check_failures;
         compare_op(&at, o);
         if (check_failures > failures)

@@ -2,8 +2,8 @@
 #ifndef SMALL_NETWORKS_H
 #define SMALL_NETWORKS_H
 
+#include "backend/narrow.h"
 #include "cairn.h"
-#include "check.h"
 
 /* Channels, height and width of the smallest sensible input; batch 2, ten classes. */
 static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
@@ -23,18 +23,6 @@ static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     return options;
 }
 
-/* The network, differentiated. The caller owns it. */
-static inline cairn_graph *small_network(const cairn_allocator *allocator,
-                                         const cairn_zoo_entry *entry) {
-    cairn_zoo_options options = small_options(entry);
-    cairn_graph *forward, *graph;
-    cairn_error err = {0};
-    CHECK_OK(cairn_zoo_build(allocator, entry->name, &options, &forward, &err), &err);
-    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
-    cairn_graph_destroy(forward);
-    return graph;
-}
-
 static inline const cairn_zoo_entry *zoo_entry(const char *name) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
@@ -42,6 +30,16 @@ static inline const cairn_zoo_entry *zoo_entry(const char *name) {
             return entry;
     fprintf(stderr, "no network %s\n", name);
     exit(1);
+}
+
+/* The network with its widths divided (see narrow.h), differentiated. The caller owns it. */
+static inline cairn_graph *small_network(const char *name, uint32_t divisor) {
+    cairn_zoo_options options = small_options(zoo_entry(name));
+    cairn_graph *forward = narrow_build(name, &options, divisor), *graph;
+    cairn_error err = {0};
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_graph_destroy(forward);
+    return graph;
 }
 
 #endif

@@ -1,7 +1,13 @@
 /* test_device.c: a device: its facts, that nothing is built twice, several executors on one device,
- * and steps that fail. */
+ * steps that fail, and memory that the host cannot access. */
+#define _DEFAULT_SOURCE /* fork */
 #include "exec/fingerprint.h"
+#include "exec/subject.h"
 #include "exec/toy_network.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- A backend that counts and can be made to fail ---- */
 
@@ -98,29 +104,59 @@ static void test_built_once(void) {
 
 static void test_failing_step(void) {
     crn_backend counting = mixing_backend;
-    cairn_graph *graph = toy_network(NULL, 2, 16);
     cairn_error err = {0};
     cairn_device *device;
-    cairn_costs *costs;
-    cairn_solution *solution;
-    cairn_exec *exec;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     counting.open = open_counting;
     CHECK_OK(crn_device_open(&counting, NULL, &device, &err), &err);
-    CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
-    CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(graph, device, costs, solution, NULL, &exec, &err), &err);
-    CHECK_OK(cairn_exec_fill(exec, 0, &err), &err);
+    subject s = subject_of(device, toy_network(NULL, 2, 16), "none", NULL);
+    CHECK_OK(cairn_exec_fill(s.exec, 0, &err), &err);
     fail_after = 3;
-    CHECK(cairn_exec_run(exec, 0, &result, &err) == CAIRN_ESYSTEM);
+    CHECK(cairn_exec_run(s.exec, 0, &result, &err) == CAIRN_ESYSTEM);
     CHECK(strstr(err.message, "failed") != NULL);
     CHECK_U64(result.runs, 0);
-    run_step(exec, 0, 0); /* reported once */
-    cairn_exec_destroy(exec);
-    cairn_solution_destroy(solution);
-    cairn_costs_destroy(costs);
-    cairn_device_close(device);
-    cairn_graph_destroy(graph);
+    run_step(s.exec, 0, 0); /* reported once */
+    close_subject(&s);
+}
+
+/* ---- Device memory that the host cannot access ---- */
+
+/* Whether a process that accesses an address is killed for it. */
+static bool faults(const void *address, bool writes) {
+    volatile char *at = (volatile char *)(uintptr_t)address;
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGBUS, SIG_DFL);
+        if (writes)
+            *at = 1;
+        else
+            (void)*at;
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
+}
+
+/* Every address of device memory that an executor has faults on `offset`, and none does on the
+ * backend below it. So a test that passes on `offset` shows that the host does not access device
+ * memory. */
+static void test_inaccessible(const char *backend, bool expected) {
+    subject s = subject_of(test_device(backend, 1), toy_network(NULL, 2, 16), "none", NULL);
+    cairn_id input = cairn_graph_find_tensor(s.graph, "input");
+    cairn_id weight = cairn_graph_find_tensor(s.graph, "conv1.weight");
+    const void *const device[] = {s.exec->arena.base, s.exec->resident.base,
+                                  s.exec->program.input_at[input], s.exec->stationary.at[weight],
+                                  s.exec->backend->values(s.exec->queue)};
+    run_step(s.exec, 0, 0);
+    for (size_t i = 0; i < CRN_LENGTH(device); i++)
+        for (int writes = 0; writes < 2; writes++)
+            CHECK(device[i] != NULL && faults(device[i], writes) == expected);
+    CHECK(!faults(s.exec->staging.base, true));
+    close_subject(&s);
 }
 
 /* ---- Several executors on one device ---- */
@@ -203,10 +239,15 @@ static void test_facts(void) {
 
 int main(void) {
     static const char *const backends[] = {"ref", "offset", "mixing-early"};
+    static const char *const shifted[] = {"offset", "offset-early", "mixing-late", "mixing-early"};
     test_built_once();
     test_failing_step();
     for (size_t i = 0; i < CRN_LENGTH(backends); i++)
         test_turns(backends[i]);
+    test_inaccessible("ref", false);
+    test_inaccessible("mixing", false);
+    for (size_t i = 0; i < CRN_LENGTH(shifted); i++)
+        test_inaccessible(shifted[i], true);
     test_facts();
     return check_result();
 }

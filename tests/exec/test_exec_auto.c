@@ -67,7 +67,7 @@ static void check_backend(const char *backend, const cairn_graph *graph, uint32_
 }
 
 int main(void) {
-    cairn_graph *graph = small_network(NULL, zoo_entry("resnet50"));
+    cairn_graph *graph = small_network("resnet50", 1);
     check_backend("ref", graph, 50, true);
     check_backend("offset", graph, 50, true);
     check_backend("cpu", graph, 97, false); /* its kernels take most of the memory */

@@ -92,9 +92,46 @@ static void check_backend(const char *backend, uint64_t bandwidth, bool check) {
     cairn_graph_destroy(graph);
 }
 
+/* ---- The test backends notice a lane that does not wait ---- */
+
+static void follow_nothing(crn_queue *queue, crn_lane lane, crn_event event) {
+    (void)queue;
+    (void)lane;
+    (void)event;
+}
+
+/* A copy that compute does not wait for, or that does not wait for compute, changes the result. */
+static void check_lanes_notice(const char *backend) {
+    crn_backend careless = *test_backend(backend);
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_solution *solution;
+    cairn_graph *graph = toy_network(NULL, 2, 16);
+    cairn_device *device;
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    fingerprint f[2];
+    for (int i = 0; i < 2; i++) {
+        if (i == 1)
+            careless.follow = follow_nothing;
+        CHECK_OK(crn_device_open(&careless, NULL, &device, &err), &err);
+        CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
+        cairn_plan *plan = offload_everything(graph, costs);
+        CHECK_OK(cairn_solution_create(graph, costs, plan, NULL, &solution, &err), &err);
+        f[i] = fingerprint_of(device, graph, costs, solution, &options);
+        cairn_plan_destroy(plan);
+        cairn_solution_destroy(solution);
+        cairn_costs_destroy(costs);
+        cairn_device_close(device);
+    }
+    CHECK(!same_fingerprint(&f[0], &f[1]));
+    cairn_graph_destroy(graph);
+}
+
 int main(void) {
     const cairn_device_entry *backend;
     static const char *const shifted[] = {"offset", "offset-early"};
+    check_lanes_notice("mixing-late");
+    check_lanes_notice("mixing-early");
     for (size_t i = 0; i < CRN_LENGTH(shifted); i++) {
         check_backend(shifted[i], 0, false);
         check_backend(shifted[i], 0, true);

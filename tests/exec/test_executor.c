@@ -3,6 +3,7 @@
  * Without arguments they are ref and mixing, whose memory the test can inspect. */
 #define _DEFAULT_SOURCE /* mincore */
 #include "exec/fingerprint.h"
+#include "exec/subject.h"
 #include "exec/toy_network.h"
 
 #include <math.h>
@@ -38,40 +39,20 @@ void *__wrap_realloc(void *block, size_t size) {
 
 static const char *computing = "ref", *mixing = "mixing";
 
-typedef struct subject {
-    cairn_device *device;
-    cairn_graph *graph;
-    cairn_costs *costs;
-    cairn_solution *solution;
-    cairn_exec *exec;
-} subject;
-
 static subject open_on(const crn_backend *backend, const char *algorithm, uint32_t side,
                        bool check) {
-    subject s = {.graph = toy_network(NULL, 2, side)};
     cairn_error err = {0};
-    cairn_device_options device = CAIRN_DEVICE_OPTIONS_INIT;
+    cairn_device *device;
+    cairn_device_options how = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.check = check;
-    device.threads = 2;
-    CHECK_OK(crn_device_open(backend, &device, &s.device, &err), &err);
-    CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(s.graph, s.costs, algorithm, NULL, &s.solution, &err), &err);
-    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
-             &err);
-    return s;
+    how.threads = 2;
+    CHECK_OK(crn_device_open(backend, &how, &device, &err), &err);
+    return subject_of(device, toy_network(NULL, 2, side), algorithm, &options);
 }
 
 static subject open_subject(const char *backend, const char *algorithm, uint32_t side, bool check) {
     return open_on(test_backend(backend), algorithm, side, check);
-}
-
-static void close_subject(subject *s) {
-    cairn_exec_destroy(s->exec);
-    cairn_solution_destroy(s->solution);
-    cairn_costs_destroy(s->costs);
-    cairn_device_close(s->device);
-    cairn_graph_destroy(s->graph);
 }
 
 static cairn_exec_result train_step(cairn_exec *exec, uint64_t step) {

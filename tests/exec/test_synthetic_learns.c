@@ -3,6 +3,7 @@
 #include "cairn/data.h"
 #include "cairn/exec.h"
 #include "check.h"
+#include "exec/subject.h"
 #include "exec/test_backends.h"
 
 #define BATCH 32u
@@ -52,17 +53,8 @@ static void build(trial *t, bool convolutions) {
 
 static cairn_exec *make_executor(const trial *t, const char *algorithm) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    cairn_costs *costs;
-    cairn_solution *solution;
-    cairn_exec *exec;
-    cairn_error err = {0};
     options.learning_rate = 0.02f;
-    CHECK_OK(cairn_bind(t->graph, t->device, &costs, &err), &err);
-    CHECK_OK(cairn_solve(t->graph, costs, algorithm, NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(t->graph, t->device, costs, solution, &options, &exec, &err), &err);
-    cairn_solution_destroy(solution);
-    cairn_costs_destroy(costs);
-    return exec;
+    return executor_of(t->device, t->graph, algorithm, &options);
 }
 
 /* ---- Training and evaluating ---- */

@@ -1,5 +1,6 @@
 /* test_oom_weights.c: reading and writing weights survives running out of memory at any point: see
  * failing.h. */
+#include "exec/subject.h"
 #include "exec/toy_network.h"
 #include "failing.h"
 
@@ -75,8 +76,6 @@ static cairn_status load_weights(void *context) {
 
 static void set_up(fixture *f, const char *path) {
     cairn_error err = {0};
-    cairn_costs *costs;
-    cairn_solution *solution;
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 1;
     f->path = path;
@@ -84,11 +83,7 @@ static void set_up(fixture *f, const char *path) {
     f->graph = toy_network(&f->allocator, 1, 8);
     options.allocator = &f->allocator;
     CHECK_OK(cairn_device_open("ref", &options, &f->device, &err), &err);
-    CHECK_OK(cairn_bind(f->graph, f->device, &costs, &err), &err);
-    CHECK_OK(cairn_solve(f->graph, costs, "none", NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(f->graph, f->device, costs, solution, NULL, &f->exec, &err), &err);
-    cairn_solution_destroy(solution);
-    cairn_costs_destroy(costs);
+    f->exec = executor_of(f->device, f->graph, "none", NULL);
 
     /* A file that gives a notice: it has an auxiliary head. */
     cairn_weights_save_options save = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;

@@ -3,6 +3,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "exec/fingerprint.h"
+#include "exec/subject.h"
 #include "exec/toy_network.h"
 
 #include <jansson.h>
@@ -10,32 +11,12 @@
 
 static const char *backend = "ref";
 
-typedef struct subject {
-    cairn_device *device;
-    cairn_graph *graph;
-    cairn_costs *costs;
-    cairn_solution *solution;
-    cairn_exec *exec;
-} subject;
-
 static subject open_subject(cairn_graph *graph, uint32_t threads,
                             const cairn_exec_options *options) {
-    subject s = {.graph = graph, .device = test_device(backend, threads)};
-    cairn_error err = {0};
-    CHECK_OK(cairn_bind(graph, s.device, &s.costs, &err), &err);
-    CHECK_OK(cairn_solve(graph, s.costs, "none", NULL, &s.solution, &err), &err);
-    CHECK_OK(cairn_exec_create(graph, s.device, s.costs, s.solution, options, &s.exec, &err), &err);
+    subject s = subject_of(test_device(backend, threads), graph, "none", options);
     CHECK_U64(cairn_exec_get_figures(s.exec)->stationary_bytes,
               cairn_stationary_bytes(graph, s.costs, cairn_optimizer_slots(options)));
     return s;
-}
-
-static void close_subject(subject *s) {
-    cairn_exec_destroy(s->exec);
-    cairn_solution_destroy(s->solution);
-    cairn_costs_destroy(s->costs);
-    cairn_device_close(s->device);
-    cairn_graph_destroy(s->graph);
 }
 
 /* One linear layer; the reference updates its weight. */

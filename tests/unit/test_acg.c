@@ -101,8 +101,8 @@ static const struct {
     const char *words;
 } bad[] = {
     {"", CAIRN_ESYNTAX, "not valid JSON"},
-    {"[]", CAIRN_EINVAL, "no cases"},
-    {"{\"cases\": []}", CAIRN_EINVAL, "cases: there are no cases"},
+    {"[]", CAIRN_EINVAL, "holds no case"},
+    {"{\"cases\": []}", CAIRN_EINVAL, "cases: holds no case"},
     {"3", CAIRN_EINVAL, "must be an object"},
     {"{\"n\": 0, \"costs\": [], \"edges\": [], \"source\": 0, \"target\": 0}", CAIRN_EINVAL,
      "no vertices"},

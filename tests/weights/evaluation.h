@@ -5,6 +5,7 @@
 #include "backend/fill.h"
 #include "backend/narrow.h"
 #include "cairn/weights.h"
+#include "exec/subject.h"
 #include "exec/test_backends.h"
 
 static const char *evaluation_backend = "ref";
@@ -22,20 +23,13 @@ static inline evaluation evaluation_open(const char *network, const cairn_zoo_op
                                          uint32_t divisor, const char *solver, uint64_t seed) {
     evaluation e = {.summary = CAIRN_GRAPH_SUMMARY_INIT};
     cairn_error err = {0};
-    cairn_costs *costs;
-    cairn_solution *solution;
     cairn_exec_options exec_options = CAIRN_EXEC_OPTIONS_INIT;
     e.device = test_device(evaluation_backend, 2);
     exec_options.seed = seed;
     cairn_graph *forward = narrow_build(network, options, divisor);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &e.graph, &err), &err);
     cairn_graph_destroy(forward);
-    CHECK_OK(cairn_bind(e.graph, e.device, &costs, &err), &err);
-    CHECK_OK(cairn_solve(e.graph, costs, solver, NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(e.graph, e.device, costs, solution, &exec_options, &e.exec, &err),
-             &err);
-    cairn_solution_destroy(solution);
-    cairn_costs_destroy(costs);
+    e.exec = executor_of(e.device, e.graph, solver, &exec_options);
     cairn_graph_summarize(e.graph, &e.summary);
     return e;
 }

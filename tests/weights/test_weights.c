@@ -14,16 +14,9 @@ static char path[] = "test_weights.XXXXXX";
 
 static evaluation open_toy(uint64_t seed) {
     evaluation e = {.graph = toy_network(NULL, 2, 8), .device = test_device(evaluation_backend, 1)};
-    cairn_error err = {0};
-    cairn_costs *costs;
-    cairn_solution *solution;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.seed = seed;
-    CHECK_OK(cairn_bind(e.graph, e.device, &costs, &err), &err);
-    CHECK_OK(cairn_solve(e.graph, costs, "none", NULL, &solution, &err), &err);
-    CHECK_OK(cairn_exec_create(e.graph, e.device, costs, solution, &options, &e.exec, &err), &err);
-    cairn_solution_destroy(solution);
-    cairn_costs_destroy(costs);
+    e.exec = executor_of(e.device, e.graph, "none", &options);
     return e;
 }
 

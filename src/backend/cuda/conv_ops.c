@@ -76,47 +76,71 @@ bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, u
                            .channels = pitch_of(site, weights_of(op, r->pass)) * groups,
                            .filters = small.channels,
                            .groups = groups,
-                           .exact = exact};
+                           .exact = exact,
+                           .half = large.element == CRN_ELEMENT_BF16};
     set_axis(out, &op->attributes, 0, large.height, small.height, &crop[0]);
     set_axis(out, &op->attributes, 1, large.width, small.width, &crop[1]);
     out->x_strides[2] = large.pitch;
     out->x_strides[1] = (int64_t)large.pitch * large.width;
     out->x_strides[0] = (int64_t)large.pitch * large.plane;
     *offset = (uint64_t)(crop[0] * out->x_strides[1] + crop[1] * out->x_strides[2]);
-    out->alignment = *offset % 4 == 0 ? 16 : 4;
+    uint32_t size = crn_cuda_size(large.element);
+    out->alignment = *offset * size % 16 == 0 ? 16 : size;
+    if (*offset > 0 && (uint64_t)large.rows * large.pitch * size % 4 != 0)
+        return false; /* crn_cuda_zero() makes whole words zero */
     return out->x[0] > 0 && out->x[1] > 0 && out->channels <= large.pitch &&
            small.pitch == small.channels;
 }
 
+/* The convolution of bf16 images has bf16 weights, and so has their gradient. They are made from
+ * the fp32 weights, or the fp32 gradient from them, in the workspace. */
 static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
     crn_dnn_shape shape;
     uint64_t offset;
     crn_site site = crn_site_of(work->call);
     crn_device *device = work->device;
-    void *space = crn_cuda_library_scratch(work, work->recipe->plan.workspace);
-    if (work->preparing || !crn_cuda_conv_shape(&site, device->exact, &shape, &offset))
+    if (!crn_cuda_conv_shape(&site, device->exact, &shape, &offset))
         return;
+    uint64_t weights = (uint64_t)(shape.filters * shape.kernel[0] * shape.kernel[1] *
+                                  (shape.channels / shape.groups));
+    void *space = crn_cuda_library_scratch(work, work->recipe->plan.workspace), *used = weight;
+    if (shape.half)
+        used = crn_cuda_library_scratch(work, weights * sizeof(uint16_t));
+    if (work->preparing)
+        return;
+    if (shape.half && shape.pass != CRN_DNN_GW)
+        crn_cuda_to_element(work, weight, CRN_ELEMENT_F32, used, CRN_ELEMENT_BF16, weights);
     if (shape.pass == CRN_DNN_GX && (shape.x[0] < large->height || shape.x[1] < large->width))
-        crn_cuda_zero(work, large->at, (uint64_t)large->rows * large->pitch * sizeof(float));
+        crn_cuda_zero(work, large->at,
+                      (uint64_t)large->rows * large->pitch * crn_cuda_size(large->element));
+    char *x = (char *)large->at + offset * crn_cuda_size(large->element);
     (void)crn_cuda_dnn_ok(device,
-                          crn_dnn_run(&device->dnn, &work->recipe->plan,
-                                      (float *)large->at + offset, weight, small->at, space),
+                          crn_dnn_run(&device->dnn, &work->recipe->plan, x, used, small->at, space),
                           work->call->op->name);
+    if (shape.half && shape.pass == CRN_DNN_GW)
+        crn_cuda_to_element(work, used, CRN_ELEMENT_BF16, weight, CRN_ELEMENT_F32, weights);
 }
 
 /* ---- Cairn's own kernels ---- */
 
-static bool is_depthwise(const crn_site *site, const struct roles *r) {
+bool crn_cuda_is_depthwise(const crn_site *site) {
     const cairn_op *op = site->op;
+    const cairn_attributes *a = &op->attributes;
+    const struct roles *r = roles_of(op->kind);
+    if (r == NULL)
+        return false;
     uint32_t channels = cairn_graph_tensor(site->graph, operand(op, r->large))->shape[1];
     uint32_t filters = cairn_graph_tensor(site->graph, operand(op, r->small))->shape[1];
-    return channels > 1 && channels == filters && op->attributes.groups == (int32_t)channels;
+    return channels > 1 && channels == filters && a->groups == (int32_t)channels &&
+           a->kernel[1] <= (int32_t)CRN_DEPTHWISE_WIDE &&
+           (int64_t)a->kernel[0] * a->kernel[1] <= (int64_t)CRN_DEPTHWISE_TAPS;
 }
 
 static void run_depthwise(crn_work *work, uint8_t pass, const crn_view *large,
                           const crn_view *small, void *weight) {
     const cairn_attributes *a = &work->call->op->attributes;
     crn_depthwise_args args = {
+        .element = large->element,
         .channels = large->channels,
         .batch = large->batch,
         .height = large->height,
@@ -152,6 +176,7 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     uint32_t pitch = pitch_of(&site, weights_of(work->call->op, pass));
     uint32_t taps = (uint32_t)(a->kernel[0] * a->kernel[1]);
     crn_conv_args args = {
+        .element = large->element,
         .groups = (uint32_t)CRN_MAX(a->groups, 1),
         .batch = large->batch,
         .channels = large->channels,
@@ -189,7 +214,7 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
 static void run_pass(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
     crn_site site = crn_site_of(work->call);
     const struct roles *r = roles_of(work->call->op->kind);
-    if (is_depthwise(&site, r))
+    if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);
@@ -202,6 +227,7 @@ static void add_bias(crn_work *work, const crn_view *to, bool relu) {
     if (bias == NULL)
         return;
     crn_bias_args args = {.cut = {.rows = to->rows, .channels = to->channels},
+                          .element = to->element,
                           .relu = relu,
                           .x_pitch = to->pitch,
                           .y_pitch = to->pitch,
@@ -227,13 +253,11 @@ static void differentiate(crn_work *work, const crn_call *relu) {
     const struct roles *r = roles_of(work->call->op->kind);
     crn_view x = crn_cuda_view_in(work, 0), gy = crn_cuda_view_in(work, 1);
     if (relu != NULL)
-        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
-                             relu);
+        crn_cuda_column_sums(work, &gy, crn_cuda_out(work, 1), relu);
     if (crn_cuda_wants(work, 0))
         run_pass(work, r->large == 0 ? &x : &gy, r->large == 0 ? &gy : &x, crn_cuda_out(work, 0));
     if (relu == NULL && crn_cuda_wants(work, 1))
-        crn_cuda_column_sums(work, gy.at, gy.rows, gy.channels, gy.pitch, crn_cuda_out(work, 1),
-                             NULL);
+        crn_cuda_column_sums(work, &gy, crn_cuda_out(work, 1), NULL);
 }
 
 void crn_cuda_conv(crn_work *work) {

@@ -167,6 +167,7 @@ enum { /* names of attributes */
 
 enum { /* values */
        CRN_DNN_DATA_FLOAT = 0,
+       CRN_DNN_DATA_BF16 = 9,
        CRN_DNN_CROSS_CORRELATION = 1,
        CRN_DNN_HEURISTIC_A = 3,
        CRN_DNN_NOTE_TENSOR_CORE = 0,

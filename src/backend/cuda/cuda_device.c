@@ -190,8 +190,10 @@ cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options 
     crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)
         return crn_fail_memory(err);
-    *device =
-        (crn_device){.allocator = allocator, .api = api, .exact = options->math == CAIRN_MATH_FP32};
+    *device = (crn_device){.allocator = allocator,
+                           .api = api,
+                           .exact = options->math == CAIRN_MATH_FP32,
+                           .half = options->math == CAIRN_MATH_BF16};
     cairn_status status = CAIRN_OK;
     if (api == NULL) {
         device->api = &device->loaded;
@@ -243,9 +245,10 @@ static uint64_t attribute(crn_device *device, int name) {
                : 0;
 }
 
-/* The rate of products in TF32 on one multiprocessor, as measured in whole steps. */
-static uint64_t flops_of_one(uint64_t major) {
-    return major >= 9 ? 1900000000000u : 900000000000u;
+/* The rate of products in TF32 on one multiprocessor, as measured in whole steps; in bf16 it is
+ * twice that. */
+static uint64_t flops_of_one(uint64_t major, bool half) {
+    return (major >= 9 ? 1900000000000u : 900000000000u) * (half ? 2 : 1);
 }
 
 void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machine *m) {
@@ -261,8 +264,8 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
         attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;
     crn_copy_string(m->name, sizeof m->name, "cuda");
     crn_copy_string(m->summary, sizeof m->summary, out->name);
-    m->flops_per_second =
-        CRN_MAX(out->compute_units * flops_of_one(attribute(device, CRN_CUDA_MAJOR)), 1);
+    m->flops_per_second = CRN_MAX(
+        out->compute_units * flops_of_one(attribute(device, CRN_CUDA_MAJOR), device->half), 1);
     m->memory_bytes_per_second = CRN_MAX(bandwidth / 5 * 4, 1);
     m->launch_ns = 2000;
     m->link_bytes_per_second = 50000000000u;

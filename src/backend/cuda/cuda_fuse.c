@@ -129,7 +129,8 @@ static bool is_dead_after(const list *l, uint32_t from, const void *at, uint64_t
 
 static bool are_alike(const crn_call *a, cairn_id x, const crn_call *b, cairn_id y) {
     const crn_storage *s = &a->storage[x], *t = &b->storage[y];
-    return s->format == t->format && s->block == t->block && s->bytes == t->bytes;
+    return s->format == t->format && s->block == t->block && s->bytes == t->bytes &&
+           s->type == t->type;
 }
 
 /* Whether the tensor is an image that needs no staging. */
@@ -377,7 +378,7 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
     crn_view gy = crn_cuda_view(&site, op->inputs[1]);
     l->actions[n].fused[1] = relu;
     if (!is_workspace_apart(conv, relu))
-        l->actions[n].scratch_bytes = crn_cuda_column_sums_bytes(gy.rows, gy.channels, gy.pitch);
+        l->actions[n].scratch_bytes = crn_cuda_column_sums_bytes(&gy);
     drop(l, i);
 }
 

@@ -44,6 +44,7 @@ struct crn_device {
     crn_dnn dnn; /* handle NULL: there is none */
     cublasLtHandle_t blas;
     bool exact; /* products in full fp32 */
+    bool half;  /* images are stored as bf16 */
     uint32_t *tickets;
     uint32_t next_ticket;
     uint64_t reserved; /* bytes of all regions in use */
@@ -121,6 +122,9 @@ void crn_cuda_drop(crn_device *device, crn_choice *choice);
  * start of x to the first one that the convolution reads. */
 bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
 
+/* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
+bool crn_cuda_is_depthwise(const crn_site *site);
+
 /* ---- Operands ---- */
 
 static inline const cairn_tensor *crn_cuda_tensor(const crn_work *work, cairn_id tensor) {
@@ -143,9 +147,26 @@ static inline bool crn_cuda_wants(const crn_work *work, uint32_t index) {
            (work->preparing || work->call->outputs[index] != NULL);
 }
 
+/* An input, for a field of arguments that other kernels write through. */
+static inline void *crn_cuda_writable(const void *at) {
+    union {
+        const void *given;
+        void *taken;
+    } address = {at};
+    return address.taken;
+}
+
 static inline void *crn_cuda_param(const crn_work *work, uint32_t index) {
     return work->preparing || index >= work->call->op->param_count ? NULL
                                                                    : work->call->params[index];
+}
+
+/* The element type of the images of an op: bf16 if one of its operands is stored so. Tensors that
+ * are stored plain are fp32; as operands of such an op they are staged. */
+crn_element crn_cuda_element(const crn_site *site);
+
+static inline uint32_t crn_cuda_size(crn_element element) {
+    return element == CRN_ELEMENT_BF16 ? 2 : 4;
 }
 
 /* A tensor as rows of channels: [N, H, W] rows of an image, or [N] rows of a matrix. */
@@ -154,7 +175,8 @@ typedef struct crn_view {
     uint32_t batch, height, width, channels, pitch;
     uint32_t rows;  /* batch * height * width */
     uint32_t plane; /* height * width */
-    bool staged;    /* it is in the workspace, because the tensor is stored plain */
+    crn_element element;
+    bool staged; /* it is in the workspace, because the tensor is stored plain */
 } crn_view;
 
 crn_view crn_cuda_view(const crn_site *site, cairn_id tensor);
@@ -171,7 +193,8 @@ void crn_cuda_plain_done(crn_work *work, uint32_t index, void *plain);
 
 /* The number of stored elements, including padding. */
 static inline uint64_t crn_cuda_elements(const crn_work *work, cairn_id tensor) {
-    return work->call->storage[tensor].bytes / sizeof(float);
+    const crn_storage *storage = &work->call->storage[tensor];
+    return storage->bytes / (storage->type == CRN_BF16 ? 2 : 4);
 }
 
 /* ---- Running ---- */
@@ -182,6 +205,8 @@ void *crn_cuda_library_scratch(crn_work *work,
 uint32_t *crn_cuda_tickets(const crn_work *work);
 void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args);
 void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes); /* a multiple of 4 */
+void crn_cuda_to_element(crn_work *work, const void *from, crn_element from_element, void *to,
+                         crn_element to_element, uint64_t count);
 
 /* x [rows, in], w [out, in], y [rows, out]: see blas_products.h. */
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
@@ -189,9 +214,8 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
 
 /* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
  * computed and written here too. */
-void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums, const crn_call *relu);
-uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch);
+void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu);
+uint64_t crn_cuda_column_sums_bytes(const crn_view *gy);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct);

@@ -285,10 +285,13 @@ static void convert_image(crn_queue *queue, const crn_conversion *c, uint64_t fi
     crn_work work = {.device = queue->device};
     char *host = (char *)c->host + (first - c->first) * plain_row;
     uint32_t plane = t->shape[2] * t->shape[3];
-    crn_layout_args args = {.batch = (uint32_t)rows,
+    crn_element element = c->storage.type == CRN_BF16 ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32;
+    crn_layout_args args = {.element = element,
+                            .plain_element = CRN_ELEMENT_F32,
+                            .batch = (uint32_t)rows,
                             .channels = t->shape[1],
                             .plane = plane,
-                            .pitch = (uint32_t)(stored_row / sizeof(float) / plane),
+                            .pitch = (uint32_t)(stored_row / crn_cuda_size(element) / plane),
                             .plain = queue->staging,
                             .image = (char *)c->stored + first * stored_row};
     if (c->to_host) {

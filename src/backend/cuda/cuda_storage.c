@@ -8,12 +8,15 @@
  *     everything else            plain
  *
  * If one member of a group is not an image, for example a flattened tensor, the whole group is
- * plain. */
+ * plain.
+ *
+ * With --math bf16 images are bf16, and inputs have 8 channels instead of 4. What the loss reads
+ * and writes is plain and so stays fp32; so do weights and their gradients. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/formats.h"
 #include "backend/storage_groups.h"
 
-#define PADDED 4u
+#define PADDED(device) ((device)->half ? 8u : 4u) /* 16 bytes */
 
 static bool is_image(const cairn_tensor *t) {
     return t->rank == 4 && t->shape[2] * t->shape[3] > 1;
@@ -29,13 +32,13 @@ static uint32_t users_of(const cairn_graph *graph, cairn_id parameter) {
     return users;
 }
 
-/* Whether only convolutions with one group and their own weights read an input. */
-static bool can_be_padded(const cairn_graph *graph, cairn_id input) {
+/* Whether only convolutions with one group and their own weights read an input of few channels. */
+static bool can_be_padded(const cairn_graph *graph, cairn_id input, uint32_t padded) {
     const cairn_tensor *t = cairn_graph_tensor(graph, input);
     uint32_t count;
     const cairn_id *readers = cairn_graph_readers(graph, input, &count);
     if (t->role != CAIRN_ROLE_INPUT || t->dtype != CAIRN_DTYPE_F32 || !is_image(t) ||
-        t->shape[1] >= PADDED)
+        t->shape[1] >= padded)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         const cairn_op *op = cairn_graph_op(graph, readers[i]);
@@ -55,26 +58,46 @@ static void set_block(const cairn_graph *graph, const cairn_id *group, cairn_id 
 }
 
 /* Find the block of each image; only inputs and their weights have one. */
-static void choose_blocks(const cairn_graph *graph, const cairn_id *group, uint32_t *blocks) {
+static void choose_blocks(const cairn_graph *graph, const cairn_id *group, uint32_t padded,
+                          uint32_t *blocks) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         blocks[t] = 1;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
-        if (!can_be_padded(graph, t))
+        if (!can_be_padded(graph, t, padded))
             continue;
         uint32_t count;
         const cairn_id *readers = cairn_graph_readers(graph, t, &count);
-        set_block(graph, group, t, PADDED, blocks);
+        set_block(graph, group, t, padded, blocks);
         for (uint32_t i = 0; i < count; i++) {
             const cairn_op *op = cairn_graph_op(graph, readers[i]);
             if (op->kind == CAIRN_OP_CONV2D)
-                set_block(graph, group, op->params[0], PADDED, blocks);
+                set_block(graph, group, op->params[0], padded, blocks);
         }
     }
 }
 
+/* Groups that have a tensor of the loss. */
+static void find_loss(const cairn_graph *graph, const cairn_id *group, bool *found) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        if (op->kind != CAIRN_OP_CROSS_ENTROPY && op->kind != CAIRN_OP_CROSS_ENTROPY_BWD)
+            continue;
+        for (uint32_t i = 0; i < op->input_count; i++)
+            found[group[op->inputs[i]]] = true;
+        for (uint32_t i = 0; i < op->output_count; i++)
+            if (op->outputs[i] != CAIRN_NONE)
+                found[group[op->outputs[i]]] = true;
+    }
+}
+
+/* Whether the tensor is a parameter, a gradient of one, or a part of such a gradient. */
+static bool is_weight(const cairn_graph *graph, const cairn_tensor *t) {
+    return t->stationary || t->role == CAIRN_ROLE_PARAMETER ||
+           (t->gradient_of != CAIRN_NONE && cairn_graph_tensor(graph, t->gradient_of)->stationary);
+}
+
 cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
                             cairn_error *err) {
-    (void)device;
     crn_arena scratch;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena_init(&scratch, &allocator);
@@ -87,14 +110,19 @@ cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_st
         return crn_fail_memory(err);
     }
     crn_storage_groups(graph, group);
-    choose_blocks(graph, group, blocks);
+    choose_blocks(graph, group, PADDED(device), blocks);
+    if (device->half)
+        find_loss(graph, group, plain);
     for (cairn_id t = 0; t < tensors; t++)
         if (cairn_graph_tensor(graph, t)->rank != 4)
             plain[group[t]] = true;
-    for (cairn_id t = 0; t < tensors; t++)
-        if (!plain[group[t]] && (is_image(cairn_graph_tensor(graph, t)) || blocks[t] > 1))
-            out[t] = crn_storage_of(cairn_graph_tensor(graph, t), CRN_CHANNELS_LAST, blocks[t],
-                                    CRN_AS_GRAPH);
+    for (cairn_id t = 0; t < tensors; t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        bool half = device->half && !is_weight(graph, tensor);
+        if (!plain[group[t]] && (is_image(tensor) || blocks[t] > 1))
+            out[t] = crn_storage_of(tensor, CRN_CHANNELS_LAST, blocks[t],
+                                    half ? CRN_BF16 : CRN_AS_GRAPH);
+    }
     crn_arena_release(&scratch);
     return CAIRN_OK;
 }

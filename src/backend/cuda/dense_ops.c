@@ -12,6 +12,14 @@ static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t
                             .exact = work->device->exact};
 }
 
+/* sums[c] = sum of the rows of a matrix */
+static void sum_rows(crn_work *work, const void *at, uint32_t rows, uint32_t channels,
+                     float *sums) {
+    crn_view matrix = {
+        .at = crn_cuda_writable(at), .rows = rows, .channels = channels, .pitch = channels};
+    crn_cuda_column_sums(work, &matrix, sums, NULL);
+}
+
 /* ---- Linear layers ---- */
 
 /* x [N, F] -> y [N, O] = x W' + b */
@@ -51,8 +59,7 @@ void crn_cuda_linear_bwd_weight(crn_work *work) {
         crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_out(work, 0),
                           crn_cuda_in(work, 1), false);
     if (crn_cuda_wants(work, 1))
-        crn_cuda_column_sums(work, crn_cuda_in(work, 1), gy->shape[0], gy->shape[1], gy->shape[1],
-                             crn_cuda_out(work, 1), NULL);
+        sum_rows(work, crn_cuda_in(work, 1), gy->shape[0], gy->shape[1], crn_cuda_out(work, 1));
 }
 
 /* ---- Cells, forward ---- */
@@ -195,8 +202,8 @@ static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
     float *bias = crn_cuda_out(work, index + 2);
     for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index + 2); g++) {
         uint64_t used = work->used;
-        crn_cuda_column_sums(work, offset(before, g * rows), c->batch, c->hidden, c->hidden,
-                             bias != NULL ? bias + g * c->hidden : NULL, NULL);
+        sum_rows(work, offset(before, g * rows), c->batch, c->hidden,
+                 bias != NULL ? bias + g * c->hidden : NULL);
         if (g + 1 < c->gates)
             work->used = used;
     }

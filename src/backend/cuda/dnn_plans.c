@@ -55,9 +55,9 @@ static cairn_status fail(const crn_dnn *dnn, int status, const char *what, cairn
 
 /* ---- The operation ---- */
 
-static descriptor make_tensor(work *w, int64_t id, const int64_t sizes[4], const int64_t strides[4],
-                              int64_t alignment) {
-    static const int type = CRN_DNN_DATA_FLOAT;
+static descriptor make_tensor(work *w, const crn_dnn_shape *s, int64_t id, const int64_t sizes[4],
+                              const int64_t strides[4], int64_t alignment) {
+    const int type = s->half ? CRN_DNN_DATA_BF16 : CRN_DNN_DATA_FLOAT;
     descriptor out = make(w, CRN_DNN_TENSOR);
     set(w, out, CRN_DNN_TENSOR_TYPE, CRN_DNN_DATA_TYPE, 1, &type);
     set(w, out, CRN_DNN_TENSOR_DIMENSIONS, CRN_DNN_INT64, 4, sizes);
@@ -69,16 +69,17 @@ static descriptor make_tensor(work *w, int64_t id, const int64_t sizes[4], const
 }
 
 /* Sizes are in the order N, C, H, W; channels are contiguous. */
-static descriptor make_image(work *w, int64_t id, int64_t n, int64_t c, const int64_t plane[2]) {
+static descriptor make_image(work *w, const crn_dnn_shape *s, int64_t id, int64_t n, int64_t c,
+                             const int64_t plane[2]) {
     const int64_t sizes[4] = {n, c, plane[0], plane[1]};
     const int64_t strides[4] = {c * plane[0] * plane[1], 1, c * plane[1], c};
-    return make_tensor(w, id, sizes, strides, ALIGNMENT);
+    return make_tensor(w, s, id, sizes, strides, ALIGNMENT);
 }
 
 static descriptor make_x(work *w, const crn_dnn_shape *s) {
     const int64_t sizes[4] = {s->batch, s->channels, s->x[0], s->x[1]};
     const int64_t strides[4] = {s->x_strides[0], 1, s->x_strides[1], s->x_strides[2]};
-    return make_tensor(w, 1, sizes, strides, s->alignment);
+    return make_tensor(w, s, 1, sizes, strides, s->alignment);
 }
 
 static descriptor make_convolution(work *w, const crn_dnn_shape *s) {
@@ -108,8 +109,8 @@ static const struct {
 static descriptor make_graph(work *w, const crn_dnn_shape *s) {
     static const float one = 1, zero = 0;
     descriptor x = make_x(w, s);
-    descriptor weight = make_image(w, 2, s->filters, s->channels / s->groups, s->kernel);
-    descriptor y = make_image(w, 3, s->batch, s->filters, s->y);
+    descriptor weight = make_image(w, s, 2, s->filters, s->channels / s->groups, s->kernel);
+    descriptor y = make_image(w, s, 3, s->batch, s->filters, s->y);
     descriptor convolution = make_convolution(w, s);
     descriptor op = make(w, passes[s->pass].kind);
     set(w, op, passes[s->pass].x, CRN_DNN_DESCRIPTOR, 1, &x);
@@ -251,12 +252,14 @@ static bool is_pointwise(const crn_dnn_shape *s) {
            s->before[0] + s->before[1] + s->after[0] + s->after[1] == 0;
 }
 
-/* A penalty; 0: keep cuDNN's order; larger: use it later.
+/* A penalty; 0: keep cuDNN's order, always for bf16; larger: use it later.
  *
  *     products of matrices   19.9 us by cuBLASLt, 22.3 by others     768 -> 160 channels
  *     other data gradients   57.9 us by cuBLASLt, 26.8 by others     7x1, 192 -> 192
  *     weight gradients       113 us by engine 48, 83 by engine 34    the same */
 static int reluctance(const crn_dnn_shape *s, int64_t engine) {
+    if (s->half)
+        return 0;
     if (s->pass == CRN_DNN_GW && (engine == 48 || engine == 23))
         return 2;
     return is_product(engine) == is_pointwise(s) ? 0 : 1;

@@ -22,6 +22,7 @@ typedef struct crn_dnn_shape {
     int64_t kernel[2], stride[2], dilation[2], before[2], after[2]; /* paddings, not negative */
     int64_t alignment;                                              /* of x, bytes */
     int64_t exact; /* products in full fp32, not TF32 */
+    int64_t half;  /* images and weights are bf16, not fp32; sums are fp32 */
 } crn_dnn_shape;
 
 typedef struct crn_dnn_plan {

@@ -5,7 +5,8 @@
 
 static crn_pool_args pool_args(const crn_work *work, const crn_view *large, const crn_view *small) {
     const cairn_attributes *a = &work->call->op->attributes;
-    return (crn_pool_args){.channels = large->channels,
+    return (crn_pool_args){.element = large->element,
+                           .channels = large->channels,
                            .places_pitch = large->channels,
                            .batch = large->batch,
                            .height = large->height,
@@ -43,20 +44,12 @@ void crn_cuda_max_pool(crn_work *work) {
     crn_cuda_view_done(work, 0, &y);
 }
 
-static void *writable(const void *at) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return address.taken;
-}
-
 /* places, gy [N, C, P, Q] -> gx [N, C, H, W] */
 void crn_cuda_max_pool_bwd(crn_work *work) {
     crn_view gy = crn_cuda_view_in(work, 1), gx = crn_cuda_view_out(work, 0);
     crn_pool_args args = pool_args(work, &gx, &gy);
     set_images(&args, &gy, &gx);
-    args.places = writable(crn_cuda_in(work, 0));
+    args.places = crn_cuda_writable(crn_cuda_in(work, 0));
     args.place_bytes = place_bytes(work, work->call->op->inputs[0]);
     if (!work->preparing)
         crn_cuda_launch(work, crn_max_pool_bwd_launch(&args), &args);
@@ -97,7 +90,8 @@ void crn_cuda_concat(crn_work *work) {
     crn_view y = crn_cuda_view_out(work, 0);
     uint32_t first = 0;
     for (uint32_t i = 0; i < work->call->op->input_count;) {
-        crn_concat_args args = {.rows = y.rows, .to_pitch = y.pitch, .to = y.at};
+        crn_concat_args args = {
+            .element = y.element, .rows = y.rows, .to_pitch = y.pitch, .to = y.at};
         for (; i < work->call->op->input_count && args.count < CRN_CONCAT_MOST; i++) {
             crn_view x = crn_cuda_view_in(work, i);
             args.sources[args.count++] = (crn_concat_source){x.at, x.channels, x.pitch, first};
@@ -113,13 +107,15 @@ void crn_cuda_concat(crn_work *work) {
 void crn_cuda_concat_bwd(crn_work *work) {
     crn_view gy = crn_cuda_view_in(work, 0), gx = crn_cuda_view_out(work, 0);
     crn_pointwise_args args = {.op = CRN_COPY,
+                               .element = gx.element,
                                .rows = gx.rows,
                                .channels = gx.channels,
                                .a_pitch = gy.pitch,
                                .to_pitch = gx.pitch,
                                .to = gx.at};
     if (!work->preparing) {
-        args.a = (const float *)gy.at + work->call->op->attributes.index;
+        args.a = (const char *)gy.at +
+                 (uint64_t)work->call->op->attributes.index * crn_cuda_size(gy.element);
         crn_cuda_launch(work, crn_pointwise_launch(&args), &args);
     }
     crn_cuda_view_done(work, 0, &gx);

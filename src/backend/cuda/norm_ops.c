@@ -7,6 +7,7 @@
 static crn_norm_args forward_args(const crn_work *work, const crn_view *x, const crn_view *y) {
     const cairn_attributes *a = &work->call->op->attributes;
     return (crn_norm_args){.cut = {.rows = x->rows, .channels = x->channels},
+                           .element = x->element,
                            .x_pitch = x->pitch,
                            .y_pitch = y->pitch,
                            .epsilon = (float)a->epsilon,
@@ -70,6 +71,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
     if (wanted)
         gx = crn_cuda_view_out(work, 0);
     crn_norm_bwd_args args = {.cut = {.rows = x.rows, .channels = x.channels},
+                              .element = x.element,
                               .fixed = !work->call->training,
                               .x_pitch = x.pitch,
                               .gy_pitch = gy.pitch,

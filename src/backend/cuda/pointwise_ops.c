@@ -7,7 +7,9 @@
 static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const void *b,
                           const void *c, void *to) {
     uint32_t count = (uint32_t)crn_cuda_elements(work, work->call->op->outputs[0]);
+    crn_site site = crn_site_of(work->call);
     crn_pointwise_args args = {.op = op,
+                               .element = crn_cuda_element(&site),
                                .rows = 1,
                                .channels = count,
                                .a_pitch = count,
@@ -24,7 +26,7 @@ static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const
 
 static bool are_alike(const crn_work *work, cairn_id a, cairn_id b) {
     const crn_storage *s = work->call->storage;
-    return s[a].format == s[b].format && s[a].block == s[b].block;
+    return s[a].format == s[b].format && s[a].block == s[b].block && s[a].type == s[b].type;
 }
 
 /* Operands with different formats are converted to images. */
@@ -35,6 +37,7 @@ static void run_images(crn_work *work, crn_pointwise op) {
         b = crn_cuda_view_in(work, 1);
     to = crn_cuda_view_out(work, 0);
     crn_pointwise_args args = {.op = op,
+                               .element = to.element,
                                .rows = to.rows,
                                .channels = to.channels,
                                .a_pitch = a.pitch,
@@ -98,6 +101,7 @@ void crn_cuda_dropout(crn_work *work) {
     double p = call->op->attributes.probability;
     crn_view x = crn_cuda_view_in(work, 0), y = crn_cuda_view_out(work, 0);
     crn_dropout_args args = {.op = call->op->of != CAIRN_NONE ? call->op->of : call->op_id,
+                             .element = x.element,
                              .batch = x.batch,
                              .channels = x.channels,
                              .plane = x.plane,

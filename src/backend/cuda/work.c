@@ -61,6 +61,17 @@ void crn_cuda_zero(crn_work *work, void *at, uint64_t bytes) {
         crn_cuda_launch(work, crn_fill_launch(&args), &args);
 }
 
+void crn_cuda_to_element(crn_work *work, const void *from, crn_element from_element, void *to,
+                         crn_element to_element, uint64_t count) {
+    crn_convert_args args = {.from_element = from_element,
+                             .to_element = to_element,
+                             .count = count,
+                             .from = from,
+                             .to = to};
+    if (!work->preparing)
+        crn_cuda_launch(work, crn_convert_launch(&args), &args);
+}
+
 /* ---- Products ---- */
 
 static uint32_t find_product(const crn_cuda_recipe *recipe, const crn_blas_shape *shape) {
@@ -108,11 +119,7 @@ static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matr
 }
 
 static crn_matrix by_rows(const void *at, int64_t stride) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return (crn_matrix){address.taken, (uint64_t)stride, 1, 0, CRN_ELEMENT_F32};
+    return (crn_matrix){crn_cuda_writable(at), (uint64_t)stride, 1, 0, CRN_ELEMENT_F32};
 }
 
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
@@ -135,32 +142,51 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
                            "a matrix product");
 }
 
-uint64_t crn_cuda_column_sums_bytes(uint32_t rows, uint32_t channels, uint32_t pitch) {
-    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels}, .gy_pitch = pitch};
+static crn_column_sums_args sums_of(const crn_view *gy) {
+    return (crn_column_sums_args){.cut = {.rows = gy->rows, .channels = gy->channels},
+                                  .element = gy->element,
+                                  .gy_pitch = gy->pitch,
+                                  .y_pitch = gy->pitch,
+                                  .masked_pitch = gy->pitch};
+}
+
+uint64_t crn_cuda_column_sums_bytes(const crn_view *gy) {
+    crn_column_sums_args args = sums_of(gy);
     return crn_column_sums_workspace(&args);
 }
 
-void crn_cuda_column_sums(crn_work *work, const void *gy, uint32_t rows, uint32_t channels,
-                          uint32_t pitch, float *sums, const crn_call *relu) {
-    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
-                                 .gy_pitch = pitch,
-                                 .y_pitch = pitch,
-                                 .masked_pitch = pitch,
-                                 .gy = gy,
-                                 .sums = sums,
-                                 .tickets = crn_cuda_tickets(work)};
+void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu) {
+    crn_column_sums_args args = sums_of(gy);
+    args.gy = gy->at;
+    args.sums = sums;
+    args.tickets = crn_cuda_tickets(work);
     if (relu != NULL) {
         args.y = relu->inputs[0];
         args.gy = relu->inputs[1];
         args.masked = relu->outputs[0];
     }
-    uint64_t bytes = crn_cuda_column_sums_bytes(rows, channels, pitch);
+    uint64_t bytes = crn_cuda_column_sums_bytes(gy);
     args.part = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);
     if (!work->preparing)
         crn_cuda_launch(work, crn_column_sums_launch(&args), &args);
 }
 
 /* ---- Operands ---- */
+
+static bool is_half(const crn_site *site, const cairn_id *operands, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (operands[i] != CAIRN_NONE && site->storage[operands[i]].type == CRN_BF16)
+            return true;
+    return false;
+}
+
+crn_element crn_cuda_element(const crn_site *site) {
+    const cairn_op *op = site->op;
+    return is_half(site, op->inputs, op->input_count) ||
+                   is_half(site, op->outputs, op->output_count)
+               ? CRN_ELEMENT_BF16
+               : CRN_ELEMENT_F32;
+}
 
 crn_view crn_cuda_view(const crn_site *site, cairn_id id) {
     const cairn_tensor *t = cairn_graph_tensor(site->graph, id);
@@ -169,11 +195,12 @@ crn_view crn_cuda_view(const crn_site *site, cairn_id id) {
     crn_view image = {.batch = t->shape[0],
                       .height = t->rank > 2 ? t->shape[2] : 1,
                       .width = t->rank > 3 ? t->shape[3] : 1,
-                      .channels = t->rank > 1 ? t->shape[1] : 1};
+                      .channels = t->rank > 1 ? t->shape[1] : 1,
+                      .element = crn_cuda_element(site)};
     image.plane = image.height * image.width;
     image.rows = image.batch * image.plane;
     image.pitch = last ? (image.channels + s->block - 1) / s->block * s->block : image.channels;
-    image.staged = !last && image.plane > 1;
+    image.staged = !last && (image.plane > 1 || image.element != CRN_ELEMENT_F32);
     return image;
 }
 
@@ -184,7 +211,9 @@ static crn_view image_of(const crn_work *work, cairn_id id) {
 
 /* Convert between the plain tensor and its image in the workspace. */
 static void turn(crn_work *work, const crn_view *image, void *plain, bool to_image) {
-    crn_layout_args args = {.batch = image->batch,
+    crn_layout_args args = {.element = image->element,
+                            .plain_element = CRN_ELEMENT_F32,
+                            .batch = image->batch,
                             .channels = image->channels,
                             .plane = image->plane,
                             .pitch = image->pitch,
@@ -196,20 +225,12 @@ static void turn(crn_work *work, const crn_view *image, void *plain, bool to_ima
 }
 
 static uint64_t image_bytes(const crn_view *image) {
-    return (uint64_t)image->rows * image->pitch * sizeof(float);
-}
-
-static void *writable(const void *at) {
-    union {
-        const void *given;
-        void *taken;
-    } address = {at};
-    return address.taken;
+    return (uint64_t)image->rows * image->pitch * crn_cuda_size(image->element);
 }
 
 crn_view crn_cuda_view_in(crn_work *work, uint32_t index) {
     crn_view image = image_of(work, work->call->op->inputs[index]);
-    image.at = writable(crn_cuda_in(work, index));
+    image.at = crn_cuda_writable(crn_cuda_in(work, index));
     if (image.staged) {
         void *plain = image.at;
         image.at = crn_cuda_scratch(work, image_bytes(&image));
@@ -236,7 +257,7 @@ static bool is_plain(const crn_work *work, cairn_id id) {
 
 void *crn_cuda_plain_in(crn_work *work, uint32_t index) {
     cairn_id id = work->call->op->inputs[index];
-    void *at = writable(crn_cuda_in(work, index));
+    void *at = crn_cuda_writable(crn_cuda_in(work, index));
     if (is_plain(work, id))
         return at;
     crn_view image = image_of(work, id);

@@ -38,7 +38,7 @@ CRN_DEVICE pack masked_gradient(const lane_values *of, pack gradient, pack decid
     EACH(k) {
         float y = decides.at[k];
         if (mask == CRN_MASK_X)
-            y = crn_fma(y - of->mean.at[k], of->scale.at[k], of->beta.at[k]);
+            y = as_stored(crn_fma(y - of->mean.at[k], of->scale.at[k], of->beta.at[k]));
         if (mask != CRN_MASK_NONE && y <= 0)
             gradient.at[k] = 0;
     }
@@ -71,7 +71,7 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
             pack value = open(x[u]), gradient = open(gy[u]);
             pack second = join ? open(gy2[u]) : no_pack();
             EACH(k) {
-                gradient.at[k] = join ? gradient.at[k] + second.at[k] : gradient.at[k];
+                gradient.at[k] = join ? as_stored(gradient.at[k] + second.at[k]) : gradient.at[k];
             }
             gradient =
                 masked_gradient(&of, gradient, mask == CRN_MASK_Y ? open(y[u]) : value, mask);
@@ -173,7 +173,7 @@ CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
             EACH(k) {
                 float rest = g.at[k] - shift.at[k];
                 rest = crn_fma(of.mean.at[k] - value.at[k], slope.at[k], rest) * of.scale.at[k];
-                g.at[k] = add ? rest + more.at[k] : rest;
+                g.at[k] = add ? as_stored(rest) + more.at[k] : rest;
             }
             put(p->gx, i * p->gx_pitch + c, g);
         }

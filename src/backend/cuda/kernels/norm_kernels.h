@@ -219,7 +219,7 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
             pack value = open(x[u]), other = add ? open(added[u]) : no_pack();
             EACH(k) {
                 float y = crn_fma(value.at[k] - mean.at[k], scale.at[k], beta.at[k]);
-                y = add ? y + other.at[k] : y;
+                y = add ? as_stored(y) + other.at[k] : y;
                 value.at[k] = relu ? crn_relu(y) : y;
             }
             put(p->y, (size_t)i * p->y_pitch + c, value);

@@ -20,6 +20,7 @@
 #define get_floats FORM(get_floats)
 #define get_part FORM(get_part)
 #define no_pack FORM(no_pack)
+#define as_stored FORM(as_stored)
 
 #define EACH(k) CRN_UNROLL for (uint32_t k = 0; k < PACK; k++)
 
@@ -46,6 +47,16 @@ CRN_DEVICE void put_one(void *to, size_t index, float value) {
     ((stored *)to)[index] = crn_to_bf16(value);
 #else
     ((stored *)to)[index] = value;
+#endif
+}
+
+/* The value as it would be read back after it was stored. Fused kernels round in this way what
+ * separate ones would have stored in between, so that both give the same bits. */
+CRN_DEVICE float as_stored(float value) {
+#if FORM_BF16
+    return crn_from_bf16(crn_to_bf16(value));
+#else
+    return value;
 #endif
 }
 

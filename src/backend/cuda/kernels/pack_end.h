@@ -14,6 +14,7 @@
 #undef get_floats
 #undef get_part
 #undef no_pack
+#undef as_stored
 #undef EACH
 #undef add_groups
 #undef add_strips

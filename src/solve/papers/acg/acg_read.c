@@ -1,7 +1,7 @@
 /* acg_read.c: reads computation graphs from JSON, in the two forms that acg.h describes. The ids of
  * a file become vertices 0 .. n-1 in ascending order, so that sorted vertices have sorted ids. */
 #include "solve/papers/acg/acg_internal.h"
-#include "base/json.h"
+#include "solve/papers/case_file.h"
 
 #include <stdlib.h>
 
@@ -196,42 +196,26 @@ static cairn_status read_case(crn_arena *arena, const crn_json *at, acg_case *ou
     return status == CAIRN_OK || status == CAIRN_ENOMEM ? status : fail_at_case(at, status, err);
 }
 
-static cairn_status read_list(cairn_acg_cases *cases, const crn_json *list, cairn_error *err) {
-    size_t count;
-    CRN_TRY(crn_json_array(list, &count, err));
-    if (count == 0 || count > UINT32_MAX / 16)
-        return crn_json_fail(list, err, CAIRN_EINVAL, "there are %s cases",
-                             count == 0 ? "no" : "too many");
-    CRN_TAKE(&cases->arena, cases->items, count);
-    cases->count = (uint32_t)count;
-    for (uint32_t i = 0; i < cases->count; i++) {
-        crn_json at = crn_json_element(list, i);
+static cairn_status read_cases(cairn_acg_cases *cases, const crn_case_file *from,
+                               cairn_error *err) {
+    CRN_TAKE(&cases->arena, cases->items, from->count);
+    cases->count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        crn_json at = crn_case_file_get(from, i);
         CRN_TRY(read_case(&cases->arena, &at, &cases->items[i], err));
     }
     return CAIRN_OK;
 }
 
-static cairn_status read_document(cairn_acg_cases *cases, const crn_json *root, cairn_error *err) {
-    crn_json list = crn_json_member(root, "cases");
-    if (crn_json_is_array(root))
-        return read_list(cases, root, err);
-    if (crn_json_is_object(root) && list.value != NULL)
-        return read_list(cases, &list, err);
-    CRN_TAKE(&cases->arena, cases->items, 1);
-    cases->count = 1;
-    return read_case(&cases->arena, root, &cases->items[0], err);
-}
-
 cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *text, size_t length,
                                   const char *file, cairn_acg_cases **out, cairn_error *err) {
-    crn_json_document document;
+    crn_case_file from;
     *out = NULL;
     crn_error_clear(err);
-    CRN_TRY(crn_json_parse(text, length, file, &document, err));
+    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
     cairn_acg_cases *cases = CRN_OBJECT(allocator, cairn_acg_cases, arena);
-    crn_json root = crn_json_root(&document);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_document(cases, &root, err);
-    crn_json_release(&document);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
+    crn_case_file_close(&from);
     if (status == CAIRN_OK) {
         *out = cases;
         return CAIRN_OK;

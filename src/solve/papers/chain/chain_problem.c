@@ -1,6 +1,6 @@
 /* chain_problem.c: reading and checking problems on abstract chains. */
 #include "cairn/chain.h"
-#include "base/json.h"
+#include "solve/papers/case_file.h"
 #include "solve/papers/chain/chain_solve.h"
 
 #include <stdio.h>
@@ -107,21 +107,13 @@ static cairn_status read_case(const crn_json *at, crn_arena *arena, cairn_chain_
     return status == CAIRN_OK ? CAIRN_OK : crn_json_fail(at, err, status, "%s", inner.message);
 }
 
-static cairn_status read_cases(const crn_json *root, cairn_chain_cases *cases, cairn_error *err) {
-    crn_json inner = crn_json_member(root, "cases");
-    bool wrapped = crn_json_is_object(root) && inner.value != NULL;
-    const crn_json *list = wrapped ? &inner : root;
-    size_t count = 1;
-    bool single = !wrapped && !crn_json_is_array(list);
-    if (!single)
-        CRN_TRY(crn_json_array(list, &count, err));
-    if (count == 0)
-        return crn_json_fail(list, err, CAIRN_EINVAL, "holds no case");
-    CRN_TAKE(&cases->arena, cases->problems, count);
-    cases->count = (uint32_t)count;
-    for (uint32_t i = 0; i < count; i++) {
-        crn_json element = single ? *list : crn_json_element(list, i);
-        CRN_TRY(read_case(&element, &cases->arena, &cases->problems[i], err));
+static cairn_status read_cases(cairn_chain_cases *cases, const crn_case_file *from,
+                               cairn_error *err) {
+    CRN_TAKE(&cases->arena, cases->problems, from->count);
+    cases->count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        crn_json at = crn_case_file_get(from, i);
+        CRN_TRY(read_case(&at, &cases->arena, &cases->problems[i], err));
     }
     return CAIRN_OK;
 }
@@ -129,14 +121,13 @@ static cairn_status read_cases(const crn_json *root, cairn_chain_cases *cases, c
 cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char *text,
                                     size_t length, const char *file, cairn_chain_cases **out,
                                     cairn_error *err) {
+    crn_case_file from;
     *out = NULL;
     crn_error_clear(err);
-    crn_json_document document;
-    CRN_TRY(crn_json_parse(text, length, file, &document, err));
+    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
     cairn_chain_cases *cases = CRN_OBJECT(allocator, cairn_chain_cases, arena);
-    crn_json root = crn_json_root(&document);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(&root, cases, err);
-    crn_json_release(&document);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
+    crn_case_file_close(&from);
     if (status == CAIRN_OK) {
         *out = cases;
         return CAIRN_OK;

@@ -5,7 +5,7 @@
  *
  * or an array of such objects, or {"cases": [...]}. The result fields of the published examples are
  * ignored; other unknown fields are errors. */
-#include "base/json.h"
+#include "solve/papers/case_file.h"
 #include "solve/papers/offload/crn_offload.h"
 
 struct cairn_offload_cases {
@@ -84,26 +84,14 @@ static cairn_status read_case(crn_arena *arena, const crn_json *at, cairn_offloa
     return *id != NULL ? CAIRN_OK : CAIRN_ENOMEM;
 }
 
-/* Read the cases: the root itself, the elements of the root, or those of "cases". */
-static cairn_status read_cases(cairn_offload_cases *cases, const crn_json *root, cairn_error *err) {
-    crn_json member = *root;
-    size_t count = 1;
-    if (crn_json_is_object(root)) {
-        member = crn_json_member(root, "cases");
-        if (member.value == NULL)
-            member = *root;
-    }
-    bool single = crn_json_is_object(&member) && member.value == root->value;
-    if (!single)
-        CRN_TRY(crn_json_array(&member, &count, err));
-    if (count == 0 || count > UINT32_MAX)
-        return crn_json_fail(&member, err, CAIRN_EINVAL, "holds no case");
-    cases->count = (uint32_t)count;
-    CRN_TAKE(&cases->arena, cases->problems, count);
-    CRN_TAKE(&cases->arena, cases->ids, count);
-    for (uint32_t i = 0; i < cases->count; i++) {
-        crn_json element = single ? *root : crn_json_element(&member, i);
-        CRN_TRY(read_case(&cases->arena, &element, &cases->problems[i], &cases->ids[i], err));
+static cairn_status read_cases(cairn_offload_cases *cases, const crn_case_file *from,
+                               cairn_error *err) {
+    CRN_TAKE(&cases->arena, cases->problems, from->count);
+    CRN_TAKE(&cases->arena, cases->ids, from->count);
+    cases->count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        crn_json at = crn_case_file_get(from, i);
+        CRN_TRY(read_case(&cases->arena, &at, &cases->problems[i], &cases->ids[i], err));
     }
     return CAIRN_OK;
 }
@@ -111,14 +99,13 @@ static cairn_status read_cases(cairn_offload_cases *cases, const crn_json *root,
 cairn_status cairn_offload_cases_read(const cairn_allocator *allocator, const char *text,
                                       size_t length, const char *file, cairn_offload_cases **out,
                                       cairn_error *err) {
-    crn_json_document document;
+    crn_case_file from;
     *out = NULL;
     crn_error_clear(err);
-    CRN_TRY(crn_json_parse(text, length, file, &document, err));
-    crn_json root = crn_json_root(&document);
+    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
     cairn_offload_cases *cases = CRN_OBJECT(allocator, cairn_offload_cases, arena);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &root, err);
-    crn_json_release(&document);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
+    crn_case_file_close(&from);
     if (status == CAIRN_OK) {
         *out = cases;
         return CAIRN_OK;
