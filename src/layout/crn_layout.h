@@ -12,8 +12,8 @@ CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
                                           uint64_t enough, bool brief, cairn_layout **out,
                                           cairn_error *err);
 
-/* Only the size of the arena of such a layout. A memo, if there is one, is asked first, and then has
- * the answer. */
+/* Only the size of the arena of such a layout. A memo, if there is one, is asked first, and then
+ * has the answer. */
 CAIRN_MUST cairn_status crn_layout_size(const cairn_allocator *allocator,
                                         const cairn_lifetime *lifetimes, uint32_t count,
                                         uint64_t enough, bool brief, cairn_memo *memo,

@@ -250,8 +250,8 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
 
 /* Aim at an arena of `target` bytes: a lifetime that does not fit is moved before one of its
  * rivals, whatever the effect on others, and placing continues from there. A round is short: it
- * begins at the rival and ends at the first that does not fit. Late rivals and any rivals take turns:
- * the first finish an order that is nearly good, the others change its beginning. */
+ * begins at the rival and ends at the first that does not fit. Late rivals and any rivals take
+ * turns: the first finish an order that is nearly good, the others change its beginning. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
