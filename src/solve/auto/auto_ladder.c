@@ -9,6 +9,7 @@
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
+#define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
 #define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
@@ -100,10 +101,12 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     s->merge = way & 1;
     s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
     s->modest = way & 4;
+    s->most_closures = s->flat->op_count <= SMALL ? UINT32_MAX : FEW_CLOSURES;
     while (!*fits && step_down(s, &part, &before))
         CRN_TRY(add_rung(l, fits));
     s->closure_limit = CRN_MOST_CLOSURE;
     s->modest = false;
+    s->most_closures = UINT32_MAX;
     bool lower = false;
     if (!*fits)
         CRN_TRY(wander_down(l, way < FEW_WAYS ? l->work : l->work / 8, &lower));
@@ -133,11 +136,12 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
     crn_rung *rung;
     uint64_t needed = UINT64_MAX;
     uint32_t searches = 0;
+    uint32_t at_length = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 1;
     bool *judged;
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
         crn_matrix_load(l->search->matrix, &rung->set);
-        CRN_TRY(judge_rung(l, searches++ >= LONG_SEARCHES, rung));
+        CRN_TRY(judge_rung(l, searches++ >= at_length, rung));
         judged[rung - l->rungs.data] = true;
         if (rung->needed < needed) {
             *out = rung;
