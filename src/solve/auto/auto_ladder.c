@@ -42,6 +42,7 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
     crn_judgement found;
     CRN_TRY(judge_plan(l, brief, &found));
     rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
+    rung->peak = found.peak;
     return CAIRN_OK;
 }
 
@@ -130,18 +131,19 @@ static crn_rung *next_lowest(crn_ladder *l, const bool *judged, uint64_t needed)
 }
 
 /* The smallest plan. Plans with a higher peak are not simulated. Of plans with about the same peak
- * some have much more fragmentation than others, so the lowest few get a long search for a
- * layout. */
-static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
+ * some have much more fragmentation than others, so the lowest few get a long search for a layout,
+ * as does the smallest one. */
+static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits) {
     crn_rung *rung;
+    crn_judgement found;
     uint64_t needed = UINT64_MAX;
-    uint32_t searches = 0;
-    uint32_t at_length = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 1;
+    uint32_t searches = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 0;
     bool *judged;
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
         crn_matrix_load(l->search->matrix, &rung->set);
-        CRN_TRY(judge_rung(l, searches++ >= at_length, rung));
+        CRN_TRY(judge_rung(l, searches == 0, rung));
+        searches -= searches > 0;
         judged[rung - l->rungs.data] = true;
         if (rung->needed < needed) {
             *out = rung;
@@ -149,6 +151,10 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
         }
     }
     crn_matrix_load(l->search->matrix, &(*out)->set);
+    if ((*out)->peak > budget_of(l))
+        return CAIRN_OK;
+    CRN_TRY(judge_plan(l, false, &found));
+    *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }
 
@@ -165,7 +171,5 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)
         return CAIRN_OK;
-    CRN_TRY(find_lowest(l, out));
-    *fits = (*out)->needed <= budget_of(l);
-    return CAIRN_OK;
+    return find_lowest(l, out, fits);
 }

@@ -49,7 +49,8 @@ static cairn_status try_table(const crn_problem *problem, rounds *r, uint64_t me
                               crn_piece_nodes *nodes) {
     const crn_piece_chain *chain = &r->network.chain;
     if (crn_piece_gave_up(r->table)) {
-        r->options = (crn_piece_options){.memory = memory, .max_points = most_points(problem, chain)};
+        r->options =
+            (crn_piece_options){.memory = memory, .max_points = most_points(problem, chain)};
         return CAIRN_OK;
     }
     memory = CRN_MAX(memory, crn_piece_least_memory(r->table));
