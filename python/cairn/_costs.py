@@ -24,6 +24,8 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
           torch.bool: "bool"}
 
+# Which library's workspace an op leaves allocated; the name of its implementation in the file.
+PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
@@ -71,7 +73,7 @@ def default_file(device):
 
 
 class Table:
-    """Signature to (time in ns, workspace in bytes)."""
+    """Signature to (time in ns, workspace in bytes, library)."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
@@ -91,13 +93,14 @@ class Table:
             return
         for op in table["ops"]:
             one = op["implementations"][0]
-            self.figures[op["signature"]] = (one["time_ns"], one["workspace_bytes"])
+            if one["name"] in (PLAIN, CUBLAS, CUBLASLT):
+                self.figures[op["signature"]] = (one["time_ns"], one["workspace_bytes"], one["name"])
         machine = table.get("machine", {})
         if "link_bytes_per_second" in machine:
             self.link = (machine["link_bytes_per_second"], machine.get("link_latency_ns", 0))
 
-    def set(self, signature, time_ns, workspace):
-        self.figures[signature] = (int(time_ns), int(workspace))
+    def set(self, signature, time_ns, workspace, library=PLAIN):
+        self.figures[signature] = (int(time_ns), int(workspace), library)
         self._new = True
 
     def set_link(self, rate, latency):
@@ -117,7 +120,7 @@ class Table:
         if self.link:
             table["machine"] = {"link_bytes_per_second": self.link[0], "link_latency_ns": self.link[1]}
         table["ops"] = [{"signature": s, "implementations": [
-            {"name": "aten", "time_ns": t, "workspace_bytes": w}]} for s, (t, w) in sorted(self.figures.items())]
+            {"name": n, "time_ns": t, "workspace_bytes": w}]} for s, (t, w, n) in sorted(self.figures.items())]
         try:
             os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=os.path.dirname(self.path) or ".")
@@ -240,7 +243,7 @@ def _measure(joint, table, alignment):
             _measure_cpu(missing, table)
     for op in joint.ops:
         if op.kind == "node":
-            op.time_ns, op.workspace = table.figures[op.signature]
+            op.time_ns, op.workspace, op.library = table.figures[op.signature]
     for op in joint.ops:
         if op.kind == "node" and _norms.is_first(op.node):  # it also does the work of the other half
             op.time_ns = max(op.time_ns - table.figures[signature_of(_norms.other_half(op.node))][0], 1)
@@ -290,17 +293,43 @@ def _measure_cpu(missing, table):
 
 
 def _measure_cuda(missing, table, device, alignment):
+    kept = library_workspaces(device) if missing else {}
     for signature, op in missing.items():
         try:
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
             time_ns = _time_cuda(call, device)
             workspace = max(_peak_cuda(call, device) - _made_bytes(call(), (arguments, keywords), device, alignment), 0)
-            table.set(signature, max(time_ns, 1), workspace)
+            left = _free_workspaces(device)
+            library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
+            table.set(signature, max(time_ns, 1), workspace, library)
         except Exception:
-            torch.cuda.synchronize(device)
-            table.set(signature, estimate(op.node), 0)
+            _free_workspaces(device)
+            table.set(signature, estimate(op.node), 0, CUBLASLT)
     torch.cuda.empty_cache()
+
+
+def _free_workspaces(device):
+    """Free what the libraries of matrix products keep; returns its bytes."""
+    torch.cuda.synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch._C._cuda_clearCublasWorkspaces()
+    return before - torch.cuda.memory_allocated(device)
+
+
+def library_workspaces(device):
+    """What an op of each library keeps of the allocator's memory, in each thread that runs such an op. Its first run
+    allocates it. An op of cuBLASLt keeps cuBLAS's workspace too."""
+    kept = {PLAIN: 0, CUBLAS: 0, CUBLASLT: 0}
+    if device.type == "cuda":
+        with real_tensors():
+            one = torch.ones(16, 16, device=device)
+            _free_workspaces(device)
+            torch.mm(one, one)
+            kept[CUBLAS] = _free_workspaces(device)
+            torch.addmm(one[0], one, one)
+            kept[CUBLASLT] = max(_free_workspaces(device), kept[CUBLAS])
+    return kept
 
 
 def measure_link(table, device):

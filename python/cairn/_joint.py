@@ -73,7 +73,7 @@ class Op:
     boundary  between forward and backward
     """
     __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
-                 "signature", "time_ns", "workspace", "beside")
+                 "signature", "time_ns", "workspace", "library", "beside")
 
     def __repr__(self):
         return f"<op {self.name}>"
@@ -165,7 +165,7 @@ class Joint:
         op = Op()
         op.index, op.name, op.kind, op.node, op.backward, op.flags = 0, name, kind, node, backward, flags
         op.reads, op.outs, op.inplace, op.state = [], [], [], None
-        op.signature, op.time_ns, op.workspace, op.beside = None, 0, 0, []
+        op.signature, op.time_ns, op.workspace, op.library, op.beside = None, 0, 0, "aten", []
         return op
 
     def _given(self, node):
@@ -279,6 +279,7 @@ class Joint:
             rest = self._op(f"{op.name}.results", "results", op.node, op.backward, lib.NEVER_AGAIN | lib.ONCE)
             rest.outs, op.beside = mine, mine
             op.outs = [s for s in op.outs if s not in self.handed_out]
+            rest.reads = list(op.outs)  # which are still there
             split.append(rest)
         return split
 

@@ -8,7 +8,6 @@ from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
-from ._real import real_tensors
 
 
 MOST_ASKED = 24  # attempts in the search for the smallest budget
@@ -19,35 +18,17 @@ def alignment_of(device):
     return 512 if device.type == "cuda" else 64
 
 
-def _library_workspaces(device):
-    """What cuBLAS keeps of the allocator's memory, once for the thread of the forward part and once for that of the
-    backward part. Two products allocate it here; it is measured when it is freed."""
-    if device.type != "cuda":
-        return 0
-    torch.cuda.synchronize(device)
-    torch._C._cuda_clearCublasWorkspaces()
-    with real_tensors():
-        one = torch.ones(16, 16, device=device)
-        torch.mm(one, one)
-        torch.addmm(one[0], one, one)  # by cuBLASLt, which has one too
-        del one
-    torch.cuda.synchronize(device)
-    before = torch.cuda.memory_allocated(device)
-    torch._C._cuda_clearCublasWorkspaces()
-    return 2 * (before - torch.cuda.memory_allocated(device))
-
-
 class Plan:
     """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what
     is in use before it."""
 
-    def __init__(self, joint, solution, algorithm, budget, alignment, seconds):
+    def __init__(self, joint, solution, algorithm, budget, alignment, reserve, seconds):
         self.joint, self._solution = joint, solution
         self.algorithm, self.budget, self.alignment = algorithm, budget, alignment
         self.steps, self.step_bytes = solution.steps, solution.step_bytes
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
-        self.reserve = 0  # bytes that libraries keep outside the plan
+        self.reserve = reserve  # bytes that libraries keep while it runs, besides `peak`
         self.seconds = seconds  # of capture, measuring and planning, by name
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
@@ -101,7 +82,8 @@ class Planner:
         self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
         self.measured = _costs.measure(joint, self.table, self.alignment)
         self.machine = self._machine()
-        self.reserve = _library_workspaces(joint.device)
+        self.kept = self._kept()
+        self.reserve = self.most_kept()
         self.seconds["measure"] = time.perf_counter() - start
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
@@ -129,7 +111,30 @@ class Planner:
         return self._none_peak
 
     def _wrap(self, solution, algorithm, budget, seconds):
-        return Plan(self.joint, solution, algorithm, budget, self.alignment, {**self.seconds, "plan": seconds})
+        return Plan(self.joint, solution, algorithm, budget, self.alignment, self.kept_by(solution.steps),
+                    {**self.seconds, "plan": seconds})
+
+    # ---- what libraries keep: once in the thread of the forward part, once in that of the backward part ----
+
+    def _kept(self):
+        used = any(op.library != _costs.PLAIN for op in self.joint.ops)
+        return _costs.library_workspaces(self.joint.device) if used else {_costs.PLAIN: 0}
+
+    def kept_by(self, steps):
+        """What the libraries keep that the ops of a plan use."""
+        parts, part = [0, 0], 0
+        for kind, number, _ in steps:
+            if kind == lib.RUN:
+                op = self.joint.ops[number]
+                part += op is self.joint.boundary
+                parts[part] = max(parts[part], self.kept[op.library])
+        return sum(parts)
+
+    def most_kept(self):
+        """The most of any plan: ops of the forward part may be recomputed in the backward part."""
+        forward = [self.kept[op.library] for op in self.joint.ops if not op.backward]
+        backward = [self.kept[op.library] for op in self.joint.ops if op.backward or not op.flags & lib.NEVER_AGAIN]
+        return max(forward) + max(backward, default=0)
 
     def present_bytes(self):
         """With total=True: what PyTorch has allocated before the step."""
@@ -169,9 +174,7 @@ class Planner:
             if self.smallest()[0] > size:
                 raise self._refusal(size) from None
             solution = self._tightest
-        plan = self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
-        plan.reserve = self.reserve
-        return plan
+        return self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
 
     @staticmethod
     def _only_infeasible(failure):

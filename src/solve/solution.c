@@ -1,6 +1,8 @@
 /* solution.c: a plan together with its simulation and its layout. */
 #include "solve/solution.h"
 
+#include "layout/crn_layout.h"
+
 typedef struct solution_memory {
     cairn_solution solution;
     cairn_allocator allocator;
@@ -34,18 +36,20 @@ int64_t cairn_solution_gap_ppm(const cairn_solution *solution) {
 }
 
 static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
-                          const cairn_machine *machine, cairn_solution *s, cairn_error *err) {
+                          const cairn_machine *machine, bool brief, cairn_solution *s,
+                          cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     uint32_t count;
     options.machine = machine;
     CRN_TRY(cairn_simulate(graph, costs, s->plan, &options, &s->sim, err));
     const cairn_lifetime *lifetimes = cairn_sim_lifetimes(s->sim, &count);
-    return cairn_layout_create(&allocator, lifetimes, count, &s->layout, err);
+    return crn_layout_within(&allocator, lifetimes, count, brief ? UINT64_MAX : 0, brief,
+                             &s->layout, err);
 }
 
 cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *costs, cairn_plan *plan,
-                               const cairn_machine *machine, cairn_solution **out,
+                               const cairn_machine *machine, bool brief, cairn_solution **out,
                                cairn_error *err) {
     *out = NULL;
     cairn_allocator allocator = cairn_graph_allocator(graph);
@@ -57,7 +61,7 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
     *memory =
         (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
     memory->solution.costs_hash = cairn_costs_memory_hash(costs);
-    cairn_status status = judge(graph, costs, machine, &memory->solution, err);
+    cairn_status status = judge(graph, costs, machine, brief, &memory->solution, err);
     if (status == CAIRN_OK)
         *out = &memory->solution;
     else
@@ -86,7 +90,7 @@ cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *
     CRN_READ_LOCAL(cairn_machine, machine, &given, err);
     if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
-    CRN_TRY(crn_solution_take(graph, costs, copy, given, out, err));
+    CRN_TRY(crn_solution_take(graph, costs, copy, given, false, out, err));
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = given;
     cairn_status status = crn_solution_certify(graph, costs, &options, *out, err);

@@ -29,34 +29,37 @@ const cairn_solver *cairn_solver_list(uint32_t index) {
     return index < CRN_LENGTH(solvers) ? &solvers[index] : NULL;
 }
 
+/* The bytes of an arena for what a simulation found to live, with little effort if `brief`. */
+static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim, bool brief,
+                                uint64_t *out) {
+    cairn_layout *layout = NULL;
+    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    uint64_t enough = problem->limit;
+    uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
+    if (brief)
+        enough = enough == 0 ? promise : CRN_MIN(enough, promise);
+    uint32_t count;
+    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
+    CRN_TRY(crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err));
+    *out = cairn_layout_arena_bytes(layout);
+    cairn_layout_destroy(layout);
+    return CAIRN_OK;
+}
+
 cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                        crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
-    cairn_layout *layout = NULL;
-    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
-    cairn_status status =
-        cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
-    uint32_t count = 0;
-    const cairn_lifetime *lifetimes = NULL;
-    if (status == CAIRN_OK) {
-        uint64_t enough = problem->limit;
-        uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
-        if (brief)
-            enough = enough == 0 ? promise : CRN_MIN(enough, promise);
-        lifetimes = cairn_sim_lifetimes(sim, &count);
-        status =
-            crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err);
-    }
-    if (status == CAIRN_OK) {
-        const cairn_sim_summary *summary = cairn_sim_result(sim);
-        *out = (crn_judgement){.peak = summary->peak_bytes,
-                               .arena = cairn_layout_arena_bytes(layout),
-                               .peak_step = summary->peak_step,
-                               .time = summary->time_ns};
-    }
-    cairn_layout_destroy(layout);
+    CRN_TRY(cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err));
+    const cairn_sim_summary *summary = cairn_sim_result(sim);
+    *out = (crn_judgement){.peak = summary->peak_bytes,
+                           .arena = summary->peak_bytes,
+                           .peak_step = summary->peak_step,
+                           .time = summary->time_ns};
+    cairn_status status = CAIRN_OK;
+    if (!problem->live_peak)
+        status = judge_arena(problem, sim, brief, &out->arena);
     cairn_sim_destroy(sim);
     return status;
 }
@@ -71,8 +74,8 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
-    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine, out,
-                              problem->err));
+    CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
+                              problem->live_peak, out, problem->err));
     CRN_TRY(crn_keep_neighbours(problem, &schedule, solvers[which].goal, out));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;

@@ -33,9 +33,9 @@ typedef struct crn_judgement {
     int64_t time;
 } crn_judgement;
 
-/* Simulate a plan and lay it out. The search for a layout ends when the arena is within
- * problem->limit. With `brief` it is a short search, which ends when the arena is close enough to
- * the live peak. */
+/* Simulate a plan and lay it out; if the budget bounds the live peak, that stands for the arena.
+ * The search for a layout ends when the arena is within problem->limit. With `brief` it is a short
+ * search, which ends when the arena is close enough to the live peak. */
 CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 

@@ -35,14 +35,14 @@ static const network networks[] = {
     {"lstm", 4, {11, 13, 0}, 7, 1, true, false},
     {"alexnet", 4, {3, 64, 64}, 0, 16, false, false},
     {"vgg11", 4, {3, 64, 64}, 0, 16, true, true},
-    {"resnet18", 4, {3, 64, 64}, 0, 8, true, true},
+    {"resnet18", 4, {3, 48, 48}, 0, 16, true, true},
     {"resnet50", 4, {3, 64, 56}, 0, 16, true, false},
     {"densenet121", 4, {3, 64, 64}, 0, 16, false, false},
     {"inception_v3", 2, {3, 107, 107}, 0, 16, false, false},
     {"nasnet", 8, {3, 16, 16}, 0, 12, true, false},
     {"amoebanet", 8, {3, 16, 16}, 0, 12, false, false},
     {"darts", 8, {3, 16, 16}, 0, 12, false, false},
-    {"unet", 2, {3, 32, 48}, 0, 8, true, true},
+    {"unet", 2, {3, 32, 32}, 0, 16, true, true},
 };
 
 /* One of every neighbourhood that cuda_fuse.c joins: ReLU behind a convolution with bias, behind a
@@ -441,6 +441,41 @@ static void check_failure(void) {
     cairn_device_close(device);
 }
 
+/* ---- Sizes that kernels cannot count ---- */
+
+static void check_refused(cairn_builder *b, const char *sentence) {
+    cairn_error err = {0};
+    cairn_graph *graph;
+    cairn_costs *costs;
+    CHECK_OK(cairn_builder_finish(b, &graph, &err), &err);
+    cairn_device *device = open_device(&fake_backend_cuda_host, CAIRN_MATH_TF32);
+    CHECK(cairn_bind(graph, device, &costs, &err) == CAIRN_EINVAL && costs == NULL);
+    CHECK_STRING(err.message, sentence);
+    CHECK_STRING(err.name, "op");
+    cairn_graph_destroy(graph);
+    cairn_device_close(device);
+    cairn_builder_destroy(b);
+}
+
+static void check_sizes(void) {
+    cairn_error err = {0};
+    cairn_builder *b;
+    uint32_t rows = 1u << 16;
+    CHECK_OK(cairn_builder_create(NULL, "large", &b), &err);
+    cairn_id x = cairn_build_input(b, "x", 2, (uint32_t[]){rows, rows});
+    cairn_id y = cairn_build_relu(b, "op", x);
+    cairn_build_cross_entropy(b, "loss", y, cairn_build_label(b, "label", 1, &rows));
+    check_refused(b, "tensor \"x\" of op \"op\" has more elements than the kernels of the backend "
+                     "cuda can count");
+    rows = 1;
+    CHECK_OK(cairn_builder_create(NULL, "long", &b), &err);
+    x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 2, 1, 60000});
+    y = cairn_build_flatten(b, "flat", cairn_build_adaptive_avg_pool(b, "op", x, 1, 1));
+    cairn_build_cross_entropy(b, "loss", y, cairn_build_label(b, "label", 1, &rows));
+    check_refused(b, "op \"op\" pools images of more than 46339 rows or columns, which the backend "
+                     "cuda cannot do");
+}
+
 int main(int argc, char **argv) {
     int names = 1;
     if (argc > 1 && strcmp(argv[1], "device") == 0) {
@@ -458,7 +493,9 @@ int main(int argc, char **argv) {
     }
     check_facts();
     check_profile();
-    if (subject != &crn_backend_cuda)
+    if (subject != &crn_backend_cuda) {
         check_failure();
+        check_sizes();
+    }
     return check_result();
 }

@@ -31,13 +31,17 @@ def on_device(name):
     return model.cuda(), tuple(x.cuda() for x in inputs)
 
 
-def allocated(step):
-    """The most that PyTorch had allocated in a step over what was there, cuBLAS's workspaces included."""
+def allocated(model, step):
+    """The most that PyTorch had allocated over what was there, cuBLAS's workspaces included. The first of two steps
+    allocates those, the second has them from its beginning."""
+    model.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
     torch._C._cuda_clearCublasWorkspaces()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    step()
+    for _ in range(2):
+        model.zero_grad(set_to_none=True)
+        step()
     torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated() - before
 
@@ -67,7 +71,7 @@ class Cuda(unittest.TestCase):
         mine, backend = copy.deepcopy(model), cairn.backend(budget, **options)
         call = compiled(mine, backend)
         found = runs_of(mine, call, inputs)
-        peak, plan = allocated(lambda: call(*inputs).backward()), backend.plans[0]
+        peak, plan = allocated(mine, lambda: call(*inputs).backward()), backend.plans[0]
         return found, peak, plan.peak + plan.reserve, backend.writers[0].fused
 
     def check(self, name, budget, expected, **options):
@@ -85,8 +89,7 @@ class Cuda(unittest.TestCase):
         self.assertEqual(line["same"], [True, True])
         self.assertEqual(meter.differences, [])
         self.assertLessEqual(peak, budget)
-        # A thread that runs no product with a bias needs none of the 1 MiB that cuBLASLt has for it.
-        self.assertGreaterEqual(peak, 0.99 * predicted - (2 << 20))
+        self.assertGreaterEqual(peak, 0.995 * predicted)
         return plan
 
     def check_network(self, name):

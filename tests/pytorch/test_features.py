@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _backend, _library, _plan
+from cairn import _backend, _costs, _library, _plan
 from common import compiled, reference, same, with_cairn
 from small_models import GPT, Basic, make
 from random_plans import plan_text, random_runs
@@ -271,6 +271,35 @@ class Planning(unittest.TestCase):
                 file.write("{ broken")
             third = _backend.planner_of(model, inputs, _backend.Options(costs=path))
             self.assertEqual(third.measured, first.measured)
+
+    def test_reserve(self):
+        """What cuBLAS and cuBLASLt keep counts once for each part of the step whose ops use them."""
+        model, inputs = make("gpt")
+        planner = _backend.planner_of(model, inputs, _backend.Options())
+        self.assertEqual((planner.reserve, planner.none().reserve), (0, 0))
+        planner.kept = {_costs.PLAIN: 0, _costs.CUBLAS: 1000, _costs.CUBLASLT: 1010}
+        for op in planner.joint.ops:
+            packet = getattr(getattr(op.node, "target", None), "overloadpacket", None)
+            op.library = {torch.ops.aten.addmm: _costs.CUBLASLT, torch.ops.aten.mm: _costs.CUBLAS}.get(packet, _costs.PLAIN)
+        planner.reserve = planner.most_kept()
+        self.assertEqual(planner.reserve, 2020)
+        self.assertEqual(planner.none().reserve, 2010)  # the backward part has no product with a bias
+        smallest = planner.smallest()[0] + 2020
+        self.assertEqual(planner.plan(smallest).reserve, 2020)
+        with self.assertRaises(cairn.BudgetError) as refused:
+            planner.plan(smallest - 1)
+        self.assertEqual(refused.exception.smallest, smallest)
+
+    def test_library_in_file(self):
+        """The file of costs keeps which library an op uses."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, device = os.path.join(folder, "costs.json"), torch.device("cpu")
+            table = _costs.Table(path, device)
+            table.set("torch aten.mm", 5, 64, _costs.CUBLAS)
+            table.set("torch aten.relu", 6, 0)
+            table.save()
+            self.assertEqual(_costs.Table(path, device).figures,
+                             {"torch aten.mm": (5, 64, _costs.CUBLAS), "torch aten.relu": (6, 0, _costs.PLAIN)})
 
     def test_regions(self):
         """Blocks that are planned one by one share a budget."""

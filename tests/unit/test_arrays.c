@@ -117,6 +117,46 @@ static void test_live_peak(void) {
     cairn_arrays_step_destroy(step);
 }
 
+/* x --f--> a --loss--> l --back--> g, and three gradients of g that stay: when the last of them is
+ * made, the others are there. */
+static void test_least_memory(void) {
+    static const uint64_t bytes[] = {100, 256, 4, 256, 1000, 1000, 1000};
+    static const uint8_t roles[] = {CAIRN_ROLE_INPUT,    CAIRN_ROLE_ACTIVATION, CAIRN_ROLE_LOSS,
+                                    CAIRN_ROLE_GRADIENT, CAIRN_ROLE_GRADIENT,   CAIRN_ROLE_GRADIENT,
+                                    CAIRN_ROLE_GRADIENT};
+    static const uint8_t again = CAIRN_OP_FLAG_NEVER_AGAIN, stay = CAIRN_TENSOR_FLAG_RESULT;
+    const uint8_t flags[] = {CAIRN_TENSOR_FLAG_STATIONARY, 0, 0, 0, stay, stay, stay};
+    const uint8_t phases[] = {0, 0, 1, 1, 1, 1}, op_flags[] = {0, again, 0, again, again, again};
+    static const int64_t times[] = {1, 1, 1, 1, 1, 1};
+    static const uint64_t workspaces[6] = {0};
+    static const uint32_t first[] = {0, 1, 2, 3, 4, 5, 6}, first_inplace[7] = {0};
+    static const cairn_id inputs[] = {0, 1, 2, 3, 3, 3}, outputs[] = {1, 2, 3, 4, 5, 6};
+    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
+    arrays.tensor_count = 7;
+    arrays.op_count = 6;
+    arrays.bytes = bytes;
+    arrays.roles = roles;
+    arrays.tensor_flags = flags;
+    arrays.phases = phases;
+    arrays.op_flags = op_flags;
+    arrays.time_ns = times;
+    arrays.workspace_bytes = workspaces;
+    arrays.first_input = arrays.first_output = first;
+    arrays.inputs = inputs;
+    arrays.outputs = outputs;
+    arrays.first_inplace = first_inplace;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    uint64_t least;
+    CHECK_OK(cairn_arrays_solve(NULL, &arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_OK(cairn_least_memory(step->graph, step->costs, NULL, &least, &err), &err);
+    CHECK_U64(least, 3 * 1024 + 256 + 64); /* the loss stays too */
+    CHECK(least <= solution->peak_bytes);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+}
+
 /* f and g as one kernel: a is its temporary, and ids are those of the arrays. */
 static void test_groups(void) {
     step_arrays s;
@@ -316,6 +356,7 @@ static void test_regions(void) {
 int main(void) {
     test_one_call();
     test_live_peak();
+    test_least_memory();
     test_groups();
     test_alignment();
     test_refusals();

@@ -123,11 +123,17 @@ static void run_dnn(crn_work *work, const crn_view *large, const crn_view *small
 
 /* ---- Cairn's own kernels ---- */
 
-static bool is_depthwise(const crn_site *site, const struct roles *r) {
+bool crn_cuda_is_depthwise(const crn_site *site) {
     const cairn_op *op = site->op;
+    const cairn_attributes *a = &op->attributes;
+    const struct roles *r = roles_of(op->kind);
+    if (r == NULL)
+        return false;
     uint32_t channels = cairn_graph_tensor(site->graph, operand(op, r->large))->shape[1];
     uint32_t filters = cairn_graph_tensor(site->graph, operand(op, r->small))->shape[1];
-    return channels > 1 && channels == filters && op->attributes.groups == (int32_t)channels;
+    return channels > 1 && channels == filters && a->groups == (int32_t)channels &&
+           a->kernel[1] <= (int32_t)CRN_DEPTHWISE_WIDE &&
+           (int64_t)a->kernel[0] * a->kernel[1] <= (int64_t)CRN_DEPTHWISE_TAPS;
 }
 
 static void run_depthwise(crn_work *work, uint8_t pass, const crn_view *large,
@@ -208,7 +214,7 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
 static void run_pass(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
     crn_site site = crn_site_of(work->call);
     const struct roles *r = roles_of(work->call->op->kind);
-    if (is_depthwise(&site, r))
+    if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);

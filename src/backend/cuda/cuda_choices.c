@@ -70,16 +70,55 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
     return status;
 }
 
-static bool is_depthwise(const crn_dnn_shape *shape) {
-    return shape->groups > 1 && shape->groups == shape->channels &&
-           shape->channels == shape->filters;
-}
-
 /* Get the proposals of cuDNN. Only the first few are reordered, because later ones are slower. */
 static cairn_status propose(crn_device *device, const crn_dnn_shape *shape, crn_dnn_plan *plans,
                             uint32_t *found, cairn_error *err) {
     CRN_TRY(crn_dnn_propose(&device->dnn, shape, plans, MOST_PROPOSALS, found, err));
     crn_dnn_prefer(shape, plans, CRN_MIN(*found, FIRST_FEW));
+    return CAIRN_OK;
+}
+
+/* ---- Sizes ---- */
+
+/* Kernels count elements in 32 bits and may count a few blocks further. */
+#define MOST_ELEMENTS (UINT32_MAX - (1u << 20))
+/* Those of pooling multiply a height, or width, with the other image's, in 31 bits. */
+#define MOST_POOLED 46339u
+
+static bool is_pooling(cairn_op_kind kind) {
+    return kind == CAIRN_OP_MAX_POOL || kind == CAIRN_OP_MAX_POOL_BWD ||
+           kind == CAIRN_OP_AVG_POOL || kind == CAIRN_OP_AVG_POOL_BWD ||
+           kind == CAIRN_OP_ADAPTIVE_AVG_POOL || kind == CAIRN_OP_ADAPTIVE_AVG_POOL_BWD;
+}
+
+static cairn_status check_tensor(const crn_site *site, cairn_id id, cairn_error *err) {
+    if (id == CAIRN_NONE)
+        return CAIRN_OK;
+    const cairn_tensor *tensor = cairn_graph_tensor(site->graph, id);
+    const crn_storage *storage = &site->storage[id];
+    uint32_t size = storage->type != CRN_AS_GRAPH ? 2 : tensor->dtype == CAIRN_DTYPE_U8 ? 1 : 4;
+    if (storage->bytes / size > MOST_ELEMENTS)
+        return crn_fail_at(err, CAIRN_EINVAL, site->op->name,
+                           "tensor \"%s\" of op \"%s\" has more elements than the kernels of the "
+                           "backend cuda can count",
+                           tensor->name, site->op->name);
+    if (is_pooling(site->op->kind) && tensor->rank == 4 &&
+        CRN_MAX(tensor->shape[2], tensor->shape[3]) > MOST_POOLED)
+        return crn_fail_at(err, CAIRN_EINVAL, site->op->name,
+                           "op \"%s\" pools images of more than %u rows or columns, which the "
+                           "backend cuda cannot do",
+                           site->op->name, MOST_POOLED);
+    return CAIRN_OK;
+}
+
+static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
+    const cairn_op *op = site->op;
+    for (uint32_t i = 0; i < op->input_count; i++)
+        CRN_TRY(check_tensor(site, op->inputs[i], err));
+    for (uint32_t i = 0; i < op->output_count; i++)
+        CRN_TRY(check_tensor(site, op->outputs[i], err));
+    for (uint32_t i = 0; i < op->param_count; i++)
+        CRN_TRY(check_tensor(site, op->params[i], err));
     return CAIRN_OK;
 }
 
@@ -92,8 +131,9 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
     *count = 0;
     if (crn_cuda_op_of(site->op->kind) == NULL)
         return CAIRN_OK;
-    if (device->dnn.handle != NULL && crn_cuda_conv_shape(site, device->exact, &shape, &offset) &&
-        !is_depthwise(&shape))
+    CRN_TRY(check_sizes(site, err));
+    if (device->dnn.handle != NULL && !crn_cuda_is_depthwise(site) &&
+        crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
     while (status != CAIRN_OK && *count > 0)

@@ -123,6 +123,9 @@ void crn_cuda_drop(crn_device *device, crn_choice *choice);
  * start of x to the first one that the convolution reads. */
 bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
 
+/* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
+bool crn_cuda_is_depthwise(const crn_site *site);
+
 /* ---- Operands ---- */
 
 static inline const cairn_tensor *crn_cuda_tensor(const crn_work *work, cairn_id tensor) {

@@ -24,8 +24,6 @@ cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *sc
     own.limit = 0;
     CRN_TRY(crn_lower(own.graph, own.costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan, own.err));
     cairn_status status = crn_judge(&own, plan, brief, out);
-    if (own.live_peak)
-        out->arena = out->peak;
     cairn_plan_destroy(plan);
     return status;
 }

@@ -102,8 +102,13 @@ static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *cos
     crn_bound *bound;
     CRN_TRY(crn_flat_create(graph, costs, arena, &flat));
     CRN_TRY(crn_bound_create(flat, false, arena, &bound));
-    if (!copies)
-        return crn_bound_least_memory(bound, MOMENTS, out);
+    if (!copies) {
+        uint64_t at_end;
+        CRN_TRY(crn_bound_least_at_end(bound, &at_end));
+        CRN_TRY(crn_bound_least_memory(bound, MOMENTS, out));
+        *out = CRN_MAX(*out, at_end);
+        return CAIRN_OK;
+    }
     for (uint32_t o = 0; o < flat->op_count; o++)
         if (flat->needed[o])
             *out = CRN_MAX(*out, working_set(flat, o));

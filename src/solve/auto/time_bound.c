@@ -7,6 +7,8 @@
  */
 #include "solve/auto/time_bound.h"
 
+#include <stdlib.h>
+
 #define SMALL 200u /* up to this many ops every moment is tried */
 
 /* ---- One moment ---- */
@@ -333,6 +335,56 @@ cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, ui
     for (int64_t o = 0; ops <= SMALL && o < ops && m.best.extra_ns < INT64_MAX; o++)
         CRN_TRY(try_moment(&m, o));
     *out = m.best;
+    return CAIRN_OK;
+}
+
+/* ---- The least memory ---- */
+
+/* Whether every plan makes a value once, and keeps it to the end. */
+static bool is_final(const crn_flat *f, uint32_t value) {
+    uint32_t producer = f->producer[value];
+    return f->stays[value] && producer != CRN_NO_OP && f->never[producer] && f->needed[producer];
+}
+
+/* An op that makes final values. */
+typedef struct final_op {
+    uint64_t made, others; /* bytes: of its final values, and whatever else it needs */
+} final_op;
+
+static int compare_others(const void *a, const void *b) {
+    const final_op *x = a, *y = b;
+    return x->others > y->others ? -1 : x->others < y->others;
+}
+
+static final_op describe(const crn_bound *b, uint32_t op) {
+    const crn_flat *f = b->flat;
+    final_op found = {0, fixed_bytes(b, op)};
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++)
+        found.made += is_final(f, f->outputs[k]) ? f->bytes[f->outputs[k]] : 0;
+    for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++)
+        found.others += is_final(f, f->inputs[k]) ? 0 : f->bytes[f->inputs[k]];
+    found.others -= CRN_MIN(found.others, found.made);
+    return found;
+}
+
+/* Take any set of ops that make final values. When the last of them runs, all their final values
+ * are in memory, together with what this op needs, which is no less than the smallest of the set
+ * needs. The best set has the ops that need the most. */
+cairn_status crn_bound_least_at_end(const crn_bound *b, uint64_t *out) {
+    CRN_ARRAY(final_op) ops = {0};
+    uint64_t made = 0;
+    for (uint32_t o = 0; o < b->flat->op_count; o++) {
+        final_op found = describe(b, o);
+        if (found.made > 0)
+            CRN_PUSH(b->arena, ops, found);
+    }
+    if (ops.length > 0)
+        qsort(ops.data, ops.length, sizeof *ops.data, compare_others);
+    *out = 0;
+    for (uint32_t i = 0; i < ops.length; i++) {
+        made += ops.data[i].made;
+        *out = CRN_MAX(*out, made + ops.data[i].others);
+    }
     return CAIRN_OK;
 }
 

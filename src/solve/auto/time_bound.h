@@ -88,4 +88,7 @@ CAIRN_MUST cairn_status crn_bound_search(crn_bound *bound, uint64_t budget, uint
  * `moments` of them if there are more. */
 CAIRN_MUST cairn_status crn_bound_least_memory(crn_bound *bound, uint32_t moments, uint64_t *out);
 
+/* Another one: what is in memory when the last values are made that stay to the end. */
+CAIRN_MUST cairn_status crn_bound_least_at_end(const crn_bound *bound, uint64_t *out);
+
 #endif
