@@ -146,6 +146,19 @@ TRY_OBJECT(costs_analytic, cairn_costs, cairn_costs_destroy,
 TRY_OBJECT(plan_from_text, cairn_plan, cairn_plan_destroy,
            cairn_plan_from_text(f->graph, f->plan_text.data, f->plan_text.length, "p", out, err))
 TRY_OBJECT(solve, cairn_solution, cairn_solution_destroy, solve(f, out, err))
+
+/* With a memo that is new, so that it must grow. */
+static cairn_status solve_with_memo(fixture *f, cairn_solution **out, cairn_error *err) {
+    *out = NULL;
+    cairn_status status = cairn_memo_create(&f->allocator, &f->how.memo, err);
+    if (status == CAIRN_OK)
+        status = solve(f, out, err);
+    cairn_memo_destroy(f->how.memo);
+    f->how.memo = NULL;
+    return status;
+}
+
+TRY_OBJECT(memo, cairn_solution, cairn_solution_destroy, solve_with_memo(f, out, err))
 TRY_OBJECT(judge, cairn_solution, cairn_solution_destroy,
            cairn_solution_create(f->graph, f->costs, f->solution->plan, &f->machine, out, err))
 TRY_OBJECT(simulate, cairn_sim, cairn_sim_destroy, simulate(f, out, err))
@@ -359,8 +372,10 @@ static void test_solvers(const char *network) {
             f.budget = budgets[b];
             fail_each(&f, solver->name, try_solve);
         }
-    /* What options add: a plan that is there already, averages, memory where it lies. */
+    /* What options add: a memo, a plan that is there already, averages, memory where it lies. */
     f.budget = none - none / 4;
+    f.solver = "vdnn";
+    fail_each(&f, "with a memo", try_memo);
     f.solver = "precise";
     f.how.start = f.solution->plan;
     fail_each(&f, "with a start", try_solve);
