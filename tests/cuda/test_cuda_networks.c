@@ -34,15 +34,15 @@ static const network networks[] = {
     {"rnn", 4, {11, 13, 0}, 7, 1, true, false},
     {"lstm", 4, {11, 13, 0}, 7, 1, true, false},
     {"alexnet", 4, {3, 64, 64}, 0, 16, false, false},
-    {"vgg11", 4, {3, 64, 64}, 0, 16, true, true},
-    {"resnet18", 4, {3, 64, 64}, 0, 8, true, true},
+    {"vgg11", 4, {3, 32, 40}, 0, 16, true, true},
+    {"resnet18", 4, {3, 40, 32}, 0, 8, true, true},
     {"resnet50", 4, {3, 64, 56}, 0, 16, true, false},
     {"densenet121", 4, {3, 64, 64}, 0, 16, false, false},
     {"inception_v3", 2, {3, 107, 107}, 0, 16, false, false},
     {"nasnet", 8, {3, 16, 16}, 0, 12, true, false},
     {"amoebanet", 8, {3, 16, 16}, 0, 12, false, false},
     {"darts", 8, {3, 16, 16}, 0, 12, false, false},
-    {"unet", 2, {3, 32, 48}, 0, 8, true, true},
+    {"unet", 2, {3, 16, 32}, 0, 16, true, true},
 };
 
 /* One of every neighbourhood that cuda_fuse.c joins: ReLU behind a convolution with bias, behind a
