@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define BATCH 4
+#define SIDE 8
 
 static const char *backend = "ref";
 
@@ -57,12 +58,12 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
 /* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
  * restored as well. */
 static subject open_subject(const setting *with) {
-    subject s = {.graph = toy_network(NULL, BATCH, 16),
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE),
                  .device = test_device(backend, with->threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
-    data.input[1] = data.input[2] = 16;
+    data.input[1] = data.input[2] = SIDE;
     data.count = 30; /* 27 for training: 6 batches; 3 for validation: one batch that is not full */
     data.seed = with->data_seed;
     if (!with->drawn)
@@ -487,7 +488,7 @@ static void test_full_disk(void) {
 
 static void check_data_refused(const uint32_t input[3], uint32_t classes, const char *word) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16),
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE),
                  .device = test_device(backend, with.threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
@@ -503,9 +504,9 @@ static void check_data_refused(const uint32_t input[3], uint32_t classes, const 
 }
 
 static void test_wrong_data(void) {
-    check_data_refused((uint32_t[]){3, 16, 20}, 10, "3x16x20");
-    check_data_refused((uint32_t[]){1, 16, 16}, 10, "1x16x16");
-    check_data_refused((uint32_t[]){3, 16, 16}, 11, "11 classes");
+    check_data_refused((uint32_t[]){3, 8, 12}, 10, "3x8x12");
+    check_data_refused((uint32_t[]){1, SIDE, SIDE}, 10, "1x8x8");
+    check_data_refused((uint32_t[]){3, SIDE, SIDE}, 11, "11 classes");
 }
 
 /* Networks that do not take one image and one label for it. */
@@ -515,7 +516,7 @@ static void check_network_refused(cairn_graph *forward, const char *word) {
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
-    data.input[1] = data.input[2] = 16;
+    data.input[1] = data.input[2] = SIDE;
     data.classes = 4;
     data.count = 30;
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &s.graph, &err), &err);
@@ -535,7 +536,7 @@ static cairn_graph *odd_network(uint32_t inputs, bool pixels) {
     cairn_builder *b;
     cairn_graph *forward;
     cairn_error err = {0};
-    const uint32_t image[] = {BATCH, 3, 16, 16}, places[] = {BATCH, 16, 16};
+    const uint32_t image[] = {BATCH, 3, SIDE, SIDE}, places[] = {BATCH, SIDE, SIDE};
     cairn_conv conv = {.channels = 4, .kernel = {1, 1}};
     CHECK_OK(cairn_builder_create(NULL, "odd", &b), &err);
     cairn_id x = cairn_build_input(b, "x0", 4, image);
@@ -564,7 +565,7 @@ static void test_wrong_networks(void) {
 
 static void test_wrong_plan(void) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16), .device = test_device(backend, 2)};
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE), .device = test_device(backend, 2)};
     cairn_error err = {0};
     CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.solution, &err), &err);
