@@ -9,6 +9,7 @@
 #include "solve/solver.h"
 
 #include "layout/crn_layout.h"
+#include "solve/neighbours.h"
 #include "solve/solution.h"
 
 static const cairn_solver solvers[] = {
@@ -74,6 +75,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
                       problem->err));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
                               problem->live_peak, out, problem->err));
+    CRN_TRY(crn_keep_neighbours(problem, &schedule, solvers[which].goal, out));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;
