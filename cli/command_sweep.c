@@ -306,6 +306,8 @@ static int run(const cli_args *args) {
     sweep s = {.args = args, .model = &model, .curves = calloc(MOST_CURVES, sizeof(curve))};
     cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : open_page(&s);
     if (status == CAIRN_OK)
+        status = cairn_memo_create(NULL, &model.memo, &err);
+    if (status == CAIRN_OK)
         status = sweep_all(&s, (uint32_t)step, &err);
     clear_progress(&s);
     code = status == CAIRN_OK ? show(&s) : cli_fail(status, &err);

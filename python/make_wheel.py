@@ -30,12 +30,20 @@ def linked(library, name):
     sys.exit(f"make_wheel.py: {library} is not linked with {name}")
 
 
+def commit():
+    """The commit of the sources, with a + if they were changed since; empty if they are not in a repository."""
+    run = subprocess.run(["git", "-C", HERE, "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"],
+                         capture_output=True, text=True)
+    return run.stdout
+
+
 def contents(build, name):
     package = os.path.join(HERE, "cairn")
     for file in sorted(os.listdir(package)):
         if file.endswith(".py"):
             with open(os.path.join(package, file), "rb") as source:
                 yield f"cairn/{file}", source.read()
+    yield "cairn/COMMIT", commit().encode()
     library = os.path.join(build, "libcairn_plan.so")
     for path, place in ((library, "libcairn_plan.so"), (linked(library, "libjansson.so.4"), "libjansson.so.4")):
         with open(path, "rb") as source:

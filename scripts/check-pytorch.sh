@@ -12,8 +12,13 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 wheel=$(python3 python/make_wheel.py "$build" "$folder/dist")
-"$python" -m pip install --quiet --no-deps --no-index --target "$folder/site" "$wheel"
-export PYTHONPATH="$folder/site" CAIRN_CACHE="$folder/cache" PYTHONDONTWRITEBYTECODE=1
+# A new virtual environment with this wheel and the torch of PYTHON, nothing else.
+"$python" -m venv --without-pip "$folder/env"
+"$python" -m pip --python "$folder/env/bin/python" install --quiet --no-deps --no-index "$wheel"
+purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
+"$python" -c "$purelib" >"$("$folder/env/bin/python" -c "$purelib")/torch.pth"
+python=$folder/env/bin/python
+export CAIRN_CACHE="$folder/cache" PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=1 TORCHINDUCTOR_CACHE_DIR="$folder/inductor" TORCHINDUCTOR_COMPILE_THREADS=1
 cd tests/pytorch
 # Two at a time, the long ones first.

@@ -37,7 +37,6 @@ awk -F, '
     }
     END {
         for (folder in lines)
-            show(folder, lines[folder], reached[folder], branches[folder], taken[folder]) | "sort"
-        close("sort")
-        show("src", all_lines, all_reached, all_branches, all_taken)
-    }' build-coverage/report/files.csv
+            show(folder, lines[folder], reached[folder], branches[folder], taken[folder])
+        show("total", all_lines, all_reached, all_branches, all_taken)
+    }' build-coverage/report/files.csv | sort

