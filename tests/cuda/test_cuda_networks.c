@@ -34,7 +34,7 @@ static const network networks[] = {
     {"rnn", 4, {11, 13, 0}, 7, 1, true, false},
     {"lstm", 4, {11, 13, 0}, 7, 1, true, false},
     {"alexnet", 4, {3, 64, 64}, 0, 16, false, false},
-    {"vgg11", 4, {3, 64, 64}, 0, 16, true, true},
+    {"vgg11", 4, {3, 32, 40}, 0, 16, true, true},
     {"resnet18", 4, {3, 48, 48}, 0, 16, true, true},
     {"resnet50", 4, {3, 64, 56}, 0, 16, true, false},
     {"densenet121", 4, {3, 64, 64}, 0, 16, false, false},
