@@ -183,13 +183,12 @@ def _time_cpu(call):
     return sorted(times)[len(times) // 2]
 
 
-def _time_cuda(call, device):
-    """Time a CUDA graph of several runs, so that the start from Python is not measured."""
+def _time_cuda(call, device, runs=4):
+    """The mean of several runs that follow each other, so that the start from Python is not measured."""
     call()
     torch.cuda.synchronize(device)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-    runs = 8
-    torch.cuda._sleep(2_000_000)  # so that the queue can fill
+    torch.cuda._sleep(1_000_000)  # so that the queue can fill
     events[0].record()
     for _ in range(runs):
         call()
@@ -298,8 +297,10 @@ def _measure_cuda(missing, table, device, alignment):
         try:
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
-            time_ns = _time_cuda(call, device)
-            workspace = max(_peak_cuda(call, device) - _made_bytes(call(), (arguments, keywords), device, alignment), 0)
+            time_ns, results = _time_cuda(call, device), []
+            peak = _peak_cuda(lambda: results.append(call()), device)
+            workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
+            del results
             left = _free_workspaces(device)
             library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
             table.set(signature, max(time_ns, 1), workspace, library)
