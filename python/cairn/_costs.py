@@ -39,12 +39,21 @@ def _describe(value):
     return str(value).replace(" ", "")
 
 
+def _value(argument):
+    return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
+
+
+def _leaves(arguments):
+    for a in arguments:
+        if isinstance(a, (list, tuple)):
+            yield from _leaves(a)
+        else:
+            yield a
+
+
 def signature_of(node):
-    def lower(argument):
-        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
-    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
-    words = [str(node.target)] + [_describe(a) for a in pytree.tree_leaves(arguments)]
-    words += [f"{k}={_describe(v)}" for k, v in sorted(keywords.items())]
+    words = [str(node.target)] + [_describe(_value(a)) for a in _leaves(node.args)]
+    words += [k + "=" + ",".join(_describe(_value(a)) for a in _leaves([v])) for k, v in sorted(node.kwargs.items())]
     return "torch " + " ".join(words)
 
 
@@ -149,10 +158,9 @@ def _real(value):
 
 
 def _operands(node):
-    def lower(argument):
-        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
-    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
-    return pytree.tree_map(_real, arguments), pytree.tree_map(_real, keywords)
+    def make(argument):
+        return _real(_value(argument))
+    return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
 def _peak_cpu(call):
