@@ -478,6 +478,8 @@ static cairn_status run_sweep(const cli_args *args, cairn_error *err) {
     cairn_status status = cli_model_network("resnet50", 32, 0, &model, err);
     if (status == CAIRN_OK)
         status = measure_none(&model, &none, &time, err);
+    if (status == CAIRN_OK)
+        status = cairn_memo_create(NULL, &model.memo, err);
     double start = now_ms();
     for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
         for (uint32_t percent = 100; percent >= 10 && solver->goal == CAIRN_GOAL_TRAIN;
@@ -486,6 +488,7 @@ static cairn_status run_sweep(const cli_args *args, cairn_error *err) {
             cairn_solution *solution;
             options.budget_bytes = solver->budgeted ? none / 100 * percent : 0;
             options.machine = &model.machine;
+            options.memo = model.memo;
             cairn_status found =
                 cairn_solve(model.graph, model.costs, solver->name, &options, &solution, err);
             cairn_solution_destroy(solution);

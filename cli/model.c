@@ -9,6 +9,7 @@
 
 void cli_model_close(cli_model *model) {
     cairn_solution_destroy(model->none);
+    cairn_memo_destroy(model->memo);
     cairn_costs_destroy(model->costs);
     cairn_graph_destroy(model->graph);
     if (!model->borrowed)

@@ -19,6 +19,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.cost_model = model->believed;
     options.no_offload = model->one_memory || model->no_offload;
     options.effort = model->effort;
+    options.memo = model->memo;
     return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
 }
 

@@ -23,6 +23,15 @@ CAIRN_API uint64_t cairn_layout_arena_bytes(const cairn_layout *layout);
 /* Per lifetime, in the order in which they were given. */
 CAIRN_API const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count);
 
+/* What calls of cairn_solve() may share, see cairn_solve_options: sizes of arenas that they
+ * searched for. Layouts are recognised by their lifetimes, so that the graphs may differ. It makes
+ * calls faster and changes no result. One call at a time may use a memo. At most a hundred bytes
+ * for each size. */
+typedef struct cairn_memo cairn_memo;
+CAIRN_API CAIRN_MUST cairn_status cairn_memo_create(const cairn_allocator *allocator,
+                                                    cairn_memo **out, cairn_error *err);
+CAIRN_API void cairn_memo_destroy(cairn_memo *memo);
+
 /* Where operand `operand` of step `step` of a plan lies in the arena, counted from its start: of a
  * run the op's inputs, its outputs and its workspace, of any other step the tensor. The layout is
  * of the lifetimes of `sim`. CAIRN_NO_ADDRESS: it lies elsewhere or nowhere, see

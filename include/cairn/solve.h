@@ -33,6 +33,7 @@ typedef struct cairn_solve_options {
     const cairn_plan *start;      /* a plan of the graph that is there already, or NULL: if it fits
                                      and is faster than what is found, it is the answer. So a plan
                                      for less memory makes time monotone in the budget. */
+    cairn_memo *memo;             /* what this call shares with others, or NULL */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

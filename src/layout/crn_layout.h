@@ -12,6 +12,13 @@ CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
                                           uint64_t enough, bool brief, cairn_layout **out,
                                           cairn_error *err);
 
+/* Only the size of the arena of such a layout. A memo, if there is one, is asked first, and then
+ * has the answer. */
+CAIRN_MUST cairn_status crn_layout_size(const cairn_allocator *allocator,
+                                        const cairn_lifetime *lifetimes, uint32_t count,
+                                        uint64_t enough, bool brief, cairn_memo *memo,
+                                        uint64_t *arena, cairn_error *err);
+
 /* The largest size an arena should have: a hundredth over the live peak. */
 uint64_t crn_layout_promise(uint64_t peak);
 

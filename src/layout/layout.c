@@ -24,8 +24,10 @@
 #define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define BRIEF_WORK 10000000u   /* the same where it is to be short */
-#define WORK 20000000u         /* for another size */
+#define WORK 5000000u          /* for another size */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
+#define PHASE 512u             /* rounds with late rivals, then as many with any */
+#define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
 #define MANY 5000u  /* more lifetimes than that are placed without a search */
 #define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
@@ -55,6 +57,7 @@ typedef struct placing {
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     uint32_t *start;   /* the best of the simple orders, from which a search starts */
+    uint32_t *rivals;  /* of the lifetime that does not fit */
     placed *stack;     /* the placed ones, lowest first */
     uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
@@ -146,30 +149,26 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
 
 /* ---- Placing ---- */
 
+/* Without a branch on which ones are live together: it would be predicted badly. */
 static uint64_t lowest_offset(const placed *stack, uint32_t count, const cairn_lifetime *life) {
-    uint64_t offset = 0;
+    uint64_t offset = 0, bytes = life->bytes;
+    uint32_t first = life->first, last = life->last;
     for (const placed *p = stack; p < stack + count; p++) {
-        if (p->first > life->last || p->last < life->first)
-            continue;
-        if (p->from >= offset && p->from - offset >= life->bytes)
+        bool together = (p->first <= last) & (p->last >= first);
+        if (together & (p->from >= offset + bytes))
             break; /* the gap below it is wide enough */
-        offset = CRN_MAX(offset, p->to);
+        uint64_t above = together ? p->to : 0;
+        offset = above > offset ? above : offset;
     }
     return offset;
 }
 
 /* Insert where the order of offsets wants it. */
-static void put(placed *stack, uint32_t count, placed fresh) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (stack[middle].from <= fresh.from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(stack + low + 1, stack + low, (count - low) * sizeof *stack);
-    stack[low] = fresh;
+static void put(placed *stack, uint32_t count, uint64_t offset, const cairn_lifetime *life) {
+    uint32_t low = count;
+    for (; low > 0 && stack[low - 1].from > offset; low--)
+        stack[low] = stack[low - 1];
+    stack[low] = (placed){offset, offset + life->bytes, life->first, life->last, count};
 }
 
 static void keep_best(placing *p, uint64_t arena) {
@@ -186,7 +185,7 @@ static void place_all(placing *p) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
         uint64_t offset = lowest_offset(p->stack, k, life);
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+        put(p->stack, k, offset, life);
         arena = CRN_MAX(arena, offset + life->bytes);
         if (arena > p->best)
             return;
@@ -208,26 +207,32 @@ static bool good_enough(const placing *p) {
 }
 
 /* The place in the order of something that is live with what stands at place k: one of those before
- * it, drawn at random; k where there is none. */
-static uint32_t draw_rival(const placing *p, uint32_t k, crn_rng *rng) {
+ * it, drawn at random; k where there is none. It is the last of `draws`: with several, little is
+ * placed again, and most of what fits already stays. */
+static uint32_t draw_rival(const placing *p, uint32_t k, uint32_t draws, crn_rng *rng) {
     const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-    uint32_t rivals = 0, drawn = k;
+    uint32_t count = 0, drawn = 0;
     for (uint32_t r = 0; r < k; r++) {
         const cairn_lifetime *other = &p->lifetimes[p->order[r]];
-        if (other->first > life->last || other->last < life->first)
-            continue;
-        if (crn_rng_below(rng, ++rivals) == 0)
-            drawn = r;
+        p->rivals[count] = r;
+        count += (other->first <= life->last) & (other->last >= life->first);
     }
-    return drawn;
+    if (count == 0)
+        return k;
+    for (uint32_t i = 0; i < draws; i++) {
+        uint32_t next = (uint32_t)crn_rng_below(rng, count);
+        drawn = CRN_MAX(drawn, next);
+    }
+    return p->rivals[drawn];
 }
 
 /* Take away what was placed at `turn` or later. */
 static void unwind(placing *p, uint32_t count, uint32_t turn) {
     uint32_t left = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (p->stack[i].turn < turn)
-            p->stack[left++] = p->stack[i];
+    for (uint32_t i = 0; i < count; i++) {
+        p->stack[left] = p->stack[i];
+        left += p->stack[i].turn < turn;
+    }
 }
 
 /* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
@@ -238,19 +243,20 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
         if (offset + life->bytes > target)
             return k;
         p->offsets[p->order[k]] = offset;
-        put(p->stack, k, (placed){offset, offset + life->bytes, life->first, life->last, k});
+        put(p->stack, k, offset, life);
     }
     return p->count;
 }
 
 /* Aim at an arena of `target` bytes: a lifetime that does not fit is moved before one of its
  * rivals, whatever the effect on others, and placing continues from there. A round is short: it
- * begins at the rival and ends at the first that does not fit. */
+ * begins at the rival and ends at the first that does not fit. Late rivals and any rivals take
+ * turns: the first finish an order that is nearly good, the others change its beginning. */
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
     memcpy(p->order, p->start, p->count * sizeof *p->order);
-    uint32_t turn = 0;
+    uint32_t turn = 0, rounds = 0;
     for (uint64_t done = 0; done < work;) {
         uint32_t k = place_within(p, turn, target);
         done += (uint64_t)(k + turn + 1) * (k - turn + 1) / 2 + k + 100;
@@ -258,7 +264,8 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
             place_all(p);
             return;
         }
-        uint32_t to = draw_rival(p, k, rng), moved = p->order[k];
+        uint32_t draws = rounds++ / PHASE % 2 == 0 ? LATE_DRAWS : 1;
+        uint32_t to = draw_rival(p, k, draws, rng), moved = p->order[k];
         memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
         p->order[to] = moved;
         unwind(p, k, to);
@@ -294,6 +301,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->best_order, p->count);
     CRN_TAKE(scratch, p->start, p->count);
     CRN_TAKE(scratch, p->stack, p->count);
+    CRN_TAKE(scratch, p->rivals, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
     for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {

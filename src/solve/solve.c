@@ -9,6 +9,7 @@
 #include "solve/solver.h"
 
 #include "layout/crn_layout.h"
+#include "solve/neighbours.h"
 #include "solve/solution.h"
 
 static const cairn_solver solvers[] = {
@@ -31,7 +32,6 @@ const cairn_solver *cairn_solver_list(uint32_t index) {
 /* The bytes of an arena for what a simulation found to live, with little effort if `brief`. */
 static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim, bool brief,
                                 uint64_t *out) {
-    cairn_layout *layout = NULL;
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     uint64_t enough = problem->limit;
     uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
@@ -39,10 +39,8 @@ static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim
         enough = enough == 0 ? promise : CRN_MIN(enough, promise);
     uint32_t count;
     const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
-    CRN_TRY(crn_layout_within(&allocator, lifetimes, count, enough, brief, &layout, problem->err));
-    *out = cairn_layout_arena_bytes(layout);
-    cairn_layout_destroy(layout);
-    return CAIRN_OK;
+    return crn_layout_size(&allocator, lifetimes, count, enough, brief, problem->memo, out,
+                           problem->err);
 }
 
 cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
@@ -50,15 +48,17 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
     cairn_sim *sim = NULL;
-    CRN_TRY(cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err));
-    const cairn_sim_summary *summary = cairn_sim_result(sim);
-    *out = (crn_judgement){.peak = summary->peak_bytes,
-                           .arena = summary->peak_bytes,
-                           .peak_step = summary->peak_step,
-                           .time = summary->time_ns};
-    cairn_status status = CAIRN_OK;
-    if (!problem->live_peak)
-        status = judge_arena(problem, sim, brief, &out->arena);
+    cairn_status status =
+        cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
+    if (status == CAIRN_OK) {
+        const cairn_sim_summary *summary = cairn_sim_result(sim);
+        *out = (crn_judgement){.peak = summary->peak_bytes,
+                               .arena = summary->peak_bytes,
+                               .peak_step = summary->peak_step,
+                               .time = summary->time_ns};
+        if (!problem->live_peak)
+            status = judge_arena(problem, sim, brief, &out->arena);
+    }
     cairn_sim_destroy(sim);
     return status;
 }
@@ -75,6 +75,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
                       problem->err));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
                               problem->live_peak, out, problem->err));
+    CRN_TRY(crn_keep_neighbours(problem, &schedule, solvers[which].goal, out));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;
@@ -164,6 +165,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .no_offload = options->no_offload,
                            .live_peak = options->live_peak,
                            .effort = CRN_MAX(options->effort, 1),
+                           .memo = options->memo,
                            .scratch = &scratch,
                            .kept = &kept,
                            .err = err};

@@ -18,9 +18,10 @@ typedef struct crn_problem {
     uint64_t limit; /* of the arena; `budget` is this or, in later rounds, less; 0: none */
     uint64_t seed;
     cairn_cost_model cost_model;
-    bool no_offload; /* offloading is not allowed; for algorithms that can do without */
-    bool live_peak;  /* the budget bounds the live peak, not the arena */
-    uint32_t effort; /* of a search; at least 1 */
+    bool no_offload;  /* offloading is not allowed; for algorithms that can do without */
+    bool live_peak;   /* the budget bounds the live peak, not the arena */
+    uint32_t effort;  /* of a search; at least 1 */
+    cairn_memo *memo; /* or NULL */
     crn_arena *scratch;
     void **kept; /* what the algorithm keeps for the next round, in scratch; NULL at first */
     cairn_error *err;

@@ -73,8 +73,8 @@ static cairn_status add_slots(cairn_train *train, contents *c) {
     return CAIRN_OK;
 }
 
-/* List all tensors with where they come from; the history, of so many rows, in tables of its own.
- */
+/* List all tensors with where they come from. The history is two tables, with this number of steps
+ * and of scores. */
 static cairn_status list_contents(cairn_train *train, uint64_t steps, uint32_t score_count,
                                   contents *c) {
     uint32_t tensors = cairn_graph_tensor_count(train->graph);
@@ -211,7 +211,7 @@ static cairn_status check_conditions(reading *r) {
         if (value == NULL || strcmp(value, condition->value) != 0)
             return crn_fail(r->err, CAIRN_EINVAL,
                             "the run in %s has %s %s, and this one %s; continue it with the same "
-                            "options, or start another in a folder of its own",
+                            "options, or start another run in another folder",
                             r->path, condition->name, value == NULL ? "another" : value,
                             condition->value);
     }

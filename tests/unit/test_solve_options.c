@@ -251,6 +251,33 @@ static void test_plot(void) {
     cairn_text_release(&text);
 }
 
+/* Calls that share a memo give the plans and layouts of calls that do not. */
+static void test_memo(const subject *s) {
+    static const char *const names[] = {"offload-best", "vdnn", "auto", "tflms", "offload-best"};
+    cairn_solve_options alone = CAIRN_SOLVE_OPTIONS_INIT, shared = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    CHECK_OK(cairn_memo_create(NULL, &shared.memo, &err), &err);
+    alone.machine = shared.machine = &s->machine;
+    for (uint32_t i = 0; i < 5 * sizeof names / sizeof *names; i++) {
+        cairn_solution *one, *other;
+        cairn_error own = {0};
+        alone.budget_bytes = shared.budget_bytes = s->peak / 8 * (4 + i % 5);
+        const char *name = names[i / 5];
+        cairn_status status = cairn_solve(s->graph, s->costs, name, &alone, &one, &err);
+        CHECK(cairn_solve(s->graph, s->costs, name, &shared, &other, &own) == status);
+        CHECK_U64(own.smallest_budget, err.smallest_budget);
+        if (status == CAIRN_OK) {
+            CHECK(time_of(one) == time_of(other));
+            CHECK_U64(cairn_layout_arena_bytes(one->layout),
+                      cairn_layout_arena_bytes(other->layout));
+        }
+        cairn_solution_destroy(one);
+        cairn_solution_destroy(other);
+    }
+    cairn_memo_destroy(shared.memo);
+    cairn_memo_destroy(NULL);
+}
+
 int main(void) {
     static subject s;
     set_up(&s);
@@ -258,6 +285,7 @@ int main(void) {
     test_cost_models(&s);
     test_curve(&s);
     test_bounds(&s);
+    test_memo(&s);
     test_pictures(&s);
     test_dot(&s);
     test_plot();

@@ -9,6 +9,7 @@
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
+#define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
 /* ---- Simulating ---- */
@@ -36,11 +37,10 @@ static cairn_status judge_plan(const crn_ladder *l, bool brief, crn_judgement *o
 }
 
 /* The set of the rung is in the matrix. */
-static cairn_status judge_rung(const crn_ladder *l, crn_rung *rung) {
+static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) {
     crn_judgement found;
-    CRN_TRY(judge_plan(l, true, &found));
+    CRN_TRY(judge_plan(l, brief, &found));
     rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
-    rung->peak = found.peak;
     return CAIRN_OK;
 }
 
@@ -53,7 +53,7 @@ static cairn_status add_rung(crn_ladder *l, bool *fits) {
     if (m->failed)
         return CAIRN_ENOMEM;
     if ((uint64_t)rung.set.peak <= budget_of(l))
-        CRN_TRY(judge_rung(l, &rung));
+        CRN_TRY(judge_rung(l, true, &rung));
     *fits = rung.needed > 0 && rung.needed <= budget_of(l);
     CRN_PUSH(l->problem->scratch, l->rungs, rung);
     return CAIRN_OK;
@@ -114,34 +114,42 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
 
 /* ---- The lowest rung ---- */
 
-/* The smallest plan. Plans with a higher peak are not simulated. */
-static cairn_status find_lowest(crn_ladder *l, crn_rung **out) {
-    crn_rung *lowest = &l->rungs.data[0];
-    for (uint32_t k = 1; k < l->rungs.length; k++)
-        if (l->rungs.data[k].set.peak < lowest->set.peak)
-            lowest = &l->rungs.data[k];
-    crn_matrix_load(l->search->matrix, &lowest->set);
-    if (lowest->needed == 0)
-        CRN_TRY(judge_rung(l, lowest));
+/* The rung with the lowest peak of those that have no verdict yet, if that is below `needed`. */
+static crn_rung *next_lowest(crn_ladder *l, const bool *judged, uint64_t needed) {
+    crn_rung *lowest = NULL;
     for (uint32_t k = 0; k < l->rungs.length; k++) {
         crn_rung *rung = &l->rungs.data[k];
-        if ((uint64_t)rung->set.peak >= lowest->needed)
-            continue;
-        crn_matrix_load(l->search->matrix, &rung->set);
-        if (rung->needed == 0)
-            CRN_TRY(judge_rung(l, rung));
-        if (rung->needed < lowest->needed)
+        if (!judged[k] && (uint64_t)rung->set.peak < needed &&
+            (lowest == NULL || rung->set.peak < lowest->set.peak))
             lowest = rung;
     }
-    crn_matrix_load(l->search->matrix, &lowest->set);
-    *out = lowest;
+    return lowest;
+}
+
+/* The smallest plan. Plans with a higher peak are not simulated. Of plans with about the same peak
+ * some have much more fragmentation than others, so the lowest few get a long search for a
+ * layout. */
+static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
+    crn_rung *rung;
+    uint64_t needed = UINT64_MAX;
+    uint32_t searches = 0;
+    bool *judged;
+    CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
+    while ((rung = next_lowest(l, judged, needed)) != NULL) {
+        crn_matrix_load(l->search->matrix, &rung->set);
+        CRN_TRY(judge_rung(l, searches++ >= LONG_SEARCHES, rung));
+        judged[rung - l->rungs.data] = true;
+        if (rung->needed < needed) {
+            *out = rung;
+            needed = rung->needed;
+        }
+    }
+    crn_matrix_load(l->search->matrix, &(*out)->set);
     return CAIRN_OK;
 }
 
 cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     crn_rng before = l->search->rng;
-    crn_rung *lowest;
-    crn_judgement found;
     *fits = false;
     l->search->rng.state = SEED;
     crn_matrix_clear(l->search->matrix);
@@ -153,11 +161,7 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)
         return CAIRN_OK;
-    CRN_TRY(find_lowest(l, &lowest));
-    *out = lowest;
-    if (lowest->peak > budget_of(l))
-        return CAIRN_OK;
-    CRN_TRY(judge_plan(l, false, &found)); /* a longer search may find a layout */
-    *fits = found.arena <= budget_of(l);
+    CRN_TRY(find_lowest(l, out));
+    *fits = (*out)->needed <= budget_of(l);
     return CAIRN_OK;
 }

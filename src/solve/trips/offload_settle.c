@@ -96,6 +96,11 @@ static void keep(settling *s, uint64_t budget) {
     crn_trip_choice_copy(s->trips, &s->now, &s->best);
 }
 
+/* Nothing that is tried later can be better: no arena is smaller than what must be in memory. */
+static bool is_best(const settling *s) {
+    return s->grade == 2 || (s->grade == 0 && s->best_arena <= s->trips->floor);
+}
+
 /* Record a trial; `*again`: it was tried before. */
 static cairn_status note(settling *s, uint64_t budget, bool *again) {
     trial fresh = {budget, {s->now.spare[0], s->now.spare[1]}};
@@ -139,7 +144,7 @@ static cairn_status try_within(settling *s, uint64_t budget, bool *fresh) {
  * limit, subtract the excess from the budget. */
 static cairn_status try_budgets(settling *s) {
     uint64_t budget = s->budget;
-    for (uint32_t round = 0; round < CUTS && s->grade < 2; round++) {
+    for (uint32_t round = 0; round < CUTS && !is_best(s); round++) {
         bool fresh;
         CRN_TRY(try_within(s, budget, &fresh));
         uint64_t less = fresh ? excess(s) : 0;
@@ -159,9 +164,9 @@ cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
     CRN_TRY(crn_trip_choice_make(trips, &s.now));
     CRN_TRY(crn_trip_choice_make(trips, &s.best));
     CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, NULL, &shortest));
-    for (uint32_t i = 0; i < CRN_LENGTH(parts) && s.grade < 2; i++) {
+    for (uint32_t i = 0; i < CRN_LENGTH(parts) && !is_best(&s); i++) {
         s.limit = crn_add_time(shortest, parts[i] == 0 ? 1 : shortest / parts[i] + 1);
-        for (s.first = 0; s.first < 2 && s.grade < 2; s.first++)
+        for (s.first = 0; s.first < 2 && !is_best(&s); s.first++)
             CRN_TRY(try_budgets(&s));
     }
     if (s.grade < 0)
