@@ -251,7 +251,7 @@ static void test_other_backend(void) {
                                CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before, &err),
              &err);
     close_subject(&first);
-    backend = strcmp(usual, "ref") == 0 ? "cuda-host" : "ref";
+    backend = strcmp(usual, "cuda-host") == 0 ? "ref" : "cuda-host";
     with.threads = 1;
     subject second = open_subject(&with);
     CHECK_OK(cairn_train_resume(second.train, folder, &notices, &err), &err);
