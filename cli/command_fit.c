@@ -221,14 +221,14 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"budget", 0, "SIZE", "of all memory: 8GiB, 500MB"},
-    {"algorithm", 'a', "NAME", "only this one, beside none"},
+    {"budget", 0, "SIZE", "limit for all memory: 8GiB, 500MB"},
+    {"algorithm", 'a', "NAME", "only this algorithm, and none"},
     {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},
     {"classes", 0, "N", "number of classes"},
     {"seq", 0, "N", "steps of a recurrent network"},
     CLI_COST_OPTIONS,
     CLI_SLOTS_OPTION,
-    {"seed", 0, "N", "of algorithms that draw (default 1)"},
+    {"seed", 0, "N", "seed of algorithms that use random numbers (default 1)"},
     CLI_SEARCH_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
@@ -240,9 +240,10 @@ const cli_command cli_command_fit = {
     .most = 1,
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
-        "MODEL is a network of 'cairn zoo'. For none and for every algorithm that applies: the\n"
-        "largest batch whose plan fits, the predicted images per second, and the op\n"
-        "that stops a larger one. Costs of a file count for the batches that it has measured.",
+        "MODEL is a network of 'cairn zoo'. Prints, for none and for every algorithm that\n"
+        "applies, the largest batch whose plan fits, the predicted images per second, and the op\n"
+        "that prevents a larger batch. Measured costs (--costs) are used only for batches that\n"
+        "were measured.",
     .options = options,
     .list_title = "Algorithms",
     .list = cli_list_algorithms,

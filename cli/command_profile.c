@@ -208,9 +208,10 @@ const cli_command cli_command_profile = {
     .most = 1,
     .summary = "measure what the ops of a network cost on a backend",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Training steps are run with a clock\n"
-        "between the ops; each gets the median over the steps. The table that -o writes serves\n"
-        "'cairn plan', 'train', 'simulate' and 'sweep' as --costs, with the same batch and input.",
+        "MODEL is a network of 'cairn zoo' or a graph file. Runs training steps and measures how\n"
+        "long each op takes; the cost of an op is the median over the steps. 'cairn plan',\n"
+        "'train', 'simulate' and 'sweep' read the table that -o writes (--costs); their batch and\n"
+        "input must be those of the table.",
     .options = options,
     .run = run,
     .computes = true,

@@ -104,8 +104,8 @@ const cli_command cli_command_simulate = {
     .most = 2,
     .summary = "say what a plan costs, in memory and time",
     .details =
-        "PLAN is a file that 'cairn plan -o' wrote. MODEL is taken from it when absent; another\n"
-        "batch or input of the same network may be given.",
+        "PLAN is a file that 'cairn plan -o' wrote. Without MODEL, the plan is for the model that\n"
+        "its file names. Another batch or input of the same network may be given.",
     .options = simulate_options,
     .run = simulate,
 };
@@ -117,8 +117,9 @@ const cli_command cli_command_verify = {
     .most = 2,
     .summary = "check that a plan is legal",
     .details =
-        "Exits with 0 if the plan is legal; with 1, naming the broken rule, its step and the\n"
-        "tensor, if it is not.",
+        "PLAN and MODEL are those of 'cairn simulate'. The exit status is 0 if the plan is legal.\n"
+        "If it is not, the status is 1, and a message names the broken rule, the step and the\n"
+        "tensor.",
     .options = verify_options,
     .run = verify,
 };

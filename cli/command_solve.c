@@ -33,7 +33,7 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "the algorithm (default: the best of the problem)"},
-    {"seed", 0, "N", "of algorithms that draw random numbers (default 1)"},
+    {"seed", 0, "N", "seed of algorithms that use random numbers (default 1)"},
     {"tree", 0, NULL, "acg: print the division tree"},
     {"svg", 0, "FILE", "acg: draw the division tree"},
     {"budget", 'b', "N", "chain: memory; overrides the budget in the file"},
@@ -51,8 +51,8 @@ const cli_command cli_command_solve = {
     .most = 2,
     .summary = "solve one of the papers' abstract problems",
     .details =
-        "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is 3 "
-        "if no\ncase at all has a solution within its budget.\n\n"
+        "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is 3 if\n"
+        "none of the cases has a solution within its budget.\n\n"
         "PROBLEM is one of:\n"
         "  acg      which tensors of a computation graph to keep (Feng and Huang); algorithms\n"
         "           feng, pieces, feng-linear, chen and random\n"

@@ -335,8 +335,9 @@ const cli_command cli_command_sweep = {
     .most = 1,
     .summary = "memory against time, for every algorithm",
     .details =
-        "Shows what half of the memory costs, what a third costs, which op sets the floor, and\n"
-        "how much faster any plan could be.",
+        "MODEL is a network of 'cairn zoo' or a graph file. Every algorithm makes a plan; those\n"
+        "that take a budget make one for each of several budgets. Shows the time of each plan,\n"
+        "which op sets the smallest budget, and how much faster any plan could be.",
     .options = options,
     .run = run,
 };

@@ -180,31 +180,33 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"data", 'd', "SOURCE", "training data; without it random numbers (see above)"},
     {"epochs", 'e', "N", "passes over the data (default 1)"},
-    {"steps", 'n', "N", "instead: the number of steps (without --data, default 10)"},
+    {"steps", 'n', "N", "the number of steps, instead of --epochs (default 10 without --data)"},
     {"samples", 0, "N", "samples of the synthetic task, both splits together (default 10000)"},
     {"validation", 0, "SHARE",
-     "share held out where the data has no validation split (default 0.1)"},
+     "share of the samples for validation, if the data has no such split (default 0.1)"},
     {"augment", 0, "LIST", "flip, crop or crop:PIXELS (default 4), separated by commas"},
     {"optimizer", 0, "NAME", "sgd (default), adam or adamw"},
-    {"lr", 0, "RATE", "learning rate (default 0.01, of adam and adamw 0.001)"},
-    {"momentum", 0, "M", "of sgd (default 0.9)"},
-    {"nesterov", 0, NULL, "of sgd: look ahead"},
-    {"weight-decay", 0, "D", "(default 0, of adamw 0.01)"},
-    {"beta1", 0, "B", "of adam and adamw (default 0.9)"},
-    {"beta2", 0, "B", "of adam and adamw (default 0.999)"},
-    {"epsilon", 0, "E", "of adam and adamw (default 1e-8)"},
-    {"schedule", 0, "NAME", "of the learning rate: constant (default), step or cosine"},
+    {"lr", 0, "RATE", "learning rate (default 0.01; adam and adamw: 0.001)"},
+    {"momentum", 0, "M", "sgd: momentum (default 0.9)"},
+    {"nesterov", 0, NULL, "sgd: Nesterov momentum"},
+    {"weight-decay", 0, "D", "weight decay (default 0; adamw: 0.01)"},
+    {"beta1", 0, "B", "adam, adamw: decay of the mean of gradients (default 0.9)"},
+    {"beta2", 0, "B", "adam, adamw: decay of the mean of their squares (default 0.999)"},
+    {"epsilon", 0, "E", "adam, adamw: added to the denominator (default 1e-8)"},
+    {"schedule", 0, "NAME", "how the learning rate changes: constant (default), step or cosine"},
     {"warmup", 0, "N", "steps over which the learning rate rises to its full value"},
-    {"decay-every", 0, "N", "of --schedule step: steps (default a third of all)"},
-    {"decay-factor", 0, "F", "of --schedule step (default 0.1)"},
-    {"lr-least", 0, "RATE", "of --schedule cosine: the last learning rate (default 0)"},
+    {"decay-every", 0, "N",
+     "--schedule step: steps between two decays (default: a third of all steps)"},
+    {"decay-factor", 0, "F", "--schedule step: what a decay multiplies the rate by (default 0.1)"},
+    {"lr-least", 0, "RATE", "--schedule cosine: the last learning rate (default 0)"},
     {"label-smoothing", 0, "S", "share of the target that is spread over all classes"},
     {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
     {"weights", 'w', "FILE", "start from these weights (safetensors)"},
     {"save", 0, "FILE", "write the weights at the end (safetensors)"},
     {"out", 'o', "FOLDER", "write snapshots, a log and a picture there"},
-    {"snapshot-every", 0, "N", "also every N steps; one is always written after each epoch"},
-    {"resume", 0, "FOLDER", "continue the run there; options given now override its own"},
+    {"snapshot-every", 0, "N", "also write a snapshot every N steps, not only after each epoch"},
+    {"resume", 0, "FOLDER",
+     "continue the run in this folder; options given now override those of the run"},
     {"log", 0, "FILE", "one line of JSON per step (default FOLDER/log.jsonl)"},
     CLI_PAGE_OPTIONS,
     CLI_PLANNING_OPTIONS,
@@ -213,8 +215,8 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_MEASURED_OPTION,
     CLI_RUN_OPTIONS,
-    {"link-bandwidth", 0, "SIZE", "imitate a link to the host with this many bytes per second"},
-    {"seed", 0, "N", "of parameters, data, dropout, and algorithms that draw"},
+    {"link-bandwidth", 0, "SIZE", "simulate a link to the host with this many bytes per second"},
+    {"seed", 0, "N", "seed of all random numbers: parameters, data, dropout, algorithms"},
     {"check", 0, NULL, "overwrite freed memory with NaNs and make its pages inaccessible"},
     {NULL, 0, NULL, NULL},
 };
@@ -228,12 +230,13 @@ const cli_command cli_command_train = {
     .details =
         "MODEL is a network of 'cairn zoo' or a graph file; it may be left out with --plan, whose\n"
         "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
-        "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for its images.\n"
-        "Without it inputs and labels are drawn from the seed, and a line is printed a step.\n\n"
-        "At the end a hash of all parameters is printed: any two plans for one model, data, seed,\n"
-        "backend and number of steps give the same, and so does a run that was interrupted, or\n"
-        "killed, and continued with --resume. Ctrl-C ends it after the present step, with a\n"
-        "snapshot. See docs/training.md and docs/guide.md.",
+        "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for the size of its\n"
+        "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
+        "line.\n\n"
+        "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
+        "number of steps, any two plans give the same hash. A run that was interrupted or killed\n"
+        "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"
+        "a snapshot. See docs/training.md and docs/guide.md.",
     .options = options,
     .list_title = "Algorithms",
     .list = cli_list_algorithms,

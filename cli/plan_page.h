@@ -6,7 +6,7 @@
 
 #define CLI_PAGE_OPTIONS                                                                           \
     {"html", 0, "FILE", "write a page for the browser: where the memory goes"}, {                  \
-        "against", 0, "PLAN", "with --html: compare with this plan, of 'cairn plan -o'"            \
+        "against", 0, "PLAN", "with --html: compare with the plan in this file"                    \
     }
 
 /* Write the page of a plan to where --html says, beside plain training and the plan of --against;

@@ -10,13 +10,12 @@
     {"algorithm", 'a', "NAME", "see below; with a budget auto, without one none"},                 \
         {"budget", 0, "SIZE", "limit for everything: 8GiB, 500MB, or 40% of what none needs"}, {   \
         "activation-budget", 0, "SIZE",                                                            \
-            "limit without parameters, their gradients, optimiser state"                           \
+            "limit without parameters, their gradients and optimiser state"                        \
     }
 
 /* And of those that search. */
 #define CLI_SEARCH_OPTIONS                                                                         \
-    {"no-offload", 0, NULL, "auto: copy nothing to the host, and compare with plans that do not"}, \
-    {                                                                                              \
+    {"no-offload", 0, NULL, "auto: copy nothing to the host; the bound is that of such plans"}, {  \
         "effort", 0, "N", "auto: search N times as long (default 1)"                               \
     }
 
@@ -46,7 +45,7 @@ CAIRN_MUST cairn_status cli_judge_plan(const cli_model *model, const char *path,
                                        cairn_error *err);
 
 /* "at most 0.2% from optimal", for a time and what no plan takes less than (0: not known). Points
- * to a buffer of its own. */
+ * to a static buffer. */
 const char *cli_gap(int64_t time_ns, int64_t bound_ns);
 
 #endif

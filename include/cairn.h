@@ -30,7 +30,7 @@
  *     device, and the executors,        one thread at a time for a device and all that was made on
  *     sessions, profiles on it          it; different devices do not know of each other
  *     data                              any number of loaders at once
- *     loader                            one thread at a time; it has one of its own
+ *     loader                            one thread at a time; it starts another thread
  *     solving, simulating, laying out   may be called from several threads at once, on one graph */
 #ifndef CAIRN_H
 #define CAIRN_H

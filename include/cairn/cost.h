@@ -75,6 +75,11 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_i
                                                      uint32_t count);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
 
+/* Whether the device fuses neighbouring ops, as cairn_bind() finds out; false in other costs.
+ * Solvers then recompute outside of what is fused, where the budget allows it. */
+CAIRN_API void cairn_costs_set_fused(cairn_costs *costs, bool fused);
+CAIRN_API bool cairn_costs_fused(const cairn_costs *costs);
+
 CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
 CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */
 CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,

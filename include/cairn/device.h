@@ -50,8 +50,8 @@ CAIRN_API const char *cairn_math_name(cairn_math math);
 typedef struct cairn_device_options {
     uint32_t struct_size;
     uint32_t threads;                 /* of a processor; 0: as many as there are processors */
-    uint64_t link_bytes_per_second;   /* processors: imitate a link of this bandwidth to a memory
-                                         of its own; 0: copies go as fast as they can */
+    uint64_t link_bytes_per_second;   /* processors: simulate a separate memory behind a link
+                                         of this bandwidth; 0: copies go as fast as they can */
     uint32_t index;                   /* which of the backend's devices, from 0 */
     const cairn_allocator *allocator; /* NULL: the C library's */
     cairn_math math;
@@ -78,6 +78,7 @@ typedef struct cairn_device_facts {
     uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
     bool separate_memory;         /* from the host's: only then does offloading gain memory */
     const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
+    char math[8];                 /* cairn_math_name() of what a GPU was opened with; else empty */
 } cairn_device_facts;
 #define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
 

@@ -5,7 +5,7 @@
  * ...-->
  *
  * An executor reserves all of its memory when it is made: one arena that holds everything a plan
- * controls, one pool for copies on the host, and the stationary memory (parameters, gradients,
+ * controls, one region for copies on the host, and the stationary memory (parameters, gradients,
  * state, the optimiser's slots) apart from both. Running a step allocates nothing. Any two legal
  * plans of one graph give the same bits: loss, gradients, updated parameters and running
  * statistics.

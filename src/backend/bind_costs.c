@@ -28,6 +28,7 @@ static cairn_status bind_all(cairn_device *device, const cairn_graph *graph, crn
     CRN_TRY(crn_device_store(device, graph, storage, err));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         cairn_costs_set_bytes(costs, t, storage[t].bytes);
+    cairn_costs_set_fused(costs, device->backend->fuses);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         CRN_TRY(bind_op(device, graph, storage, costs, o, err));
     return CAIRN_OK;

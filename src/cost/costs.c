@@ -13,12 +13,21 @@ struct cairn_costs {
     uint32_t tensor_count, op_count;
     uint64_t *bytes;
     op_costs *ops;
+    bool fused;
 };
 
 void cairn_costs_destroy(cairn_costs *costs) {
     if (costs == NULL)
         return;
     crn_arena_destroy(&costs->arena);
+}
+
+void cairn_costs_set_fused(cairn_costs *costs, bool fused) {
+    costs->fused = fused;
+}
+
+bool cairn_costs_fused(const cairn_costs *costs) {
+    return costs->fused;
 }
 
 void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {

@@ -19,16 +19,15 @@ cairn_implementation crn_profile_spread(int64_t *times, uint32_t count) {
                                   .high_ns = times[count - 1 - quarter]};
 }
 
-/* The median time of several copies, out and in alternately; 0: a copy failed. */
+/* The median time of a copy out with a copy in at the same time, as in a step with many copies; 0:
+ * a copy failed. */
 static int64_t time_copies(cairn_exec *exec, char *device, char *host, uint64_t bytes) {
     const crn_backend *backend = exec->backend;
     int64_t times[LINK_COPIES];
     for (uint32_t i = 0; i < LINK_COPIES; i++) {
         int64_t before = crn_exec_clock();
-        if (i % 2 == 0)
-            backend->copy(exec->queue, CRN_COPY_OUT, host, device, bytes);
-        else
-            backend->copy(exec->queue, CRN_COPY_IN, device, host, bytes);
+        backend->copy(exec->queue, CRN_COPY_OUT, host, device, bytes);
+        backend->copy(exec->queue, CRN_COPY_IN, device + LINK_BYTES, host + LINK_BYTES, bytes);
         if (backend->join(exec->queue, NULL, NULL) != CAIRN_OK)
             return 0;
         times[i] = crn_exec_clock() - before;
@@ -40,9 +39,9 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
     const crn_backend *backend = exec->backend;
     crn_device *state = exec->device->state;
     void *device = NULL, *host = NULL;
-    if (backend->reserve(state, CRN_DEVICE, LINK_BYTES, &device, NULL) == CAIRN_OK &&
-        backend->reserve(state, CRN_HOST, LINK_BYTES, &host, NULL) == CAIRN_OK) {
-        backend->fill(exec->queue, device, 1, LINK_BYTES);
+    if (backend->reserve(state, CRN_DEVICE, 2 * LINK_BYTES, &device, NULL) == CAIRN_OK &&
+        backend->reserve(state, CRN_HOST, 2 * LINK_BYTES, &host, NULL) == CAIRN_OK) {
+        backend->fill(exec->queue, device, 1, 2 * LINK_BYTES);
         (void)time_copies(exec, device, host, LINK_BYTES); /* so that all pages are mapped */
         int64_t whole = time_copies(exec, device, host, LINK_BYTES);
         out->link_latency_ns = time_copies(exec, device, host, CRN_ALIGNMENT);
@@ -50,7 +49,7 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
         out->link_bytes_per_second = crn_mul_div_up(LINK_BYTES, 1000000000u, (uint64_t)moving);
     }
     if (host != NULL)
-        backend->release(state, CRN_HOST, host, LINK_BYTES);
+        backend->release(state, CRN_HOST, host, 2 * LINK_BYTES);
     if (device != NULL)
-        backend->release(state, CRN_DEVICE, device, LINK_BYTES);
+        backend->release(state, CRN_DEVICE, device, 2 * LINK_BYTES);
 }

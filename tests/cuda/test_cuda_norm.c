@@ -154,6 +154,27 @@ static void test_apply(kernel_rig *r, uint32_t flags, int place) {
     kernel_rig_clear(r);
 }
 
+/* A recomputation with kept statistics gives the bits of the first run. */
+static void test_kept(kernel_rig *r, uint32_t flags) {
+    matrix x = draw_matrix(r, 0.3f, 1), added = draw_matrix(r, 0, 1), y = draw_matrix(r, 0, 1);
+    crn_norm_args args = norm_args(r, x);
+    args.flags = flags;
+    args.added = added.image.at, args.added_pitch = added.image.pitch;
+    args.y = y.image.at, args.y_pitch = y.image.pitch;
+    args.kept = kernel_rig_make(r, 2 * channels * sizeof(float));
+    kernel_rig_run(r, crn_norm_statistics_launch(&args), &args);
+    CHECK(memcmp(args.kept, args.stats, 2 * channels * sizeof(float)) == 0);
+    kernel_rig_run(r, crn_norm_apply_launch(&args), &args);
+    char *after = kernel_rig_keep(r);
+    kernel_rig_fill(r, y.image, y.plain);
+    memset(args.stats, 0, 2 * channels * sizeof(float));
+    args.flags = flags | CRN_NORM_KEPT;
+    kernel_rig_run(r, crn_norm_apply_launch(&args), &args);
+    CHECK(kernel_rig_is(r, after));
+    free(after), free(x.plain), free(added.plain), free(y.plain);
+    kernel_rig_clear(r);
+}
+
 /* One kernel gives the bits that statistics and apply give. */
 static void test_whole(kernel_rig *r, uint32_t flags, int place) {
     matrix x = draw_matrix(r, 0.3f, 1), added = draw_matrix(r, 0, 1), y = draw_matrix(r, 0, 1);
@@ -395,8 +416,10 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
     test_statistics(r, 0, 1, true, 2e-5);
     for (uint32_t flags = first % step; flags < 8; flags += step)
         test_apply(r, flags, flags % 2 == 0 ? APART : flags & CRN_NORM_ADD ? ON_ADDED : ON_X);
-    for (uint32_t flags = first % step; flags < 4; flags += step)
+    for (uint32_t flags = first % step; flags < 4; flags += step) {
         test_whole(r, flags, flags == 1 ? ON_X : flags == 2 ? ON_ADDED : APART);
+        test_kept(r, flags);
+    }
     for (size_t i = first % step; i < sizeof variants / sizeof *variants; i += step)
         test_backward(r, &variants[i]);
     test_bias(r, first % 2 != 0);

@@ -71,9 +71,35 @@ static cairn_status build_small(fixture *f, cairn_graph **out, cairn_error *err)
     return status;
 }
 
+/* Residual blocks with batch-norms, whose backward a device may fuse. */
+static cairn_status build_blocks(fixture *f, cairn_graph **out, cairn_error *err) {
+    cairn_builder *b;
+    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    char name[4][16];
+    cairn_status status = cairn_builder_create(&f->allocator, "blocks", &b);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){4, 8, 16, 16});
+    for (int i = 0; i < 4; i++) {
+        static const char *const kinds[] = {"conv", "bn", "add", "relu"};
+        for (int k = 0; k < 4; k++)
+            snprintf(name[k], sizeof name[k], "%s%d", kinds[k], i);
+        cairn_id y = cairn_build_conv2d(b, name[0], x, &conv);
+        y = cairn_build_batch_norm(b, name[1], y, 1e-5);
+        x = cairn_build_relu(b, name[3], cairn_build_add(b, name[2], y, x));
+    }
+    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 2);
+    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, (uint32_t[]){4}));
+    status = cairn_builder_finish(b, out, err);
+    cairn_builder_destroy(b);
+    return status;
+}
+
 static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *err) {
     if (strcmp(f->network, "small") == 0)
         return build_small(f, out, err);
+    if (strcmp(f->network, "blocks") == 0)
+        return build_blocks(f, out, err);
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = 1;
     options.steps = strcmp(f->network, "lstm") == 0 ? 3 : 0;
@@ -362,7 +388,19 @@ static void test_solvers(const char *network) {
     tear_down(&f);
 }
 
+/* A plan that recomputes outside of what a device fuses. */
+static void test_fused(void) {
+    static fixture f;
+    set_up(&f, "blocks");
+    cairn_costs_set_fused(f.costs, true);
+    f.solver = "precise";
+    f.budget = cairn_sim_result(f.sim)->peak_bytes / 4 * 3;
+    fail_each(&f, "fused", try_solve);
+    tear_down(&f);
+}
+
 int main(void) {
+    test_fused();
     test_entries("alexnet");
     test_entries("lstm");
     test_solvers("small");

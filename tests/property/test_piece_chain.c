@@ -308,7 +308,7 @@ static void check_sample(const sample *s, uint64_t memory, bool whole) {
     CHECK_OK(crn_piece_check(&s->chain, &err), &err);
     CHECK_OK(crn_piece_solve(&s->chain, &options, &arena, &table), &err);
     crn_envelope_init(&truth, &arena);
-    truth.range.end = memory == UINT64_MAX ? UINT64_MAX : memory + 1;
+    truth.span.end = memory == UINT64_MAX ? UINT64_MAX : memory + 1;
     for (uint64_t i = 0, count = schedules(s, s->count, true); i < count; i++) {
         meter m = {s->chain.final_gradient, 0, 0};
         walk(s, 0, s->count - 1, i, &m);

@@ -207,7 +207,7 @@ static void test_accumulation(void) {
     options.momentum = 0;
     options.micro_batches = 3;
     options.learning_rate = 0.5f;
-    subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
+    subject s = open_subject(toy_network(NULL, 2, 8), 2, &options);
     cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
     uint64_t count = cairn_graph_tensor(s.graph, weight)->bytes / sizeof(float);
     float *sum = calloc(count, sizeof *sum), *before = calloc(count, sizeof *before);
@@ -239,7 +239,7 @@ static void test_no_accumulation(void) {
     char plain[65], tried[65];
     cairn_error err = {0};
     for (int i = 0; i < 2; i++) {
-        subject s = open_subject(toy_network(NULL, 2, 16), 0, &options);
+        subject s = open_subject(toy_network(NULL, 2, 8), 0, &options);
         run_step(s.exec, 1, 1);
         if (i == 1)
             cairn_exec_accumulate(s.exec);
@@ -258,7 +258,7 @@ static void train_in_run(const cairn_exec_options *with, bool in_run, char hash[
     cairn_exec_options options = *with;
     cairn_error err = {0};
     options.update_in_run = in_run;
-    subject s = open_subject(toy_network(NULL, 2, 16), 2, &options);
+    subject s = open_subject(toy_network(NULL, 2, 8), 2, &options);
     for (uint64_t i = 0; i < 7; i++) {
         cairn_exec_set_rate(s.exec, 0.01 / (double)(i / options.micro_batches + 1));
         run_step(s.exec, i, i);

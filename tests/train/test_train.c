@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define BATCH 4
+#define SIDE 8
 
 static const char *backend = "ref";
 
@@ -24,7 +25,7 @@ typedef struct setting {
     cairn_schedule schedule;
     const char *algorithm;
     uint64_t data_seed;
-    bool drawn, flip;
+    bool drawn, flip, raw;
 } setting;
 
 typedef struct subject {
@@ -50,6 +51,7 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
     options.schedule = with->schedule;
     options.data = s->data;
     options.flip = with->flip && s->data != NULL;
+    options.normalise = !with->raw;
     options.model = "toy";
     return cairn_train_create(s->graph, s->device, s->costs, s->solution, &options, &s->train, err);
 }
@@ -57,12 +59,12 @@ static cairn_status create(subject *s, const setting *with, cairn_error *err) {
 /* The toy network has batch-norm and dropout, so that running statistics and random numbers must be
  * restored as well. */
 static subject open_subject(const setting *with) {
-    subject s = {.graph = toy_network(NULL, BATCH, 16),
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE),
                  .device = test_device(backend, with->threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
-    data.input[1] = data.input[2] = 16;
+    data.input[1] = data.input[2] = SIDE;
     data.count = 30; /* 27 for training: 6 batches; 3 for validation: one batch that is not full */
     data.seed = with->data_seed;
     if (!with->drawn)
@@ -207,6 +209,63 @@ static void test_resumes(void) {
     with.exec.momentum = 0;
     with.drawn = true;
     test_resume(with);
+    with = plain(); /* numbers that need all their digits */
+    with.exec.momentum = 0.3f + 1e-7f;
+    with.schedule = (cairn_schedule){CAIRN_SCHEDULE_STEP, 0.1 / 3, 2, 3, 1.0 / 3, 0, 0};
+    with.raw = true;
+    test_resume(with);
+}
+
+/* Without data there are no epochs and no evaluation. A loss that is not a number is null in the
+ * log, and the session goes on. */
+static void test_drawn(void) {
+    setting with = plain();
+    with.drawn = true;
+    with.schedule.rate = 1e30;
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    cairn_train_score score;
+    CHECK_U64(cairn_train_epoch_steps(s.train), 0);
+    CHECK(cairn_train_evaluate(s.train, &score, &err) == CAIRN_EINVAL);
+    CHECK(strstr(err.message, "no validation samples") != NULL);
+    take_steps(&s, 4);
+    outcome o = outcome_of(&s);
+    CHECK(strstr(o.log.data, "\"step\": 1, \"loss\": null") == NULL);
+    CHECK(strstr(o.log.data, "\"step\": 4, \"loss\": null") != NULL);
+    cairn_text_release(&o.log);
+    close_subject(&s);
+}
+
+/* A run goes on on another backend, from the same bits; a notice says so. */
+static void test_other_backend(void) {
+    const char *usual = backend;
+    setting with = plain();
+    cairn_error err = {0};
+    cairn_text notices;
+    char before[65], after[65];
+    subject first = open_subject(&with);
+    new_folder();
+    take_steps(&first, 2);
+    CHECK_OK(cairn_train_snapshot(first.train, folder, &err), &err);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(first.train),
+                               CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before, &err),
+             &err);
+    close_subject(&first);
+    backend = strcmp(usual, "cuda-host") == 0 ? "ref" : "cuda-host";
+    with.threads = 1;
+    subject second = open_subject(&with);
+    CHECK_OK(cairn_train_resume(second.train, folder, &notices, &err), &err);
+    CHECK(strstr(notices.data, "is of a run on backend") != NULL);
+    cairn_text_release(&notices);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(second.train),
+                               CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after, &err),
+             &err);
+    CHECK_STRING(after, before);
+    CHECK_U64(cairn_train_steps(second.train), 2);
+    take_steps(&second, 3);
+    close_subject(&second);
+    backend = usual;
+    remove_folder();
 }
 
 /* The loss and everything that depends on it are the same with any plan. */
@@ -325,6 +384,23 @@ static void test_kept(void) {
     CHECK_U64(history.best_step, 2);
     CHECK_STRING(list_folder(), "snapshot-00000002.safetensors snapshot-00000005.safetensors "
                                 "snapshot-00000006.safetensors snapshot-00000007.safetensors ");
+    /* files of others are neither removed nor used, and a name that is too long is refused */
+    static const char *const others[] = {"snapshot-12.safetensors", "snapshot-00000012.text",
+                                         "snapshot-0000000000000000000012.safetensors"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        FILE *file = fopen(in_folder(others[i]), "w");
+        CHECK(file != NULL && fclose(file) == 0);
+    }
+    CHECK_OK(cairn_train_resume(s.train, folder, NULL, &err), &err);
+    CHECK_U64(cairn_train_steps(s.train), 7);
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    CHECK(strstr(list_folder(), others[0]) != NULL && strstr(list_folder(), others[1]) != NULL);
+    CHECK(strstr(list_folder(), others[2]) != NULL);
+    char deep[6000];
+    memset(deep, 'x', sizeof deep - 1);
+    deep[sizeof deep - 1] = '\0';
+    CHECK(cairn_train_snapshot(s.train, deep, &err) == CAIRN_EIO);
+    CHECK(strstr(err.message, "too long") != NULL);
     /* its weights can be loaded like a weight file */
     CHECK_OK(cairn_weights_load(cairn_train_exec(s.train), s.graph,
                                 in_folder("snapshot-00000002.safetensors"), NULL, &err),
@@ -386,6 +462,7 @@ static void test_damaged(void) {
         char text[1024];
         CHECK(status == CAIRN_ESYNTAX);
         CHECK(strstr(cairn_error_text(&err, text, sizeof text), "snapshot-00000002") != NULL);
+        CHECK(cairn_train_resume(s.train, folder, NULL, NULL) == CAIRN_ESYNTAX);
         CHECK_U64(cairn_train_steps(s.train), 0);
         close_subject(&s);
         remove_folder();
@@ -427,6 +504,9 @@ static void test_mismatch(void) {
     other = with;
     other.schedule.rate = 0.1;
     check_refused(&other, "learning rate 0.05, and this one 0.1");
+    other = with;
+    other.raw = true;
+    check_refused(&other, "normalisation yes, and this one no");
     other = with;
     other.exec.optimizer = CAIRN_OPTIMIZER_ADAM;
     check_refused(&other, "optimizer sgd, and this one adam");
@@ -487,7 +567,7 @@ static void test_full_disk(void) {
 
 static void check_data_refused(const uint32_t input[3], uint32_t classes, const char *word) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16),
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE),
                  .device = test_device(backend, with.threads)};
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
@@ -503,9 +583,9 @@ static void check_data_refused(const uint32_t input[3], uint32_t classes, const 
 }
 
 static void test_wrong_data(void) {
-    check_data_refused((uint32_t[]){3, 16, 20}, 10, "3x16x20");
-    check_data_refused((uint32_t[]){1, 16, 16}, 10, "1x16x16");
-    check_data_refused((uint32_t[]){3, 16, 16}, 11, "11 classes");
+    check_data_refused((uint32_t[]){3, 8, 12}, 10, "3x8x12");
+    check_data_refused((uint32_t[]){1, SIDE, SIDE}, 10, "1x8x8");
+    check_data_refused((uint32_t[]){3, SIDE, SIDE}, 11, "11 classes");
 }
 
 /* Networks that do not take one image and one label for it. */
@@ -515,7 +595,7 @@ static void check_network_refused(cairn_graph *forward, const char *word) {
     cairn_error err = {0};
     cairn_data_options data = CAIRN_DATA_OPTIONS_INIT;
     data.input[0] = 3;
-    data.input[1] = data.input[2] = 16;
+    data.input[1] = data.input[2] = SIDE;
     data.classes = 4;
     data.count = 30;
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &s.graph, &err), &err);
@@ -535,7 +615,7 @@ static cairn_graph *odd_network(uint32_t inputs, bool pixels) {
     cairn_builder *b;
     cairn_graph *forward;
     cairn_error err = {0};
-    const uint32_t image[] = {BATCH, 3, 16, 16}, places[] = {BATCH, 16, 16};
+    const uint32_t image[] = {BATCH, 3, SIDE, SIDE}, places[] = {BATCH, SIDE, SIDE};
     cairn_conv conv = {.channels = 4, .kernel = {1, 1}};
     CHECK_OK(cairn_builder_create(NULL, "odd", &b), &err);
     cairn_id x = cairn_build_input(b, "x0", 4, image);
@@ -564,7 +644,7 @@ static void test_wrong_networks(void) {
 
 static void test_wrong_plan(void) {
     setting with = plain();
-    subject s = {.graph = toy_network(NULL, BATCH, 16), .device = test_device(backend, 2)};
+    subject s = {.graph = toy_network(NULL, BATCH, SIDE), .device = test_device(backend, 2)};
     cairn_error err = {0};
     CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &s.solution, &err), &err);
@@ -576,6 +656,8 @@ int main(int argc, char **argv) {
     if (argc > 1)
         backend = argv[1];
     test_resumes();
+    test_other_backend();
+    test_drawn();
     test_plans();
     test_evaluation();
     test_sharing();

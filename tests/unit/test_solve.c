@@ -191,6 +191,70 @@ static void check_options(const network *net) {
     cairn_solution_destroy(NULL);
 }
 
+/* ---- Ops that a device fuses ---- */
+
+/* How often something is recomputed between a relu_bwd and the batch_norm_bwd that reads it. */
+static uint32_t count_gaps(const network *net, const cairn_solution *solution) {
+    uint32_t count, gaps = 0;
+    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_op *last = NULL; /* the last op of the backward pass */
+    bool recomputed = false;     /* after that */
+    for (uint32_t i = 0; i < count; i++) {
+        if (steps[i].kind != CAIRN_STEP_RUN)
+            continue;
+        const cairn_op *op = cairn_graph_op(net->graph, steps[i].id);
+        if (op->phase == CAIRN_PHASE_FORWARD) {
+            recomputed = true;
+            continue;
+        }
+        gaps += op->kind == CAIRN_OP_BATCH_NORM_BWD && recomputed && last != NULL &&
+                last->kind == CAIRN_OP_RELU_BWD && last->outputs[0] == op->inputs[2];
+        last = op;
+        recomputed = false;
+    }
+    return gaps;
+}
+
+/* With costs that say that ops are fused, fewer recomputations come between them, in the same time
+ * and within the budget. */
+static void check_fused(const network *net) {
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_error err = {0};
+    uint64_t all = cairn_layout_arena_bytes(net->none->layout);
+    uint32_t before = 0, after = 0;
+    for (uint32_t percent = 30; percent <= 60; percent += 15) {
+        cairn_solution *plain, *fused;
+        options.budget_bytes = all / 100 * percent;
+        CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &plain, &err), &err);
+        cairn_costs_set_fused(net->costs, true);
+        CHECK(cairn_costs_fused(net->costs));
+        CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &fused, &err), &err);
+        cairn_costs_set_fused(net->costs, false);
+        CHECK(cairn_layout_arena_bytes(fused->layout) <= options.budget_bytes);
+        CHECK(time_of(fused) == time_of(plain));
+        before += count_gaps(net, plain);
+        after += count_gaps(net, fused);
+        cairn_solution_destroy(plain);
+        cairn_solution_destroy(fused);
+    }
+    /* copies that gain little are not used, also where `auto` would */
+    cairn_solution *copies, *none;
+    options.budget_bytes = all / 2;
+    options.machine = &net->machine;
+    CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &copies, &err), &err);
+    cairn_costs_set_fused(net->costs, true);
+    CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &none, &err), &err);
+    cairn_costs_set_fused(net->costs, false);
+    bool gains = time_of(copies) * 21 / 20 < time_of(none);
+    CHECK(cairn_sim_result(copies->sim)->host_bytes > 0 && !gains);
+    CHECK_U64(cairn_sim_result(none->sim)->host_bytes, 0);
+    CHECK(none->lower_bound_ns > 0 && none->lower_bound_ns <= time_of(copies));
+    cairn_solution_destroy(copies);
+    cairn_solution_destroy(none);
+    printf("recomputations between fused ops: %u, %u of them are left\n", before, after);
+    CHECK(before > 0 && after < before / 2);
+}
+
 int main(void) {
     static const char *const names[] = {"alexnet", "rnn"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -207,6 +271,9 @@ int main(void) {
     }
     network net = open_network("alexnet");
     check_named_offload(&net);
+    close_network(&net);
+    net = open_network("resnet50");
+    check_fused(&net);
     close_network(&net);
     return check_result();
 }

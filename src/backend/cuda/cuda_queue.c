@@ -97,10 +97,11 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
                      .recipe = recipe.ours,
                      .side = action->side,
                      .beta = action->beta,
+                     .kept = action->kept,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     const crn_call *third = action->fused[2];
-    if (first == NULL && second == NULL && third == NULL)
+    if (first == NULL && second == NULL && third == NULL && action->kept == NULL)
         crn_cuda_op_of(action->call.op->kind)(&work);
     else if (action->call.op->kind == CAIRN_OP_BATCH_NORM)
         crn_cuda_norm_with(&work, first, second);

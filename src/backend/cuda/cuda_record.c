@@ -24,6 +24,8 @@ struct crn_recording {
     uint64_t predictions; /* counted in this recording */
     void *scratch;        /* workspaces of fused actions that cannot use the plan's */
     uint64_t scratch_bytes;
+    void *kept; /* statistics of batch-norms that are recomputed */
+    uint64_t kept_bytes;
 };
 
 cairn_status crn_cuda_begin_recording(crn_queue *queue, cairn_error *err) {
@@ -74,6 +76,12 @@ static void touch_call(touches *t, const crn_call *call) {
         touch(t, accesses[i].at, accesses[i].bytes, accesses[i].writes);
 }
 
+/* The statistics of a batch-norm. */
+static uint64_t kept_bytes(const crn_call *call) {
+    return crn_align(2 * (uint64_t)cairn_graph_tensor(call->graph, call->op->inputs[0])->shape[1] *
+                     sizeof(float));
+}
+
 static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touches *t) {
     *t = (touches){.count = 0};
     switch ((crn_action_kind)a->kind) {
@@ -86,6 +94,7 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
         touch(t, queue->device->tickets + (size_t)a->ticket * CRN_TICKETS,
               CRN_TICKETS * sizeof *queue->device->tickets, true);
         touch(t, a->side, a->scratch_bytes, true);
+        touch(t, a->kept, a->kept == NULL ? 0 : kept_bytes(&a->call), !a->call.again);
         touch(t, a->to, a->bytes, true);
         break;
     case CRN_DO_FILL:
@@ -129,6 +138,48 @@ static cairn_status give_scratch(crn_queue *queue, crn_recording *r, cairn_error
             a->call.workspace = block;
         else
             a->side = block;
+    }
+    return CAIRN_OK;
+}
+
+/* ---- Statistics of batch-norms that are recomputed ---- */
+
+/* The first run of the op that action `again` recomputes, or NULL. */
+static crn_cuda_action *first_run(crn_recording *r, uint32_t again) {
+    for (uint32_t i = 0; i < again; i++) {
+        crn_cuda_action *a = &r->actions.data[i];
+        if (a->kind == CRN_DO_CALL && a->call.op_id == r->actions.data[again].call.op_id)
+            return a;
+    }
+    return NULL;
+}
+
+static bool is_norm_again(const crn_cuda_action *a) {
+    return a->kind == CRN_DO_CALL && a->call.op->kind == CAIRN_OP_BATCH_NORM && a->call.again &&
+           a->call.training;
+}
+
+/* A run keeps its statistics, and later ones in the same step use them. */
+static cairn_status keep_statistics(crn_queue *queue, crn_recording *r, cairn_error *err) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < r->actions.length; i++)
+        if (is_norm_again(&r->actions.data[i]))
+            bytes += kept_bytes(&r->actions.data[i].call);
+    if (bytes == 0)
+        return CAIRN_OK;
+    CRN_TRY(crn_cuda_reserve(queue->device, CRN_DEVICE, bytes, &r->kept, err));
+    r->kept_bytes = bytes;
+    char *next = r->kept;
+    for (uint32_t i = 0; i < r->actions.length; i++) {
+        crn_cuda_action *a = &r->actions.data[i];
+        crn_cuda_action *first = is_norm_again(a) ? first_run(r, i) : NULL;
+        if (first == NULL || first->call.again)
+            continue;
+        if (first->kept == NULL) {
+            first->kept = (float *)(void *)next;
+            next += kept_bytes(&a->call);
+        }
+        a->kept = first->kept;
     }
     return CAIRN_OK;
 }
@@ -228,6 +279,7 @@ static cairn_status make_graph(crn_queue *queue, crn_recording *r, cairn_error *
     CRN_TRY(crn_hazards_create(&r->memory, r->actions.length, &b.hazards));
     crn_cuda_fuse(r->actions.data, r->actions.length);
     CRN_TRY(give_scratch(queue, r, err));
+    CRN_TRY(keep_statistics(queue, r, err));
     if (!crn_cuda_ok(device, api->cuGraphCreate(&r->graph, 0), "creating a graph"))
         return CAIRN_OK;
     CRN_TRY(build(&b));
@@ -282,6 +334,7 @@ void crn_cuda_forget(crn_queue *queue, crn_recording *recording) {
     if (recording->graph != NULL)
         (void)device->api->cuGraphDestroy(recording->graph);
     crn_cuda_release(device, CRN_DEVICE, recording->scratch, recording->scratch_bytes);
+    crn_cuda_release(device, CRN_DEVICE, recording->kept, recording->kept_bytes);
     crn_arena_release(&recording->memory);
     crn_resize(&device->allocator, recording, sizeof *recording, 0);
 }

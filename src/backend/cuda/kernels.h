@@ -70,7 +70,7 @@ typedef struct crn_cut {
 /* ---- Batch-norm ----
  *
  *     training, first run    statistics, apply
- *     run again              apply alone, with the statistics that were kept
+ *     run again              apply alone, with the statistics that were kept (CRN_NORM_KEPT)
  *     inference              apply with CRN_NORM_RUNNING; norm_running makes `stats` where wanted
  *     backward               reduce, spread
  *
@@ -81,6 +81,7 @@ enum {
     CRN_NORM_ADD = 2,     /* apply: ... + added, before the ReLU */
     CRN_NORM_RUNNING = 4, /* apply: with the running statistics, not `stats` */
     CRN_NORM_MOVE = 8,    /* statistics: update the running ones */
+    CRN_NORM_KEPT = 16,   /* apply: with `kept`, which becomes `stats` too */
 };
 
 typedef struct crn_norm_args {
@@ -94,6 +95,7 @@ typedef struct crn_norm_args {
     const float *gamma, *beta;
     float *running_mean, *running_var;
     float *stats; /* [2, C]: mean, 1/deviation; written by statistics and running, read by apply */
+    float *kept;  /* [2, C], or NULL: a copy of `stats` that statistics makes */
     void *part;
     uint32_t *tickets;
 } crn_norm_args;

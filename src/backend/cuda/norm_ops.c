@@ -43,7 +43,12 @@ void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *rel
         args.flags |= CRN_NORM_RELU;
         args.y = relu->outputs[0];
     }
-    if (training && crn_norm_is_whole(&args)) {
+    args.kept = work->kept;
+    bool known = work->kept != NULL && work->call->again;
+    if (known) {
+        args.flags |= CRN_NORM_KEPT;
+        crn_cuda_launch(work, crn_norm_apply_launch(&args), &args);
+    } else if (training && crn_norm_is_whole(&args)) {
         crn_cuda_launch(work, crn_norm_whole_launch(&args), &args);
     } else {
         if (training)

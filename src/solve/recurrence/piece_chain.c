@@ -245,25 +245,25 @@ static cairn_status fill_envelope(const crn_piece_table *table, uint32_t a, uint
 typedef struct builder {
     crn_piece_table *table;
     crn_arena *arena;
-    const crn_span *ranges; /* from crn_piece_narrow(), or NULL */
+    const crn_span *spans; /* from crn_piece_narrow(), or NULL */
     crn_envelope envelope;
     uint64_t *floor_column;
     crn_curve *curve_column;
 } builder;
 
-/* The range of memory that is needed for a..b. It never gets more than the whole memory minus cut
+/* The span of memory that is needed for a..b. It never gets more than the whole memory minus cut
  * a, which is counted outside of a..b unless a is 0. A bound, however, needs the whole memory. */
-static crn_span range_of(const builder *build, uint32_t a, uint32_t b) {
+static crn_span span_of(const builder *build, uint32_t a, uint32_t b) {
     const crn_piece_table *table = build->table;
-    crn_span range =
-        build->ranges == NULL ? CRN_SPAN_ALL : build->ranges[(size_t)a * table->count + b];
+    crn_span span =
+        build->spans == NULL ? CRN_SPAN_ALL : build->spans[(size_t)a * table->count + b];
     if (table->memory == UINT64_MAX)
-        return range;
+        return span;
     bool all = a == 0 || table->longest < table->count;
     uint64_t input = all ? 0 : table->chain->pieces[a].input_bytes;
     uint64_t most = table->memory > input ? table->memory - input : 0;
-    range.end = CRN_MIN(range.end, most + 1);
-    return range;
+    span.end = CRN_MIN(span.end, most + 1);
+    return span;
 }
 
 static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
@@ -276,8 +276,8 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
         table->curves[cell] = table->curves[other];
     } else {
         table->floors[cell] = find_floor(table, a, b, build->floor_column);
-        build->envelope.range = range_of(build, a, b);
-        if (table->floors[cell] < build->envelope.range.end)
+        build->envelope.span = span_of(build, a, b);
+        if (table->floors[cell] < build->envelope.span.end)
             CRN_TRY(fill_envelope(table, a, b, build->curve_column, &build->envelope));
         if (table->max_points > 0 && (a != 0 || b + 1 != table->count) &&
             crn_envelope_thin(&build->envelope, table->max_points, table->downwards))
@@ -299,7 +299,7 @@ static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
 }
 
 static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options *options,
-                          const crn_span *ranges, crn_arena *arena, crn_piece_table **out) {
+                          const crn_span *spans, crn_arena *arena, crn_piece_table **out) {
     crn_piece_table *table;
     CRN_TAKE(arena, table, 1);
     size_t n = table->count = chain->count;
@@ -315,7 +315,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
     for (size_t a = 0; a < n; a++)
         table->elapsed[a + 1] = table->elapsed[a] + chain->pieces[a].forward_time;
     CRN_TRY(crn_piece_homes(chain, arena, &table->home));
-    builder build = {.table = table, .arena = arena, .ranges = ranges};
+    builder build = {.table = table, .arena = arena, .spans = spans};
     CRN_TAKE(arena, build.floor_column, n);
     CRN_TAKE(arena, build.curve_column, n);
     crn_envelope_init(&build.envelope, arena);
@@ -328,9 +328,9 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
     return CAIRN_OK;
 }
 
-/* Bracket every function with two coarse tables, in `scratch`, and find the ranges that matter. */
-static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
-                                crn_arena *arena, const crn_span **out) {
+/* Bracket every function with two coarse tables, in `scratch`, and find the spans that matter. */
+static cairn_status find_spans(const crn_piece_chain *chain, uint64_t memory, crn_arena *scratch,
+                               crn_arena *arena, const crn_span **out) {
     crn_piece_table *above, *below;
     crn_piece_options coarse = {.memory = memory, .max_points = 8 + chain->count / 2};
     CRN_TRY(solve(chain, &coarse, NULL, scratch, &above));
@@ -341,15 +341,15 @@ static cairn_status find_ranges(const crn_piece_chain *chain, uint64_t memory, c
 
 cairn_status crn_piece_solve(const crn_piece_chain *chain, const crn_piece_options *options,
                              crn_arena *arena, crn_piece_table **out) {
-    const crn_span *ranges = NULL;
+    const crn_span *spans = NULL;
     if (options->whole && options->max_points == 0 && options->longest == 0) {
         crn_arena scratch;
         crn_arena_init(&scratch, &arena->allocator);
-        cairn_status status = find_ranges(chain, options->memory, &scratch, arena, &ranges);
+        cairn_status status = find_spans(chain, options->memory, &scratch, arena, &spans);
         crn_arena_release(&scratch);
         CRN_TRY(status);
     }
-    return solve(chain, options, ranges, arena, out);
+    return solve(chain, options, spans, arena, out);
 }
 
 /* ---- Results ---- */

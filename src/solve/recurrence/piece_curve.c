@@ -39,7 +39,7 @@ int64_t crn_curve_at(crn_curve curve, uint64_t memory) {
 }
 
 void crn_envelope_init(crn_envelope *envelope, crn_arena *arena) {
-    *envelope = (crn_envelope){.arena = arena, .range = CRN_SPAN_ALL};
+    *envelope = (crn_envelope){.arena = arena, .span = CRN_SPAN_ALL};
 }
 
 /* Make room for `count` points in both buffers. */
@@ -91,15 +91,15 @@ static void walk_to(walk *w, uint64_t memory) {
 
 /* Start the walk at the first memory where the sum is defined; false if it is defined nowhere. */
 static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                       crn_span range) {
+                       crn_span span) {
     if (low.count == 0 || (high != NULL && high->count == 0))
         return false;
     *w = (walk){.low = low.points, .low_end = low.points + low.count, .shift = shift, .base = base};
     w->high = high != NULL ? high->points : &zero_point;
     w->high_end = w->high + (high != NULL ? high->count : 1);
-    uint64_t memory = CRN_MAX(range.low, low.points[0].memory + shift);
+    uint64_t memory = CRN_MAX(span.low, low.points[0].memory + shift);
     memory = CRN_MAX(memory, w->high->memory);
-    if (memory >= range.end)
+    if (memory >= span.end)
         return false;
     w->low += points_within(w->low, low.count, memory - shift) - 1;
     if (high != NULL)
@@ -110,20 +110,20 @@ static bool walk_start(walk *w, crn_curve low, uint64_t shift, const crn_curve *
 }
 
 crn_span crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                             crn_curve limit, crn_span range) {
+                             crn_curve limit, crn_span span) {
     crn_span below = {0, 0};
     const crn_curve_point *at = limit.points, *last = limit.points + limit.count;
     walk w;
-    if (!walk_start(&w, low, shift, high, base, range))
+    if (!walk_start(&w, low, shift, high, base, span))
         return below;
     for (;;) {
         while (at < last && at->memory <= w.memory)
             at++;
         uint64_t next = CRN_MIN(walk_next(&w), at < last ? at->memory : UINT64_MAX);
-        next = CRN_MIN(next, range.end);
+        next = CRN_MIN(next, span.end);
         if (at == limit.points || w.cost <= at[-1].cost)
             below = (crn_span){below.end == 0 ? w.memory : below.low, next};
-        if (next == range.end)
+        if (next == span.end)
             return below;
         walk_to(&w, next);
     }
@@ -230,11 +230,11 @@ static void splice(crn_envelope *e, size_t place, size_t used, size_t count) {
     e->count = (uint32_t)(place + count + tail);
 }
 
-/* Write the range of the envelope that changes to the spare buffer, and put it back in place. `at`
+/* Write the span of the envelope that changes to the spare buffer, and put it back in place. `at`
  * is the first envelope point right of the walk's first improvement. */
 static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point *at) {
     const crn_curve_point *last = e->points + e->count;
-    const crn_curve_point *from = at; /* the range begins here */
+    const crn_curve_point *from = at; /* the span begins here */
     if (from > e->points && from[-1].memory == w->memory)
         from--;
     crn_curve_point *out = e->spare;
@@ -257,15 +257,15 @@ static void merge(crn_envelope *e, walk *w, uint64_t end, const crn_curve_point 
 cairn_status crn_envelope_add_sum(crn_envelope *envelope, crn_curve low, uint64_t shift,
                                   const crn_curve *high, int64_t base, uint64_t from) {
     walk w;
-    crn_span range = envelope->range;
-    range.low = CRN_MAX(range.low, from);
-    if (!walk_start(&w, low, shift, high, base, range))
+    crn_span span = envelope->span;
+    span.low = CRN_MAX(span.low, from);
+    if (!walk_start(&w, low, shift, high, base, span))
         return CAIRN_OK;
     /* The sum never falls below its last value, so it cannot improve the envelope beyond the point
      * where the envelope reaches that value. */
     int64_t least = base + w.low_end[-1].cost + w.high_end[-1].cost;
     uint32_t above = points_above(envelope->points, envelope->count, least);
-    uint64_t end = range.end;
+    uint64_t end = span.end;
     if (above < envelope->count)
         end = CRN_MIN(end, envelope->points[above].memory);
     if (w.memory >= end)

@@ -33,17 +33,17 @@ typedef struct crn_span {
 
 #define CRN_SPAN_ALL ((crn_span){0, UINT64_MAX})
 
-/* From the first to the last memory within `range` at which  base + low(m - shift) + high(m)  is at
+/* From the first to the last memory within `span` at which  base + low(m - shift) + high(m)  is at
  * most limit(m). `high` may be NULL: then it is 0. O(points of all). */
 crn_span crn_curve_sum_below(crn_curve low, uint64_t shift, const crn_curve *high, int64_t base,
-                             crn_curve limit, crn_span range);
+                             crn_curve limit, crn_span span);
 
 /* A curve that is being built: the minimum of everything that was added to it. */
 typedef struct crn_envelope {
     crn_arena *arena;
     crn_curve_point *points, *spare;
     uint32_t count, capacity;
-    crn_span range; /* the memory that matters: left of it the function is not known, right of it
+    crn_span span; /* the memory that matters: left of it the function is not known, right of it
                        the function may be too high */
     uint64_t tolerance; /* of the last thinning; the next search starts with it */
 } crn_envelope;

@@ -267,12 +267,12 @@ cairn_status crn_piece_grid_solve(const crn_piece_chain *chain, uint64_t memory,
     crn_piece_grid *grid;
     CRN_TAKE(arena, grid, 1);
     size_t n = grid->count = chain->count;
-    uint64_t range = CRN_MIN(memory, most_memory(chain));
+    uint64_t largest = CRN_MIN(memory, most_memory(chain));
     grid->chain = chain;
     grid->downwards = downwards;
-    grid->unit = range / CRN_MAX(slots, 1) + 1;
+    grid->unit = largest / CRN_MAX(slots, 1) + 1;
     /* Rounding up may waste a slot for each piece that is kept. */
-    grid->slots = (uint32_t)(range / grid->unit) + 1 + (downwards ? 0 : (uint32_t)n);
+    grid->slots = (uint32_t)(largest / grid->unit) + 1 + (downwards ? 0 : (uint32_t)n);
     CRN_TAKE(arena, grid->cells, n * n);
     CRN_TAKE(arena, grid->elapsed, n + 1);
     for (size_t a = 0; a < n; a++)

@@ -1,4 +1,4 @@
-/* piece_narrow.c: finds the ranges of memory of each sub-chain that matter to the whole chain.
+/* piece_narrow.c: finds the spans of memory of each sub-chain that matter to the whole chain.
  *
  * Nearly all points of an exact table are not used by any good schedule of the whole chain: a part
  * that is recomputed after a checkpoint is short and has enough memory, or it is long and then too
@@ -14,9 +14,9 @@
  *     a..j-1                       |----|              where checkpoint j may be best
  *     j..b                       |----|                the same, minus w_j
  *
- * If a sub-chain is needed in several ranges, they are joined to one range. An optimal choice
+ * If a sub-chain is needed in several spans, they are joined to one span. An optimal choice
  * always satisfies the inequality, also in case of ties, so the exact table needs only these
- * ranges.
+ * spans.
  *
  * Time O(n^3 p) for coarse step functions of p points; in practice less than making them. */
 #include "solve/recurrence/piece_rules.h"
@@ -25,25 +25,25 @@ typedef struct narrowing {
     const crn_piece_chain *chain;
     const crn_piece_table *above, *below;
     const uint32_t *home;
-    crn_span *ranges;
+    crn_span *spans;
 } narrowing;
 
-/* a..b is needed at the memory of `range` minus `taken`. */
-static void ask(narrowing *w, uint32_t a, uint32_t b, crn_span range, uint64_t taken) {
-    if (range.end == 0)
+/* a..b is needed at the memory of `span` minus `taken`. */
+static void ask(narrowing *w, uint32_t a, uint32_t b, crn_span span, uint64_t taken) {
+    if (span.end == 0)
         return;
     size_t n = w->chain->count, home = w->home[a * n + (b - a)];
-    crn_span *asked = &w->ranges[home * n + (home + b - a)];
-    uint64_t low = range.low - taken, end = range.end - taken;
+    crn_span *asked = &w->spans[home * n + (home + b - a)];
+    uint64_t low = span.low - taken, end = span.end - taken;
     asked->low = asked->end == 0 ? low : CRN_MIN(asked->low, low);
     asked->end = CRN_MAX(asked->end, end);
 }
 
-/* The range that is needed of a..b, from `low` on. */
-static crn_span range_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
-    crn_span range = w->ranges[(size_t)a * w->chain->count + b];
-    range.low = CRN_MAX(range.low, low);
-    return range;
+/* The span that is needed of a..b, from `low` on. */
+static crn_span span_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t low) {
+    crn_span span = w->spans[(size_t)a * w->chain->count + b];
+    span.low = CRN_MAX(span.low, low);
+    return span;
 }
 
 static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
@@ -51,9 +51,9 @@ static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
     crn_curve rest = crn_piece_part_curve(w->below, a + 1, b);
     for (uint32_t k = 0; k < w->chain->pieces[a].way_count; k++) {
         const crn_piece_way *way = &w->chain->pieces[a].ways[k];
-        crn_span range = range_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
-        range = crn_curve_sum_below(rest, way->kept, NULL, crn_piece_way_time(way), limit, range);
-        ask(w, a + 1, b, range, way->kept);
+        crn_span span = span_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
+        span = crn_curve_sum_below(rest, way->kept, NULL, crn_piece_way_time(way), limit, span);
+        ask(w, a + 1, b, span, way->kept);
     }
 }
 
@@ -66,10 +66,10 @@ static void ask_checkpoints(narrowing *w, uint32_t a, uint32_t b) {
         crn_curve early = crn_piece_part_curve(w->below, a, j - 1);
         peak = crn_piece_sweep_peak(w->chain, a, j, peak);
         elapsed += w->chain->pieces[j - 1].forward_time;
-        crn_span range = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
-                                             elapsed, limit, range_from(w, a, b, gradient + peak));
-        ask(w, j, b, range, input);
-        ask(w, a, j - 1, range, 0);
+        crn_span span = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
+                                            elapsed, limit, span_from(w, a, b, gradient + peak));
+        ask(w, j, b, span, input);
+        ask(w, a, j - 1, span, 0);
     }
 }
 
@@ -79,16 +79,16 @@ cairn_status crn_piece_narrow(const crn_piece_chain *chain, const crn_piece_tabl
     narrowing w = {.chain = chain, .above = above, .below = below};
     uint32_t n = chain->count;
     CRN_TRY(crn_piece_homes(chain, arena, &w.home));
-    CRN_TAKE(arena, w.ranges, (size_t)n * n);
+    CRN_TAKE(arena, w.spans, (size_t)n * n);
     ask(&w, 0, n - 1, CRN_SPAN_ALL, 0);
     for (uint32_t length = n; length > 1; length--)
         for (uint32_t a = 0; a + length <= n; a++) {
             if (w.home[(size_t)a * n + length - 1] != a ||
-                w.ranges[(size_t)a * n + (a + length - 1)].end == 0)
+                w.spans[(size_t)a * n + (a + length - 1)].end == 0)
                 continue;
             ask_keeps(&w, a, a + length - 1);
             ask_checkpoints(&w, a, a + length - 1);
         }
-    *out = w.ranges;
+    *out = w.spans;
     return CAIRN_OK;
 }

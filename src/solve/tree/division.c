@@ -13,7 +13,7 @@
  *     bond       o======o              branch: the edges without the one to the parent
  *     rigid      three-connected       complicated: one segment for each other edge
  *
- * This also corrects the paper's algorithms: a direct edge is a branch of its own, and segments
+ * This also corrects the paper's algorithms: a direct edge is a branch too, and segments
  * that consist of only some of the branches between two vertices are found. Those are unions of
  * children of one branch segment. They are never needed, because breaking a branch segment costs
  * nothing. The tree is unique because the tree of three-connected components is. */

@@ -132,6 +132,10 @@ CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float me
         p->stats[c] = mean;
         p->stats[p->cut.channels + c] = 1 / sqrtf(variance + p->epsilon);
     }
+    if (p->kept) {
+        p->kept[c] = mean;
+        p->kept[p->cut.channels + c] = 1 / sqrtf(variance + p->epsilon);
+    }
     if ((p->flags & CRN_NORM_MOVE) == 0)
         return;
     float unbiased = squares / (rows > 1 ? rows - 1 : 1);
@@ -196,8 +200,9 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
             inverse.at[k] = 1 / sqrtf(inverse.at[k] + p->epsilon);
         }
     } else {
-        mean = get_floats(p->stats, c, end);
-        inverse = get_floats(p->stats + end, c, end);
+        const float *stats = p->flags & CRN_NORM_KEPT ? p->kept : p->stats;
+        mean = get_floats(stats, c, end);
+        inverse = get_floats(stats + end, c, end);
     }
     EACH(k) {
         scale.at[k] *= inverse.at[k];
@@ -250,6 +255,9 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
     CRN_EACH_THREAD(t) {
         apply_place(p, crn_place_of(&p->cut, tile, strip, t), 0);
+        for (uint32_t i = g.x * g.threads + t; p->flags & CRN_NORM_KEPT && i < 2 * p->cut.channels;
+             i += g.blocks * g.threads)
+            p->stats[i] = p->kept[i];
     }
 }
 

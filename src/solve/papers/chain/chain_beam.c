@@ -25,7 +25,7 @@
 #include "solve/papers/chain/chain_states.h"
 
 #define WIDTH 24u           /* states that enter the next phase */
-#define POOL 96u            /* states of a phase */
+#define LISTED 96u          /* states of a phase */
 #define TARGETS 6u          /* ends of a sweep that are tried */
 #define DEFAULT_WORK 24000u /* expansions in all */
 #define LEAST_WORK 12u      /* expansions in a phase */
@@ -43,10 +43,10 @@ typedef struct node {
     bool expanded;
 } node;
 
-typedef struct pool {
-    uint32_t nodes[POOL];
+typedef struct shortlist {
+    uint32_t nodes[LISTED];
     uint32_t count, limit;
-} pool;
+} shortlist;
 
 typedef struct beam {
     crn_chain_job *job;
@@ -55,7 +55,7 @@ typedef struct beam {
     CRN_ARRAY(node) all;
     int64_t *forward_sum, *backward_sum; /* [l]: F_1 .. F_l, B_0 .. B_l */
     uint16_t *scratch;                   /* residents of a state being tried */
-    pool open, next;
+    shortlist open, next;
     uint32_t best;
     int64_t best_total; /* CRN_CURVE_NEVER until something fits */
 } beam;
@@ -111,29 +111,29 @@ static bool same_state(const node *x, const node *y) {
            memcmp(x->layers, y->layers, x->count * sizeof *x->layers) == 0;
 }
 
-/* The place of the state in the pool: that of an equal one that costs more, the end, or that of the
- * worst one. POOL: it does not enter the pool. */
-static uint32_t find_place(const beam *b, const pool *p, const node *n) {
+/* The place of the state in the shortlist: that of an equal one that costs more, the end, or that
+ * of the worst one. LISTED: it does not enter the shortlist. */
+static uint32_t find_place(const beam *b, const shortlist *p, const node *n) {
     uint32_t worst = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         const node *other = &b->all.data[p->nodes[i]];
         if (same_state(n, other))
-            return n->cost < other->cost ? i : POOL;
+            return n->cost < other->cost ? i : LISTED;
         if (better(&b->all.data[p->nodes[worst]], other))
             worst = i;
     }
     if (p->count < p->limit)
         return p->count;
-    return better(n, &b->all.data[p->nodes[worst]]) ? worst : POOL;
+    return better(n, &b->all.data[p->nodes[worst]]) ? worst : LISTED;
 }
 
-/* Offer a state to a pool. Its residents are in scratch memory. */
-static cairn_status offer(beam *b, pool *p, node *n) {
+/* Offer a state to a shortlist. Its residents are in scratch memory. */
+static cairn_status offer(beam *b, shortlist *p, node *n) {
     complete(b, n);
     if (n->phase > 0 && bound(b, n) >= b->best_total)
         return CAIRN_OK;
     uint32_t place = find_place(b, p, n);
-    if (place == POOL)
+    if (place == LISTED)
         return CAIRN_OK;
     uint16_t *layers;
     CRN_TAKE(b->job->arena, layers, n->count);
@@ -289,12 +289,12 @@ static uint32_t pick(const beam *b) {
 static cairn_status search(beam *b, uint32_t work) {
     node start = {.parent = CRN_STATE_NONE, .phase = b->problem->layers + 1, .layers = b->scratch};
     start.memory = b->problem->forward_sizes[0] + b->problem->backward_sizes[start.phase];
-    b->next = (pool){.limit = WIDTH};
+    b->next = (shortlist){.limit = WIDTH};
     CRN_TRY(offer(b, &b->next, &start));
     for (uint32_t phase = start.phase; phase > 0 && b->next.count > 0; phase--) {
         b->open = b->next;
-        b->open.limit = POOL;
-        b->next = (pool){.limit = WIDTH};
+        b->open.limit = LISTED;
+        b->next = (shortlist){.limit = WIDTH};
         for (uint32_t step = 0, at; step < work && (at = pick(b)) != CRN_STATE_NONE; step++) {
             b->all.data[at].expanded = true;
             CRN_TRY(expand(b, at));

@@ -34,7 +34,7 @@ static solve_function *find_algorithm(const char *name) {
 
 /* ---- Solutions ---- */
 
-/* A solution in an arena of its own. */
+/* A solution in a new arena. */
 typedef struct owned_solution {
     cairn_offload_solution public;
     crn_arena arena;

@@ -1,0 +1,13 @@
+/* neighbours.h: see neighbours.c. */
+#ifndef CRN_NEIGHBOURS_H
+#define CRN_NEIGHBOURS_H
+
+#include "solve/solver.h"
+
+/* If the costs say that ops are fused, and the solution of the schedule is within the limit of the
+ * problem: replace it by one that recomputes outside of what is fused, where that fits too. */
+CAIRN_MUST cairn_status crn_keep_neighbours(const crn_problem *problem,
+                                            const crn_schedule *schedule, cairn_goal goal,
+                                            cairn_solution **solution);
+
+#endif
