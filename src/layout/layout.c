@@ -24,7 +24,7 @@
 #define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define BRIEF_WORK 10000000u   /* the same where it is to be short */
-#define WORK 5000000u          /* for another size */
+#define WORK 10000000u         /* for another size */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
 #define PHASE 512u             /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
