@@ -78,6 +78,7 @@ typedef struct cairn_device_facts {
     uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
     bool separate_memory;         /* from the host's: only then does offloading gain memory */
     const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
+    char math[8];                 /* cairn_math_name() of what a GPU was opened with; else empty */
 } cairn_device_facts;
 #define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
 

@@ -171,6 +171,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_snapshot(cairn_train *train, const
  * that was left behind and is deleted, a line goes into `notices`, which may be NULL; it is
  * initialised here and the caller's to release.
  *
+ * A snapshot of a run on another backend is taken too, and a notice says so: what follows is
+ * rounded as that of this backend.
+ *
  * CAIRN_EUNKNOWN: there is no snapshot, or no folder; the session is as it was. CAIRN_EINVAL: the
  * snapshot is of a run with other options, and `err` says which; the session is as it was. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_resume(cairn_train *train, const char *folder,

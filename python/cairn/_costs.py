@@ -39,12 +39,21 @@ def _describe(value):
     return str(value).replace(" ", "")
 
 
+def _value(argument):
+    return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
+
+
+def _leaves(arguments):
+    for a in arguments:
+        if isinstance(a, (list, tuple)):
+            yield from _leaves(a)
+        else:
+            yield a
+
+
 def signature_of(node):
-    def lower(argument):
-        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
-    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
-    words = [str(node.target)] + [_describe(a) for a in pytree.tree_leaves(arguments)]
-    words += [f"{k}={_describe(v)}" for k, v in sorted(keywords.items())]
+    words = [str(node.target)] + [_describe(_value(a)) for a in _leaves(node.args)]
+    words += [k + "=" + ",".join(_describe(_value(a)) for a in _leaves([v])) for k, v in sorted(node.kwargs.items())]
     return "torch " + " ".join(words)
 
 
@@ -149,10 +158,9 @@ def _real(value):
 
 
 def _operands(node):
-    def lower(argument):
-        return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
-    arguments, keywords = pytree.tree_map(lower, (node.args, node.kwargs))
-    return pytree.tree_map(_real, arguments), pytree.tree_map(_real, keywords)
+    def make(argument):
+        return _real(_value(argument))
+    return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
 def _peak_cpu(call):
@@ -183,13 +191,12 @@ def _time_cpu(call):
     return sorted(times)[len(times) // 2]
 
 
-def _time_cuda(call, device):
-    """Time a CUDA graph of several runs, so that the start from Python is not measured."""
+def _time_cuda(call, device, runs=4):
+    """The mean of several runs that follow each other, so that the start from Python is not measured."""
     call()
     torch.cuda.synchronize(device)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-    runs = 8
-    torch.cuda._sleep(2_000_000)  # so that the queue can fill
+    torch.cuda._sleep(1_000_000)  # so that the queue can fill
     events[0].record()
     for _ in range(runs):
         call()
@@ -298,8 +305,10 @@ def _measure_cuda(missing, table, device, alignment):
         try:
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
-            time_ns = _time_cuda(call, device)
-            workspace = max(_peak_cuda(call, device) - _made_bytes(call(), (arguments, keywords), device, alignment), 0)
+            time_ns, results = _time_cuda(call, device), []
+            peak = _peak_cuda(lambda: results.append(call()), device)
+            workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
+            del results
             left = _free_workspaces(device)
             library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
             table.set(signature, max(time_ns, 1), workspace, library)

@@ -1,6 +1,7 @@
 /* conditions.c: what the numbers of a run depend on, as words: a snapshot is only continued by a
- * run with the same. What does not change a bit (the plan, the budget, how many steps there are) is
- * not among them; threads are, because a backend may add in another order on more of them. */
+ * run with the same, or by one on another backend. What does not change a bit (the plan, the
+ * budget, how many steps there are) is not among them; threads are, because a backend may add in
+ * another order on more of them. */
 #include "base/sha256.h"
 #include "train/train_internal.h"
 
@@ -17,6 +18,7 @@ add(cairn_train *train, const char *name, const char *format, ...) {
     crn_condition *condition = &train->conditions[train->condition_count++];
     va_list arguments;
     condition->name = name;
+    condition->of_device = false;
     va_start(arguments, format);
     vsnprintf(condition->value, sizeof condition->value, format, arguments);
     va_end(arguments);
@@ -106,8 +108,13 @@ cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *e
     add(train, "seed", "%llu", (unsigned long long)exec->seed);
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
     cairn_device_describe(train->device, &facts);
+    uint32_t first = train->condition_count;
     add(train, "backend", "%s", facts.backend);
     add(train, "threads", "%u", facts.compute_units);
+    if (facts.math[0] != '\0')
+        add(train, "math", "%s", facts.math);
+    for (uint32_t i = first; i < train->condition_count; i++)
+        train->conditions[i].of_device = true;
     add_optimizer(train, exec);
     add_schedule(train);
     add_data(train);

@@ -185,6 +185,7 @@ typedef struct reading {
     contents contents;
     uint64_t steps;
     uint32_t score_count;
+    cairn_text *notices;
     cairn_error *err;
 } reading;
 
@@ -202,20 +203,29 @@ static bool read_number(const reading *r, const char *key, uint64_t most, uint64
     return *end == '\0' && *out <= most;
 }
 
+/* A snapshot of another backend is taken, with a notice; what depends on the backend may differ. */
 static cairn_status check_conditions(reading *r) {
+    bool moved = false;
     for (uint32_t i = 0; i < r->train->condition_count; i++) {
         const crn_condition *condition = &r->train->conditions[i];
         const char *key;
         CRN_TRY(key_of(r->contents.scratch, condition, &key));
         const char *value = cairn_safetensors_value(r->file, key);
-        if (value == NULL || strcmp(value, condition->value) != 0)
+        bool same = value != NULL && strcmp(value, condition->value) == 0;
+        if (!same && value != NULL && strcmp(condition->name, "backend") == 0) {
+            moved = true;
+            crn_text_printf(r->notices,
+                            "%s is of a run on backend %s; with backend %s its numbers are rounded "
+                            "differently from here on\n",
+                            r->path, value, condition->value);
+        } else if (!same && !(moved && condition->of_device))
             return crn_fail(r->err, CAIRN_EINVAL,
                             "the run in %s has %s %s, and this one %s; continue it with the same "
                             "options, or start another run in another folder",
                             r->path, condition->name, value == NULL ? "another" : value,
                             condition->value);
     }
-    return CAIRN_OK;
+    return moved ? crn_text_finish(r->notices) : CAIRN_OK;
 }
 
 /* Every tensor is there, with the right shape, and all have the hash that was written. */
@@ -293,7 +303,8 @@ static cairn_status read_file(reading *r) {
     return take_tensors(r);
 }
 
-cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error *err) {
+cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_text *notices,
+                               cairn_error *err) {
     cairn_safetensors *file;
     crn_arena scratch;
     cairn_status status = cairn_safetensors_load(&train->memory.allocator, path, &file, err);
@@ -302,7 +313,7 @@ cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error
     if (status != CAIRN_OK)
         return status;
     crn_arena_init(&scratch, &train->memory.allocator);
-    reading r = {.train = train, .file = file, .path = path, .err = err};
+    reading r = {.train = train, .file = file, .path = path, .notices = notices, .err = err};
     r.contents.scratch = &scratch;
     status = read_file(&r);
     crn_arena_release(&scratch);

@@ -134,8 +134,8 @@ static cairn_status resume_newest(cairn_train *train, const char *folder, const 
     for (uint32_t i = 0; i < steps->length; i++) {
         cairn_error own = {0};
         CRN_TRY(snapshot_path(folder, steps->data[i], path, err));
-        CRN_TRY(crn_text_finish(notices)); /* afterwards nothing may fail any more */
-        cairn_status status = crn_snapshot_read(train, path, &own);
+        CRN_TRY(crn_text_finish(notices)); /* when tensors are taken nothing may fail any more */
+        cairn_status status = crn_snapshot_read(train, path, notices, &own);
         if (status != CAIRN_ESYNTAX) {
             if (err != NULL)
                 *err = own;

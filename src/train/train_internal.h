@@ -10,6 +10,7 @@
 typedef struct crn_condition {
     const char *name;
     char value[80];
+    bool of_device; /* a run on another backend has another, and may go on all the same */
 } crn_condition;
 
 typedef struct crn_history {
@@ -62,6 +63,7 @@ CAIRN_MUST cairn_status crn_snapshot_write(cairn_train *train, const char *path,
 
 /* Take everything from a file. CAIRN_ESYNTAX: it is damaged or no snapshot; CAIRN_EINVAL: it is of
  * another run. In both cases the session is unchanged. */
-CAIRN_MUST cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_error *err);
+CAIRN_MUST cairn_status crn_snapshot_read(cairn_train *train, const char *path, cairn_text *notices,
+                                          cairn_error *err);
 
 #endif

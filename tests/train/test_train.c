@@ -236,6 +236,38 @@ static void test_drawn(void) {
     close_subject(&s);
 }
 
+/* A run goes on on another backend, from the same bits; a notice says so. */
+static void test_other_backend(void) {
+    const char *usual = backend;
+    setting with = plain();
+    cairn_error err = {0};
+    cairn_text notices;
+    char before[65], after[65];
+    subject first = open_subject(&with);
+    new_folder();
+    take_steps(&first, 2);
+    CHECK_OK(cairn_train_snapshot(first.train, folder, &err), &err);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(first.train),
+                               CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, before, &err),
+             &err);
+    close_subject(&first);
+    backend = strcmp(usual, "cuda-host") == 0 ? "ref" : "cuda-host";
+    with.threads = 1;
+    subject second = open_subject(&with);
+    CHECK_OK(cairn_train_resume(second.train, folder, &notices, &err), &err);
+    CHECK(strstr(notices.data, "is of a run on backend") != NULL);
+    cairn_text_release(&notices);
+    CHECK_OK(cairn_exec_sha256(cairn_train_exec(second.train),
+                               CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, after, &err),
+             &err);
+    CHECK_STRING(after, before);
+    CHECK_U64(cairn_train_steps(second.train), 2);
+    take_steps(&second, 3);
+    close_subject(&second);
+    backend = usual;
+    remove_folder();
+}
+
 /* The loss and everything that depends on it are the same with any plan. */
 static void test_plans(void) {
     setting with = plain();
@@ -624,6 +656,7 @@ int main(int argc, char **argv) {
     if (argc > 1)
         backend = argv[1];
     test_resumes();
+    test_other_backend();
     test_drawn();
     test_plans();
     test_evaluation();

@@ -237,6 +237,20 @@ static void check_fused(const network *net) {
         cairn_solution_destroy(plain);
         cairn_solution_destroy(fused);
     }
+    /* copies that gain little are not used, also where `auto` would */
+    cairn_solution *copies, *none;
+    options.budget_bytes = all / 2;
+    options.machine = &net->machine;
+    CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &copies, &err), &err);
+    cairn_costs_set_fused(net->costs, true);
+    CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &none, &err), &err);
+    cairn_costs_set_fused(net->costs, false);
+    bool gains = time_of(copies) * 21 / 20 < time_of(none);
+    CHECK(cairn_sim_result(copies->sim)->host_bytes > 0 && !gains);
+    CHECK_U64(cairn_sim_result(none->sim)->host_bytes, 0);
+    CHECK(none->lower_bound_ns > 0 && none->lower_bound_ns <= time_of(copies));
+    cairn_solution_destroy(copies);
+    cairn_solution_destroy(none);
     printf("recomputations between fused ops: %u, %u of them are left\n", before, after);
     CHECK(before > 0 && after < before / 2);
 }
