@@ -207,10 +207,12 @@ def is_dense(x):
 
 
 def chooses_cudnn(x, weight, bias, mean, var, eps):
-    """Whether eager execution uses cuDNN's norm."""
+    """Whether eager execution uses cuDNN's norm. PyTorch's function takes no None for missing statistics; only whether
+    both are there matters to it, and in training not even that."""
     choose = getattr(torch._C, "_select_batch_norm_backend", None)
-    if choose is None:
+    if choose is None or (mean is None) != (var is None):
         return False
+    mean, var = (weight, weight) if mean is None else (mean, var)
     return choose(x, weight, bias, mean, var, True, eps) == torch._C._BatchNormBackend.Cudnn
 
 

@@ -128,13 +128,17 @@ class Planner:
                 op = self.joint.ops[number]
                 part += op is self.joint.boundary
                 parts[part] = max(parts[part], self.kept[op.library])
-        return sum(parts)
+        return sum(parts) + self._recorded()
+
+    def _recorded(self):
+        """A CUDA graph keeps two numbers on the device for its random ops."""
+        return 2 * self.alignment if self.options.cudagraphs and self.joint.device.type == "cuda" else 0
 
     def most_kept(self):
         """The most of any plan: ops of the forward part may be recomputed in the backward part."""
         forward = [self.kept[op.library] for op in self.joint.ops if not op.backward]
         backward = [self.kept[op.library] for op in self.joint.ops if op.backward or not op.flags & lib.NEVER_AGAIN]
-        return max(forward) + max(backward, default=0)
+        return max(forward) + max(backward, default=0) + self._recorded()
 
     def present_bytes(self):
         """With total=True: what PyTorch has allocated before the step."""

@@ -165,9 +165,15 @@ static uint64_t lowest_offset(const placed *stack, uint32_t count, const cairn_l
 
 /* Insert where the order of offsets wants it. */
 static void put(placed *stack, uint32_t count, uint64_t offset, const cairn_lifetime *life) {
-    uint32_t low = count;
-    for (; low > 0 && stack[low - 1].from > offset; low--)
-        stack[low] = stack[low - 1];
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (stack[middle].from <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(stack + low + 1, stack + low, (count - low) * sizeof *stack);
     stack[low] = (placed){offset, offset + life->bytes, life->first, life->last, count};
 }
 

@@ -99,6 +99,22 @@ class Cuda(unittest.TestCase):
             with self.subTest(budget=budget):
                 self.check(name, budget, expected)
 
+    def test_no_statistics(self):
+        """Batch norms that keep no running statistics."""
+        model, inputs = on_device("resnet18")
+        for module in model.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.track_running_stats = False
+                module.running_mean = module.running_var = module.num_batches_tracked = None
+        expected = self.expected(model, inputs)
+        smallest = self.budgets(model, inputs)[2]
+        found, peak, predicted, _ = self.check_peak(model, inputs, smallest)
+        print(json.dumps(dict(no_statistics=smallest, predicted=predicted, allocated=peak,
+                              same=same(expected, found[self.first:]))), flush=True)
+        self.assertTrue(same(expected, found[self.first:]))
+        self.assertLessEqual(peak, smallest)
+        self.assertGreaterEqual(peak, 0.995 * predicted)
+
     def test_offload(self):
         """Copies on two streams, to pinned memory and back."""
         for name in ("gpt", "resnet18"):

@@ -167,6 +167,9 @@ class Norms(unittest.TestCase):
 
     def test_no_statistics(self):
         """Without running statistics, and with channels last."""
+        x, w = torch.empty(4, 3, 16, 16), torch.empty(3)
+        for statistics in ((w, w), (None, None), (w, None)):
+            self.assertFalse(_norms.chooses_cudnn(x, w, w, *statistics, 1e-5))  # on a processor
         torch.manual_seed(0)
         body = nn.Sequential(*(nn.Sequential(nn.Conv2d(3, 3, 3, 1, 1), nn.BatchNorm2d(3, track_running_stats=i % 2 > 0),
                                              nn.ReLU()) for i in range(4)))

@@ -142,6 +142,7 @@ static cairn_status ask(const crn_problem *problem, uint64_t budget, const char 
     own.kept = kept;
     own.err = &err;
     own.budget = budget;
+    own.for_start = true;
     own.cost_model = CAIRN_COST_MODEL_PRECISE;
     cairn_status status = strcmp(name, "precise") == 0 ? crn_solve_precise(&own, schedule)
                                                        : crn_solve_checkpoints(&own, schedule);

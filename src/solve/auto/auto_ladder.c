@@ -9,6 +9,7 @@
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
+#define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
 #define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
@@ -41,6 +42,7 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
     crn_judgement found;
     CRN_TRY(judge_plan(l, brief, &found));
     rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
+    rung->peak = found.peak;
     return CAIRN_OK;
 }
 
@@ -100,10 +102,12 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     s->merge = way & 1;
     s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
     s->modest = way & 4;
+    s->most_closures = s->flat->op_count <= SMALL ? UINT32_MAX : FEW_CLOSURES;
     while (!*fits && step_down(s, &part, &before))
         CRN_TRY(add_rung(l, fits));
     s->closure_limit = CRN_MOST_CLOSURE;
     s->modest = false;
+    s->most_closures = UINT32_MAX;
     bool lower = false;
     if (!*fits)
         CRN_TRY(wander_down(l, way < FEW_WAYS ? l->work : l->work / 8, &lower));
@@ -127,17 +131,19 @@ static crn_rung *next_lowest(crn_ladder *l, const bool *judged, uint64_t needed)
 }
 
 /* The smallest plan. Plans with a higher peak are not simulated. Of plans with about the same peak
- * some have much more fragmentation than others, so the lowest few get a long search for a
- * layout. */
-static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
+ * some have much more fragmentation than others, so the lowest few get a long search for a layout,
+ * as does the smallest one. */
+static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits) {
     crn_rung *rung;
+    crn_judgement found;
     uint64_t needed = UINT64_MAX;
-    uint32_t searches = 0;
+    uint32_t searches = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 0;
     bool *judged;
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
         crn_matrix_load(l->search->matrix, &rung->set);
-        CRN_TRY(judge_rung(l, searches++ >= LONG_SEARCHES, rung));
+        CRN_TRY(judge_rung(l, searches == 0, rung));
+        searches -= searches > 0;
         judged[rung - l->rungs.data] = true;
         if (rung->needed < needed) {
             *out = rung;
@@ -145,6 +151,10 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out) {
         }
     }
     crn_matrix_load(l->search->matrix, &(*out)->set);
+    if ((*out)->peak > budget_of(l))
+        return CAIRN_OK;
+    CRN_TRY(judge_plan(l, false, &found));
+    *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }
 
@@ -161,7 +171,5 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)
         return CAIRN_OK;
-    CRN_TRY(find_lowest(l, out));
-    *fits = (*out)->needed <= budget_of(l);
-    return CAIRN_OK;
+    return find_lowest(l, out, fits);
 }

@@ -16,6 +16,7 @@
 typedef struct crn_rung {
     crn_saved set;
     uint64_t needed; /* the budget that it needs; 0: not simulated */
+    uint64_t peak;   /* of the plan, where it is judged; the matrix may count more */
 } crn_rung;
 
 typedef struct crn_ladder {

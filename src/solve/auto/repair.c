@@ -179,12 +179,39 @@ static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
         *best = (decision){CRN_NO_VALUE, 0, 0, op, time, relief};
 }
 
+/* Move the best candidate to the front. */
+static void best_first(crn_candidate *list, uint32_t count) {
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < count; k++)
+        if (candidate_less(&list[k], &list[best]))
+            best = k;
+    crn_candidate moved = list[best];
+    list[best] = list[0];
+    list[0] = moved;
+}
+
+/* Remove the candidates whose lower bound is not below the best decision; returns how many stay. */
+static uint32_t drop_hopeless(crn_candidate *list, uint32_t count, const decision *best) {
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < count; k++)
+        if (best->relief == 0 || is_less(list[k].time, list[k].relief, best->time, best->relief))
+            list[left++] = list[k];
+    return left;
+}
+
+/* Consider candidates by rising lower bounds. The first one usually leaves few others. */
 static decision decide(crn_search *s, crn_event_key peak) {
     decision best = {.value = CRN_NO_VALUE, .op = CRN_NO_OP};
-    crn_candidate *heap = s->candidates;
     find_candidates(s, peak);
-    make_heap(heap, s->candidate_count);
-    for (uint32_t k = 0, left = s->candidate_count; left > 0; k++) {
+    if (s->candidate_count > 0) {
+        best_first(s->candidates, s->candidate_count);
+        consider(s, s->candidates, &best);
+    }
+    crn_candidate *heap = s->candidates + 1;
+    uint32_t left = s->candidate_count > 0 ? s->candidate_count - 1 : 0;
+    left = drop_hopeless(heap, left, &best);
+    make_heap(heap, left);
+    for (uint32_t k = 1; left > 0; k++) {
         if (k >= s->most_closures && best.relief > 0)
             break;
         if (best.relief > 0 && !is_less(heap->time, heap->relief, best.time, best.relief))

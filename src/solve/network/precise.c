@@ -13,7 +13,9 @@
 #include "solve/parts/network_pieces.h"
 
 #define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
-#define MOST_WORK 65536u      /* points times pieces */
+#define MOST_WORK 65536u      /* points times pieces, */
+#define LEAST_POINTS 32u      /* but not fewer than this, */
+#define START_PART 2u         /* except for a start, which needs only a part of them */
 #define MOST_TOTAL (1u << 24) /* points of all step functions together, if not thinned */
 #define LONG_CHAIN 128u       /* pieces */
 #define SHORT_PART 64u        /* see `longest` in piece_chain.h */
@@ -26,17 +28,19 @@ typedef struct rounds {
     crn_piece_table *table;    /* or NULL */
 } rounds;
 
-static uint32_t most_points(const crn_piece_chain *chain) {
-    return CRN_MAX(CRN_MIN(MOST_POINTS, MOST_WORK / chain->count), 32);
+static uint32_t most_points(const crn_problem *problem, const crn_piece_chain *chain) {
+    uint32_t points = CRN_MAX(CRN_MIN(MOST_POINTS, MOST_WORK / chain->count), LEAST_POINTS);
+    return problem->for_start ? points / START_PART : points;
 }
 
 /* ---- Precise costs ---- */
 
-static crn_piece_options first_options(const crn_piece_chain *chain, uint64_t memory) {
+static crn_piece_options first_options(const crn_problem *problem, const crn_piece_chain *chain,
+                                       uint64_t memory) {
     if (chain->count <= LONG_CHAIN)
         return (crn_piece_options){.memory = memory, .whole = true, .max_total = MOST_TOTAL};
     return (crn_piece_options){
-        .memory = memory, .max_points = most_points(chain), .longest = SHORT_PART};
+        .memory = memory, .max_points = most_points(problem, chain), .longest = SHORT_PART};
 }
 
 /* A schedule within `memory`, or the one of least memory. `nodes` stays empty if the table is not
@@ -45,7 +49,8 @@ static cairn_status try_table(const crn_problem *problem, rounds *r, uint64_t me
                               crn_piece_nodes *nodes) {
     const crn_piece_chain *chain = &r->network.chain;
     if (crn_piece_gave_up(r->table)) {
-        r->options = (crn_piece_options){.memory = memory, .max_points = most_points(chain)};
+        r->options =
+            (crn_piece_options){.memory = memory, .max_points = most_points(problem, chain)};
         return CAIRN_OK;
     }
     memory = CRN_MAX(memory, crn_piece_least_memory(r->table));
@@ -63,7 +68,7 @@ static cairn_status solve_precisely(const crn_problem *problem, rounds *r, crn_s
     uint64_t always = r->network.always;
     uint64_t memory = problem->budget > always ? problem->budget - always : 0;
     if (r->table == NULL)
-        r->options = first_options(&r->network.chain, memory);
+        r->options = first_options(problem, &r->network.chain, memory);
     while (nodes.length == 0) {
         if (r->table == NULL)
             CRN_TRY(crn_piece_solve(&r->network.chain, &r->options, problem->scratch, &r->table));
@@ -162,7 +167,7 @@ static cairn_status solve_uniformly(const crn_problem *problem, const crn_networ
     crn_piece_table *table;
     crn_part_cost best = {UINT64_MAX, 0, INT64_MAX};
     CRN_TRY(make_uniform(problem, network, &chain));
-    crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points(&chain)};
+    crn_piece_options options = {.memory = UINT64_MAX, .max_points = most_points(problem, &chain)};
     CRN_TRY(crn_piece_solve(&chain, &options, problem->scratch, &table));
     crn_curve curve = crn_piece_curve(table);
     uint32_t stride = curve.count / MOST_TRIES + 1;
