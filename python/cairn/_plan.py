@@ -88,6 +88,7 @@ class Planner:
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
         self._tightest = self._tightest_op = None
+        self._found = []
 
     def _machine(self):
         if not self.options.offload:
@@ -173,12 +174,21 @@ class Planner:
             raise self._refusal(size)
         try:
             solution = self._solve(size)
+            bound = solution.bound_ns
         except lib.Failure as failure:
             self._only_infeasible(failure)
             if self.smallest()[0] > size:
                 raise self._refusal(size) from None
-            solution = self._tightest
-        return self._wrap(solution, self.options.algorithm, size, time.perf_counter() - start)
+            solution, bound = self._tightest, 0
+        plan = self._wrap(self._fastest(solution, size), self.options.algorithm, size, time.perf_counter() - start)
+        plan.bound_ns = bound  # that of another budget says nothing about this one
+        return plan
+
+    def _fastest(self, solution, size):
+        """The new solution, or one made before that fits too and is faster: a plan for less memory is a plan for more."""
+        self._found = [old for old in self._found if old.time_ns < solution.time_ns or old.peak < solution.peak]
+        self._found.append(solution)
+        return min((old for old in self._found if old.peak <= size), key=lambda old: old.time_ns)
 
     @staticmethod
     def _only_infeasible(failure):
