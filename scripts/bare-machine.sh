@@ -119,7 +119,7 @@ bootstrap() { # a second time if the mirror fails
     case $MIRROR in https:*) https=,ca-certificates ;; esac
     for _ in 1 2; do
         rm -rf "$root"
-        ! debootstrap --variant=minbase --include="git,make$https" "$suite" "$root" "$MIRROR" || return 0
+        debootstrap --variant=minbase --include="git,make$https" "$suite" "$root" "$MIRROR" && return 0
     done
     return 1
 }
