@@ -139,8 +139,10 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     crn_part part = {.decisions = schedule->decisions.data, .count = schedule->decisions.length};
     uint32_t tensors = cairn_graph_tensor_count(problem->graph);
     cairn_id *given;
+    crn_lower_tables tables;
     crn_arena scratch;
     CRN_TAKE(problem->scratch, given, tensors);
+    CRN_TRY(crn_lower_tables_make(problem->graph, problem->scratch, &tables));
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_role role = cairn_graph_tensor(problem->graph, t)->role;
         if (role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL)
@@ -148,7 +150,8 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     }
     part.given = given;
     crn_arena_init(&scratch, &problem->scratch->allocator);
-    cairn_status status = crn_measure_part(problem->graph, problem->costs, &part, &scratch, out);
+    cairn_status status =
+        crn_measure_part(problem->graph, problem->costs, &part, &tables, &scratch, out);
     crn_arena_release(&scratch);
     return status;
 }
