@@ -1,6 +1,7 @@
 """One rank of test_processes.py: processes_worker.py KIND RANK WORLD STORE. Prints what it found as JSON."""
 
 import json
+import os
 import sys
 
 import torch
@@ -105,6 +106,8 @@ def main(kind, rank, world, store):
     if kind != "caches":
         dist.barrier()
         dist.destroy_process_group()
+        sys.stderr.flush()
+        os._exit(0)  # see run_script.py
 
 
 if __name__ == "__main__":

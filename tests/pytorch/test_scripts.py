@@ -6,7 +6,8 @@ import subprocess
 import sys
 import unittest
 
-SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "pytorch")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = os.path.join(HERE, "..", "..", "examples", "pytorch")
 
 
 def run(words):
@@ -41,7 +42,8 @@ class Scripts(unittest.TestCase):
         self.check("text.py", "40%")
 
     def test_several(self):
-        self.check("several.py", "80%", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"))
+        self.check("several.py", "80%", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+                                         os.path.join(HERE, "run_script.py")))
 
 
 if __name__ == "__main__":

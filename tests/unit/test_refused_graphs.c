@@ -21,6 +21,22 @@
 #define WINDOW(kernel, stride, pad, more)                                                          \
     ", \"attributes\": {\"kernel\": " kernel ", \"stride\": " stride ", \"pad\": " pad more "}"
 #define DILATION(d, g) ", \"dilation\": " d ", \"groups\": " g
+#define NUMBERS(name, role, shape) TENSOR(name, role, "\"dtype\": \"i32\", \"shape\": " shape)
+
+/* A recurrent cell of 2 rows, 3 features and a state of 5. */
+#define CELL(x, state, w, u, b, c)                                                                 \
+    x "," state "," SHAPED("w", "parameter", w) "," SHAPED("u", "parameter", u) "," SHAPED(        \
+        "b", "parameter", b) "," SHAPED("c", "parameter", c) "," SHAPED("y", "activation", "[5]")
+#define OPERANDS(outputs) "\"inputs\": [0, 1], \"outputs\": " outputs ", \"params\": [2, 3, 4, 5]"
+#define RNN(x, state, w, u, b, c) CELL(x, state, w, u, b, c), FORWARD("rnn_cell", OPERANDS("[6]"))
+#define LSTM(x, state, w, u, b, c)                                                                 \
+    CELL(x, state, w, u, b, c)                                                                     \
+    "," SHAPED("g", "internal", "[5]"), FORWARD("lstm_cell", OPERANDS("[6, 7]"))
+#define FEATURES(shape) SHAPED("x", "input", shape)
+#define STATE(shape) SHAPED("s", "input", shape)
+#define LOSS(logits, labels)                                                                       \
+    logits "," OUTPUT "," labels "," SHAPED("p", "internal", "[2, 4]"),                            \
+        FORWARD("cross_entropy", "\"inputs\": [0, 2], \"outputs\": [1, 3]")
 
 typedef struct refused {
     const char *tensors, *ops, *words;
@@ -93,9 +109,77 @@ static const refused shapes[] = {
     {ROWS "," SHAPED("y", "activation", "[4]"),
      FORWARD("select", ONE_TO_ONE ", \"attributes\": {\"index\": 2}"),
      "selects a slice that its input does not have"},
-    {ROWS "," OUTPUT "," SHAPED("l", "label", "[2]") "," SHAPED("p", "internal", "[2, 4]"),
-     FORWARD("cross_entropy", "\"inputs\": [0, 2], \"outputs\": [1, 3]"),
-     "needs logits [N, C, ...] and integer labels"},
+    {LOSS(ROWS, SHAPED("l", "label", "[2]")), "needs logits [N, C, ...] and integer labels"},
+    {LOSS(ROWS, NUMBERS("l", "label", "[3]")), "needs logits [N, C, ...] and integer labels"},
+    {LOSS(ROWS, NUMBERS("l", "label", "[2, 4]")), "needs logits [N, C, ...] and integer labels"},
+    {LOSS(FEATURES("[2]"), NUMBERS("l", "label", "[2]")), "needs logits [N, C, ...]"},
+    {LOSS(NUMBERS("x", "input", "[2, 4]"), NUMBERS("l", "label", "[2]")), "needs logits"},
+    {LOSS(IMAGE, NUMBERS("l", "label", "[2, 7, 8]")), "needs logits [N, C, ...]"},
+    {LOSS(IMAGE, NUMBERS("l", "label", "[2, 8, 7]")), "needs logits [N, C, ...]"},
+    {IMAGE "," OUTPUT "," SHAPED("w", "parameter", "[4, 4, 1, 1]"),
+     FORWARD("conv2d", ONE_TO_ONE ", \"params\": [2]" WINDOW(
+                           "[1, 1]", "[1, 1]", "[0, 0, -70000, 0]", DILATION("[1, 1]", "1"))),
+     "padding beyond 65536"},
+    {SHAPED("x", "input", "[1, 1, 70000, 1]") "," OUTPUT
+                                              "," SHAPED("w", "parameter", "[1, 1, 1, 1]"),
+     FORWARD("conv_transpose2d", ONE_TO_ONE
+             ", \"params\": [2], \"attributes\": {\"kernel\": [1, 1], \"stride\": [65536, 1]}"),
+     "makes an image that is too large"},
+    {SHAPED("x", "input", "[1, 1, 1, 70000]") "," OUTPUT
+                                              "," SHAPED("w", "parameter", "[1, 1, 1, 1]"),
+     FORWARD("conv_transpose2d", ONE_TO_ONE
+             ", \"params\": [2], \"attributes\": {\"kernel\": [1, 1], \"stride\": [1, 65536]}"),
+     "makes an image that is too large"},
+    {NUMBERS("x", "input", "[2, 4]") "," OUTPUT "," SHAPED("w", "parameter", "[4, 4]"),
+     FORWARD("linear", ONE_TO_ONE ", \"params\": [2]"), "needs an input of shape [N, F]"},
+    {NUMBERS("x", "input", "[2, 4]") "," OUTPUT, FORWARD("relu", ONE_TO_ONE),
+     "needs an input with a shape"},
+    {IMAGE "," OUTPUT, FORWARD("dropout", ONE_TO_ONE ", \"attributes\": {\"probability\": -0.5}"),
+     "probability outside 0 <= p < 1"},
+    {ROWS "," OUTPUT,
+     FORWARD("adaptive_avg_pool", ONE_TO_ONE ", \"attributes\": {\"size\": [1, 1]}"),
+     "needs an input of shape [N, C, H, W]"},
+    {IMAGE "," OUTPUT,
+     FORWARD("adaptive_avg_pool", ONE_TO_ONE ", \"attributes\": {\"size\": [1, 0]}"),
+     "output size below 1"},
+    {ROWS "," OUTPUT,
+     FORWARD("avg_pool",
+             ONE_TO_ONE WINDOW("[2, 2]", "[2, 2]", "[0, 0, 0, 0]", ", \"count_padding\": 0")),
+     "needs an input of shape [N, C, H, W]"},
+    {ROWS "," SHAPED("x2", "input", "[2, 4]") "," OUTPUT,
+     FORWARD("concat", "\"inputs\": [0, 1], \"outputs\": [2]"),
+     "needs an input of shape [N, C, H, W]"},
+    {SHAPED("x", "input", "[2, 65536, 65536]") "," OUTPUT, FORWARD("flatten", ONE_TO_ONE),
+     "makes a row that is too long"},
+    {FEATURES("[2]") "," OUTPUT, FORWARD("select", ONE_TO_ONE ", \"attributes\": {\"index\": 0}"),
+     "selects a slice that its input does not have"},
+    {ROWS "," OUTPUT, FORWARD("select", ONE_TO_ONE ", \"attributes\": {\"index\": -1}"),
+     "selects a slice that its input does not have"},
+    {NUMBERS("x", "input", "[2, 4]") "," OUTPUT,
+     FORWARD("select", ONE_TO_ONE ", \"attributes\": {\"index\": 0}"),
+     "selects a slice that its input does not have"},
+    {RNN(FEATURES("[2, 3]"), STATE("[2, 5, 1]"), "[5, 3]", "[5, 5]", "[5]", "[5]"),
+     "needs a state of shape [N, H]"},
+    {RNN(FEATURES("[2, 3]"), NUMBERS("s", "input", "[2, 5]"), "[5, 3]", "[5, 5]", "[5]", "[5]"),
+     "needs a state of shape [N, H]"},
+    {RNN(FEATURES("[2, 3, 1]"), STATE("[2, 5]"), "[5, 3]", "[5, 5]", "[5]", "[5]"),
+     "a state for as many rows"},
+    {RNN(FEATURES("[3, 3]"), STATE("[2, 5]"), "[5, 3]", "[5, 5]", "[5]", "[5]"),
+     "a state for as many rows"},
+    {RNN(FEATURES("[2, 3]"), STATE("[2, 5]"), "[5, 4]", "[5, 5]", "[5]", "[5]"),
+     "weights of the wrong shape"},
+    {RNN(FEATURES("[2, 3]"), STATE("[2, 5]"), "[5, 3]", "[5, 4]", "[5]", "[5]"),
+     "weights of the wrong shape"},
+    {RNN(FEATURES("[2, 3]"), STATE("[2, 5]"), "[5, 3]", "[5, 5]", "[4]", "[5]"),
+     "weights of the wrong shape"},
+    {RNN(FEATURES("[2, 3]"), STATE("[2, 5]"), "[5, 3]", "[5, 5]", "[5]", "[4]"),
+     "weights of the wrong shape"},
+    {LSTM(FEATURES("[2, 3]"), STATE("[2, 5]"), "[20, 3]", "[20, 5]", "[20]", "[20]"),
+     "needs a state of shape [2, N, H]"},
+    {LSTM(FEATURES("[2, 3]"), STATE("[3, 2, 5]"), "[20, 3]", "[20, 5]", "[20]", "[20]"),
+     "needs a state of shape [2, N, H]"},
+    {LSTM(FEATURES("[2, 3]"), STATE("[2, 2, 5]"), "[5, 3]", "[20, 5]", "[20]", "[20]"),
+     "weights of the wrong shape"},
     {IMAGE "," SHAPED("y", "activation", "[2, 4, 8, 7]"), FORWARD("relu", ONE_TO_ONE),
      "with the shape, role and storage that it is said to have"},
     {IMAGE "," OUTPUT, OP("a", "relu", "backward", ONE_TO_ONE), "is not of the backward phase"},

@@ -221,10 +221,12 @@ static void check_fused(const network *net) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
     uint64_t all = cairn_layout_arena_bytes(net->none->layout);
+    /* In the least budget some of the moves do not fit. */
+    static const uint32_t percents[] = {21, 30, 45, 60};
     uint32_t before = 0, after = 0;
-    for (uint32_t percent = 30; percent <= 60; percent += 15) {
+    for (uint32_t i = 0; i < sizeof percents / sizeof *percents; i++) {
         cairn_solution *plain, *fused;
-        options.budget_bytes = all / 100 * percent;
+        options.budget_bytes = all / 100 * percents[i];
         CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &plain, &err), &err);
         cairn_costs_set_fused(net->costs, true);
         CHECK(cairn_costs_fused(net->costs));
@@ -232,8 +234,10 @@ static void check_fused(const network *net) {
         cairn_costs_set_fused(net->costs, false);
         CHECK(cairn_layout_arena_bytes(fused->layout) <= options.budget_bytes);
         CHECK(time_of(fused) == time_of(plain));
+        uint32_t left = count_gaps(net, fused);
         before += count_gaps(net, plain);
-        after += count_gaps(net, fused);
+        after += left;
+        CHECK(i > 0 || left > 0);
         cairn_solution_destroy(plain);
         cairn_solution_destroy(fused);
     }

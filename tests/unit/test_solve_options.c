@@ -1,7 +1,9 @@
 /* test_solve_options.c: what the options of a solver promise: a plan that is there already, costs
  * that `precise` believes, the curve of all budgets, the bounds. On a small chain with a branch. */
 #include "check.h"
+#include "base/rng.h"
 #include "exec/toy_network.h"
+#include "layout/crn_layout.h"
 
 typedef struct subject {
     cairn_graph *graph;
@@ -283,6 +285,29 @@ static void test_memo(const subject *s) {
     cairn_memo_destroy(NULL);
 }
 
+/* A memo that grows still knows every size. */
+static void test_memo_growth(void) {
+    enum { LIFETIMES = 6, SETS = 300 };
+    cairn_error err = {0};
+    cairn_memo *memo;
+    CHECK_OK(cairn_memo_create(NULL, &memo, &err), &err);
+    for (uint64_t i = 0; i < 2 * SETS; i++) {
+        cairn_lifetime lifetimes[LIFETIMES];
+        crn_rng rng = {i % SETS};
+        for (uint32_t k = 0; k < LIFETIMES; k++) {
+            uint32_t first = (uint32_t)crn_rng_below(&rng, 8);
+            lifetimes[k] = (cairn_lifetime){.bytes = 64 * crn_rng_below(&rng, 9),
+                                            .first = first,
+                                            .last = first + (uint32_t)crn_rng_below(&rng, 8)};
+        }
+        uint64_t alone, shared;
+        CHECK_OK(crn_layout_size(NULL, lifetimes, LIFETIMES, 0, false, NULL, &alone, &err), &err);
+        CHECK_OK(crn_layout_size(NULL, lifetimes, LIFETIMES, 0, false, memo, &shared, &err), &err);
+        CHECK_U64(shared, alone);
+    }
+    cairn_memo_destroy(memo);
+}
+
 int main(void) {
     static subject s;
     set_up(&s);
@@ -291,6 +316,7 @@ int main(void) {
     test_curve(&s);
     test_bounds(&s);
     test_memo(&s);
+    test_memo_growth();
     test_pictures(&s);
     test_dot(&s);
     test_plot();

@@ -11,6 +11,7 @@
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
 #define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
 #define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
+#define DEPTH 25           /* all but a few moments of them need less memory by this part */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
 /* ---- Simulating ---- */
@@ -130,6 +131,16 @@ static crn_rung *next_lowest(crn_ladder *l, const bool *judged, uint64_t needed)
     return lowest;
 }
 
+/* Fragmentation is small where only a few moments need the whole memory of the rung. */
+static void isolate(crn_ladder *l, crn_rung *rung) {
+    crn_search *s = l->search;
+    s->merge = false;
+    s->closure_limit = SHORT_CLOSURE;
+    crn_isolate_peak(s, rung->set.peak - rung->set.peak / DEPTH, l->work / 8);
+    s->closure_limit = CRN_MOST_CLOSURE;
+    crn_matrix_save(s->matrix, &rung->set);
+}
+
 /* The smallest plan. Plans with a higher peak are not simulated. Of plans with about the same peak
  * some have much more fragmentation than others, so the lowest few get a long search for a layout,
  * as does the smallest one. */
@@ -142,6 +153,8 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
         crn_matrix_load(l->search->matrix, &rung->set);
+        if (searches > 0)
+            isolate(l, rung);
         CRN_TRY(judge_rung(l, searches == 0, rung));
         searches -= searches > 0;
         judged[rung - l->rungs.data] = true;
@@ -151,6 +164,8 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
         }
     }
     crn_matrix_load(l->search->matrix, &(*out)->set);
+    if (l->search->matrix->failed)
+        return CAIRN_ENOMEM;
     if ((*out)->peak > budget_of(l))
         return CAIRN_OK;
     CRN_TRY(judge_plan(l, false, &found));
