@@ -23,10 +23,11 @@ CAIRN_API uint64_t cairn_layout_arena_bytes(const cairn_layout *layout);
 /* Per lifetime, in the order in which they were given. */
 CAIRN_API const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count);
 
-/* What calls of cairn_solve() may share, see cairn_solve_options: sizes of arenas that they
- * searched for. Layouts are recognised by their lifetimes, so that the graphs may differ. It makes
- * calls faster and changes no result. One call at a time may use a memo. At most a hundred bytes
- * for each size. */
+/* What calls of cairn_solve() may share, see cairn_solve_options: layouts that they searched for,
+ * bounds, and the first search of `offload-best`. Each is recognised by all that it depends on, so
+ * the graphs may differ. It makes calls faster and changes no result. One call at a time may use a
+ * memo. It grows by about a hundred bytes for each size of an arena, and by 8 bytes per lifetime
+ * for each layout. */
 typedef struct cairn_memo cairn_memo;
 CAIRN_API CAIRN_MUST cairn_status cairn_memo_create(const cairn_allocator *allocator,
                                                     cairn_memo **out, cairn_error *err);

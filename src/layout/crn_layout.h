@@ -7,13 +7,23 @@
 /* As cairn_layout_create(), but the search ends once the arena is within `enough`; with `brief` it
  * is short, and for the promised size only. What that finds, the whole search finds too, or better.
  */
-CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
+CAIRN_MUST cairn_status crn_layout_search(const cairn_allocator *allocator,
                                           const cairn_lifetime *lifetimes, uint32_t count,
                                           uint64_t enough, bool brief, cairn_layout **out,
                                           cairn_error *err);
 
-/* Only the size of the arena of such a layout. A memo, if there is one, is asked first, and then
- * has the answer. */
+/* A layout that is known. */
+CAIRN_MUST cairn_status crn_layout_of(const cairn_allocator *allocator, uint64_t arena_bytes,
+                                      const uint64_t *offsets, uint32_t count, cairn_layout **out,
+                                      cairn_error *err);
+
+/* As crn_layout_search(). A memo, if there is one, is asked first, and then has the answer. */
+CAIRN_MUST cairn_status crn_layout_within(const cairn_allocator *allocator,
+                                          const cairn_lifetime *lifetimes, uint32_t count,
+                                          uint64_t enough, bool brief, cairn_memo *memo,
+                                          cairn_layout **out, cairn_error *err);
+
+/* Only the size of the arena of such a layout. */
 CAIRN_MUST cairn_status crn_layout_size(const cairn_allocator *allocator,
                                         const cairn_lifetime *lifetimes, uint32_t count,
                                         uint64_t enough, bool brief, cairn_memo *memo,

@@ -29,7 +29,9 @@
 #define PHASE 512u             /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
-#define MANY 5000u  /* more lifetimes than that are placed without a search */
+#define LARGE 5000u /* with more lifetimes there is one long search, which starts by area */
+#define LARGE_WORK 120000000u
+#define MANY 6000u  /* more lifetimes than that are placed without a search */
 #define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
 #define LOTS 20000u /* and more than that in one order only */
 
@@ -47,6 +49,13 @@ typedef struct placed {
     uint32_t turn; /* when it was placed: its place in the order */
 } placed;
 
+/* A lifetime that waits for its place. */
+typedef struct waiting {
+    uint64_t bytes;
+    uint32_t first, last;
+    uint32_t index; /* of the lifetime */
+} waiting;
+
 typedef struct placing {
     const cairn_lifetime *lifetimes;
     uint32_t count;
@@ -57,7 +66,7 @@ typedef struct placing {
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     uint32_t *start;   /* the best of the simple orders, from which a search starts */
-    uint32_t *rivals;  /* of the lifetime that does not fit */
+    waiting *queue;    /* the order of a search */
     placed *stack;     /* the placed ones, lowest first */
     uint64_t *offsets; /* per lifetime, of this round */
     uint64_t *best_offsets;
@@ -149,32 +158,32 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
 
 /* ---- Placing ---- */
 
-/* Without a branch on which ones are live together: it would be predicted badly. */
-static uint64_t lowest_offset(const placed *stack, uint32_t count, const cairn_lifetime *life) {
-    uint64_t offset = 0, bytes = life->bytes;
-    uint32_t first = life->first, last = life->last;
-    for (const placed *p = stack; p < stack + count; p++) {
-        bool together = (p->first <= last) & (p->last >= first);
-        if (together & (p->from >= offset + bytes))
-            break; /* the gap below it is wide enough */
-        uint64_t above = together ? p->to : 0;
+/* Give a lifetime the lowest offset where it fits, if it then ends within `target`. `stack` has
+ * those placed before, and gets it where the order of offsets wants it. There is no branch on which
+ * ones are live together: it would be predicted badly. */
+static bool put_lowest(placed *stack, uint32_t count, const waiting *life, uint64_t target,
+                       uint64_t *at_offset) {
+    uint64_t offset = 0, bytes = life->bytes, first = life->first, last = life->last;
+    const placed *p = stack, *end = stack + count;
+    for (; p < end; p++) {
+        /* all bits set: they are not live together */
+        uint64_t apart = (uint64_t)((int64_t)((last - p->first) | (p->last - first)) >> 63);
+        if ((p->from & ~apart) >= offset + bytes)
+            break;
+        uint64_t above = p->to & ~apart;
         offset = above > offset ? above : offset;
     }
-    return offset;
-}
-
-/* Insert where the order of offsets wants it. */
-static void put(placed *stack, uint32_t count, uint64_t offset, const cairn_lifetime *life) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (stack[middle].from <= offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    memmove(stack + low + 1, stack + low, (count - low) * sizeof *stack);
-    stack[low] = (placed){offset, offset + life->bytes, life->first, life->last, count};
+    uint32_t at = (uint32_t)(p - stack);
+    if (offset + bytes > target)
+        return false;
+    while (at < count && stack[at].from <= offset) /* only if it has no bytes */
+        at++;
+    memmove(stack + at + 1, stack + at, (count - at) * sizeof *stack);
+    for (; at > 0 && stack[at - 1].from > offset; at--)
+        stack[at] = stack[at - 1];
+    stack[at] = (placed){offset, offset + bytes, life->first, life->last, count};
+    *at_offset = offset;
+    return true;
 }
 
 static void keep_best(placing *p, uint64_t arena) {
@@ -189,12 +198,12 @@ static void place_all(placing *p) {
     uint64_t arena = 0;
     for (uint32_t k = 0; k < p->count; k++) {
         const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-        uint64_t offset = lowest_offset(p->stack, k, life);
-        p->offsets[p->order[k]] = offset;
-        put(p->stack, k, offset, life);
-        arena = CRN_MAX(arena, offset + life->bytes);
-        if (arena > p->best)
+        waiting next = {life->bytes, life->first, life->last, p->order[k]};
+        uint64_t offset;
+        if (!put_lowest(p->stack, k, &next, p->best, &offset))
             return;
+        p->offsets[p->order[k]] = offset;
+        arena = CRN_MAX(arena, offset + life->bytes);
     }
     keep_best(p, arena);
 }
@@ -212,45 +221,41 @@ static bool good_enough(const placing *p) {
     return p->best <= p->enough || p->best - p->peak <= p->peak / 1000;
 }
 
-/* The place in the order of something that is live with what stands at place k: one of those before
+/* The place in the queue of something that is live with what stands at place k: one of those before
  * it, drawn at random; k where there is none. It is the last of `draws`: with several, little is
  * placed again, and most of what fits already stays. */
-static uint32_t draw_rival(const placing *p, uint32_t k, uint32_t draws, crn_rng *rng) {
-    const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-    uint32_t count = 0, drawn = 0;
-    for (uint32_t r = 0; r < k; r++) {
-        const cairn_lifetime *other = &p->lifetimes[p->order[r]];
-        p->rivals[count] = r;
-        count += (other->first <= life->last) & (other->last >= life->first);
-    }
+static uint32_t draw_rival(const waiting *queue, uint32_t k, uint32_t draws, crn_rng *rng) {
+    uint32_t first = queue[k].first, last = queue[k].last, count = 0, drawn = 0;
+    for (const waiting *other = queue; other < queue + k; other++)
+        count += (other->first <= last) & (other->last >= first);
     if (count == 0)
         return k;
     for (uint32_t i = 0; i < draws; i++) {
         uint32_t next = (uint32_t)crn_rng_below(rng, count);
         drawn = CRN_MAX(drawn, next);
     }
-    return p->rivals[drawn];
+    for (uint32_t later = count - drawn; later > 0;) { /* most often one of the last */
+        k--;
+        later -= (queue[k].first <= last) & (queue[k].last >= first);
+    }
+    return k;
 }
 
 /* Take away what was placed at `turn` or later. */
-static void unwind(placing *p, uint32_t count, uint32_t turn) {
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        p->stack[left] = p->stack[i];
-        left += p->stack[i].turn < turn;
+static void unwind(placed *stack, uint32_t count, uint32_t turn) {
+    placed *left = stack;
+    for (const placed *p = stack; p < stack + count; p++) {
+        *left = *p;
+        left += p->turn < turn;
     }
 }
 
 /* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
 static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
-    for (uint32_t k = turn; k < p->count; k++) {
-        const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-        uint64_t offset = lowest_offset(p->stack, k, life);
-        if (offset + life->bytes > target)
+    uint64_t offset;
+    for (uint32_t k = turn; k < p->count; k++)
+        if (!put_lowest(p->stack, k, &p->queue[k], target, &offset))
             return k;
-        p->offsets[p->order[k]] = offset;
-        put(p->stack, k, offset, life);
-    }
     return p->count;
 }
 
@@ -261,20 +266,26 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
-    memcpy(p->order, p->start, p->count * sizeof *p->order);
+    for (uint32_t k = 0; k < p->count; k++) {
+        const cairn_lifetime *life = &p->lifetimes[p->start[k]];
+        p->queue[k] = (waiting){life->bytes, life->first, life->last, p->start[k]};
+    }
     uint32_t turn = 0, rounds = 0;
     for (uint64_t done = 0; done < work;) {
         uint32_t k = place_within(p, turn, target);
         done += (uint64_t)(k + turn + 1) * (k - turn + 1) / 2 + k + 100;
         if (k == p->count) {
+            for (uint32_t i = 0; i < p->count; i++)
+                p->order[i] = p->queue[i].index;
             place_all(p);
             return;
         }
         uint32_t draws = rounds++ / PHASE % 2 == 0 ? LATE_DRAWS : 1;
-        uint32_t to = draw_rival(p, k, draws, rng), moved = p->order[k];
-        memmove(p->order + to + 1, p->order + to, (k - to) * sizeof *p->order);
-        p->order[to] = moved;
-        unwind(p, k, to);
+        uint32_t to = draw_rival(p->queue, k, draws, rng);
+        waiting moved = p->queue[k];
+        memmove(p->queue + to + 1, p->queue + to, (k - to) * sizeof moved);
+        p->queue[to] = moved;
+        unwind(p->stack, k, to);
         turn = to;
     }
 }
@@ -290,8 +301,10 @@ static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
 static void search(placing *p) {
     static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
     crn_rng rng = {0};
-    memcpy(p->start, p->best_order, p->count * sizeof *p->start);
-    aim_at(p, PROMISE, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
+    uint64_t work = p->brief ? BRIEF_WORK : PROMISE_WORK;
+    if (p->count <= LARGE)
+        memcpy(p->start, p->best_order, p->count * sizeof *p->start);
+    aim_at(p, PROMISE, p->count <= LARGE ? work : LARGE_WORK, &rng);
     bool kept = p->best <= crn_layout_promise(p->peak);
     rng = (crn_rng){0};
     for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
@@ -307,7 +320,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->best_order, p->count);
     CRN_TAKE(scratch, p->start, p->count);
     CRN_TAKE(scratch, p->stack, p->count);
-    CRN_TAKE(scratch, p->rivals, p->count);
+    CRN_TAKE(scratch, p->queue, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
     for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {
@@ -318,10 +331,12 @@ static cairn_status place(placing *p, crn_arena *scratch) {
             CRN_TRY(place_long_first(p, scratch));
         else
             place_all(p);
+        if (order == BY_AREA)
+            memcpy(p->start, p->order, p->count * sizeof *p->start);
         if (p->count > LOTS || (p->count > FEW && good_enough(p)))
             break;
     }
-    if (p->count <= MANY && !good_enough(p))
+    if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p))
         search(p);
     return CAIRN_OK;
 }
@@ -345,10 +360,10 @@ static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, 
 
 cairn_status cairn_layout_create(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                  uint32_t count, cairn_layout **out, cairn_error *err) {
-    return crn_layout_within(allocator, lifetimes, count, 0, false, out, err);
+    return crn_layout_search(allocator, lifetimes, count, 0, false, out, err);
 }
 
-cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
+cairn_status crn_layout_search(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                uint32_t count, uint64_t enough, bool brief, cairn_layout **out,
                                cairn_error *err) {
     *out = NULL;
@@ -361,6 +376,23 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
         cairn_layout_destroy(layout);
         return crn_fail_memory(err);
     }
+    *out = layout;
+    return CAIRN_OK;
+}
+
+cairn_status crn_layout_of(const cairn_allocator *allocator, uint64_t arena_bytes,
+                           const uint64_t *offsets, uint32_t count, cairn_layout **out,
+                           cairn_error *err) {
+    cairn_layout *layout = CRN_OBJECT(allocator, cairn_layout, arena);
+    if (layout != NULL)
+        layout->offsets = crn_arena_take(&layout->arena, count, sizeof *offsets);
+    if (layout == NULL || layout->offsets == NULL) {
+        cairn_layout_destroy(layout);
+        return crn_fail_memory(err);
+    }
+    memcpy(layout->offsets, offsets, count * sizeof *offsets);
+    layout->arena_bytes = arena_bytes;
+    layout->count = count;
     *out = layout;
     return CAIRN_OK;
 }

@@ -146,7 +146,7 @@ cairn_status crn_keep_neighbours(const crn_problem *problem, const crn_schedule 
         return CAIRN_OK;
     CRN_TRY(lower(&s, &plan));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
-                              problem->live_peak, &better, problem->err));
+                              problem->live_peak, problem->memo, &better, problem->err));
     cairn_solution *worse = better;
     if (cairn_layout_arena_bytes(better->layout) <= problem->limit) {
         worse = *solution;

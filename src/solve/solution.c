@@ -2,6 +2,7 @@
 #include "solve/solution.h"
 
 #include "layout/crn_layout.h"
+#include "solve/problem_key.h"
 
 typedef struct solution_memory {
     cairn_solution solution;
@@ -36,21 +37,21 @@ int64_t cairn_solution_gap_ppm(const cairn_solution *solution) {
 }
 
 static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
-                          const cairn_machine *machine, bool brief, cairn_solution *s,
-                          cairn_error *err) {
+                          const cairn_machine *machine, bool brief, cairn_memo *memo,
+                          cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     uint32_t count;
     options.machine = machine;
     CRN_TRY(cairn_simulate(graph, costs, s->plan, &options, &s->sim, err));
     const cairn_lifetime *lifetimes = cairn_sim_lifetimes(s->sim, &count);
-    return crn_layout_within(&allocator, lifetimes, count, brief ? UINT64_MAX : 0, brief,
+    return crn_layout_within(&allocator, lifetimes, count, brief ? UINT64_MAX : 0, brief, memo,
                              &s->layout, err);
 }
 
 cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *costs, cairn_plan *plan,
-                               const cairn_machine *machine, bool brief, cairn_solution **out,
-                               cairn_error *err) {
+                               const cairn_machine *machine, bool brief, cairn_memo *memo,
+                               cairn_solution **out, cairn_error *err) {
     *out = NULL;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     solution_memory *memory = crn_resize(&allocator, NULL, 0, sizeof *memory);
@@ -61,12 +62,34 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
     *memory =
         (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
     memory->solution.costs_hash = cairn_costs_memory_hash(costs);
-    cairn_status status = judge(graph, costs, machine, brief, &memory->solution, err);
+    cairn_status status = judge(graph, costs, machine, brief, memo, &memory->solution, err);
     if (status == CAIRN_OK)
         *out = &memory->solution;
     else
         cairn_solution_destroy(&memory->solution);
     return status;
+}
+
+/* As cairn_time_bound(); the memo is asked first, if there is one. */
+static cairn_status find_bound(const cairn_graph *graph, const cairn_costs *costs,
+                               const cairn_solve_options *options, int64_t *out, cairn_error *err) {
+    size_t bytes;
+    void *place;
+    if (options->memo == NULL)
+        return cairn_time_bound(graph, costs, options, out, err);
+    crn_key key = crn_problem_key(CRN_KEY_TIME_BOUND, graph, costs, options->machine);
+    crn_key_add(&key, options->budget_bytes);
+    crn_key_add(&key, options->no_offload);
+    const int64_t *known = crn_memo_find(options->memo, key, &bytes);
+    if (known != NULL) {
+        *out = *known;
+        return CAIRN_OK;
+    }
+    CRN_TRY(cairn_time_bound(graph, costs, options, out, err));
+    if (crn_memo_add(options->memo, key, sizeof *out, &place) != CAIRN_OK)
+        return crn_fail_memory(err);
+    *(int64_t *)place = *out;
+    return CAIRN_OK;
 }
 
 cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *costs,
@@ -77,7 +100,7 @@ cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *c
         return CAIRN_OK;
     if (options.budget_bytes == 0)
         options.budget_bytes = CRN_MAX(cairn_layout_arena_bytes(solution->layout), 1);
-    return cairn_time_bound(graph, costs, &options, &solution->lower_bound_ns, err);
+    return find_bound(graph, costs, &options, &solution->lower_bound_ns, err);
 }
 
 cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *costs,
@@ -90,7 +113,7 @@ cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *
     CRN_READ_LOCAL(cairn_machine, machine, &given, err);
     if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
-    CRN_TRY(crn_solution_take(graph, costs, copy, given, false, out, err));
+    CRN_TRY(crn_solution_take(graph, costs, copy, given, false, NULL, out, err));
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = given;
     cairn_status status = crn_solution_certify(graph, costs, &options, *out, err);

@@ -74,7 +74,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
-                              problem->live_peak, out, problem->err));
+                              problem->live_peak, problem->memo, out, problem->err));
     CRN_TRY(crn_keep_neighbours(problem, &schedule, solvers[which].goal, out));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;

@@ -2,6 +2,7 @@
  * against the lowering and the simulator. */
 #include "check.h"
 #include "property/random_graph.h"
+#include "solve/auto/auto_search.h"
 #include "solve/auto/auto_starts.h"
 
 typedef struct fixture {
@@ -114,6 +115,31 @@ static void check_changes(crn_rng *rng, fixture *f, bool exact) {
     }
 }
 
+static uint32_t count_over(crn_matrix *m, int64_t limit) {
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < m->slot_count; slot++)
+        count += crn_matrix_most(m, slot, slot) > limit;
+    return count;
+}
+
+/* Isolating the peak does not raise it, and leaves fewer slots close to it; returns how many fewer.
+ * The allowances are gone afterwards. */
+static uint32_t check_isolated(fixture *f) {
+    cairn_error err = {0};
+    crn_matrix *m = f->matrix;
+    crn_search *s;
+    crn_matrix_clear(m);
+    CHECK_OK(crn_search_create(f->flat, m, 1, &f->arena, &s), &err);
+    crn_descend(s, 0, 20000);
+    int64_t peak = crn_matrix_peak(m), limit = peak - peak / 20;
+    uint32_t before = count_over(m, limit);
+    crn_isolate_peak(s, limit, 1000000);
+    uint32_t after = count_over(m, limit);
+    CHECK(crn_matrix_peak(m) <= peak && after <= before);
+    check_fresh(f);
+    return before - after;
+}
+
 static void check_random(uint64_t seed) {
     crn_rng rng = {seed};
     bool uneven = one_in(&rng, 3);
@@ -122,6 +148,7 @@ static void check_random(uint64_t seed) {
     f.costs = random_costs(&rng, f.graph, uneven);
     open_matrix(&f);
     check_changes(&rng, &f, !f.aliased && !uneven);
+    check_isolated(&f);
     close_matrix(&f);
 }
 
@@ -139,6 +166,7 @@ static void check_network(const char *name) {
     open_matrix(&f);
     crn_rng rng = {7};
     check_changes(&rng, &f, true);
+    CHECK(check_isolated(&f) > 0);
     close_matrix(&f);
     cairn_graph_destroy(forward);
 }

@@ -147,6 +147,23 @@ static void check_same(const network *net) {
     cairn_text_release(&again);
 }
 
+/* The smallest budget is at most this share of the memory of `none`, in hundredths of a percent,
+ * and there is a plan for it. */
+static void check_smallest(const char *name, uint32_t batch, uint64_t most) {
+    cairn_error err = {0};
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *solution;
+    network net = open_network(name, batch, 0);
+    options.no_offload = true;
+    options.budget_bytes = 1;
+    CHECK(cairn_solve(net.graph, net.costs, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK(err.smallest_budget <= net.none / 10000 * most);
+    options.budget_bytes = err.smallest_budget;
+    CHECK_OK(cairn_solve(net.graph, net.costs, "auto", &options, &solution, &err), &err);
+    cairn_solution_destroy(solution);
+    close_network(&net);
+}
+
 int main(void) {
     const cairn_zoo_entry *entry;
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
@@ -161,5 +178,8 @@ int main(void) {
     check_monotone(&net, 200);
     check_apart(&net, 40);
     close_network(&net);
+    check_smallest("lstm", 64, 1680);
+    check_smallest("inception_v3", 32, 1585);
+    check_smallest("nasnet", 64, 490);
     return check_result();
 }

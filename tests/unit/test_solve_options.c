@@ -270,8 +270,13 @@ static void test_memo(const subject *s) {
         CHECK_U64(own.smallest_budget, err.smallest_budget);
         if (status == CAIRN_OK) {
             CHECK(time_of(one) == time_of(other));
+            uint32_t count, others;
+            const uint64_t *offsets = cairn_layout_offsets(one->layout, &count);
+            const uint64_t *same = cairn_layout_offsets(other->layout, &others);
             CHECK_U64(cairn_layout_arena_bytes(one->layout),
                       cairn_layout_arena_bytes(other->layout));
+            CHECK(count == others && memcmp(offsets, same, count * sizeof *same) == 0);
+            CHECK(one->lower_bound_ns == other->lower_bound_ns);
         }
         cairn_solution_destroy(one);
         cairn_solution_destroy(other);

@@ -10,7 +10,9 @@
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
 #define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
-#define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
+#define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length, */
+#define LARGE 4000u        /* or one of up to this many ops */
+#define DEPTH 25           /* all but a few moments of them need less memory by this part */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
 /* ---- Simulating ---- */
@@ -43,6 +45,7 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
     CRN_TRY(judge_plan(l, brief, &found));
     rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
     rung->peak = found.peak;
+    rung->arena = brief ? 0 : found.arena;
     return CAIRN_OK;
 }
 
@@ -130,6 +133,16 @@ static crn_rung *next_lowest(crn_ladder *l, const bool *judged, uint64_t needed)
     return lowest;
 }
 
+/* Fragmentation is small where only a few moments need the whole memory of the rung. */
+static void isolate(crn_ladder *l, crn_rung *rung) {
+    crn_search *s = l->search;
+    s->merge = false;
+    s->closure_limit = SHORT_CLOSURE;
+    crn_isolate_peak(s, rung->set.peak - rung->set.peak / DEPTH, l->work / 8);
+    s->closure_limit = CRN_MOST_CLOSURE;
+    crn_matrix_save(s->matrix, &rung->set);
+}
+
 /* The smallest plan. Plans with a higher peak are not simulated. Of plans with about the same peak
  * some have much more fragmentation than others, so the lowest few get a long search for a layout,
  * as does the smallest one. */
@@ -137,11 +150,14 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
     crn_rung *rung;
     crn_judgement found;
     uint64_t needed = UINT64_MAX;
-    uint32_t searches = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 0;
+    uint32_t ops = l->search->flat->op_count;
+    uint32_t searches = ops <= SMALL ? LONG_SEARCHES : ops <= LARGE;
     bool *judged;
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
         crn_matrix_load(l->search->matrix, &rung->set);
+        if (searches > 0)
+            isolate(l, rung);
         CRN_TRY(judge_rung(l, searches == 0, rung));
         searches -= searches > 0;
         judged[rung - l->rungs.data] = true;
@@ -151,9 +167,13 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
         }
     }
     crn_matrix_load(l->search->matrix, &(*out)->set);
+    if (l->search->matrix->failed)
+        return CAIRN_ENOMEM;
     if ((*out)->peak > budget_of(l))
         return CAIRN_OK;
-    CRN_TRY(judge_plan(l, false, &found));
+    found.arena = (*out)->arena;
+    if (found.arena == 0)
+        CRN_TRY(judge_plan(l, false, &found));
     *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }

@@ -112,6 +112,12 @@ void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough);
  * not lower the peak. */
 void crn_descend(crn_search *s, int64_t limit, uint64_t work);
 
+/* ---- isolate_peak.c ---- */
+
+/* Lower the memory of all slots to `limit`, except where that fails: there it stays within the
+ * present peak. Ends after `work` units of work. */
+void crn_isolate_peak(crn_search *s, int64_t limit, uint64_t work);
+
 /* ---- anneal.c ---- */
 
 /* For small graphs: search from the set in the matrix, and from the empty set, for a set that is

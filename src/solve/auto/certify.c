@@ -5,7 +5,8 @@
 
 #define CUTS 200u
 #define FEW_CUTS 80u
-#define SMALL 200u /* ops up to which moments around the peak are tried with copies too */
+#define CASE_CUTS 600u
+#define SMALL 200u /* ops of a coarse network: cases, and with copies moments around the peak */
 #define LARGE 4000u
 #define MOMENTS 2000u
 
@@ -13,6 +14,18 @@ uint32_t crn_certify_centre(crn_matrix *m) {
     crn_matrix_clear(m);
     uint32_t slot = crn_matrix_peak_slot(m);
     return CRN_MIN(slot > 0 ? slot - 1 : 0, m->flat->op_count - 1);
+}
+
+/* On a coarse network the bound by cases is higher: few values fill the memory. */
+static cairn_status try_cases(crn_bound *bound, uint64_t budget, crn_bound_result *found) {
+    int64_t extra_ns;
+    if (bound->flat->op_count > SMALL || found->op == CRN_NO_OP || found->extra_ns == 0 ||
+        found->extra_ns == INT64_MAX)
+        return CAIRN_OK;
+    CRN_TRY(crn_bound_enter(bound, found->op));
+    CRN_TRY(crn_bound_branch(bound, budget, found->price, CASE_CUTS, &extra_ns));
+    found->extra_ns = CRN_MAX(found->extra_ns, extra_ns);
+    return CAIRN_OK;
 }
 
 cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine *machine,
@@ -23,6 +36,7 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
     budget = CRN_MIN(budget, (uint64_t)INT64_MAX / 4);
     CRN_TRY(crn_bound_search(bound, budget, centre, f->op_count > LARGE ? FEW_CUTS : CUTS,
                              &out->alone));
+    CRN_TRY(try_cases(bound, budget, &out->alone));
     out->extra_ns = out->alone.extra_ns;
     if (machine == NULL || out->extra_ns == 0)
         return CAIRN_OK;

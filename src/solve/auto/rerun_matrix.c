@@ -122,6 +122,7 @@ static scan scan_slot(const crn_matrix *m, uint32_t slot) {
 static void settle_slot(crn_matrix *m, uint32_t slot) {
     uint32_t node = m->leaf_count + slot;
     scan s = scan_slot(m, slot);
+    s.most -= m->allowance[slot];
     m->scans += m->slots[slot].length;
     if (m->sum[node] == s.sum && m->most[node] == s.most)
         return;
@@ -147,6 +148,13 @@ static void settle(crn_matrix *m) {
         settle_slot(m, m->stale[k]);
     }
     m->stale_count = 0;
+}
+
+void crn_matrix_allow(crn_matrix *m, uint32_t slot, int64_t bytes) {
+    if (m->allowance[slot] == bytes)
+        return;
+    m->allowance[slot] = bytes;
+    mark(m, slot);
 }
 
 int64_t crn_matrix_peak(crn_matrix *m) {
@@ -489,6 +497,7 @@ cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matri
         m->leaf_count *= 2;
     CRN_TAKE(arena, m->sum, 2 * m->leaf_count);
     CRN_TAKE(arena, m->most, 2 * m->leaf_count);
+    CRN_TAKE(arena, m->allowance, m->slot_count);
     for (uint32_t k = 0; k < 2 * m->leaf_count; k++)
         m->most[k] = NOTHING;
     for (uint32_t v = 0; v < flat->value_count; v++)

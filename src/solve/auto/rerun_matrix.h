@@ -53,6 +53,7 @@ typedef struct crn_matrix {
     CRN_ARRAY(crn_change) journal;
     CRN_ARRAY(crn_rerun) pending; /* recomputations that may have become useless */
     int64_t *sum, *most;          /* the tree: leaves from `leaf_count` on */
+    int64_t *allowance;           /* per slot: memory that does not count */
     uint32_t leaf_count;
     uint32_t *stale; /* slots to be scanned again */
     bool *is_stale;
@@ -114,6 +115,9 @@ void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way);
 void crn_matrix_undo(crn_matrix *m, uint32_t length);
 /* Back to the empty set, without the journal. */
 void crn_matrix_clear(crn_matrix *m);
+
+/* So much memory of a slot does not count in what the following functions say. */
+void crn_matrix_allow(crn_matrix *m, uint32_t slot, int64_t bytes);
 
 int64_t crn_matrix_peak(crn_matrix *m);
 /* The first slot that reaches the peak, and the run in it. */

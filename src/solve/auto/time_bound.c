@@ -126,6 +126,7 @@ static cairn_status add_edge(crn_bound *b, uint32_t from, uint32_t to, int64_t t
                              uint64_t bytes) {
     CRN_PUSH(b->arena, b->edge_time, time);
     CRN_PUSH(b->arena, b->edge_bytes, bytes);
+    CRN_PUSH(b->arena, b->forced, CRN_FREE);
     return crn_cut_add(b->network, from, to, 0, NULL);
 }
 
@@ -160,7 +161,7 @@ static cairn_status add_input(crn_bound *b, uint32_t op_node, uint32_t value) {
 static cairn_status build_network(crn_bound *b) {
     const crn_flat *f = b->flat;
     crn_cut_reset(b->network, FIRST_NODE, SOURCE, SINK);
-    b->edge_time.length = b->edge_bytes.length = b->pending.length = 0;
+    b->edge_time.length = b->edge_bytes.length = b->forced.length = b->pending.length = 0;
     memset(b->op_node, 0xff, f->op_count * sizeof *b->op_node);
     memset(b->value_node, 0xff, f->value_count * sizeof *b->value_node);
     for (uint32_t v = 0; v < f->value_count; v++) {
@@ -194,27 +195,43 @@ cairn_status crn_bound_enter(crn_bound *b, uint32_t op) {
 
 /* ---- Cuts ---- */
 
-/* The set of recomputations with the least time + price * bytes. If not `timed`, times count as
- * 0. */
+static int64_t capacity_of(const crn_bound *b, uint32_t edge, int64_t price, bool timed) {
+    int64_t time = b->edge_time.data[edge];
+    if (b->forced.data[edge] != CRN_FREE)
+        return b->forced.data[edge] == CRN_GONE ? CRN_CUT_NEVER : 0;
+    if (!timed && time < CRN_CUT_NEVER)
+        time = 0;
+    return time + price * (int64_t)b->edge_bytes.data[edge];
+}
+
+bool crn_bound_cuts_edge(const crn_bound *b, uint32_t edge) {
+    const crn_cut_network *n = b->network;
+    return b->forced.data[edge] == CRN_KEPT || (crn_cut_reached(n, n->tails.data[2 * edge]) &&
+                                                !crn_cut_reached(n, n->edges.data[2 * edge].to));
+}
+
+/* The set of recomputations with the least time + price * bytes, without the values that are always
+ * in memory. If not `timed`, times count as 0. */
 static int64_t cut(crn_bound *b, int64_t price, bool timed) {
     crn_cut_network *n = b->network;
-    for (uint32_t e = 0; e < b->edge_time.length; e++) {
-        int64_t time = b->edge_time.data[e];
-        if (!timed && time < CRN_CUT_NEVER)
-            time = 0;
-        crn_cut_set_capacity(n, 2 * e, time + price * (int64_t)b->edge_bytes.data[e]);
-    }
+    for (uint32_t e = 0; e < b->edge_time.length; e++)
+        crn_cut_set_capacity(n, 2 * e, capacity_of(b, e, price, timed));
     int64_t value = crn_cut_solve(n);
     b->cuts++;
     b->cut_time = 0;
     b->cut_bytes = b->always;
     for (uint32_t e = 0; e < b->edge_time.length; e++)
-        if (crn_cut_reached(n, n->tails.data[2 * e]) &&
-            !crn_cut_reached(n, n->edges.data[2 * e].to)) {
+        if (crn_bound_cuts_edge(b, e)) {
             b->cut_time += b->edge_time.data[e];
             b->cut_bytes += b->edge_bytes.data[e];
+            if (b->forced.data[e] == CRN_KEPT)
+                value += price * (int64_t)b->edge_bytes.data[e];
         }
     return value;
+}
+
+int64_t crn_bound_cut(crn_bound *b, int64_t price) {
+    return cut(b, price, true) + price * (int64_t)b->always;
 }
 
 uint64_t crn_bound_least(crn_bound *b) {
@@ -261,8 +278,8 @@ int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t 
         tried = (b->before_ns >> b->coarse << b->scale) / (int64_t)(b->all + 1);
     tried = CRN_MIN(CRN_MAX(tried, 1), b->most_price);
     for (uint32_t k = 0; k < most_cuts; k++) {
-        int64_t value = cut(b, tried, true);
-        value += tried * ((int64_t)(b->always + b->fixed) - (int64_t)budget);
+        int64_t value = crn_bound_cut(b, tried);
+        value += tried * ((int64_t)b->fixed - (int64_t)budget);
         if (value > best || best_price == 0) {
             best = CRN_MAX(value, best);
             best_price = tried;

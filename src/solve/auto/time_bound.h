@@ -25,6 +25,10 @@
 
 typedef enum crn_side { CRN_BESIDE, CRN_BEFORE, CRN_AFTER } crn_side;
 
+/* What is assumed about the value of an edge: nothing, it is in memory at the moment, or it is
+ * not. */
+typedef enum crn_forced { CRN_FREE, CRN_KEPT, CRN_GONE } crn_forced;
+
 typedef struct crn_bound {
     const crn_flat *flat;
     crn_arena *arena;
@@ -47,6 +51,7 @@ typedef struct crn_bound {
     crn_cut_network *network;
     CRN_ARRAY(int64_t) edge_time;
     CRN_ARRAY(uint64_t) edge_bytes;
+    CRN_ARRAY(uint8_t) forced;      /* per edge: crn_forced */
     uint32_t *op_node, *value_node; /* CRN_NO_OP: none */
     uint8_t *need;                  /* per value */
     CRN_ARRAY(uint32_t) pending;    /* ops whose inputs must still be added */
@@ -63,12 +68,27 @@ CAIRN_MUST cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_are
 /* Make `op` the moment; it must be an op that every plan runs. */
 CAIRN_MUST cairn_status crn_bound_enter(crn_bound *bound, uint32_t op);
 
+/* Solve the network for a price. Returns the least time + price * bytes, including what is always
+ * in memory, in the unit of times; `cut_time` and `cut_bytes` are its parts. */
+int64_t crn_bound_cut(crn_bound *bound, int64_t price);
+/* Whether the last cut has the value of an edge in memory. */
+bool crn_bound_cuts_edge(const crn_bound *bound, uint32_t edge);
+
 /* The extra time at the moment with `budget`, in ns; INT64_MAX: nothing fits. `price` is the first
  * price to try (0: any) and becomes the best one. */
 int64_t crn_bound_at(crn_bound *bound, uint64_t budget, uint32_t most_cuts, int64_t *price);
 
 /* The least bytes that are needed at the moment, with any time. */
 uint64_t crn_bound_least(crn_bound *bound);
+
+/* ---- branch_bound.c ---- */
+
+/* A higher bound of the extra time at the moment, by cases, in about `cuts` cuts; `price` is the
+ * best one without cases. */
+CAIRN_MUST cairn_status crn_bound_branch(crn_bound *bound, uint64_t budget, int64_t price,
+                                         uint32_t cuts, int64_t *out);
+
+/* ---- time_bound.c ---- */
 
 /* The values that the cut at a price keeps in memory at the moment. */
 void crn_bound_keep(crn_bound *bound, int64_t price, bool *keep);

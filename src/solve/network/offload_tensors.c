@@ -12,7 +12,7 @@
  * A choice is evaluated by the walk over the real network (offload_walk.c), which gives exactly the
  * time of the simulator. The random generator has a fixed seed and the work is limited in ops
  * visited, so the answer is the same everywhere. */
-#include "base/rng.h"
+#include "solve/problem_key.h"
 #include "solve/trips/trips_by_chain.h"
 
 #define MOST_WORK 24000000u /* ops and trips visited in one search */
@@ -198,9 +198,8 @@ static cairn_status start_again(search *s, uint64_t budget) {
     return start_from(s, budget);
 }
 
-/* Store the best choice for a budget in s->best, and the same without trips that are not made in
- * s->trial. */
-static cairn_status improve(search *s, uint64_t budget, bool first) {
+/* Store the best choice for a budget in s->best. */
+static cairn_status find_best(search *s, uint64_t budget, bool first) {
     int64_t bound = crn_trips_bound(s->trips, budget);
     uint64_t trials = CRN_MIN(MOST_TRIALS, MOST_WORK / (s->trips->ops + s->trips->count + 1));
     s->best_time = first ? -1 : s->best_time;
@@ -217,6 +216,64 @@ static cairn_status improve(search *s, uint64_t budget, bool first) {
         change(s);
         CRN_TRY(consider(s, budget, crn_add_time(s->best_time, threshold + 1)));
     }
+    return CAIRN_OK;
+}
+
+/* What a memo stores of a first search. Below the floor all budgets have the same one. */
+typedef struct found {
+    crn_trip_choice how; /* its arrays follow: out_at, in_at, moved */
+    int64_t time;
+    uint64_t bytes;
+    crn_rng rng;
+} found;
+
+static void recall(search *s, const found *known) {
+    const uint32_t *at = (const uint32_t *)(known + 1);
+    crn_trip_choice how = known->how;
+    how.out_at = (uint32_t *)at;
+    how.in_at = (uint32_t *)at + s->trips->count;
+    how.moved = (uint8_t *)(at + 2 * (size_t)s->trips->count);
+    crn_trip_choice_copy(s->trips, &how, &s->best);
+    s->best_time = known->time;
+    s->best_bytes = known->bytes;
+    s->rng = known->rng;
+}
+
+static cairn_status store(search *s, crn_key key) {
+    void *place;
+    size_t count = s->trips->count;
+    size_t bytes = sizeof(found) + count * (2 * sizeof(uint32_t) + sizeof(uint8_t));
+    CRN_TRY(crn_memo_add(s->problem->memo, key, bytes, &place));
+    found *made = place;
+    uint32_t *at = (uint32_t *)(made + 1);
+    *made = (found){.how = s->best, .time = s->best_time, .bytes = s->best_bytes, .rng = s->rng};
+    memcpy(at, s->best.out_at, count * sizeof *at);
+    memcpy(at + count, s->best.in_at, count * sizeof *at);
+    memcpy(at + 2 * count, s->best.moved, count);
+    return CAIRN_OK;
+}
+
+/* The same; a first search is asked of the memo, if there is one. */
+static cairn_status recall_best(search *s, uint64_t budget, bool first) {
+    const crn_problem *p = s->problem;
+    size_t bytes;
+    if (p->memo == NULL || !first)
+        return find_best(s, budget, first);
+    crn_key key = crn_problem_key(CRN_KEY_OFFLOAD, p->graph, p->costs, p->machine);
+    crn_key_add(&key, budget);
+    const found *known = crn_memo_find(p->memo, key, &bytes);
+    if (known != NULL) {
+        recall(s, known);
+        return CAIRN_OK;
+    }
+    CRN_TRY(find_best(s, budget, first));
+    return store(s, key);
+}
+
+/* Store the best choice for a budget in s->best, and the same without trips that are not made in
+ * s->trial. */
+static cairn_status improve(search *s, uint64_t budget, bool first) {
+    CRN_TRY(recall_best(s, budget, first));
     crn_trip_choice_copy(s->trips, &s->best, &s->trial);
     return crn_trips_prune(s->trips, budget, &s->trial, &s->now_time);
 }
