@@ -29,7 +29,9 @@
 #define PHASE 512u             /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
-#define MANY 5000u  /* more lifetimes than that are placed without a search */
+#define LARGE 5000u /* with more lifetimes there is one long search, which starts by area */
+#define LARGE_WORK 120000000u
+#define MANY 6000u  /* more lifetimes than that are placed without a search */
 #define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
 #define LOTS 20000u /* and more than that in one order only */
 
@@ -299,8 +301,10 @@ static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
 static void search(placing *p) {
     static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
     crn_rng rng = {0};
-    memcpy(p->start, p->best_order, p->count * sizeof *p->start);
-    aim_at(p, PROMISE, p->brief ? BRIEF_WORK : PROMISE_WORK, &rng);
+    uint64_t work = p->brief ? BRIEF_WORK : PROMISE_WORK;
+    if (p->count <= LARGE)
+        memcpy(p->start, p->best_order, p->count * sizeof *p->start);
+    aim_at(p, PROMISE, p->count <= LARGE ? work : LARGE_WORK, &rng);
     bool kept = p->best <= crn_layout_promise(p->peak);
     rng = (crn_rng){0};
     for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
@@ -327,10 +331,12 @@ static cairn_status place(placing *p, crn_arena *scratch) {
             CRN_TRY(place_long_first(p, scratch));
         else
             place_all(p);
+        if (order == BY_AREA)
+            memcpy(p->start, p->order, p->count * sizeof *p->start);
         if (p->count > LOTS || (p->count > FEW && good_enough(p)))
             break;
     }
-    if (p->count <= MANY && !good_enough(p))
+    if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p))
         search(p);
     return CAIRN_OK;
 }

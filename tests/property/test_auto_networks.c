@@ -147,23 +147,39 @@ static void check_same(const network *net) {
     cairn_text_release(&again);
 }
 
+/* The smallest budget is at most this share of the memory of `none`, in hundredths of a percent,
+ * and there is a plan for it. */
+static void check_smallest(const char *name, uint32_t batch, uint64_t most) {
+    cairn_error err = {0};
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_solution *solution;
+    network net = open_network(name, batch, 0);
+    options.no_offload = true;
+    options.budget_bytes = 1;
+    CHECK(cairn_solve(net.graph, net.costs, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK(err.smallest_budget <= net.none / 10000 * most);
+    options.budget_bytes = err.smallest_budget;
+    CHECK_OK(cairn_solve(net.graph, net.costs, "auto", &options, &solution, &err), &err);
+    cairn_solution_destroy(solution);
+    close_network(&net);
+}
+
 int main(void) {
-    static const struct {
-        const char *name;
-        uint32_t batch, steps;
-    } networks[] = {{"alexnet", 8, 0},      {"vgg16", 4, 0}, {"resnet50", 4, 0},
-                    {"densenet121", 2, 0},  {"unet", 1, 0},  {"lstm", 8, 20},
-                    {"inception_v3", 2, 0}, {"rnn", 8, 30}};
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
-        network net = open_network(networks[i].name, networks[i].batch, networks[i].steps);
-        check_all(&net, 70, true);
-        check_all(&net, 45, i % 2 == 0);
-        check_same(&net);
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
+        bool recurrent = entry->defaults.steps > 0;
+        network net = open_network(entry->name, recurrent ? 64 : 4, recurrent ? 20 : 0);
+        check_all(&net, i % 3 == 0 ? 70 : 45, i % 2 == 0);
+        if (i % 4 == 0)
+            check_same(&net);
         close_network(&net);
     }
     network net = open_network("resnet18", 4, 0);
     check_monotone(&net, 200);
     check_apart(&net, 40);
     close_network(&net);
+    check_smallest("lstm", 64, 1680);
+    check_smallest("inception_v3", 32, 1585);
+    check_smallest("nasnet", 64, 490);
     return check_result();
 }

@@ -10,7 +10,8 @@
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
 #define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
-#define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length */
+#define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length, */
+#define LARGE 4000u        /* or one of up to this many ops */
 #define DEPTH 25           /* all but a few moments of them need less memory by this part */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
@@ -44,6 +45,7 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
     CRN_TRY(judge_plan(l, brief, &found));
     rung->needed = CRN_MAX(found.arena, (uint64_t)rung->set.peak);
     rung->peak = found.peak;
+    rung->arena = brief ? 0 : found.arena;
     return CAIRN_OK;
 }
 
@@ -148,7 +150,8 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
     crn_rung *rung;
     crn_judgement found;
     uint64_t needed = UINT64_MAX;
-    uint32_t searches = l->search->flat->op_count <= SMALL ? LONG_SEARCHES : 0;
+    uint32_t ops = l->search->flat->op_count;
+    uint32_t searches = ops <= SMALL ? LONG_SEARCHES : ops <= LARGE;
     bool *judged;
     CRN_TAKE(l->problem->scratch, judged, l->rungs.length);
     while ((rung = next_lowest(l, judged, needed)) != NULL) {
@@ -168,7 +171,9 @@ static cairn_status find_lowest(crn_ladder *l, const crn_rung **out, bool *fits)
         return CAIRN_ENOMEM;
     if ((*out)->peak > budget_of(l))
         return CAIRN_OK;
-    CRN_TRY(judge_plan(l, false, &found));
+    found.arena = (*out)->arena;
+    if (found.arena == 0)
+        CRN_TRY(judge_plan(l, false, &found));
     *fits = found.arena <= budget_of(l);
     return CAIRN_OK;
 }

@@ -17,6 +17,7 @@ typedef struct crn_rung {
     crn_saved set;
     uint64_t needed; /* the budget that it needs; 0: not simulated */
     uint64_t peak;   /* of the plan, where it is judged; the matrix may count more */
+    uint64_t arena;  /* of the whole search for a layout; 0: not known */
 } crn_rung;
 
 typedef struct crn_ladder {
