@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from . import _fuse
 from . import _norms
-from ._joint import is_random, tensors_of
+from ._joint import is_collective, is_random, tensors_of
 from ._real import real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -237,7 +237,11 @@ def _measure(joint, table, alignment):
     for op in joint.ops:
         if op.kind == "node":
             op.signature = signature_of(op.node)
-            if op.signature not in table.figures:
+            if op.signature in table.figures:
+                continue
+            if is_collective(op.node):  # one rank measures, and a collective would wait for the others
+                table.set(op.signature, estimate(op.node), 0)
+            else:
                 missing.setdefault(op.signature, op)
         elif op.kind == "rng":
             op.time_ns = 10_000

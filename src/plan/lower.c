@@ -1,6 +1,28 @@
 /* lower.c: turns decisions into steps, for a whole plan or for a part that is only measured. */
 #include "plan/lowering.h"
 
+cairn_status crn_lower_tables_make(const cairn_graph *graph, crn_arena *arena,
+                                   crn_lower_tables *out) {
+    uint32_t tensors = cairn_graph_tensor_count(graph);
+    CRN_TAKE(arena, out->current, tensors);
+    CRN_TAKE(arena, out->on_host, tensors);
+    CRN_TAKE(arena, out->has_run, cairn_graph_op_count(graph));
+    for (cairn_id t = 0; t < tensors; t++)
+        out->current[t] = CRN_NO_INSTANCE;
+    return CAIRN_OK;
+}
+
+/* Clean what the lowering has marked. */
+static void clean_tables(const crn_lowering *l) {
+    for (uint32_t i = 0; i < l->instances.length; i++)
+        l->tables->current[l->instances.data[i].tensor] = CRN_NO_INSTANCE;
+    for (uint32_t d = 0; d < l->count; d++)
+        if (l->decisions[d].kind == CRN_RUN)
+            l->tables->has_run[l->decisions[d].id] = false;
+        else
+            l->tables->on_host[l->decisions[d].id] = false;
+}
+
 static cairn_status lower(crn_lowering *l) {
     CRN_TRY(crn_lower_lifetimes(l));
     return crn_lower_steps(l);
@@ -34,14 +56,18 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     *out = NULL;
     cairn_allocator allocator = cairn_graph_allocator(graph);
     crn_arena scratch;
+    crn_lower_tables tables;
     crn_arena_init(&scratch, &allocator);
     crn_lowering l = {.graph = graph, .costs = costs, .budget = budget, .scratch = &scratch};
+    l.tables = &tables;
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
     l.implementations = schedule->implementations;
     cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
     if (status == CAIRN_OK)
         status = find_ends(&l, goal);
+    if (status == CAIRN_OK)
+        status = crn_lower_tables_make(graph, &scratch, &tables);
     if (status == CAIRN_OK)
         status = lower(&l);
     if (status == CAIRN_OK) {
@@ -56,15 +82,18 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
 }
 
 cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs,
-                              const crn_part *part, crn_arena *scratch, crn_part_cost *out) {
-    crn_lowering l = {.graph = graph, .costs = costs, .scratch = scratch};
+                              const crn_part *part, crn_lower_tables *tables, crn_arena *scratch,
+                              crn_part_cost *out) {
+    crn_lowering l = {.graph = graph, .costs = costs, .scratch = scratch, .tables = tables};
     l.decisions = part->decisions;
     l.count = part->count;
     l.given = part->given;
     l.given_count = part->given_count;
     l.kept = part->wanted;
     l.kept_count = part->wanted_count;
-    CRN_TRY(lower(&l));
+    cairn_status status = lower(&l);
+    clean_tables(&l);
+    CRN_TRY(status);
     *out = (crn_part_cost){.peak = l.peak, .left = l.live};
     for (uint32_t d = 0; d < part->count; d++) {
         uint32_t implementations;

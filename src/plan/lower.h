@@ -75,9 +75,20 @@ typedef struct crn_part_cost {
     int64_t time;
 } crn_part_cost;
 
-/* Memory taken from `scratch` is not given back. O(decisions + reads + tensors). */
+/* Tables over a whole graph that the lowering uses. They are clean between two parts, so that many
+ * small parts of a large graph do not each clear them. */
+typedef struct crn_lower_tables {
+    uint32_t *current; /* per tensor: its latest instance */
+    bool *on_host;     /* per tensor: it was copied out before */
+    bool *has_run;     /* per op */
+} crn_lower_tables;
+
+CAIRN_MUST cairn_status crn_lower_tables_make(const cairn_graph *graph, crn_arena *arena,
+                                              crn_lower_tables *out);
+
+/* Memory taken from `scratch` is not given back. O(decisions + reads). */
 CAIRN_MUST cairn_status crn_measure_part(const cairn_graph *graph, const cairn_costs *costs,
-                                         const crn_part *part, crn_arena *scratch,
-                                         crn_part_cost *out);
+                                         const crn_part *part, crn_lower_tables *tables,
+                                         crn_arena *scratch, crn_part_cost *out);
 
 #endif

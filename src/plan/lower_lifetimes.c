@@ -8,18 +8,18 @@ static cairn_status add_instance(crn_lowering *l, cairn_id tensor, uint32_t made
     crn_instance fresh = {
         .tensor = tensor, .made = made, .last_use = made, .source = CRN_NO_INSTANCE};
     fresh.storage = CRN_NO_INSTANCE;
-    fresh.previous = l->current[tensor];
-    l->current[tensor] = l->instances.length;
+    fresh.previous = l->tables->current[tensor];
+    l->tables->current[tensor] = l->instances.length;
     CRN_PUSH(l->scratch, l->instances, fresh);
     return CAIRN_OK;
 }
 
 static cairn_status bind_read(crn_lowering *l, cairn_id tensor) {
-    CRN_PUSH(l->scratch, l->reads, l->current[tensor]);
+    CRN_PUSH(l->scratch, l->reads, l->tables->current[tensor]);
     return CAIRN_OK;
 }
 
-static cairn_status bind_decision(crn_lowering *l, uint32_t d, bool *has_run) {
+static cairn_status bind_decision(crn_lowering *l, uint32_t d) {
     cairn_id id = l->decisions[d].id;
     if (l->decisions[d].kind == CRN_RUN) {
         const cairn_op *op = cairn_graph_op(l->graph, id);
@@ -28,13 +28,13 @@ static cairn_status bind_decision(crn_lowering *l, uint32_t d, bool *has_run) {
         for (uint32_t i = 0; i < op->output_count; i++)
             if (op->outputs[i] != CAIRN_NONE)
                 CRN_TRY(add_instance(l, op->outputs[i], d));
-        l->first_run[d] = !has_run[id];
-        has_run[id] = true;
+        l->first_run[d] = !l->tables->has_run[id];
+        l->tables->has_run[id] = true;
         return CAIRN_OK;
     }
     CRN_TRY(bind_read(l, id));
     if (l->decisions[d].kind == CRN_FETCH) {
-        uint32_t source = l->current[id];
+        uint32_t source = l->tables->current[id];
         CRN_TRY(add_instance(l, id, d));
         l->instances.data[l->instances.length - 1].source = source;
     }
@@ -42,23 +42,16 @@ static cairn_status bind_decision(crn_lowering *l, uint32_t d, bool *has_run) {
 }
 
 static cairn_status bind(crn_lowering *l) {
-    bool *has_run;
-    uint32_t tensors = cairn_graph_tensor_count(l->graph);
-    CRN_TAKE(l->scratch, has_run, cairn_graph_op_count(l->graph));
-    CRN_TAKE(l->scratch, l->current, tensors);
-    CRN_TAKE(l->scratch, l->on_host, tensors);
     CRN_TAKE(l->scratch, l->first_read, l->count + 1);
     CRN_TAKE(l->scratch, l->first_made, l->count + 1);
     CRN_TAKE(l->scratch, l->first_run, l->count);
     CRN_TAKE(l->scratch, l->dropped, l->count);
-    for (cairn_id t = 0; t < tensors; t++)
-        l->current[t] = CRN_NO_INSTANCE;
     for (uint32_t i = 0; i < l->given_count; i++)
         CRN_TRY(add_instance(l, l->given[i], CRN_TO_THE_END));
     for (uint32_t d = 0; d < l->count; d++) {
         l->first_read[d] = l->reads.length;
         l->first_made[d] = l->instances.length;
-        CRN_TRY(bind_decision(l, d, has_run));
+        CRN_TRY(bind_decision(l, d));
     }
     l->first_read[l->count] = l->reads.length;
     l->first_made[l->count] = l->instances.length;
@@ -86,7 +79,7 @@ static bool makes_something_wanted(const crn_lowering *l, uint32_t d) {
 /* The tensors that must be there at the end stay. */
 static void want_kept(crn_lowering *l) {
     for (uint32_t k = 0; k < l->kept_count; k++) {
-        uint32_t last = l->current[l->kept[k]];
+        uint32_t last = l->tables->current[l->kept[k]];
         if (last == CRN_NO_INSTANCE)
             continue;
         l->instances.data[last].wanted = l->instances.data[last].stays = true;

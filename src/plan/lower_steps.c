@@ -211,9 +211,9 @@ static cairn_status write_decision(crn_lowering *l, uint32_t d) {
         if (!l->instances.data[read].resident)
             return CAIRN_OK;
         CRN_PUSH(l->scratch, l->leaving, read);
-        if (l->on_host[l->decisions[d].id])
+        if (l->tables->on_host[l->decisions[d].id])
             return CAIRN_OK; /* an earlier offload left the same bits on the host */
-        l->on_host[l->decisions[d].id] = true;
+        l->tables->on_host[l->decisions[d].id] = true;
         CRN_TRY(emit(l, CAIRN_STEP_OFFLOAD, l->decisions[d].id, 0));
         l->instances.data[read].going = true;
         return CAIRN_OK;

@@ -46,14 +46,13 @@ typedef struct crn_lowering {
     uint32_t given_count, kept_count;
     uint64_t budget;
     crn_arena *scratch;
+    crn_lower_tables *tables;
     cairn_plan_builder *builder; /* NULL: nothing is written, only measured */
 
     CRN_ARRAY(crn_instance) instances;
     CRN_ARRAY(uint32_t) reads; /* instances read, decision by decision */
     uint32_t *first_read;      /* per decision, and the end */
     uint32_t *first_made;      /* per decision: its first instance, and the end */
-    uint32_t *current;         /* per tensor: its latest instance */
-    bool *on_host;             /* per tensor: it was copied out before */
     bool *first_run, *dropped; /* per decision */
     uint32_t *dying;           /* instances by last use, a list per decision: its head */
     uint32_t *next_dying;      /* per instance */

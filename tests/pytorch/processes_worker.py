@@ -6,9 +6,9 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
 
 import cairn
-from cairn import _library
 from small_models import GPT
 
 
@@ -89,19 +89,51 @@ def hash_of(plan):
     return hashlib.sha256(str(plan.steps).encode()).hexdigest()
 
 
-def collectives():
-    """Ops of collectives have the flag that forbids recomputing."""
-    from cairn._joint import is_collective
-    node = torch.fx.Graph().call_function(torch.ops._c10d_functional.all_reduce.default, ())
-    return is_collective(node) and _library.NEVER_AGAIN
+class Gated(torch.nn.Module):
+    """Layers whose outputs are multiplied by gates that depend on all ranks. The backward pass reads the gates."""
+
+    def __init__(self, layers=6, width=32):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x))
+            x = x * all_reduce(x.detach(), "sum", dist.group.WORLD)
+        return x.square().mean()
+
+
+def counted(call, x):
+    """The loss of one step, and how often it runs a collective."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        loss = call(x)
+        loss.backward()
+    return loss.detach(), sum(event.count for event in profile.key_averages() if "_c10d_functional::all" in event.key)
+
+
+def collectives(rank):
+    """A collective runs once a step, also where everything around it is run again."""
+    torch.manual_seed(0)
+    model = Gated()
+    x = torch.randn(64, 32, generator=torch.Generator().manual_seed(rank))
+    backend = cairn.backend("60%", check=True)
+    results = []
+    for call in (model, torch.compile(model, backend=backend, fullgraph=True, dynamic=False)):
+        call(x).backward()
+        model.zero_grad()
+        results.append(counted(call, x) + ([p.grad.clone() for p in model.parameters()],))
+        model.zero_grad()
+    (loss, once, gradients), (planned, again, same) = results
+    return dict(same=[torch.equal(loss, planned), all(torch.equal(a, b) for a, b in zip(gradients, same)),
+                      once == again == len(model.layers)],
+                reruns=[p.reruns for p in backend.plans], plans=[hash_of(p) for p in backend.plans], differences=0)
 
 
 def main(kind, rank, world, store):
     torch.set_num_threads(1)
     if kind != "caches":
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
-    found = {"ddp": ddp, "fsdp": fsdp, "caches": caches}[kind](rank)
-    found["collectives"] = bool(collectives())
+    found = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives}[kind](rank)
     print("FOUND " + json.dumps(found), flush=True)
     if kind != "caches":
         dist.barrier()

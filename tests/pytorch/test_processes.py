@@ -31,7 +31,6 @@ class Processes(unittest.TestCase):
         for rank in found:
             self.assertTrue(all(rank["same"]))
             self.assertEqual(rank["differences"], 0)
-            self.assertTrue(rank["collectives"])
             self.assertTrue(all(n > 0 for n in rank["reruns"]))
             self.assertEqual(rank["plans"], found[0]["plans"])
 
@@ -44,6 +43,9 @@ class Processes(unittest.TestCase):
         found = run("fsdp")
         self.check(found)
         self.assertGreaterEqual(len(found[0]["plans"]), 1)
+
+    def test_collectives(self):
+        self.check(run("collectives"))
 
     def test_caches(self):
         """The second pair of processes finds what the first has compiled, and still has its own plans."""

@@ -15,7 +15,7 @@
 #define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces, */
 #define LEAST_POINTS 32u      /* but not fewer than this, */
-#define START_PART 2u         /* except for a start, which needs only a part of them */
+#define START_PART 4u         /* except for a start, which needs only a part of them */
 #define MOST_TOTAL (1u << 24) /* points of all step functions together, if not thinned */
 #define LONG_CHAIN 128u       /* pieces */
 #define SHORT_PART 64u        /* see `longest` in piece_chain.h */
@@ -139,8 +139,10 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     crn_part part = {.decisions = schedule->decisions.data, .count = schedule->decisions.length};
     uint32_t tensors = cairn_graph_tensor_count(problem->graph);
     cairn_id *given;
+    crn_lower_tables tables;
     crn_arena scratch;
     CRN_TAKE(problem->scratch, given, tensors);
+    CRN_TRY(crn_lower_tables_make(problem->graph, problem->scratch, &tables));
     for (cairn_id t = 0; t < tensors; t++) {
         cairn_role role = cairn_graph_tensor(problem->graph, t)->role;
         if (role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL)
@@ -148,7 +150,8 @@ static cairn_status measure(const crn_problem *problem, const crn_schedule *sche
     }
     part.given = given;
     crn_arena_init(&scratch, &problem->scratch->allocator);
-    cairn_status status = crn_measure_part(problem->graph, problem->costs, &part, &scratch, out);
+    cairn_status status =
+        crn_measure_part(problem->graph, problem->costs, &part, &tables, &scratch, out);
     crn_arena_release(&scratch);
     return status;
 }

@@ -67,7 +67,8 @@ static cairn_status measure(crn_measuring *m, const crn_decision *decisions, uin
                      e->wanted.data, e->given.length, e->wanted.length};
     crn_arena scratch;
     crn_arena_init(&scratch, &m->arena->allocator);
-    cairn_status status = crn_measure_part(m->graph, m->problem->costs, &part, &scratch, out);
+    cairn_status status =
+        crn_measure_part(m->graph, m->problem->costs, &part, &m->tables, &scratch, out);
     crn_arena_release(&scratch);
     return status;
 }

@@ -14,6 +14,7 @@ typedef struct crn_measuring {
     const cairn_chain_view *view;
     crn_arena *arena;
     const cairn_graph *graph;
+    crn_lower_tables tables;
     uint32_t *epoch_of; /* per tensor: the run of crn_backward_make() that has it available */
     bool *keepable;     /* per tensor: kept from the forward run if the backward needs it */
     uint32_t epoch;

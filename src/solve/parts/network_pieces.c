@@ -45,6 +45,7 @@ static cairn_status build(const crn_problem *problem, const cairn_chain_view *vi
     CRN_TAKE(m.arena, m.epoch_of, cairn_graph_tensor_count(m.graph));
     CRN_TAKE(m.arena, m.keepable, cairn_graph_tensor_count(m.graph));
     CRN_TAKE(m.arena, m.wanted_op, cairn_graph_op_count(m.graph));
+    CRN_TRY(crn_lower_tables_make(m.graph, m.arena, &m.tables));
     CRN_TRY(crn_backward_index(&m));
     CRN_TAKE(m.arena, m.constant, cairn_graph_tensor_count(m.graph));
     *out = (crn_network_pieces){.problem = problem, .view = view};
