@@ -159,30 +159,29 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
 /* ---- Placing ---- */
 
 /* Give a lifetime the lowest offset where it fits, if it then ends within `target`. `stack` has
- * those placed before, and gets it where the order of offsets wants it. There is no branch on which
- * ones are live together: it would be predicted badly. */
+ * those placed before, and gets it where the order of offsets wants it; it has room for one more,
+ * which ends the search for a gap. There is no branch on which ones are live together: it would be
+ * predicted badly. */
 static bool put_lowest(placed *stack, uint32_t count, const waiting *life, uint64_t target,
-                       uint64_t *at_offset) {
-    uint64_t offset = 0, bytes = life->bytes, first = life->first, last = life->last;
-    const placed *p = stack, *end = stack + count;
-    for (; p < end; p++) {
-        /* all bits set: they are not live together */
-        uint64_t apart = (uint64_t)((int64_t)((last - p->first) | (p->last - first)) >> 63);
-        if ((p->from & ~apart) >= offset + bytes)
-            break;
-        uint64_t above = p->to & ~apart;
-        offset = above > offset ? above : offset;
+                       uint64_t *offset) {
+    uint64_t end = life->bytes; /* of the lifetime, at the lowest offset so far */
+    int64_t before = (int64_t)life->first - 1, after = (int64_t)life->last + 1;
+    stack[count] = (placed){.from = UINT64_MAX, .last = UINT32_MAX};
+    for (const placed *p = stack;; p++) {
+        /* all bits set, or none */
+        uint64_t together = (uint64_t)(((p->first - after) & (before - p->last)) >> 63);
+        if ((p->from & together) >= end)
+            break; /* the gap below it is wide enough */
+        uint64_t above = (p->to & together) + life->bytes;
+        end = above > end ? above : end;
     }
-    uint32_t at = (uint32_t)(p - stack);
-    if (offset + bytes > target)
+    if (end > target)
         return false;
-    while (at < count && stack[at].from <= offset) /* only if it has no bytes */
-        at++;
-    memmove(stack + at + 1, stack + at, (count - at) * sizeof *stack);
-    for (; at > 0 && stack[at - 1].from > offset; at--)
+    *offset = end - life->bytes;
+    uint32_t at = count;
+    for (; at > 0 && stack[at - 1].from > *offset; at--)
         stack[at] = stack[at - 1];
-    stack[at] = (placed){offset, offset + bytes, life->first, life->last, count};
-    *at_offset = offset;
+    stack[at] = (placed){*offset, end, life->first, life->last, count};
     return true;
 }
 
@@ -245,8 +244,9 @@ static uint32_t draw_rival(const waiting *queue, uint32_t k, uint32_t draws, crn
 static void unwind(placed *stack, uint32_t count, uint32_t turn) {
     placed *left = stack;
     for (const placed *p = stack; p < stack + count; p++) {
-        *left = *p;
-        left += p->turn < turn;
+        placed kept = *p; /* a copy: to read it after the store would be to wait for that */
+        *left = kept;
+        left += kept.turn < turn;
     }
 }
 
@@ -319,7 +319,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->order, p->count);
     CRN_TAKE(scratch, p->best_order, p->count);
     CRN_TAKE(scratch, p->start, p->count);
-    CRN_TAKE(scratch, p->stack, p->count);
+    CRN_TAKE(scratch, p->stack, p->count + 1);
     CRN_TAKE(scratch, p->queue, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);

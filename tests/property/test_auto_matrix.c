@@ -133,7 +133,8 @@ static uint32_t check_isolated(fixture *f) {
     crn_descend(s, 0, 20000);
     int64_t peak = crn_matrix_peak(m), limit = peak - peak / 20;
     uint32_t before = count_over(m, limit);
-    crn_isolate_peak(s, limit, 1000000);
+    crn_isolate_peak(s, peak, limit, 1000000);
+    crn_isolate_end(s);
     uint32_t after = count_over(m, limit);
     CHECK(crn_matrix_peak(m) <= peak && after <= before);
     check_fresh(f);

@@ -10,6 +10,7 @@ typedef struct network {
     cairn_costs *costs;
     cairn_machine machine;
     uint64_t none;
+    int64_t none_time;
 } network;
 
 static network open_network(const char *name, uint32_t batch, uint32_t steps) {
@@ -28,6 +29,7 @@ static network open_network(const char *name, uint32_t batch, uint32_t steps) {
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
     net.none = cairn_layout_arena_bytes(none->layout);
+    net.none_time = cairn_sim_result(none->sim)->time_ns;
     cairn_solution_destroy(none);
     return net;
 }
@@ -147,9 +149,9 @@ static void check_same(const network *net) {
     cairn_text_release(&again);
 }
 
-/* The smallest budget is at most this share of the memory of `none`, in hundredths of a percent,
- * and there is a plan for it. */
-static void check_smallest(const char *name, uint32_t batch, uint64_t most) {
+/* The smallest budget is at most this share of the memory of `none`, in hundredths of a percent.
+ * The plan for it takes at most `most_time` percent of the time of `none`. */
+static void check_smallest(const char *name, uint32_t batch, uint64_t most, int64_t most_time) {
     cairn_error err = {0};
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_solution *solution;
@@ -160,6 +162,7 @@ static void check_smallest(const char *name, uint32_t batch, uint64_t most) {
     CHECK(err.smallest_budget <= net.none / 10000 * most);
     options.budget_bytes = err.smallest_budget;
     CHECK_OK(cairn_solve(net.graph, net.costs, "auto", &options, &solution, &err), &err);
+    CHECK(time_of(solution) <= net.none_time / 100 * most_time);
     cairn_solution_destroy(solution);
     close_network(&net);
 }
@@ -178,8 +181,8 @@ int main(void) {
     check_monotone(&net, 200);
     check_apart(&net, 40);
     close_network(&net);
-    check_smallest("lstm", 64, 1680);
-    check_smallest("inception_v3", 32, 1585);
-    check_smallest("nasnet", 64, 490);
+    check_smallest("lstm", 64, 1680, 320);
+    check_smallest("inception_v3", 32, 1585, 140);
+    check_smallest("nasnet", 64, 490, 270);
     return check_result();
 }

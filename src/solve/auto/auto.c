@@ -43,7 +43,8 @@ typedef struct rounds {
     crn_saved best;         /* of the current round */
     bool fits;              /* there is a best set */
     uint32_t round;
-    bool searched;       /* bounds, starts and the last resort are made */
+    bool searched;        /* bounds, starts and the last resort are made */
+    const crn_rung *rung; /* that is within the budget, or NULL */
     crn_schedule resort; /* the last resort: a plan within the whole budget, or the smallest plan */
     bool feasible;       /* the last resort is within the budget */
     crn_schedule other;  /* the plan of another algorithm within the whole budget */
@@ -361,9 +362,10 @@ static cairn_status try_resorts(const crn_problem *problem, rounds *r) {
  * fits. The list does not depend on the budget. It is also a start. */
 static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
     crn_ladder ladder = {.problem = problem, .search = r->search, .bound = r->bound};
-    const crn_rung *rung;
     ladder.work = LADDER_WORK * problem->effort;
-    CRN_TRY(crn_ladder_find(&ladder, &rung, &r->feasible));
+    CRN_TRY(crn_ladder_find(&ladder, &r->rung, &r->feasible));
+    if (!r->feasible)
+        r->rung = NULL;
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
     if (r->feasible)
         finish_start(r, limit);
@@ -382,18 +384,43 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
 }
 
+/* The last resort has many recomputations that only a smaller budget needs. Without them the arena
+ * may exceed the budget, unless the peak is isolated. */
+static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_t work) {
+    crn_search *s = r->search;
+    crn_schedule faster = {0};
+    crn_judgement found;
+    if (r->rung == NULL || r->flat->op_count > SMALL)
+        return CAIRN_OK;
+    int64_t budget = (int64_t)CRN_MIN(CRN_MAX(problem->limit, problem->budget), INT64_MAX / 4);
+    int64_t limit = budget - budget / CRN_ISOLATED;
+    crn_matrix_load(r->matrix, &r->rung->set);
+    s->merge = false;
+    crn_isolate_peak(s, budget, limit, work);
+    crn_thin_all(s, limit);
+    crn_improve(s, limit, work, bound_time(r));
+    crn_isolate_end(s);
+    crn_matrix_prune_all(r->matrix);
+    CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &faster));
+    CRN_TRY(crn_ladder_judge(problem, &faster, false, &found));
+    if (found.arena <= (uint64_t)budget && r->matrix->time < r->rung->set.time)
+        r->resort = faster;
+    return CAIRN_OK;
+}
+
 /* Make the schedule of one round. */
 static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
                                crn_schedule *schedule) {
     bool copies = problem->machine != NULL && !problem->no_offload;
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
+    uint64_t later_work = work / 8;
     crn_joint joint = {.best_time = INT64_MAX};
     if (r->round++ == CRN_MOST_ROUNDS - 1)
         r->fits = r->feasible = false; /* the last round */
     else if (!r->searched)
         CRN_TRY(first_round(problem, r, limit, work, copies));
     else {
-        work /= 8;
+        work = later_work;
         next_round(r, limit);
         if (r->fits)
             improve(r, limit, work);
@@ -409,6 +436,7 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
         crn_matrix_load(r->matrix, &r->best);
         CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
     } else {
+        CRN_TRY(hasten_resort(problem, r, later_work));
         *schedule = r->resort;
         schedule->last = true;
     }

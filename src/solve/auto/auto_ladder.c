@@ -12,7 +12,6 @@
 #define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
 #define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length, */
 #define LARGE 4000u        /* or one of up to this many ops */
-#define DEPTH 25           /* all but a few moments of them need less memory by this part */
 #define SHORT_CLOSURE 40   /* nodes; with long closures the peak stays higher */
 
 /* ---- Simulating ---- */
@@ -138,7 +137,9 @@ static void isolate(crn_ladder *l, crn_rung *rung) {
     crn_search *s = l->search;
     s->merge = false;
     s->closure_limit = SHORT_CLOSURE;
-    crn_isolate_peak(s, rung->set.peak - rung->set.peak / DEPTH, l->work / 8);
+    int64_t peak = rung->set.peak;
+    crn_isolate_peak(s, peak, peak - peak / CRN_ISOLATED, l->work / 8);
+    crn_isolate_end(s);
     s->closure_limit = CRN_MOST_CLOSURE;
     crn_matrix_save(s->matrix, &rung->set);
 }

@@ -11,6 +11,7 @@
 #include "solve/auto/rerun_matrix.h"
 
 #define CRN_MOST_CLOSURE 400u /* nodes of a closure */
+#define CRN_ISOLATED 25       /* most slots are lower than an isolated peak by this part */
 #define CRN_FEW_OPS 48u       /* a graph with at most this many ops is small and also annealed */
 
 /* A value that could be freed at the peak. */
@@ -114,9 +115,11 @@ void crn_descend(crn_search *s, int64_t limit, uint64_t work);
 
 /* ---- isolate_peak.c ---- */
 
-/* Lower the memory of all slots to `limit`, except where that fails: there it stays within the
- * present peak. Ends after `work` units of work. */
-void crn_isolate_peak(crn_search *s, int64_t limit, uint64_t work);
+/* Lower the memory of all slots to `limit`, except where that fails: there it stays within `peak`,
+ * which the set must not exceed. Ends after `work` units of work. Slots keep their allowances, so
+ * that the set can be improved within `limit`, until crn_isolate_end(). */
+void crn_isolate_peak(crn_search *s, int64_t peak, int64_t limit, uint64_t work);
+void crn_isolate_end(crn_search *s);
 
 /* ---- anneal.c ---- */
 

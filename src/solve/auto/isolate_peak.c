@@ -27,9 +27,8 @@ static bool is_higher(crn_matrix *m, int64_t limit, int64_t peak) {
     return c.higher;
 }
 
-void crn_isolate_peak(crn_search *s, int64_t limit, uint64_t work) {
+void crn_isolate_peak(crn_search *s, int64_t peak, int64_t limit, uint64_t work) {
     crn_matrix *m = s->matrix;
-    int64_t peak = crn_matrix_peak(m);
     bool stuck = false;
     s->rate = 0;
     s->deadline = crn_search_work(s) + work;
@@ -50,7 +49,10 @@ void crn_isolate_peak(crn_search *s, int64_t limit, uint64_t work) {
     m->journaling = false;
     m->journal.length = 0;
     s->deadline = UINT64_MAX;
-    for (uint32_t slot = 0; slot < m->slot_count; slot++)
-        crn_matrix_allow(m, slot, 0);
     crn_matrix_prune_all(m);
+}
+
+void crn_isolate_end(crn_search *s) {
+    for (uint32_t slot = 0; slot < s->matrix->slot_count; slot++)
+        crn_matrix_allow(s->matrix, slot, 0);
 }

@@ -3,10 +3,6 @@
  * them. */
 #include "solve/auto/auto_search.h"
 
-#include <stdlib.h>
-
-#define FEW 32u /* re-runs in a short list */
-
 /* Whether (slot, op) could be removed, judged by the memory of whole slots: its outputs would then
  * stay in memory since the event before. */
 static bool is_removable(crn_search *s, crn_rerun r, int64_t limit) {
@@ -53,39 +49,44 @@ static uint32_t quicken(crn_search *s, int64_t limit) {
     return changed;
 }
 
-/* A recomputation with its time, for sorting. */
-typedef struct timed {
-    int64_t time;
-    crn_rerun rerun;
-} timed;
+/* A recomputation to sort: the longest first, then by slot and op. Its low half is the slot and the
+ * op. */
+__extension__ typedef unsigned __int128 timed;
 
-static int compare_timed(const void *a, const void *b) {
-    const timed *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time > y->time ? -1 : 1;
-    if (x->rerun.slot != y->rerun.slot)
-        return x->rerun.slot < y->rerun.slot ? -1 : 1;
-    return (x->rerun.op > y->rerun.op) - (x->rerun.op < y->rerun.op);
+static timed timed_of(const crn_matrix *m, crn_rerun r) {
+    uint64_t less = (uint64_t)INT64_MAX - (uint64_t)crn_rerun_time(m, r.op);
+    return (timed)less << 64 | (uint64_t)r.slot << 32 | r.op;
 }
 
-/* Short lists are many: they are sorted in place. */
-static void sort_timed(timed *list, uint32_t count) {
-    if (count > FEW) {
-        qsort(list, count, sizeof *list, compare_timed);
-        return;
+/* Merge sort, `room` has space for as many. There is no branch on which is the less: it could not
+ * be predicted. */
+static void sort_timed(timed *list, timed *room, uint32_t count) {
+    timed *from = list, *to = room;
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t start = 0; start < count; start += 2 * width) {
+            uint32_t middle = CRN_MIN(start + width, count), end = CRN_MIN(middle + width, count);
+            uint32_t left = start, right = middle, k = start;
+            while (left < middle && right < end) {
+                bool second = from[right] < from[left];
+                to[k++] = from[second ? right : left];
+                right += second;
+                left += !second;
+            }
+            memcpy(to + k, from + left, (middle - left) * sizeof *to);
+            memcpy(to + k + (middle - left), from + right, (end - right) * sizeof *to);
+        }
+        timed *other = from;
+        from = to;
+        to = other;
     }
-    for (uint32_t k = 1; k < count; k++) {
-        timed moved = list[k];
-        uint32_t at = k;
-        for (; at > 0 && compare_timed(&moved, &list[at - 1]) < 0; at--)
-            list[at] = list[at - 1];
-        list[at] = moved;
-    }
+    if (from != list)
+        memcpy(list, from, count * sizeof *list);
 }
 
+/* Room for a list, and to sort it. */
 static timed *sample_room(crn_search *s, uint32_t count) {
     if (count > s->sample_room) {
-        s->sample = crn_arena_take(s->matrix->arena, 2 * (size_t)count, sizeof(timed));
+        s->sample = crn_arena_take(s->matrix->arena, 4 * (size_t)count, sizeof(timed));
         s->sample_room = s->sample == NULL ? 0 : 2 * count;
         s->matrix->failed = s->matrix->failed || s->sample == NULL;
     }
@@ -94,9 +95,12 @@ static timed *sample_room(crn_search *s, uint32_t count) {
 
 static uint32_t thin_list(crn_search *s, timed *list, uint32_t count, int64_t limit) {
     uint32_t gone = 0;
-    sort_timed(list, count);
-    for (uint32_t k = 0; k < count && !s->matrix->failed; k++)
-        gone += try_without(s, list[k].rerun, limit);
+    if (count > 1)
+        sort_timed(list, list + s->sample_room, count);
+    for (uint32_t k = 0; k < count && !s->matrix->failed; k++) {
+        crn_rerun r = {.slot = (uint32_t)(list[k] >> 32), .op = (uint32_t)list[k]};
+        gone += try_without(s, r, limit);
+    }
     s->work += 3 * (uint64_t)count;
     return gone;
 }
@@ -107,7 +111,7 @@ uint32_t crn_thin(crn_search *s, int64_t limit) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < m->all.length && list != NULL; k++)
         if (m->all.data[k].op < s->flat->op_count)
-            list[count++] = (timed){crn_rerun_time(m, m->all.data[k].op), m->all.data[k]};
+            list[count++] = timed_of(m, m->all.data[k]);
     return quicken(s, limit) + thin_list(s, list, count, limit);
 }
 
@@ -118,7 +122,7 @@ void crn_thin_some(crn_search *s, int64_t limit, uint32_t count) {
     for (uint32_t k = 0; k < count && m->all.length > 0 && list != NULL; k++) {
         crn_rerun r = m->all.data[crn_rng_below(&s->rng, m->all.length)];
         if (r.op < s->flat->op_count)
-            list[drawn++] = (timed){crn_rerun_time(m, r.op), r};
+            list[drawn++] = timed_of(m, r);
     }
     thin_list(s, list, drawn, limit);
 }

@@ -20,6 +20,7 @@ struct crn_walk {
     uint64_t budget, away;
     uint64_t aim; /* the budget minus what should be left free at this op */
     int64_t now, out_free, in_free;
+    int64_t coming; /* time of the copies in of all that is away */
     crn_schedule *schedule;
     uint8_t *stayed;
     uint32_t leaving_count,
@@ -110,6 +111,7 @@ static cairn_status evict(walk *w, uint32_t i) {
     w->now = CRN_MAX(w->now, w->copied[i]);
     w->state[i] = AWAY;
     w->away += w->trips->list[i].bytes;
+    w->coming += w->trips->list[i].copy;
     return say(w, CRN_EVICT, w->trips->list[i].tensor);
 }
 
@@ -145,6 +147,7 @@ static cairn_status evict_copied(walk *w, uint32_t k) {
 
 static cairn_status fetch(walk *w, uint32_t i) {
     w->away -= w->trips->list[i].bytes;
+    w->coming -= w->trips->list[i].copy;
     w->back[i] = copy(w, w->trips->list[i].copy, &w->in_free);
     w->state[i] = BACK;
     return say(w, CRN_FETCH, w->trips->list[i].tensor);
@@ -255,6 +258,19 @@ static cairn_status visit(walk *w, uint32_t k, bool *fits) {
     return say(w, CRN_RUN, k);
 }
 
+/* The step cannot end before this: all later ops run, and what is away comes back after the forward
+ * pass, the tensor that is needed last at the end. */
+static int64_t earliest_end(const walk *w, uint32_t k) {
+    const crn_trips *trips = w->trips;
+    uint32_t turn = CRN_MAX(k, trips->first_backward);
+    int64_t first = crn_add_time(w->now, trips->to_go[k] - trips->to_go[turn]);
+    int64_t back = crn_add_time(CRN_MAX(first, w->in_free), w->coming);
+    uint32_t last = w->need_count > 0 ? w->needed[w->need_count - 1] : CAIRN_NONE;
+    if (last != CAIRN_NONE && w->state[last] == AWAY)
+        back = crn_add_time(back, trips->to_go[trips->list[last].need]);
+    return CRN_MAX(crn_add_time(w->now, trips->to_go[k]), back);
+}
+
 cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget, const crn_trip_choice *choice,
                             int64_t limit, crn_schedule *schedule, uint8_t *stayed, int64_t *time) {
     walk *w = trips->walk;
@@ -264,6 +280,7 @@ cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget, const crn_t
     w->schedule = schedule;
     w->stayed = stayed;
     w->away = 0;
+    w->coming = 0;
     w->now = w->out_free = w->in_free = 0;
     w->leaving_count = w->first_leaving = w->need_count = w->next_need = 0;
     *time = -1;
@@ -272,7 +289,7 @@ cairn_status crn_trips_walk(const crn_trips *trips, uint64_t budget, const crn_t
         memset(stayed, 0, trips->count);
     for (uint32_t k = 0; k < trips->ops; k++) {
         bool fits = true;
-        if (crn_add_time(w->now, trips->to_go[k]) >= limit)
+        if (earliest_end(w, k) >= limit)
             return CAIRN_OK;
         CRN_TRY(visit(w, k, &fits));
         if (!fits)
