@@ -209,6 +209,8 @@ cairn_graph *random_graph(crn_rng *rng) {
         parameter[i] = add_tensor(&m, CAIRN_ROLE_PARAMETER, 100, CAIRN_NONE, CAIRN_NONE);
     for (uint32_t i = 2 + below(rng, 6); i > 0; i--)
         add_plain_op(&m, CAIRN_PHASE_FORWARD);
+    if (one_in(rng, 4)) /* an auxiliary loss */
+        add_loss(&m);
     if (label != CAIRN_NONE)
         m.pool[m.pool_count++] = label;
     add_loss(&m);

@@ -13,8 +13,8 @@ static inline bool one_in(crn_rng *rng, uint32_t n) {
     return below(rng, n) == 0;
 }
 
-/* Opaque ops with random operands, aliases, permissions and flags: a few forward ops, a loss,
- * backward ops with gradients of parameters (some summed in place), updates. */
+/* Opaque ops with random operands, aliases, permissions and flags: a few forward ops, one or two
+ * losses, backward ops with gradients of parameters (some summed in place), updates. */
 cairn_graph *random_graph(crn_rng *rng);
 
 /* A small real network, differentiated: convolutions, batch-norm, additions, dropout and so on, or

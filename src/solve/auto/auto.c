@@ -175,14 +175,15 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     return CAIRN_OK;
 }
 
-/* Try the algorithms that take no budget; on small graphs they are cheap. */
+/* The algorithms that take no budget; on small graphs they are cheap. */
+static const char *const cheap[] = {"feng", "pieces", "chen", "feng-linear", "random"};
+
 static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
-    static const char *const names[] = {"feng", "pieces", "chen", "feng-linear", "random"};
     uint64_t peak, over;
-    for (uint32_t k = 0; k < CRN_LENGTH(names); k++) {
+    for (uint32_t k = 0; k < CRN_LENGTH(cheap); k++) {
         crn_schedule schedule = {0};
         void *kept = NULL;
-        CRN_TRY(ask(problem, problem->budget, names[k], &kept, &schedule));
+        CRN_TRY(ask(problem, problem->budget, cheap[k], &kept, &schedule));
         if (schedule.decisions.length > 0)
             CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
     }
@@ -326,6 +327,37 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
     return CAIRN_OK;
 }
 
+/* Take the smallest plan of another algorithm as the last resort, if it needs less memory. */
+static cairn_status try_resort(const crn_problem *problem, rounds *r, const char *name,
+                               uint64_t *needed) {
+    crn_schedule schedule = {0};
+    crn_judgement found;
+    void *kept = NULL;
+    CRN_TRY(ask(problem, 1, name, &kept, &schedule));
+    if (schedule.decisions.length == 0)
+        return CAIRN_OK;
+    cairn_status status = crn_ladder_judge(problem, &schedule, false, &found);
+    if (status != CAIRN_OK)
+        return status == CAIRN_EINVAL ? CAIRN_OK : status;
+    if (found.arena < *needed) {
+        *needed = found.arena;
+        r->resort = schedule;
+    }
+    return CAIRN_OK;
+}
+
+/* The set of recomputations cannot express everything that other algorithms do. */
+static cairn_status try_resorts(const crn_problem *problem, rounds *r) {
+    crn_judgement own;
+    CRN_TRY(crn_ladder_judge(problem, &r->resort, false, &own));
+    uint64_t needed = own.arena;
+    CRN_TRY(try_resort(problem, r, "precise", &needed));
+    for (uint32_t k = 0; k < CRN_LENGTH(cheap) && r->flat->op_count <= CRN_FEW_OPS; k++)
+        CRN_TRY(try_resort(problem, r, cheap[k], &needed));
+    r->feasible = needed <= CRN_MAX(problem->limit, problem->budget);
+    return CAIRN_OK;
+}
+
 /* Find the last resort for the case that the search fails: the first of a fixed list of plans that
  * fits. The list does not depend on the budget. It is also a start. */
 static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
@@ -337,7 +369,9 @@ static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t l
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
     if (r->feasible)
         finish_start(r, limit);
-    else if (copies)
+    else if (r->flat->op_count <= SMALL)
+        CRN_TRY(try_resorts(problem, r));
+    if (!r->feasible && copies)
         CRN_TRY(crn_joint_least(problem, &r->resort, &r->feasible));
     return CAIRN_OK;
 }

@@ -98,6 +98,11 @@ static void demand(crn_bound *b, uint32_t value, uint8_t need) {
     b->need[value] = CRN_MAX(b->need[value], need);
 }
 
+/* Whether an op may run after the moment: again, or for the first time if it is beside. */
+static bool may_run_later(const crn_bound *b, uint32_t op) {
+    return op != CRN_NO_OP && (!b->flat->never[op] || b->side[op] == CRN_BESIDE);
+}
+
 /* Find the values that are read after the moment and not made after it. */
 static void find_needs(crn_bound *b) {
     const crn_flat *f = b->flat;
@@ -108,8 +113,7 @@ static void find_needs(crn_bound *b) {
             uint32_t v = f->inputs[k], producer = f->producer[v];
             if (producer != CRN_NO_OP && b->side[producer] == CRN_AFTER)
                 continue;
-            bool again = producer != CRN_NO_OP && !f->never[producer] && o != b->op;
-            demand(b, v, again ? NEEDED : THERE);
+            demand(b, v, o != b->op && may_run_later(b, producer) ? NEEDED : THERE);
         }
     for (uint32_t v = 0; v < f->value_count; v++) {
         uint32_t producer = f->producer[v];
@@ -151,7 +155,7 @@ static cairn_status add_input(crn_bound *b, uint32_t op_node, uint32_t value) {
         return CAIRN_OK; /* it is needed anyway and already counted */
     if (b->value_node[value] == CRN_NO_OP) {
         b->value_node[value] = b->network->node_count++;
-        if (producer != CRN_NO_OP && !f->never[producer])
+        if (may_run_later(b, producer))
             CRN_TRY(node_of_op(b, producer, &maker));
         CRN_TRY(add_edge(b, b->value_node[value], maker, 0, b->bytes[value]));
     }
