@@ -4,6 +4,9 @@
 
 #include "cairn/layout.h"
 
+/* More lifetimes than that are placed in one order only: `enough` and `brief` mean nothing. */
+#define CRN_LAYOUT_LOTS 20000u
+
 /* As cairn_layout_create(), but the search ends once the arena is within `enough`; with `brief` it
  * is short, and for the promised size only. What that finds, the whole search finds too, or better.
  */

@@ -6,6 +6,12 @@
 #include "layout/crn_layout.h"
 #include "layout/memo.h"
 
+/* Questions with the same answer are made the same. */
+static void settle(uint32_t count, uint64_t *enough, bool *brief) {
+    *enough = count > CRN_LAYOUT_LOTS ? 0 : *enough;
+    *brief = *brief && count <= CRN_LAYOUT_LOTS;
+}
+
 static crn_key key_of(const cairn_lifetime *lifetimes, uint32_t count, bool brief) {
     crn_key key = crn_key_of(CRN_KEY_LAYOUT);
     for (uint32_t i = 0; i < count; i++) {
@@ -59,6 +65,7 @@ static cairn_status search(const cairn_allocator *allocator, const cairn_lifetim
 cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                                uint32_t count, uint64_t enough, bool brief, cairn_memo *memo,
                                cairn_layout **out, cairn_error *err) {
+    settle(count, &enough, &brief);
     crn_key key = memo != NULL ? key_of(lifetimes, count, brief) : (crn_key){{0}};
     size_t words;
     const uint64_t *known = recall(memo, key, enough, &words);
@@ -70,6 +77,7 @@ cairn_status crn_layout_within(const cairn_allocator *allocator, const cairn_lif
 cairn_status crn_layout_size(const cairn_allocator *allocator, const cairn_lifetime *lifetimes,
                              uint32_t count, uint64_t enough, bool brief, cairn_memo *memo,
                              uint64_t *arena, cairn_error *err) {
+    settle(count, &enough, &brief);
     crn_key key = memo != NULL ? key_of(lifetimes, count, brief) : (crn_key){{0}};
     size_t words;
     const uint64_t *known = recall(memo, key, enough, &words);

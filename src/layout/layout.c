@@ -31,9 +31,8 @@
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
 #define LARGE 5000u /* with more lifetimes there is one long search, which starts by area */
 #define LARGE_WORK 120000000u
-#define MANY 6000u  /* more lifetimes than that are placed without a search */
-#define SPARSE 64u  /* lifetimes for one that is live at a time, for the quick way */
-#define LOTS 20000u /* and more than that in one order only */
+#define MANY 6000u /* more lifetimes than that are placed without a search */
+#define SPARSE 64u /* lifetimes for one that is live at a time, for the quick way */
 
 struct cairn_layout {
     crn_arena arena;
@@ -339,7 +338,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
             place_all(p);
         if (order == BY_AREA)
             memcpy(p->start, p->order, p->count * sizeof *p->start);
-        if (p->count > LOTS || (p->count > FEW && good_enough(p)))
+        if (p->count > CRN_LAYOUT_LOTS || (p->count > FEW && good_enough(p)))
             break;
     }
     if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p))

@@ -270,6 +270,11 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     if (name == NULL)
         name = options.budget_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));
+    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_memo *own = NULL; /* layouts are judged and made in several places */
+    if (options.memo == NULL)
+        CRN_TRY(cairn_memo_create(&allocator, &own, err));
+    options.memo = own != NULL ? own : options.memo;
     cairn_status status = solve_by(graph, costs, which, &options, out, err);
     if (status == CAIRN_OK)
         status = weigh_copies(graph, costs, which, &options, out, err);
@@ -279,5 +284,6 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
         cairn_solution_destroy(*out);
         *out = NULL;
     }
+    cairn_memo_destroy(own);
     return status;
 }

@@ -124,7 +124,8 @@ static void add_candidate(crn_search *s, uint32_t value, crn_event_key peak) {
     c.time = CRN_MAX(c.time, 1);
     if (s->noise > 0) {
         int64_t noise = 1024 + s->noise * (int64_t)crn_rng_below(&s->rng, 1024) / 1024;
-        c.relief = CRN_MAX(relief / noise * 1024 + relief % noise * 1024 / noise, 1);
+        uint32_t rest = (uint32_t)(relief % noise) * 1024u / (uint32_t)noise;
+        c.relief = CRN_MAX(relief / noise * 1024 + rest, 1);
     }
     s->candidates[s->candidate_count++] = c;
 }

@@ -80,11 +80,18 @@ static inline bool crn_key_same(crn_event_key a, crn_event_key b) {
     return a >> 1 == b >> 1;
 }
 
+#define CRN_SHORT_LIST 8u
+
 /* The index of the first event of the list that is not before `key`. */
 static inline uint32_t crn_event_find(const crn_event_list *list, crn_event_key key) {
-    uint32_t low = 0;
-    for (uint32_t left = list->length, half; left > 0; left -= half) {
-        half = (left + 1) / 2; /* without a branch that the processor would have to guess */
+    uint32_t low = 0, length = list->length;
+    if (length <= CRN_SHORT_LIST) { /* one branch is guessed wrongly, the last */
+        while (low < length && list->data[low] < key)
+            low++;
+        return low;
+    }
+    for (uint32_t left = length, half; left > 0; left -= half) {
+        half = (left + 1) / 2;
         low += list->data[low + half - 1] < key ? half : 0;
     }
     return low;

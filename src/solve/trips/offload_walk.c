@@ -43,7 +43,7 @@ cairn_status crn_walk_make(crn_trips *trips) {
     CRN_TAKE(arena, w->state, trips->count);
     CRN_TAKE(arena, w->copied, trips->count);
     CRN_TAKE(arena, w->back, trips->count);
-    CRN_TAKE(arena, w->head, trips->ops);
+    CRN_TAKE(arena, w->head, trips->ops + 1);
     CRN_TAKE(arena, w->next, trips->count);
     CRN_TAKE(arena, w->leaving, trips->count);
     CRN_TAKE(arena, w->needed, trips->count);
@@ -77,21 +77,22 @@ static uint64_t most_memory(const crn_trips *trips, uint32_t first, uint32_t las
 
 /* ---- 1. Out ---- */
 
+/* Trips that are not made are in a list that no op has: a branch could not be predicted. */
 static void index_copies(walk *w) {
     const crn_trips *trips = w->trips;
-    for (uint32_t k = 0; k < trips->ops; k++)
+    for (uint32_t k = 0; k <= trips->ops; k++)
         w->head[k] = CAIRN_NONE;
     for (uint32_t i = trips->count; i-- > 0;) {
-        uint32_t at = w->choice->out_at[i];
+        uint32_t at = w->choice->moved[i] ? CRN_MIN(w->choice->out_at[i], trips->ops) : trips->ops;
         w->state[i] = HERE;
-        if (!w->choice->moved[i] || at >= trips->ops)
-            continue;
         w->next[i] = w->head[at];
         w->head[at] = i;
     }
-    for (uint32_t i = 0; i < trips->count; i++)
-        if (w->choice->moved[trips->by_need[i]])
-            w->needed[w->need_count++] = trips->by_need[i];
+    for (uint32_t i = 0; i < trips->count; i++) {
+        uint32_t next = trips->by_need[i];
+        w->needed[w->need_count] = next;
+        w->need_count += w->choice->moved[next] != 0;
+    }
 }
 
 static cairn_status copy_out(walk *w, uint32_t k) {

@@ -89,9 +89,9 @@ CAIRN_MUST cairn_status crn_offload_ordered_make(crn_arena *arena, const crn_off
 int64_t crn_offload_ordered_run(crn_offload_ordered *room, const int64_t *amount,
                                 cairn_offload_release release, crn_offload_schedule *out);
 
-/* The same for whole activations, without the schedule. */
+/* The same for whole activations, without the schedule; `limit` if it is not shorter than that. */
 int64_t crn_offload_ordered_length(crn_offload_ordered *room, const uint8_t *moved,
-                                   cairn_offload_release release);
+                                   cairn_offload_release release, int64_t limit);
 
 /* Evaluate the set as an ordered schedule and keep it in `best` if it is shorter. */
 void crn_offload_try(crn_offload_job *job, const uint8_t *moved, crn_offload_schedule *best);

@@ -110,9 +110,10 @@ typedef struct candidate {
 } candidate;
 
 static void consider(crn_offload_job *job, const uint8_t *moved, candidate *best) {
+    int64_t limit = best->length >= 0 ? best->length : INT64_MAX;
     int64_t length =
-        crn_offload_ordered_length(job->ordered, moved, CAIRN_OFFLOAD_RELEASE_FRACTIONAL);
-    if (length < 0 || (best->length >= 0 && length >= best->length))
+        crn_offload_ordered_length(job->ordered, moved, CAIRN_OFFLOAD_RELEASE_FRACTIONAL, limit);
+    if (length < 0 || length >= limit)
         return;
     best->length = length;
     memcpy(best->moved, moved, job->chain->count);

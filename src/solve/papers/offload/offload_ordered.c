@@ -176,13 +176,19 @@ static void write_schedule(const crn_offload_ordered *room, int64_t length,
     }
 }
 
-int64_t crn_offload_ordered_run(crn_offload_ordered *room, const int64_t *amount,
-                                cairn_offload_release release, crn_offload_schedule *out) {
+/* Both sides apart; false if one is not possible. */
+static bool run_sides(crn_offload_ordered *room, const int64_t *amount,
+                      cairn_offload_release release) {
     const crn_offload_chain *chain = room->chain;
     room->amount = amount;
     room->whole = release == CAIRN_OFFLOAD_RELEASE_WHOLE;
-    if (!run_side(room, &room->forward, chain->forward, chain->forward_need, true) ||
-        !run_side(room, &room->backward, chain->backward, chain->backward_need, false))
+    return run_side(room, &room->forward, chain->forward, chain->forward_need, true) &&
+           run_side(room, &room->backward, chain->backward, chain->backward_need, false);
+}
+
+int64_t crn_offload_ordered_run(crn_offload_ordered *room, const int64_t *amount,
+                                cairn_offload_release release, crn_offload_schedule *out) {
+    if (!run_sides(room, amount, release))
         return -1;
     int64_t length = join(room);
     if (out != NULL)
@@ -197,8 +203,14 @@ static const int64_t *amounts(crn_offload_ordered *room, const uint8_t *moved) {
 }
 
 int64_t crn_offload_ordered_length(crn_offload_ordered *room, const uint8_t *moved,
-                                   cairn_offload_release release) {
-    return crn_offload_ordered_run(room, amounts(room, moved), release, NULL);
+                                   cairn_offload_release release, int64_t limit) {
+    if (!run_sides(room, amounts(room, moved), release))
+        return -1;
+    uint32_t n = room->chain->count;
+    if (room->forward.end[n - 1] + room->backward.end[n - 1] >= limit ||
+        room->forward.link_free + room->backward.link_free >= limit)
+        return limit;
+    return CRN_MIN(join(room), limit);
 }
 
 void crn_offload_try(crn_offload_job *job, const uint8_t *moved, crn_offload_schedule *best) {

@@ -30,7 +30,7 @@ static bool try_flip(climb *c, uint32_t i, uint32_t j) {
     c->moved[i] ^= 1;
     if (i != j)
         c->moved[j] ^= 1;
-    int64_t length = crn_offload_ordered_length(c->room, c->moved, c->release);
+    int64_t length = crn_offload_ordered_length(c->room, c->moved, c->release, c->length);
     if (length >= 0 && length < c->length) {
         c->length = length;
         return true;
@@ -58,7 +58,7 @@ int64_t crn_offload_polish(crn_offload_ordered *room, const crn_offload_chain *c
                            cairn_offload_release release, int64_t goal, uint64_t *work,
                            uint8_t *moved) {
     climb c = {room, release, chain->count, moved, 0, goal, *work};
-    c.length = crn_offload_ordered_length(room, moved, release);
+    c.length = crn_offload_ordered_length(room, moved, release, INT64_MAX);
     if (c.length < 0)
         return -1;
     for (uint32_t distance = 0; distance < c.count && !exhausted(&c);)
