@@ -12,7 +12,7 @@
  * until all fit or the limit of work is reached; then the same with a smaller or larger size. The
  * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
  * place all, with a small constant: the test of two lifetimes is two comparisons; for the longest
- * first there is a quicker way (long_first.h), and where there are very many it is the only order
+ * first there are quicker ways (long_first.h), and where there are very many it is the only order
  * tried. */
 #include "base/crn_base.h"
 #include "base/rng.h"
@@ -219,10 +219,16 @@ static void place_all(placing *p) {
     keep_best(p, arena);
 }
 
-/* The same for the first order, the longest first, which has a quick way. */
+/* The same for the first order, the longest first, which has quick ways. */
 static cairn_status place_long_first(placing *p, crn_arena *scratch) {
     uint64_t arena;
-    CRN_TRY(crn_place_long_first(scratch, p->lifetimes, p->order, p->count, p->offsets, &arena));
+    bool sparse = p->count / SPARSE > p->most_alive;
+    if (!sparse && p->count <= FEW) {
+        place_all(p);
+        return CAIRN_OK;
+    }
+    CRN_TRY((sparse ? crn_place_long_first : crn_place_in_windows)(scratch, p->lifetimes, p->order,
+                                                                   p->count, p->offsets, &arena));
     keep_best(p, arena);
     return CAIRN_OK;
 }
@@ -327,7 +333,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         for (uint32_t i = 0; i < p->count; i++)
             p->keys[i] = key_of(&p->lifetimes[i], order);
         sort_by_keys(p, work);
-        if (order == BY_DURATION && p->count / SPARSE > p->most_alive)
+        if (order == BY_DURATION)
             CRN_TRY(place_long_first(p, scratch));
         else
             place_all(p);

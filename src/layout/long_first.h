@@ -12,4 +12,10 @@ CAIRN_MUST cairn_status crn_place_long_first(crn_arena *scratch, const cairn_lif
                                              const uint32_t *order, uint32_t count,
                                              uint64_t *offsets, uint64_t *arena);
 
+/* The same, quicker where many long ones are live at a time and most are short. O(n m) with m
+ * lifetimes that touch a sixty-fourth of the steps. */
+CAIRN_MUST cairn_status crn_place_in_windows(crn_arena *scratch, const cairn_lifetime *lifetimes,
+                                             const uint32_t *order, uint32_t count,
+                                             uint64_t *offsets, uint64_t *arena);
+
 #endif

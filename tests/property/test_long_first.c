@@ -1,4 +1,4 @@
-/* test_long_first.c: the fast implementation of "longest lifetimes first" gives the same offsets as
+/* test_long_first.c: the fast implementations of "longest lifetimes first" give the same offsets as
  * a simple one that compares every pair. */
 #include "base/rng.h"
 #include "check.h"
@@ -40,10 +40,12 @@ static int longest_first(const void *a, const void *b) {
 static void test_random(crn_rng *rng, uint32_t steps) {
     cairn_lifetime lifetimes[COUNT];
     uint32_t order[COUNT];
-    uint64_t quick[COUNT], plain[COUNT], arena, most = 0;
+    uint64_t quick[COUNT], windows[COUNT], plain[COUNT], arena, window_arena, most = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t first = (uint32_t)crn_rng_below(rng, steps);
         uint32_t length = (uint32_t)crn_rng_below(rng, 1 + crn_rng_below(rng, steps - first));
+        if (crn_rng_below(rng, 2) == 0)
+            length /= 32;
         lifetimes[i] = (cairn_lifetime){.first = first, .last = first + length};
         lifetimes[i].bytes = 64 * (1 + crn_rng_below(rng, 20));
         if (crn_rng_below(rng, 20) == 0)
@@ -55,14 +57,18 @@ static void test_random(crn_rng *rng, uint32_t steps) {
     crn_arena scratch;
     crn_arena_init(&scratch, NULL);
     CHECK(crn_place_long_first(&scratch, lifetimes, order, COUNT, quick, &arena) == CAIRN_OK);
+    CHECK(crn_place_in_windows(&scratch, lifetimes, order, COUNT, windows, &window_arena) ==
+          CAIRN_OK);
     crn_arena_release(&scratch);
     for (uint32_t k = 0; k < COUNT; k++) {
         uint32_t i = order[k];
         plain[i] = plain_offset(lifetimes, order, k, plain);
         most = CRN_MAX(most, plain[i] + lifetimes[i].bytes);
         CHECK_U64(quick[i], plain[i]);
+        CHECK_U64(windows[i], plain[i]);
     }
     CHECK_U64(arena, most);
+    CHECK_U64(window_arena, most);
 }
 
 int main(void) {

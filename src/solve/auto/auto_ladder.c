@@ -82,12 +82,12 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
 static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     crn_matrix *m = l->search->matrix;
     int64_t before = crn_matrix_peak(m);
-    uint64_t least;
-    CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &least));
-    least = CRN_MIN(least, (uint64_t)INT64_MAX / 4);
-    crn_descend(l->search, (int64_t)least, work);
+    if (l->least == 0)
+        CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &l->least));
+    int64_t least = (int64_t)CRN_MIN(l->least, (uint64_t)INT64_MAX / 4);
+    crn_descend(l->search, least, work);
     if (m->flat->op_count <= CRN_FEW_OPS)
-        crn_anneal(l->search, (int64_t)least, work);
+        crn_anneal(l->search, least, work);
     crn_matrix_prune_all(m);
     *lower = crn_matrix_peak(m) < before;
     return CAIRN_OK;

@@ -113,7 +113,8 @@ static void ruin(crn_search *s, crn_rerun r) {
 /* A share of the overhead, at most a hundredth, that falls to zero as the work is used up. */
 static int64_t tolerance(crn_search *s, int64_t overhead, uint64_t left, uint64_t work) {
     uint64_t share = left / (work / 1024 + 1); /* of 1024 */
-    uint64_t drawn = share * share / 1024 * draw(s, 1024) / 1024 * draw(s, 1024) / 1024;
+    uint64_t drawn = share * share / 1024 * draw(s, 1024) / 1024;
+    drawn = drawn * draw(s, 1024) / 1024;
     return overhead / 100 * (int64_t)drawn / 1024;
 }
 
@@ -185,8 +186,10 @@ void crn_descend(crn_search *s, int64_t limit, uint64_t work) {
             break;
         uint32_t much = draw(s, 5);
         ruin_some(s, much);
-        if (much == 4 && m->all.length > 0)
-            ruin_ops(s, any(s).op, 1 + draw(s, 1 + ops / 30));
+        if (much == 4 && m->all.length > 0) { /* arguments have no order */
+            uint32_t count = 1 + draw(s, 1 + ops / 30);
+            ruin_ops(s, any(s).op, count);
+        }
         s->merge = draw(s, 2);
         s->closure_limit = draw(s, 2) ? 40 : CRN_MOST_CLOSURE;
         s->noise = draw(s, 4) * 410;

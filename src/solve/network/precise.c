@@ -15,7 +15,7 @@
 #define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces, */
 #define LEAST_POINTS 32u      /* but not fewer than this, */
-#define START_PART 4u         /* except for a start, which needs only a part of them */
+#define START_PART 2u         /* except for a start, which needs only a part of them */
 #define MOST_TOTAL (1u << 24) /* points of all step functions together, if not thinned */
 #define LONG_CHAIN 128u       /* pieces */
 #define SHORT_PART 64u        /* see `longest` in piece_chain.h */
