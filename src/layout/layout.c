@@ -176,11 +176,12 @@ static bool put_lowest(placed *stack, uint32_t count, const waiting *life, uint6
     }
     if (end > target)
         return false;
-    *offset = end - life->bytes;
+    uint64_t from = end - life->bytes;
     uint32_t at = count;
-    for (; at > 0 && stack[at - 1].from > *offset; at--)
+    for (; at > 0 && stack[at - 1].from > from; at--)
         stack[at] = stack[at - 1];
-    stack[at] = (placed){*offset, end, life->first, life->last, count};
+    stack[at] = (placed){from, end, life->first, life->last, count};
+    *offset = from;
     return true;
 }
 
@@ -190,19 +191,31 @@ static void keep_best(placing *p, uint64_t arena) {
     memcpy(p->best_offsets, p->offsets, p->count * sizeof *p->offsets);
 }
 
+/* Queue up in an order. */
+static void queue_up(placing *p, const uint32_t *order) {
+    for (uint32_t k = 0; k < p->count; k++) {
+        const cairn_lifetime *life = &p->lifetimes[order[k]];
+        p->queue[k] = (waiting){life->bytes, life->first, life->last, order[k]};
+    }
+}
+
+/* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
+static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
+    for (uint32_t k = turn; k < p->count; k++)
+        if (!put_lowest(p->stack, k, &p->queue[k], target, &p->offsets[p->queue[k].index]))
+            return k;
+    return p->count;
+}
+
 /* Place all in the present order; keep the result if it is the best so far. Ends early when it
  * cannot be. */
 static void place_all(placing *p) {
     uint64_t arena = 0;
-    for (uint32_t k = 0; k < p->count; k++) {
-        const cairn_lifetime *life = &p->lifetimes[p->order[k]];
-        waiting next = {life->bytes, life->first, life->last, p->order[k]};
-        uint64_t offset;
-        if (!put_lowest(p->stack, k, &next, p->best, &offset))
-            return;
-        p->offsets[p->order[k]] = offset;
-        arena = CRN_MAX(arena, offset + life->bytes);
-    }
+    queue_up(p, p->order);
+    if (place_within(p, 0, p->best) < p->count)
+        return;
+    for (uint32_t i = 0; i < p->count; i++)
+        arena = CRN_MAX(arena, p->offsets[i] + p->lifetimes[i].bytes);
     keep_best(p, arena);
 }
 
@@ -255,15 +268,6 @@ static void unwind(placed *stack, uint32_t count, uint32_t turn) {
     }
 }
 
-/* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
-static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
-    uint64_t offset;
-    for (uint32_t k = turn; k < p->count; k++)
-        if (!put_lowest(p->stack, k, &p->queue[k], target, &offset))
-            return k;
-    return p->count;
-}
-
 /* Aim at an arena of `target` bytes: a lifetime that does not fit is moved before one of its
  * rivals, whatever the effect on others, and placing continues from there. A round is short: it
  * begins at the rival and ends at the first that does not fit. Late rivals and any rivals take
@@ -271,10 +275,7 @@ static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
 static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     if (p->best <= target)
         return;
-    for (uint32_t k = 0; k < p->count; k++) {
-        const cairn_lifetime *life = &p->lifetimes[p->start[k]];
-        p->queue[k] = (waiting){life->bytes, life->first, life->last, p->start[k]};
-    }
+    queue_up(p, p->start);
     uint32_t turn = 0, rounds = 0;
     for (uint64_t done = 0; done < work;) {
         uint32_t k = place_within(p, turn, target);
