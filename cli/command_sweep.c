@@ -1,139 +1,24 @@
 /* command_sweep.c: `cairn sweep MODEL`: memory against time for every algorithm, as table, CSV and
- * picture. Algorithms that look at a budget get a row of them; the others give one point each. */
-#include "planning.h"
+ * picture. */
+#include "sweeping.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define MOST_POINTS 64
-#define MOST_CURVES 32
 #define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
-
-typedef struct point {
-    uint64_t budget; /* 0: none was given */
-    uint64_t peak, arena;
-    int64_t time;
-    int64_t bound; /* no plan takes less in the budget, or in the same arena */
-} point;
-
-typedef struct curve {
-    const cairn_solver *solver;
-    point points[MOST_POINTS];
-    uint32_t count;
-    uint64_t floor; /* the smallest possible budget, where one did not; else 0 */
-    char floor_op[128];
-} curve;
-
-typedef struct sweep {
-    const cli_args *args;
-    const cli_model *model;
-    cairn_page *page; /* of --html, or NULL */
-    uint64_t none_arena;
-    int64_t none_time;
-    curve *curves;
-    uint32_t count;
-} sweep;
-
-static void show_progress(const sweep *s, const char *algorithm, uint32_t percent) {
-    if (isatty(STDERR_FILENO) && !cli_flag(s->args, "json"))
-        fprintf(stderr, "\r%-20s %3u%%  ", algorithm, percent);
-}
-
-static void clear_progress(const sweep *s) {
-    if (isatty(STDERR_FILENO) && !cli_flag(s->args, "json"))
-        fprintf(stderr, "\r%30s\r", "");
-}
-
-static cairn_status add_to_page(const sweep *s, const cairn_solution *solution, uint64_t budget) {
-    cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
-    entry.budget_bytes = budget;
-    return s->page == NULL ? CAIRN_OK : cairn_page_add(s->page, solution, &entry);
-}
-
-/* One plan. CAIRN_INFEASIBLE and CAIRN_EINVAL (it does not apply) leave no point. */
-static cairn_status try_budget(const sweep *s, curve *c, uint64_t budget, cairn_error *err) {
-    cairn_solution *solution;
-    cairn_status status = cli_solve(s->model, c->solver->name, budget, 1, &solution, err);
-    if (status == CAIRN_OK)
-        cli_model_sign(s->model, solution->plan);
-    if (status == CAIRN_OK && c->count < MOST_POINTS) {
-        const cairn_sim_summary *result = cairn_sim_result(solution->sim);
-        c->points[c->count++] =
-            (point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
-                    result->time_ns, .bound = solution->lower_bound_ns};
-        status = add_to_page(s, solution, budget);
-    }
-    if (status == CAIRN_INFEASIBLE) {
-        c->floor = err->smallest_budget;
-        snprintf(c->floor_op, sizeof c->floor_op, "%s", err->name);
-    }
-    cairn_solution_destroy(solution);
-    return status;
-}
-
-/* From all that none needs downwards, and the floor itself where a budget is below it. */
-static cairn_status sweep_budgets(const sweep *s, curve *c, uint32_t step, cairn_error *err) {
-    for (uint32_t percent = 100; percent >= step; percent -= step) {
-        show_progress(s, c->solver->name, 100 - percent);
-        cairn_status status = try_budget(s, c, s->none_arena / 100 * percent, err);
-        if (status == CAIRN_INFEASIBLE) {
-            status = try_budget(s, c, c->floor, err);
-            return status == CAIRN_INFEASIBLE ? CAIRN_OK : status;
-        }
-        if (status != CAIRN_OK)
-            return status;
-    }
-    return CAIRN_OK;
-}
-
-/* A plan for less memory is a plan for more. Budgets fall. */
-static void keep_faster(curve *c) {
-    for (uint32_t i = c->count; i-- > 1;) {
-        point *more = &c->points[i - 1];
-        const point *less = &c->points[i];
-        if (more->time <= less->time)
-            continue;
-        more->peak = less->peak;
-        more->arena = less->arena;
-        more->time = less->time;
-    }
-}
-
-static cairn_status sweep_all(sweep *s, uint32_t step, cairn_error *err) {
-    const cairn_solver *solver;
-    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < MOST_CURVES; i++) {
-        if (solver->goal != CAIRN_GOAL_TRAIN)
-            continue;
-        curve *c = &s->curves[s->count];
-        *c = (curve){.solver = solver};
-        show_progress(s, solver->name, 0);
-        cairn_status status =
-            solver->budgeted ? sweep_budgets(s, c, step, err) : try_budget(s, c, 0, err);
-        if (status != CAIRN_OK && status != CAIRN_EINVAL && status != CAIRN_INFEASIBLE)
-            return status;
-        keep_faster(c);
-        s->count += c->count > 0;
-        if (strcmp(solver->name, "none") == 0 && c->count > 0) {
-            s->none_arena = c->points[0].arena;
-            s->none_time = c->points[0].time;
-        }
-    }
-    return CAIRN_OK;
-}
 
 static double percent_of(double part, double whole) {
     return whole > 0 ? 100.0 * part / whole : 0;
 }
 
-static void print_table(const sweep *s) {
+static void print_table(const cli_sweep *s) {
     printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
            cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
     printf("%-16s %8s %12s %8s %12s %9s   %s\n", "algorithm", "budget", "memory", "of none", "time",
            "overhead", "that is");
     for (uint32_t k = 0; k < s->count; k++) {
-        const curve *c = &s->curves[k];
+        const cli_curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++) {
             char budget[16] = "";
             if (c->points[i].budget > 0)
@@ -153,13 +38,13 @@ static void print_table(const sweep *s) {
     }
 }
 
-static double gap_of(const point *p) {
+static double gap_of(const cli_point *p) {
     return p->bound > 0 ? (double)(p->time - p->bound) / (double)p->bound : 0;
 }
 
-static void print_json(const sweep *s) {
+static void print_json(const cli_sweep *s) {
     for (uint32_t k = 0; k < s->count; k++) {
-        const curve *c = &s->curves[k];
+        const cli_curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++)
             printf("{\"model\": \"%s\", \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
                    "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, \"time_ns\": %lld, "
@@ -171,7 +56,7 @@ static void print_json(const sweep *s) {
     }
 }
 
-static int write_csv(const sweep *s, const char *path) {
+static int write_csv(const cli_sweep *s, const char *path) {
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         fprintf(stderr, "cairn: cannot write %s\n", path);
@@ -180,7 +65,7 @@ static int write_csv(const sweep *s, const char *path) {
     fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,time_ns,bound_ns\n");
     for (uint32_t k = 0; k < s->count; k++)
         for (uint32_t i = 0; i < s->curves[k].count; i++) {
-            const point *p = &s->curves[k].points[i];
+            const cli_point *p = &s->curves[k].points[i];
             fprintf(file, "%s,%llu,%llu,%llu,%lld,%lld\n", s->curves[k].solver->name,
                     (unsigned long long)p->budget, (unsigned long long)p->peak,
                     (unsigned long long)p->arena, (long long)p->time, (long long)p->bound);
@@ -195,7 +80,7 @@ static int write_csv(const sweep *s, const char *path) {
 }
 
 /* Where no plan gets: per percent of memory the least overhead of any, by rising memory. */
-static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *count,
+static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32_t *count,
                                 cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
@@ -219,16 +104,16 @@ static cairn_status find_region(const sweep *s, double *x, double *y, uint32_t *
     return CAIRN_OK;
 }
 
-static int write_svg(const sweep *s, const char *path) {
-    static double x[MOST_CURVES][MOST_POINTS], y[MOST_CURVES][MOST_POINTS];
+static int write_svg(const cli_sweep *s, const char *path) {
+    static double x[CLI_MOST_CURVES][CLI_MOST_POINTS], y[CLI_MOST_CURVES][CLI_MOST_POINTS];
     static double region_x[100], region_y[100];
-    static char notes[MOST_CURVES][200];
-    cairn_curve curves[MOST_CURVES + 1];
+    static char notes[CLI_MOST_CURVES][200];
+    cairn_curve curves[CLI_MOST_CURVES + 1];
     cairn_error err = {0};
     uint32_t region;
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
-        const curve *c = &s->curves[k];
+        const cli_curve *c = &s->curves[k];
         uint32_t drawn = 0;
         for (uint32_t i = 0; i < c->count; i++) {
             double longer = (double)(c->points[i].time - s->none_time);
@@ -263,35 +148,47 @@ static int write_svg(const sweep *s, const char *path) {
     return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
 }
 
-static int write_page(const sweep *s, const char *path) {
-    cairn_text text;
-    cairn_status status = cairn_page_write(s->page, &text);
-    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+/* A click on a point shows its plan. */
+static cairn_status fill_page(const cli_sweep *s, cairn_page *page) {
+    cairn_status status = CAIRN_OK;
+    for (uint32_t k = 0; k < s->count; k++)
+        for (uint32_t i = 0; i < s->curves[k].count && status == CAIRN_OK; i++) {
+            cairn_page_entry entry = CAIRN_PAGE_ENTRY_INIT;
+            entry.budget_bytes = s->curves[k].points[i].budget;
+            status = cairn_page_add(page, s->curves[k].points[i].solution, &entry);
+        }
+    return status;
 }
 
-static int show(const sweep *s) {
-    int code = CLI_DONE;
-    if (cli_flag(s->args, "json"))
-        print_json(s);
-    else
-        print_table(s);
-    if (cli_value(s->args, "csv") != NULL)
-        code = write_csv(s, cli_value(s->args, "csv"));
-    if (code == CLI_DONE && cli_value(s->args, "svg") != NULL)
-        code = write_svg(s, cli_value(s->args, "svg"));
-    if (code == CLI_DONE && cli_value(s->args, "html") != NULL)
-        code = write_page(s, cli_value(s->args, "html"));
-    return code;
-}
-
-static cairn_status open_page(sweep *s) {
+static int write_page(const cli_sweep *s, const char *path) {
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
+    cairn_page *page = NULL;
+    cairn_text text;
     options.machine = s->model->machine.name;
     options.stationary_bytes = cairn_stationary_bytes(s->model->graph, s->model->costs, 1);
     options.sweep = true;
-    if (cli_value(s->args, "html") == NULL)
-        return CAIRN_OK;
-    return cairn_page_create(s->model->graph, s->model->costs, &options, &s->page);
+    cairn_status status = cairn_page_create(s->model->graph, s->model->costs, &options, &page);
+    if (status == CAIRN_OK)
+        status = fill_page(s, page);
+    if (status == CAIRN_OK)
+        status = cairn_page_write(page, &text);
+    cairn_page_destroy(page);
+    return status == CAIRN_OK ? cli_emit(&text, path) : cli_fail(status, NULL);
+}
+
+static int show(const cli_args *args, const cli_sweep *s) {
+    int code = CLI_DONE;
+    if (cli_flag(args, "json"))
+        print_json(s);
+    else
+        print_table(s);
+    if (cli_value(args, "csv") != NULL)
+        code = write_csv(s, cli_value(args, "csv"));
+    if (code == CLI_DONE && cli_value(args, "svg") != NULL)
+        code = write_svg(s, cli_value(args, "svg"));
+    if (code == CLI_DONE && cli_value(args, "html") != NULL)
+        code = write_page(s, cli_value(args, "html"));
+    return code;
 }
 
 static int run(const cli_args *args) {
@@ -303,16 +200,12 @@ static int run(const cli_args *args) {
     if (code != CLI_DONE)
         return code;
     cairn_error err = {0};
-    sweep s = {.args = args, .model = &model, .curves = calloc(MOST_CURVES, sizeof(curve))};
-    cairn_status status = s.curves == NULL ? CAIRN_ENOMEM : open_page(&s);
-    if (status == CAIRN_OK)
-        status = cairn_memo_create(NULL, &model.memo, &err);
-    if (status == CAIRN_OK)
-        status = sweep_all(&s, (uint32_t)step, &err);
-    clear_progress(&s);
-    code = status == CAIRN_OK ? show(&s) : cli_fail(status, &err);
-    cairn_page_destroy(s.page);
-    free(s.curves);
+    cli_sweep s = {.model = &model, .step = (uint32_t)step};
+    s.keep = cli_value(args, "html") != NULL;
+    s.progress = !cli_flag(args, "json");
+    cairn_status status = cli_sweep_run(&s, &err);
+    code = status == CAIRN_OK ? show(args, &s) : cli_fail(status, &err);
+    cli_sweep_release(&s);
     cli_model_close(&model);
     return code;
 }
@@ -337,7 +230,8 @@ const cli_command cli_command_sweep = {
     .details =
         "MODEL is a network of 'cairn zoo' or a graph file. Every algorithm makes a plan; those\n"
         "that take a budget make one for each of several budgets. Shows the time of each plan,\n"
-        "which op sets the smallest budget, and how much faster any plan could be.",
+        "which op sets the smallest budget, and how much faster any plan could be. Several\n"
+        "algorithms run at a time, one per processor.",
     .options = options,
     .run = run,
 };
