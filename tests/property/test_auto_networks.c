@@ -177,7 +177,7 @@ int main(void) {
             check_same(&net);
         close_network(&net);
     }
-    network net = open_network("resnet18", 4, 0);
+    network net = open_network("vgg11", 16, 0);
     check_monotone(&net, 200);
     check_apart(&net, 40);
     close_network(&net);
