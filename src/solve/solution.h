@@ -5,9 +5,9 @@
 #include "base/crn_base.h"
 #include "cairn/solve.h"
 
-/* Make a solution of a plan: simulate it and lay it out, with little effort if `brief` and with the
- * help of a memo if there is one. The
- * solution takes over the plan; on failure the plan is destroyed. */
+/* Make a solution of a plan: simulate it and lay it out, with little effort if `brief`. A memo, if
+ * there is one, is asked for the layout first. The solution takes over the plan; on failure the
+ * plan is destroyed. */
 CAIRN_MUST cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *costs,
                                           cairn_plan *plan, const cairn_machine *machine,
                                           bool brief, cairn_memo *memo, cairn_solution **out,

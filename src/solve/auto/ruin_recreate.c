@@ -186,7 +186,7 @@ void crn_descend(crn_search *s, int64_t limit, uint64_t work) {
             break;
         uint32_t much = draw(s, 5);
         ruin_some(s, much);
-        if (much == 4 && m->all.length > 0) { /* arguments have no order */
+        if (much == 4 && m->all.length > 0) { /* the order of arguments is undefined */
             uint32_t count = 1 + draw(s, 1 + ops / 30);
             ruin_ops(s, any(s).op, count);
         }
