@@ -57,6 +57,8 @@ struct crn_device {
 bool crn_cuda_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_dnn_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_blas_ok(crn_device *device, int result, const char *what);
+/* Keep an error as the first failure, if it is; false. */
+bool crn_cuda_keep(crn_device *device, const cairn_error *err);
 /* Return the first failure and clear it. */
 cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err);
 

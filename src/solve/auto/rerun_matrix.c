@@ -29,6 +29,17 @@ static void remove_op(crn_op_list *list, uint32_t at) {
     memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
 }
 
+static void insert_run(crn_run_list *list, uint32_t at, crn_run run) {
+    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
+    list->data[at] = run;
+    list->length++;
+}
+
+static void remove_run(crn_run_list *list, uint32_t at) {
+    list->length--;
+    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
+}
+
 static void insert_event(crn_event_list *list, uint32_t at, crn_event_key key) {
     memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
     list->data[at] = key;
@@ -50,9 +61,8 @@ typedef struct scan {
     int64_t sum, most;
 } scan;
 
-/* Scan one run: add its outputs, except one that is made in place, then remove the values that
- * die. */
-static int64_t scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, scan *s) {
+/* Weigh one run: it adds its outputs, except one that is made in place; then values die. */
+static void weigh(const crn_matrix *m, uint32_t slot, uint32_t op, crn_run *run) {
     const crn_flat *f = m->flat;
     crn_event_key key = crn_key(slot, op);
     int64_t add = 0, gone = 0;
@@ -80,10 +90,16 @@ static int64_t scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, scan *s
     uint64_t workspace = f->ways[f->first_way[op] + m->way[op]].workspace;
     if (slot != op + 1)
         workspace = CRN_MAX(workspace, f->alias_workspace[op]);
-    int64_t at = s->sum + add - inplace + (int64_t)workspace;
-    s->most = CRN_MAX(s->most, at);
-    s->sum += add - gone;
-    return at;
+    run->sum = add - gone;
+    run->need = add - inplace + (int64_t)workspace;
+    run->is_stale = false;
+}
+
+static void scan_run(const crn_matrix *m, uint32_t slot, uint32_t op, crn_run *run, scan *s) {
+    if (run->is_stale)
+        weigh(m, slot, op, run);
+    s->most = CRN_MAX(s->most, s->sum + run->need);
+    s->sum += run->sum;
 }
 
 /* The start: add the given values, and remove those that nothing reads. */
@@ -106,14 +122,15 @@ static scan scan_slot(const crn_matrix *m, uint32_t slot) {
     uint32_t ops = m->flat->op_count, k = 0;
     scan s = {0, NOTHING};
     const crn_op_list *list = &m->slots[slot];
+    crn_run *runs = m->runs[slot].data;
     for (; k < list->length && list->data[k] < ops; k++)
-        scan_run(m, slot, list->data[k], &s);
+        scan_run(m, slot, list->data[k], &runs[k], &s);
     if (slot <= ops)
-        scan_run(m, slot, slot - 1, &s);
+        scan_run(m, slot, slot - 1, &m->base[slot], &s);
     else /* the end: results stay in memory */
         s.most = 0;
     for (; k < list->length; k++)
-        scan_run(m, slot, list->data[k], &s);
+        scan_run(m, slot, list->data[k], &runs[k], &s);
     return s;
 }
 
@@ -140,6 +157,23 @@ static void mark(crn_matrix *m, uint32_t slot) {
         return;
     m->is_stale[slot] = true;
     m->stale[m->stale_count++] = slot;
+}
+
+/* The run of an op in a slot, or NULL. */
+static crn_run *find_run(const crn_matrix *m, uint32_t slot, uint32_t op) {
+    if (slot == op + 1 && op < m->flat->op_count)
+        return &m->base[slot];
+    const crn_op_list *list = &m->slots[slot];
+    uint32_t k = find_op(list, op);
+    return k < list->length && list->data[k] == op ? &m->runs[slot].data[k] : NULL;
+}
+
+/* The deaths or the workspace of a run have changed. */
+static void mark_run(crn_matrix *m, uint32_t slot, uint32_t op) {
+    crn_run *run = find_run(m, slot, op);
+    if (run != NULL)
+        run->is_stale = true;
+    mark(m, slot);
 }
 
 static void settle(crn_matrix *m) {
@@ -173,20 +207,20 @@ uint32_t crn_matrix_peak_slot(crn_matrix *m) {
 }
 
 crn_event_key crn_matrix_peak_run(crn_matrix *m, uint32_t slot) {
+    settle(m);
     const crn_op_list *list = &m->slots[slot];
     uint32_t ops = m->flat->op_count;
-    scan s = {0, NOTHING};
-    int64_t most = NOTHING;
+    int64_t sum = 0, most = NOTHING;
     crn_event_key best = crn_key(slot, 0);
     bool base_done = slot == 0 || slot > ops;
     for (uint32_t k = 0; k < list->length || !base_done;) {
         bool base = !base_done && (k == list->length || list->data[k] >= ops);
-        uint32_t op = base ? slot - 1 : list->data[k];
-        int64_t at = scan_run(m, slot, op, &s);
-        if (at > most) {
-            most = at;
-            best = crn_key(slot, op);
+        const crn_run *run = base ? &m->base[slot] : &m->runs[slot].data[k];
+        if (sum + run->need > most) {
+            most = sum + run->need;
+            best = crn_key(slot, base ? slot - 1 : list->data[k]);
         }
+        sum += run->sum;
         base_done = base_done || base;
         k += !base;
     }
@@ -246,7 +280,7 @@ bool crn_matrix_has(const crn_matrix *m, uint32_t slot, uint32_t op) {
 /* Reserve all memory that adding (slot, op) can need, before anything is changed. */
 static bool reserve(crn_matrix *m, uint32_t slot, uint32_t op) {
     const crn_flat *f = m->flat;
-    bool there = RESERVE(m, m->slots[slot]) && RESERVE(m, m->places[slot]) && RESERVE(m, m->all);
+    bool there = RESERVE(m, m->slots[slot]) && RESERVE(m, m->runs[slot]) && RESERVE(m, m->all);
     for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1] && there; k++)
         there = RESERVE(m, m->events[f->outputs[k]]);
     for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1] && there; k++)
@@ -272,25 +306,25 @@ static void change_event(crn_matrix *m, uint32_t value, crn_event_key key, bool 
     else
         remove_event(list, at);
     if (at > 0)
-        mark(m, crn_key_slot(list->data[at - 1]));
+        mark_run(m, crn_key_slot(list->data[at - 1]), crn_key_op(list->data[at - 1]));
     m->last[value] = list->data[list->length - 1];
 }
 
 static void change_list(crn_matrix *m, uint32_t slot, uint32_t op, uint32_t at, bool add) {
     if (add) {
         insert_op(&m->slots[slot], at, op);
-        insert_op(&m->places[slot], at, m->all.length);
+        insert_run(&m->runs[slot], at, (crn_run){.place = m->all.length, .is_stale = true});
         m->all.data[m->all.length++] = (crn_rerun){slot, op};
         return;
     }
-    uint32_t place = m->places[slot].data[at];
+    uint32_t place = m->runs[slot].data[at].place;
     remove_op(&m->slots[slot], at);
-    remove_op(&m->places[slot], at);
+    remove_run(&m->runs[slot], at);
     crn_rerun moved = m->all.data[--m->all.length];
     if (place == m->all.length)
         return;
     m->all.data[place] = moved;
-    m->places[moved.slot].data[find_op(&m->slots[moved.slot], moved.op)] = place;
+    find_run(m, moved.slot, moved.op)->place = place;
 }
 
 void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op) {
@@ -317,14 +351,14 @@ void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
     if (m->failed || way == m->way[op])
         return;
     int64_t before = crn_way_time(m, op), runs = 1;
-    mark(m, op + 1);
+    mark_run(m, op + 1, op);
     if (f->first_output[op] < f->first_output[op + 1]) {
         const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
         for (uint32_t k = 1; k < list->length; k++) {
             crn_event_key key = list->data[k];
             if (!crn_key_makes(key) || crn_key_op(key) != op)
                 continue;
-            mark(m, crn_key_slot(key));
+            mark_run(m, crn_key_slot(key), op);
             runs++;
         }
     }
@@ -486,7 +520,8 @@ cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matri
     m->arena = arena;
     m->slot_count = flat->op_count + 2;
     CRN_TAKE(arena, m->slots, m->slot_count);
-    CRN_TAKE(arena, m->places, m->slot_count);
+    CRN_TAKE(arena, m->runs, m->slot_count);
+    CRN_TAKE(arena, m->base, m->slot_count);
     CRN_TAKE(arena, m->stale, m->slot_count);
     CRN_TAKE(arena, m->is_stale, m->slot_count);
     CRN_TAKE(arena, m->events, flat->value_count);
@@ -504,7 +539,7 @@ cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matri
         CRN_TRY(first_events(m, v));
     m->time = flat->base_time;
     for (uint32_t slot = 0; slot < m->slot_count; slot++)
-        mark(m, slot);
+        mark_run(m, slot, slot - 1);
     *out = m;
     return CAIRN_OK;
 }

@@ -13,7 +13,8 @@
  * event that is followed by a run that makes it, or by nothing. Scanning a slot event by event
  * gives (sum, largest prefix), and a segment tree over the slots gives the peak, its place, and the
  * most memory of any range of slots. A flip adds or removes one pair. It changes the events of one
- * op's operands and scans the few slots whose deaths changed: O(operands * log + slots * log).
+ * op's operands and weighs the few runs again whose deaths changed; what the other runs of their
+ * slots weigh is known: O(operands * log + slots * (runs + log)).
  *
  * An op may also use a slower implementation with less workspace, the same for all its runs.
  *
@@ -34,6 +35,15 @@ typedef struct crn_rerun {
     uint32_t slot, op;
 } crn_rerun;
 
+/* What a run does to memory, and the place of its pair in `all`. */
+typedef struct crn_run {
+    int64_t sum, need; /* what it adds, and the most that it needs while it runs */
+    uint32_t place;
+    bool is_stale; /* its deaths have changed */
+} crn_run;
+
+typedef CRN_ARRAY(crn_run) crn_run_list;
+
 /* A change that can be undone: a flip, or another way of an op. */
 typedef struct crn_change {
     uint32_t slot, op; /* slot CRN_NO_OP: the old way of `op` was `way` */
@@ -44,8 +54,9 @@ typedef struct crn_matrix {
     const crn_flat *flat;
     crn_arena *arena;
     uint32_t slot_count;
-    crn_op_list *slots;  /* per slot: ops that are recomputed, ascending; pseudo-ops last */
-    crn_op_list *places; /* for each of them: its place in `all` */
+    crn_op_list *slots; /* per slot: ops that are recomputed, ascending; pseudo-ops last */
+    crn_run_list *runs; /* for each of them: what it does to memory */
+    crn_run *base;      /* per slot: the same for the op that runs there for the first time */
     crn_event_list *events;
     crn_event_key *first, *last; /* per value: its first and last event */
     uint32_t *way;               /* per op: which of its ways */
@@ -59,7 +70,7 @@ typedef struct crn_matrix {
     bool *is_stale;
     uint32_t stale_count;
     int64_t time;          /* of all runs, in the unit of the flat problem */
-    uint64_t flips, scans; /* so far; scans of runs */
+    uint64_t flips, scans; /* so far; scans of runs, weighed again or not */
     bool journaling, failed;
 } crn_matrix;
 
