@@ -42,6 +42,19 @@ cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out) {
     return status == CAIRN_EINVAL ? CAIRN_INFEASIBLE : status;
 }
 
+cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution *usual,
+                                    cairn_solution **out) {
+    cairn_status status = CAIRN_INFEASIBLE;
+    uint64_t eighth = cairn_layout_arena_bytes(usual->layout) / 8;
+    *out = NULL;
+    for (uint32_t eighths = 2; eighths < 8 && status == CAIRN_INFEASIBLE; eighths++)
+        status = try_algorithm(p, "auto", CRN_MAX(eighths * eighth, 1), out);
+    if (status != CAIRN_INFEASIBLE)
+        return status;
+    crn_error_clear(p->err);
+    return CAIRN_OK;
+}
+
 cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                               cairn_solution **out) {
     cairn_plan_builder *builder;
