@@ -73,6 +73,10 @@ CAIRN_API void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op,
                                                      const cairn_implementation *list,
                                                      uint32_t count);
+/* A recomputation of the op takes `saving_ns` less than its first run; 0 after
+ * cairn_costs_set_op(). A backend may keep small results of the first run, such as the statistics
+ * of a batch norm. */
+CAIRN_API void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
 
 /* Whether the device fuses neighbouring ops, as cairn_bind() finds out; false in other costs.
@@ -84,6 +88,8 @@ CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
 CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */
 CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,
                                                      uint32_t *count);
+/* The time of a recomputation by implementation `k`. */
+CAIRN_API int64_t cairn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k);
 
 /* Over all that memory depends on: bytes and workspaces, not times. What was judged with one object
  * holds for another with the same hash. */

@@ -86,6 +86,7 @@ class Table:
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
+        self.loading = 0.0  # seconds in which kernels and libraries were loaded
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
         self._new = False
@@ -191,34 +192,49 @@ def _time_cpu(call):
     return sorted(times)[len(times) // 2]
 
 
-def _time_cuda(call, device, runs=4):
-    """The mean of several runs that follow each other, so that the start from Python is not measured."""
+class _Runs:
+    """Several runs of a call that follow each other on the GPU, so that the start from Python is not measured. They are
+    only queued: the time is known once the device has done them."""
+
+    def __init__(self, call, runs=3):
+        self._runs = runs
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        torch.cuda._sleep(500_000)  # so that the queue can fill
+        self._events[0].record()
+        for _ in range(runs):
+            call()
+        self._events[1].record()
+
+    def time_ns(self):
+        return max(int(self._events[0].elapsed_time(self._events[1]) * 1e6 / self._runs), 1)
+
+
+def _time_cuda(call, device):
     call()
+    runs = _Runs(call)
     torch.cuda.synchronize(device)
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-    torch.cuda._sleep(1_000_000)  # so that the queue can fill
-    events[0].record()
-    for _ in range(runs):
-        call()
-    events[1].record()
-    torch.cuda.synchronize(device)
-    return int(events[0].elapsed_time(events[1]) * 1e6 / runs)
+    return runs.time_ns()
 
 
 def _peak_cuda(call, device):
-    torch.cuda.synchronize(device)
+    """The most that a call allocates. The allocator counts when an op is queued, not when it runs."""
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     call()
     return torch.cuda.max_memory_allocated(device) - before
 
 
+def _values(node):
+    return tensors_of(node.meta.get("val")) + [v for n in node.all_input_nodes for v in tensors_of(n.meta.get("val"))]
+
+
+def _bytes_of(node):
+    return sum(v.numel() * v.element_size() for v in _values(node))
+
+
 def estimate(node):
     """The estimate for an op that cannot be measured: its bytes at 10 GB/s, on a GPU at 1000 GB/s."""
-    values = tensors_of(node.meta.get("val")) + [v for n in node.all_input_nodes
-                                                 for v in tensors_of(n.meta.get("val"))]
-    rate = 1000 if any(v.device.type == "cuda" for v in values) else 10
-    return 1000 + sum(v.numel() * v.element_size() for v in values) // rate
+    return 1000 + _bytes_of(node) // (1000 if any(v.device.type == "cuda" for v in _values(node)) else 10)
 
 
 def measure(joint, table, alignment):
@@ -304,27 +320,37 @@ def _measure_cpu(missing, table):
 
 
 def _measure_cuda(missing, table, device, alignment):
-    kept = library_workspaces(device) if missing else {}
-    for signature, op in missing.items():
+    """All runs are queued before the device is waited for. The ops with the largest operands come first, so that the
+    allocator divides their memory for the others."""
+    start = time.perf_counter()
+    kept, queued = library_workspaces(device) if missing else {}, {}
+    table.loading += time.perf_counter() - start
+    for signature, op in sorted(missing.items(), key=lambda item: -_bytes_of(item[1].node)):
         try:
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
-            time_ns, results = _time_cuda(call, device), []
+            start = time.perf_counter()
+            call()  # the first run loads the kernel and allocates the library's workspace
+            table.loading += time.perf_counter() - start
+            runs, results = _Runs(call), []
             peak = _peak_cuda(lambda: results.append(call()), device)
             workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
             del results
             left = _free_workspaces(device)
             library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
-            table.set(signature, max(time_ns, 1), workspace, library)
+            queued[signature] = runs, workspace, library
         except Exception:
             _free_workspaces(device)
             table.set(signature, estimate(op.node), 0, CUBLASLT)
+    torch.cuda.synchronize(device)
+    for signature, (runs, workspace, library) in queued.items():
+        table.set(signature, runs.time_ns(), workspace, library)
     torch.cuda.empty_cache()
 
 
 def _free_workspaces(device):
-    """Free what the libraries of matrix products keep; returns its bytes."""
-    torch.cuda.synchronize(device)
+    """Free what the libraries of matrix products keep; returns its bytes. Ops that are queued may still use it: the
+    allocator gives it only to later ops of the same stream."""
     before = torch.cuda.memory_allocated(device)
     torch._C._cuda_clearCublasWorkspaces()
     return before - torch.cuda.memory_allocated(device)

@@ -286,7 +286,9 @@ typedef struct crn_backend {
     /* Whether timed events work in a recording; its actions then run one after the other. If false,
      * a timed step is not recorded. */
     bool times_recordings;
-    bool fuses; /* a recording fuses neighbouring ops */
+    bool fuses;            /* a recording fuses neighbouring ops */
+    bool keeps_statistics; /* a recording recomputes batch norms with the statistics of their first
+                              run, which takes less time */
     /* Between these two calls, everything that is enqueued on any lane is recorded and not run,
      * including events. At the end of a recording the compute lane must have followed every
      * copy. */

@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "backend/formats.h"
 #include "backend/processor_internal.h"
+#include "base/host_memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,12 +59,6 @@ void crn_processor_close(crn_device *device) {
     crn_resize(&allocator, device, sizeof *device, 0);
 }
 
-/* The memory of the machine in bytes; 0: not known. */
-static uint64_t machine_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
-}
-
 /* The name of the processor; "": not known. */
 static void read_name(char *name, size_t size) {
     char line[256];
@@ -83,7 +78,7 @@ static void read_name(char *name, size_t size) {
 void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine) {
     long page = sysconf(_SC_PAGESIZE);
     read_name(out->name, sizeof out->name);
-    out->memory_bytes = machine_memory();
+    out->memory_bytes = crn_host_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
     out->compute_units = crn_team_threads(device->threads);
     if (cairn_machine_find("cpu", machine, NULL) != CAIRN_OK)
@@ -106,8 +101,10 @@ cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t
                       -1, 0);
     if (region == MAP_FAILED)
         return crn_fail(err, CAIRN_ESYSTEM,
-                        "cannot reserve %" PRIu64 " bytes of %s memory; the machine has %" PRIu64,
-                        bytes, space == CRN_DEVICE ? "device" : "host", machine_memory());
+                        "cannot reserve %" PRIu64 " bytes of %s memory; the machine has %" PRIu64
+                        ", of which %" PRIu64 " are free",
+                        bytes, space == CRN_DEVICE ? "device" : "host", crn_host_memory(),
+                        crn_host_memory_free());
     *out = region;
     return CAIRN_OK;
 }

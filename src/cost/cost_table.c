@@ -105,9 +105,12 @@ static cairn_status write_entry(void *context, cairn_id op, const char *signatur
         return CAIRN_OK;
     crn_text_printf(w->out, "%s\n{\"signature\": ", w->any ? "," : "");
     crn_text_json_string(w->out, signature);
-    crn_text_printf(w->out, ", \"implementations\": [");
     uint32_t count;
     const cairn_implementation *list = cairn_costs_op(w->costs, op, &count);
+    int64_t saving = count > 0 ? list[0].time_ns - cairn_costs_again_ns(w->costs, op, 0) : 0;
+    if (saving > 0)
+        crn_text_printf(w->out, ", \"again_saves_ns\": %lld", (long long)saving);
+    crn_text_printf(w->out, ", \"implementations\": [");
     for (uint32_t i = 0; i < count; i++) {
         crn_text_printf(w->out, "%s{\"name\": ", i > 0 ? ", " : "");
         crn_text_json_string(w->out, list[i].name);
@@ -176,6 +179,7 @@ cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *gr
 typedef struct table_entry {
     cairn_implementation list[MOST_IMPLEMENTATIONS];
     uint32_t count;
+    int64_t saving_ns;
 } table_entry;
 
 typedef struct table_reader {
@@ -209,11 +213,13 @@ static cairn_status read_implementation(const crn_json *at, cairn_implementation
 }
 
 static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t index) {
-    static const char *const keys[] = {"signature", "implementations", NULL};
+    static const char *const keys[] = {"signature", "again_saves_ns", "implementations", NULL};
+    table_entry *entry = &r->entries[index];
     CRN_TRY(crn_json_object(at, r->err));
     CRN_TRY(crn_json_only(at, keys, r->err));
     crn_json signature = crn_json_member(at, "signature");
     crn_json list = crn_json_member(at, "implementations");
+    crn_json saving = crn_json_member(at, "again_saves_ns");
     const char *string = "";
     size_t count = 0;
     CRN_TRY(crn_json_string(&signature, &string, r->err));
@@ -223,11 +229,20 @@ static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t ind
     if (count < 1 || count > MOST_IMPLEMENTATIONS)
         return crn_json_fail(&list, r->err, CAIRN_EINVAL, "must have 1 to %d elements",
                              MOST_IMPLEMENTATIONS);
-    r->entries[index].count = (uint32_t)count;
+    entry->count = (uint32_t)count;
     for (uint32_t i = 0; i < count; i++) {
         crn_json element = crn_json_element(&list, i);
-        CRN_TRY(read_implementation(&element, &r->entries[index].list[i], r->err));
+        CRN_TRY(read_implementation(&element, &entry->list[i], r->err));
     }
+    return saving.value == NULL
+               ? CAIRN_OK
+               : crn_json_integer(&saving, 0, entry->list[0].time_ns, &entry->saving_ns, r->err);
+}
+
+static cairn_status set_op(table_reader *r, cairn_id op, const cairn_implementation *list,
+                           uint32_t count, int64_t saving_ns) {
+    CRN_TRY(cairn_costs_set_op(r->costs, op, list, count));
+    cairn_costs_set_again(r->costs, op, saving_ns);
     return CAIRN_OK;
 }
 
@@ -249,7 +264,7 @@ static cairn_status merge_times(table_reader *r, cairn_id op, const table_entry 
             }
     }
     r->matched += found == count;
-    return found == 0 ? CAIRN_OK : cairn_costs_set_op(r->costs, op, list, count);
+    return found == 0 ? CAIRN_OK : set_op(r, op, list, count, entry->saving_ns);
 }
 
 static cairn_status merge_op(void *context, cairn_id op, const char *signature) {
@@ -257,10 +272,11 @@ static cairn_status merge_op(void *context, cairn_id op, const char *signature) 
     uint32_t entry = crn_names_find(&r->signatures, signature);
     if (entry == CRN_NO_NAME)
         return CAIRN_OK;
+    const table_entry *known = &r->entries[entry];
     if (r->times_only)
-        return merge_times(r, op, &r->entries[entry]);
+        return merge_times(r, op, known);
     r->matched++;
-    return cairn_costs_set_op(r->costs, op, r->entries[entry].list, r->entries[entry].count);
+    return set_op(r, op, known->list, known->count, known->saving_ns);
 }
 
 static cairn_status read_rate(const crn_json *object, const char *key, int64_t low, int64_t *out,

@@ -6,6 +6,7 @@
 typedef struct op_costs {
     const cairn_implementation *list;
     uint32_t count;
+    int64_t saving_ns; /* of a recomputation */
 } op_costs;
 
 struct cairn_costs {
@@ -44,8 +45,12 @@ cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_imp
         if (copy[i].name == NULL)
             return CAIRN_ENOMEM;
     }
-    costs->ops[op] = (op_costs){copy, count};
+    costs->ops[op] = (op_costs){copy, count, 0};
     return CAIRN_OK;
+}
+
+void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns) {
+    costs->ops[op].saving_ns = saving_ns;
 }
 
 uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor) {
@@ -59,6 +64,11 @@ const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs) {
 const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op, uint32_t *count) {
     *count = costs->ops[op].count;
     return costs->ops[op].list;
+}
+
+int64_t cairn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k) {
+    const op_costs *costs_of = &costs->ops[op];
+    return CRN_MAX(costs_of->list[k].time_ns - costs_of->saving_ns, 0);
 }
 
 static uint64_t hash_number(uint64_t hash, uint64_t number) {
@@ -93,7 +103,7 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
     cairn_implementation *list;
     CRN_TAKE(&costs->arena, list, costs->op_count);
     for (cairn_id o = 0; o < costs->op_count; o++) {
-        costs->ops[o] = (op_costs){&list[o], 1};
+        costs->ops[o] = (op_costs){&list[o], 1, 0};
         list[o].name = machine == NULL ? "given" : "analytic";
         uint64_t flops, bytes, limit = (uint64_t)1 << 60;
         cairn_op_work(graph, o, &flops, &bytes);

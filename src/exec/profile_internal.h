@@ -23,6 +23,10 @@ typedef struct crn_profiler {
  * the measurement. */
 CAIRN_MUST cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out);
 
+/* A plan in much less memory, which recomputes most ops; NULL: there is none. */
+CAIRN_MUST cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution *usual,
+                                               cairn_solution **out);
+
 /* The same plan with implementation `k` of every op that has more than `k`. */
 CAIRN_MUST cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                                          cairn_solution **out);

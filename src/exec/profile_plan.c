@@ -1,21 +1,12 @@
 /* profile_plan.c: the plan whose steps a profile runs. */
+#include "base/host_memory.h"
 #include "exec/profile_internal.h"
-
-#include <stdio.h>
 
 /* The free memory of a device: its own, or that of the machine; UINT64_MAX: not known. */
 static uint64_t free_memory(const cairn_device *device) {
-    unsigned long long kib = 0;
-    char line[128];
-    if (device->facts.separate_memory)
-        return device->facts.memory_bytes == 0 ? UINT64_MAX : device->facts.memory_bytes;
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return kib == 0 ? UINT64_MAX : (uint64_t)kib * 1024;
+    uint64_t bytes =
+        device->facts.separate_memory ? device->facts.memory_bytes : crn_host_memory_free();
+    return bytes == 0 ? UINT64_MAX : bytes;
 }
 
 /* The plan of one algorithm if it fits `budget`, else CAIRN_INFEASIBLE. */
@@ -49,6 +40,19 @@ cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out) {
             return status;
     }
     return status == CAIRN_EINVAL ? CAIRN_INFEASIBLE : status;
+}
+
+cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution *usual,
+                                    cairn_solution **out) {
+    cairn_status status = CAIRN_INFEASIBLE;
+    uint64_t eighth = cairn_layout_arena_bytes(usual->layout) / 8;
+    *out = NULL;
+    for (uint32_t eighths = 2; eighths < 8 && status == CAIRN_INFEASIBLE; eighths++)
+        status = try_algorithm(p, "auto", CRN_MAX(eighths * eighth, 1), out);
+    if (status != CAIRN_INFEASIBLE)
+        return status;
+    crn_error_clear(p->err);
+    return CAIRN_OK;
 }
 
 cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,

@@ -136,13 +136,16 @@ cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
     crn_sim_note_lifetime(w, op->input_count + op->output_count, lifetime);
     CRN_TRY(crn_sim_count(w, workspace, first_made));
 
-    w->now = crn_add_time(w->now, chosen->time_ns);
+    bool again = w->ran_by[step->id] != 0;
+    int64_t time =
+        again ? cairn_costs_again_ns(w->costs, step->id, step->implementation) : chosen->time_ns;
     cairn_sim_summary *summary = &w->sim->summary;
-    summary->compute_ns = crn_add_time(summary->compute_ns, chosen->time_ns);
+    w->now = crn_add_time(w->now, time);
+    summary->compute_ns = crn_add_time(summary->compute_ns, time);
     summary->runs++;
-    if (w->ran_by[step->id] != 0) {
+    if (again) {
         summary->reruns++;
-        summary->rerun_ns = crn_add_time(summary->rerun_ns, chosen->time_ns);
+        summary->rerun_ns = crn_add_time(summary->rerun_ns, time);
     }
     w->ran_by[step->id] = 1 + (uint32_t)step->implementation;
     return CAIRN_OK;

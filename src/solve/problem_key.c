@@ -7,6 +7,7 @@ static void add_op(crn_key *key, const cairn_costs *costs, cairn_id op) {
     crn_key_add(key, count);
     for (uint32_t i = 0; i < count; i++) {
         crn_key_add(key, (uint64_t)list[i].time_ns);
+        crn_key_add(key, (uint64_t)cairn_costs_again_ns(costs, op, i));
         crn_key_add(key, list[i].workspace_bytes);
     }
 }

@@ -26,6 +26,13 @@ void fake_driver_fail_at(uint64_t k) {
     broken = false;
 }
 
+static uint64_t most_device = (uint64_t)8 << 30, most_pinned = (uint64_t)8 << 30;
+
+void fake_driver_most(uint64_t device_bytes, uint64_t pinned_bytes) {
+    most_device = device_bytes;
+    most_pinned = pinned_bytes;
+}
+
 static uint64_t calls_left; /* before the one that fails; 0: none does */
 static bool calls_fail_on, call_failed;
 static int failure = FAILED;
@@ -45,6 +52,8 @@ bool fake_driver_call_failed(void) {
 }
 
 int fake_driver_answer(void) {
+    if (broken)
+        return FAILED;
     if (calls_left == 0)
         return call_failed && calls_fail_on ? failure : 0;
     call_failed = --calls_left == 0;
@@ -112,12 +121,11 @@ static void *copy_of(const void *from, size_t bytes) {
 }
 
 static int perform(const struct CUgraphNode_st *node) {
+    if (node->deed == KERNEL)
+        broken = broken || (fail_at != 0 && ++launched >= fail_at);
+    if (broken)
+        return FAILED;
     if (node->deed == KERNEL) {
-        launched++;
-        if (broken || (fail_at != 0 && launched >= fail_at)) {
-            broken = true;
-            return FAILED;
-        }
         counts.kernels++;
         crn_kernel_run(&node->launch, node->args,
                        shuffled && draw(2) == 1 ? CRN_GRID_BACKWARDS : CRN_GRID_FORWARDS);
@@ -133,7 +141,7 @@ static int perform(const struct CUgraphNode_st *node) {
     } else {
         memset(node->to, node->byte, node->bytes);
     }
-    return broken ? FAILED : 0;
+    return 0;
 }
 
 /* Run it now, or, while capturing, add a node after the last nodes of the stream. */
@@ -239,8 +247,7 @@ static int fake_memory_info(size_t *left, size_t *total) {
 
 static int fake_alloc(CUdeviceptr *at, size_t bytes) {
     MAY_FAIL();
-    void *block =
-        bytes <= (size_t)8 << 30 ? aligned_alloc(256, (bytes + 255) & ~(size_t)255) : NULL;
+    void *block = bytes <= most_device ? aligned_alloc(256, (bytes + 255) & ~(size_t)255) : NULL;
     if (block == NULL)
         return CRN_CUDA_OUT_OF_MEMORY;
     *at = (CUdeviceptr)(uintptr_t)block;
@@ -257,7 +264,7 @@ static int fake_free(CUdeviceptr at) {
 static int fake_host_alloc(void **at, size_t bytes, unsigned flags) {
     MAY_FAIL();
     (void)flags;
-    *at = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+    *at = bytes <= most_pinned ? aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095) : NULL;
     if (*at == NULL)
         return CRN_CUDA_OUT_OF_MEMORY;
     counts.pinned++;
@@ -304,7 +311,7 @@ static int fake_stream_end(CUstream stream) {
 static int fake_synchronize(CUstream stream) {
     MAY_FAIL();
     (void)stream;
-    return broken ? FAILED : 0;
+    return 0;
 }
 
 static int fake_wait(CUstream stream, CUevent event, unsigned flags) {

@@ -27,6 +27,9 @@ fake_counts fake_driver_counts(void);
 /* From the k-th launch of a kernel on, counted from now, every call fails; 0: no call fails. */
 void fake_driver_fail_at(uint64_t k);
 
+/* Blocks of more bytes are refused: there is no more memory. Both begin with 8 GiB. */
+void fake_driver_most(uint64_t device_bytes, uint64_t pinned_bytes);
+
 /* The k-th call of any entry fails, counted from now, or that and all later ones; 0: none does.
  * Entries that release do so all the same. */
 void fake_driver_fail_call(uint64_t k, bool and_all_later);

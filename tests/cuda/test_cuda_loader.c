@@ -12,10 +12,15 @@
 
 extern const crn_backend crn_backend_cuda;
 
-/* Kernels of a build with nvcc. */
+/* The kernels as a build with nvcc has them, or, with CAIRN_NO_KERNELS, as one without it. */
+#ifdef CAIRN_NO_KERNELS
+const unsigned char *const crn_cuda_fatbin = NULL;
+const char crn_cuda_fatbin_missing[] = "nvcc was not found";
+#else
 static const unsigned char fatbin[1];
 const unsigned char *const crn_cuda_fatbin = fatbin;
 const char crn_cuda_fatbin_missing[] = "";
+#endif
 
 static const char *missing = ""; /* a library or an entry */
 static bool refused;             /* the driver's lookup fails with its own message */
@@ -23,11 +28,17 @@ static size_t dnn_version = CRN_CUDNN_OLDEST;
 
 void *__wrap_dlopen(const char *file, int flags);
 void *__wrap_dlsym(void *library, const char *name);
+char *__wrap_dlerror(void);
 
 void *__wrap_dlopen(const char *file, int flags) {
     static char library;
     (void)flags;
     return strcmp(file, missing) == 0 ? NULL : &library;
+}
+
+char *__wrap_dlerror(void) {
+    static char reason[] = "no such file";
+    return reason;
 }
 
 static size_t get_dnn_version(void) {
@@ -79,34 +90,40 @@ void *__wrap_dlsym(void *library, const char *name) {
     return found.data;
 }
 
-static void expect_missing(const char *what) {
+/* `sentence` is a format for what is missing. */
+static void expect_missing(const char *what, const char *sentence) {
     crn_cuda_api api;
     cairn_error err = {0};
+    char expected[256];
     missing = what;
+    snprintf(expected, sizeof expected, sentence, what);
     CHECK(crn_cuda_load(&api, &err) == CAIRN_ESYSTEM);
-    if (strstr(err.message, what) == NULL) {
-        fprintf(stderr, "\"%s\" does not name %s\n", err.message, what);
-        check_failures++;
-    }
+    CHECK_STRING(err.message, expected);
     missing = "";
 }
 
 static void test_missing(void) {
-#define ENTRY(name, arguments) #name,
-    static const char *const names[] = {"libcuda.so.1",
-                                        "libcublasLt.so.13",
-                                        "libcudnn.so.9",
-                                        "cuGetProcAddress_v2",
-                                        CRN_CUDA_DRIVER(ENTRY) CRN_CUDA_BLAS(ENTRY)
-                                            CRN_CUDA_CUDNN(ENTRY) "cublasLtGetVersion",
-                                        "cudnnGetErrorString",
-                                        "cudnnGetLastErrorString",
-                                        "cudnnGetVersion"};
-#undef ENTRY
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        expect_missing(names[i]);
+#define OLD "the NVIDIA driver has no entry %s: a driver for CUDA 12.4 or newer is needed"
+#define ANOTHER(library) library " has no entry %s: another version is needed"
+#define BLAS ANOTHER("libcublasLt.so.13")
+#define DNN ANOTHER("libcudnn.so.9")
+#define DRIVER_ENTRY(name, arguments) {#name, OLD},
+#define BLAS_ENTRY(name, arguments) {#name, BLAS},
+#define DNN_ENTRY(name, arguments) {#name, DNN},
+    static const char *const cases[][2] = {
+        {"libcuda.so.1", "the NVIDIA driver (%s) cannot be opened: no such file"},
+        {"libcublasLt.so.13", "cuBLASLt (%s) cannot be opened: no such file"},
+        {"libcudnn.so.9", "cuDNN (%s) cannot be opened: no such file"},
+        {"cuGetProcAddress_v2", OLD},
+        CRN_CUDA_DRIVER(DRIVER_ENTRY) CRN_CUDA_BLAS(BLAS_ENTRY)
+            CRN_CUDA_CUDNN(DNN_ENTRY){"cublasLtGetVersion", BLAS},
+        {"cudnnGetErrorString", DNN},
+        {"cudnnGetLastErrorString", DNN},
+        {"cudnnGetVersion", DNN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_missing(cases[i][0], cases[i][1]);
     refused = true;
-    expect_missing("cuGraphLaunch");
+    expect_missing("cuGraphLaunch", OLD);
     refused = false;
 }
 
@@ -115,7 +132,10 @@ static void test_version(void) {
     cairn_error err = {0};
     dnn_version = CRN_CUDNN_OLDEST - 1;
     CHECK(crn_cuda_load_cudnn(&api, &err) == CAIRN_ESYSTEM);
-    CHECK(strstr(err.message, "or newer is needed") != NULL);
+    char expected[100];
+    snprintf(expected, sizeof expected, "cuDNN is version %d; %d or newer is needed",
+             CRN_CUDNN_OLDEST - 1, CRN_CUDNN_OLDEST);
+    CHECK_STRING(err.message, expected);
     dnn_version = CRN_CUDNN_OLDEST;
     CHECK_OK(crn_cuda_load_cudnn(&api, &err), &err);
 }
@@ -175,7 +195,20 @@ static void test_refusals(void) {
     expect_refusal(k, 1, "loading the kernels fails");
 }
 
+static void test_no_kernels(void) {
+    cairn_device *device;
+    cairn_error err = {0};
+    CHECK_U64(crn_backend_cuda.devices(), 0);
+    CHECK(crn_device_open(&crn_backend_cuda, NULL, &device, &err) == CAIRN_ESYSTEM);
+    CHECK_STRING(err.message, "this build of Cairn has no kernels for GPUs: nvcc was not found");
+    CHECK_U64(fake_libraries_objects(), 0);
+}
+
 int main(void) {
+    if (crn_cuda_fatbin == NULL) {
+        test_no_kernels();
+        return check_result();
+    }
     test_refusals();
     test_missing();
     test_version();

@@ -389,6 +389,14 @@ static void check_profile(void) {
             timed = timed && list[k].time_ns > 0 && list[k].low_ns <= list[k].high_ns;
     }
     CHECK(timed);
+    uint32_t faster = 0; /* ops whose recomputations were measured and took less time */
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        uint32_t count;
+        const cairn_implementation *list = cairn_costs_op(costs, o, &count);
+        CHECK(cairn_costs_again_ns(costs, o, 0) <= list[0].time_ns);
+        faster += cairn_costs_again_ns(costs, o, 0) < list[0].time_ns;
+    }
+    CHECK(faster > 0);
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);
     outcome o = run(device, graph, costs, none, false);
     printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[0].name,

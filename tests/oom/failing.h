@@ -57,9 +57,10 @@ static inline void check_error(cairn_status status, const cairn_error *err) {
     CHECK(status == CAIRN_OK || (err->status == status && err->message[0] != '\0'));
 }
 
-/* Try one k after the other. */
+/* Try k = `stride`, 2 `stride`, ... */
 static void fail_each_k(memory *m, const char *name, const char *what,
-                        cairn_status (*run)(void *context), void *context, bool for_good) {
+                        cairn_status (*run)(void *context), void *context, uint64_t stride,
+                        bool for_good) {
     m->fail_at = UINT64_MAX;
     m->for_good = false;
     cairn_status usual = run(context);
@@ -67,7 +68,7 @@ static void fail_each_k(memory *m, const char *name, const char *what,
     do {
         uint64_t live = m->live;
         int before = check_failures;
-        m->fail_at = ++k;
+        m->fail_at = k += stride;
         m->failed = false;
         m->for_good = for_good;
         cairn_status status = run(context);
@@ -80,15 +81,20 @@ static void fail_each_k(memory *m, const char *name, const char *what,
         }
     } while (m->failed);
     if (for_good)
-        printf("%-16s %-10s %5llu allocations\n", name, what, (unsigned long long)k - 1);
+        printf("%-16s %-10s %5llu allocations\n", name, what, (unsigned long long)(k - stride));
 }
 
 /* `run` calls the library between arming and disarming, checks and releases the result, and returns
  * the status. */
-static void fail_every(memory *m, const char *name, const char *what,
-                       cairn_status (*run)(void *context), void *context) {
-    fail_each_k(m, name, what, run, context, false);
-    fail_each_k(m, name, what, run, context, true);
+static inline void fail_some(memory *m, const char *name, const char *what,
+                             cairn_status (*run)(void *context), void *context, uint64_t stride) {
+    fail_each_k(m, name, what, run, context, stride, false);
+    fail_each_k(m, name, what, run, context, stride, true);
+}
+
+static inline void fail_every(memory *m, const char *name, const char *what,
+                              cairn_status (*run)(void *context), void *context) {
+    fail_some(m, name, what, run, context, 1);
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 typedef struct small_op {
     uint64_t inputs, outputs; /* sets of values */
-    int64_t time;
+    int64_t time, again;      /* of the first run, of a recomputation */
     uint64_t workspace;
     uint32_t done; /* the bit that remembers it, or UINT32_MAX */
     bool once;     /* it must not run again */
@@ -104,14 +104,15 @@ static void run_op(search *s, entry from, const small_op *op, uint64_t live) {
     if ((from.state & op->inputs) != op->inputs || (op->once && (from.state & ran)))
         return;
     uint64_t made = op->outputs & ~from.state, to = from.state | made | ran;
+    int64_t time = from.time + (from.state & ran ? op->again : op->time);
     uint64_t need = live + bytes_of(g, made) + op->workspace;
     if (need <= s->budget)
-        reach(s, to, from.time + op->time);
+        reach(s, to, time);
     for (uint32_t k = 0; k < op->inplace_count; k++) {
         uint32_t in = op->inplace[k].input, out = op->inplace[k].output;
         if (!(from.state >> out & 1) && g->bytes[in] == g->bytes[out] &&
             need - g->bytes[out] <= s->budget)
-            reach(s, to & ~(1ull << in), from.time + op->time);
+            reach(s, to & ~(1ull << in), time);
     }
 }
 
@@ -151,6 +152,7 @@ static void read_op(const cairn_graph *graph, const cairn_costs *costs, const ui
     const cairn_implementation *list = cairn_costs_op(costs, id, &count);
     small_op *o = &g->ops[id];
     *o = (small_op){.time = list[0].time_ns, .done = UINT32_MAX};
+    o->again = cairn_costs_again_ns(costs, id, 0);
     o->workspace = crn_align(list[0].workspace_bytes);
     o->once = op->flags & CAIRN_OP_FLAG_NEVER_AGAIN;
     bool remembered = o->once;
@@ -168,10 +170,10 @@ static void read_op(const cairn_graph *graph, const cairn_costs *costs, const ui
         o->inplace[o->inplace_count].input = value_of[in];
         o->inplace[o->inplace_count++].output = value_of[out];
     }
-    if (remembered) {
+    if (remembered || o->again < o->time)
         o->done = (*bits)++;
+    if (remembered)
         g->goal |= 1ull << o->done;
-    }
 }
 
 static bool read_graph(const cairn_graph *graph, const cairn_costs *costs, small_graph *g) {

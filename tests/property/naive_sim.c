@@ -305,14 +305,17 @@ static void run(world *w, uint32_t number, cairn_step step) {
     }
     cairn_id first_made = op->output_count > 0 ? op->outputs[0] : CAIRN_NONE;
     uint64_t bytes = count_memory(w, number, rounded_up(how.workspace_bytes), first_made);
-    out->steps[number] = (cairn_sim_step){bytes, w->compute_ns, w->compute_ns + how.time_ns};
-    w->compute_ns += how.time_ns;
-    out->compute_ns += how.time_ns;
+    int64_t time = w->times_run[step.id] == 0
+                       ? how.time_ns
+                       : cairn_costs_again_ns(w->costs, step.id, step.implementation);
+    out->steps[number] = (cairn_sim_step){bytes, w->compute_ns, w->compute_ns + time};
+    w->compute_ns += time;
+    out->compute_ns += time;
     out->runs++;
     w->run_by[step.id] = step.implementation;
     if (w->times_run[step.id]++ > 0) {
         out->reruns++;
-        out->rerun_ns += how.time_ns;
+        out->rerun_ns += time;
     }
 }
 

@@ -4,6 +4,7 @@
 #define _DEFAULT_SOURCE
 #include "cairn.h"
 #include "check.h"
+#include "cuda/fake_driver.h"
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
 
@@ -265,6 +266,39 @@ static void test_other_backend(void) {
     take_steps(&second, 3);
     close_subject(&second);
     backend = usual;
+    remove_folder();
+}
+
+/* A GPU fails in a step, and in every call after it: the step says so, and so does a snapshot,
+ * which leaves the older one as it is. A new session resumes from that one. */
+static void test_failing_gpu(void) {
+    setting with = plain();
+    cairn_error err = {0};
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
+    subject s = open_subject(&with);
+    take_steps(&s, 4);
+    outcome expected = outcome_of(&s);
+    close_subject(&s);
+    new_folder();
+    s = open_subject(&with);
+    take_steps(&s, 2);
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    fake_driver_fail_at(5);
+    CHECK(cairn_train_step(s.train, &result, &err) == CAIRN_ESYSTEM);
+    CHECK_STRING(err.message, "the GPU fails in a step: an illegal memory access was encountered");
+    CHECK_U64(cairn_train_steps(s.train), 2);
+    CHECK(cairn_train_snapshot(s.train, folder, &err) == CAIRN_ESYSTEM);
+    CHECK(strstr(err.message, "an illegal memory access was encountered") != NULL);
+    CHECK_STRING(list_folder(), "snapshot-00000002.safetensors ");
+    close_subject(&s);
+    fake_driver_fail_at(0);
+    s = open_subject(&with);
+    CHECK_OK(cairn_train_resume(s.train, folder, NULL, &err), &err);
+    take_steps(&s, 4);
+    outcome actual = outcome_of(&s);
+    check_same(&actual, &expected);
+    cairn_text_release(&expected.log);
+    close_subject(&s);
     remove_folder();
 }
 
@@ -657,6 +691,8 @@ int main(int argc, char **argv) {
         backend = argv[1];
     test_resumes();
     test_other_backend();
+    if (strcmp(backend, "cuda-host") == 0)
+        test_failing_gpu();
     test_drawn();
     test_plans();
     test_evaluation();

@@ -81,12 +81,16 @@ static void test_table(void) {
 
     cairn_costs_origin origin = {.struct_size = sizeof origin, .source = "a test"};
     cairn_text text, again;
+    cairn_id norm = cairn_graph_find_op(graph, "bn1");
+    int64_t time = time_of(graph, costs, "bn1");
+    cairn_costs_set_again(costs, norm, time / 3);
     CHECK_OK(cairn_costs_to_json(costs, graph, &origin, &text), &err);
     uint32_t matched = 0;
     CHECK_OK(cairn_costs_merge_json(other, graph, text.data, text.length, NULL, &matched, &err),
              &err);
     CHECK_U64(matched, cairn_graph_op_count(graph));
     CHECK_U64((uint64_t)time_of(graph, other, "conv1"), (uint64_t)time_of(graph, costs, "conv1"));
+    CHECK(cairn_costs_again_ns(other, norm, 0) == time - time / 3);
     CHECK_OK(cairn_costs_to_json(other, graph, &origin, &again), &err);
     CHECK_STRING(again.data, text.data);
     cairn_text_release(&again);
@@ -104,6 +108,13 @@ static void test_table(void) {
         cairn_costs_op(costs, cairn_graph_find_op(graph, "relu"), &count);
     CHECK_U64(count, 2);
     CHECK_STRING(list[1].name, "b");
+    const char *more = /* saved than it takes */
+        "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": [{\"signature\": \"x\", "
+        "\"again_saves_ns\": 6, \"implementations\": [{\"name\": \"a\", \"time_ns\": 5, "
+        "\"workspace_bytes\": 0}]}]}";
+    CHECK(cairn_costs_merge_json(costs, graph, more, strlen(more), NULL, &matched, &err) ==
+          CAIRN_EINVAL);
+    CHECK_STRING(err.path, "ops[0].again_saves_ns");
     const char *bad =
         "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": [{\"signature\": \"x\", "
         "\"implementations\": [{\"name\": \"a\", \"time_ns\": -5}]}]}";

@@ -2,10 +2,10 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/cuda_loader.h"
+#include "base/host_memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* ---- Failures ---- */
 
@@ -38,6 +38,14 @@ bool crn_cuda_blas_ok(crn_device *device, int result, const char *what) {
     return result == 0 || keep_failure(device, CAIRN_ESYSTEM, "cuBLASLt", what, why);
 }
 
+bool crn_cuda_keep(crn_device *device, const cairn_error *err) {
+    if (device->failed == CAIRN_OK) {
+        device->failed = err->status;
+        crn_copy_string(device->failure, sizeof device->failure, err->message);
+    }
+    return false;
+}
+
 cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err) {
     cairn_status status = device->failed;
     device->failed = CAIRN_OK;
@@ -54,19 +62,32 @@ void crn_cuda_look(crn_device *device, crn_cuda_stage stage) {
     }
 }
 
+/* Memory that is used up, or a driver that fails for another reason. */
+static cairn_status fail_reserve(crn_device *device, int result, bool pinned, uint64_t bytes,
+                                 cairn_error *err) {
+    const char *kind = pinned ? "pinned" : "device", *why = NULL;
+    if (result == CRN_CUDA_OUT_OF_MEMORY) {
+        size_t left = 0, total = 0;
+        (void)device->api->cuMemGetInfo(&left, &total);
+        return crn_fail(err, CAIRN_ESYSTEM,
+                        "cannot reserve %" PRIu64 " bytes of %s memory; the %s has %" PRIu64
+                        ", of which %" PRIu64 " are free",
+                        bytes, kind, pinned ? "machine" : "GPU",
+                        pinned ? crn_host_memory() : (uint64_t)total,
+                        pinned ? crn_host_memory_free() : (uint64_t)left);
+    }
+    (void)device->api->cuGetErrorString(result, &why);
+    return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes of %s memory: %s", bytes,
+                    kind, why == NULL ? "no reason is given" : why);
+}
+
 static cairn_status reserve_device(crn_device *device, uint64_t bytes, void **out,
                                    cairn_error *err) {
-    size_t left = 0, total = 0;
     CUdeviceptr at = 0;
     CUstream stream = device->streams[CRN_COMPUTE];
     int result = device->api->cuMemAlloc(&at, CRN_MAX(bytes, 1));
-    if (result != 0) {
-        (void)device->api->cuMemGetInfo(&left, &total);
-        return crn_fail(err, CAIRN_ESYSTEM,
-                        "cannot reserve %" PRIu64
-                        " bytes of device memory; the GPU has %zu, of which %zu are free",
-                        bytes, total, left);
-    }
+    if (result != 0)
+        return fail_reserve(device, result, false, bytes, err);
     (void)crn_cuda_ok(device,
                       device->api->cuMemsetD8Async(at, 0, (size_t)CRN_MAX(bytes, 1), stream),
                       "clearing memory");
@@ -84,10 +105,11 @@ cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t byte
         return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes", bytes);
     if (space == CRN_DEVICE)
         return reserve_device(device, bytes, out, err);
-    if (device->api->cuMemHostAlloc(out, (size_t)CRN_MAX(bytes, 1), CRN_CUDA_HOST_PORTABLE) != 0) {
+    int result =
+        device->api->cuMemHostAlloc(out, (size_t)CRN_MAX(bytes, 1), CRN_CUDA_HOST_PORTABLE);
+    if (result != 0) {
         *out = NULL;
-        return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes of pinned memory",
-                        bytes);
+        return fail_reserve(device, result, true, bytes, err);
     }
     memset(*out, 0, (size_t)CRN_MAX(bytes, 1));
     return CAIRN_OK;
@@ -276,8 +298,7 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
     m->link_latency_ns = 10000;
     m->full_duplex = true;
     m->memory_bytes = total;
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    m->host_memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    m->host_memory_bytes = crn_host_memory();
 }
 
 const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes) {

@@ -57,6 +57,8 @@ struct crn_device {
 bool crn_cuda_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_dnn_ok(crn_device *device, int result, const char *what);
 bool crn_cuda_blas_ok(crn_device *device, int result, const char *what);
+/* Keep an error as the first failure, if it is; false. */
+bool crn_cuda_keep(crn_device *device, const cairn_error *err);
 /* Return the first failure and clear it. */
 cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err);
 
@@ -344,18 +346,18 @@ int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
 /* All of a backend except its name, its summary and how it is opened. */
 #define CRN_CUDA_FUNCTIONS                                                                         \
-    .fuses = true, .close = crn_cuda_close, .describe = crn_cuda_describe,                         \
-    .outside = crn_cuda_outside, .reserve = crn_cuda_reserve, .release = crn_cuda_release,         \
-    .store = crn_cuda_store, .choices = crn_cuda_choices, .drop = crn_cuda_drop,                   \
-    .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue, .values = crn_cuda_values,     \
-    .events = crn_cuda_events, .prepare_update = crn_cuda_prepare_update,                          \
-    .finish_update = crn_cuda_finish_update, .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, \
-    .fill = crn_cuda_fill, .discard = crn_cuda_discard, .convert = crn_cuda_convert,               \
-    .take_loss = crn_cuda_take_loss, .count_correct = crn_cuda_count_correct,                      \
-    .accumulate = crn_cuda_accumulate, .update = crn_cuda_update, .copy = crn_cuda_copy,           \
-    .record = crn_cuda_record, .follow = crn_cuda_follow, .join = crn_cuda_join,                   \
-    .elapsed_ns = crn_cuda_elapsed_ns, .begin_recording = crn_cuda_begin_recording,                \
-    .end_recording = crn_cuda_end_recording, .replay = crn_cuda_replay, .forget = crn_cuda_forget, \
-    .times_recordings = true
+    .fuses = true, .keeps_statistics = true, .close = crn_cuda_close,                              \
+    .describe = crn_cuda_describe, .outside = crn_cuda_outside, .reserve = crn_cuda_reserve,       \
+    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
+    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
+    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
+    .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
+    .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
+    .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
+    .count_correct = crn_cuda_count_correct, .accumulate = crn_cuda_accumulate,                    \
+    .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
+    .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
+    .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
+    .replay = crn_cuda_replay, .forget = crn_cuda_forget, .times_recordings = true
 
 #endif

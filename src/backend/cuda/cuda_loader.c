@@ -52,20 +52,24 @@ static void set_entry(crn_cuda_api *api, const entry *e, void *found) {
     memcpy((char *)api + e->offset, &found, sizeof found);
 }
 
+static cairn_status fail_old_driver(const char *name, cairn_error *err) {
+    return crn_fail(err, CAIRN_ESYSTEM,
+                    "the NVIDIA driver has no entry %s: a driver for CUDA 12.4 or newer is needed",
+                    name);
+}
+
 static cairn_status load_driver(crn_cuda_api *api, cairn_error *err) {
-    static const char file[] = "libcuda.so.1";
-    CRN_TRY(open_library(file, "the NVIDIA driver", &api->libraries[0], err));
-    symbol get;
-    CRN_TRY(find_entry(api->libraries[0], file, "cuGetProcAddress_v2", &get.data, err));
+    static const char lookup[] = "cuGetProcAddress_v2";
+    CRN_TRY(open_library("libcuda.so.1", "the NVIDIA driver", &api->libraries[0], err));
+    symbol get = {.data = dlsym(api->libraries[0], lookup)};
+    if (get.data == NULL)
+        return fail_old_driver(lookup, err);
     for (size_t i = 0; i < CRN_LENGTH(driver_entries); i++) {
         const entry *e = &driver_entries[i];
         void *found = NULL;
         int status = 0;
         if (get.lookup(e->name, &found, CRN_CUDA_VERSION, 0, &status) != 0 || found == NULL)
-            return crn_fail(
-                err, CAIRN_ESYSTEM,
-                "the NVIDIA driver has no entry %s: a driver for CUDA 12.4 or newer is needed",
-                e->name);
+            return fail_old_driver(e->name, err);
         set_entry(api, e, found);
     }
     return CAIRN_OK;

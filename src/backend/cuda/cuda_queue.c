@@ -266,7 +266,7 @@ static bool need_staging(crn_queue *queue, uint64_t bytes) {
     queue->staging = NULL;
     if (crn_cuda_reserve(device, CRN_DEVICE, CRN_MAX(bytes, STAGING), &queue->staging, &err) !=
         CAIRN_OK)
-        return crn_cuda_ok(device, CRN_CUDA_OUT_OF_MEMORY, "a conversion");
+        return crn_cuda_keep(device, &err);
     queue->staging_bytes = CRN_MAX(bytes, STAGING);
     return true;
 }

@@ -163,9 +163,11 @@ static uint32_t choose_time_shift(const crn_flat *f) {
     return shift;
 }
 
-static crn_flat_way way_of(const crn_flat *f, const cairn_implementation *list, uint32_t i) {
-    int64_t unit = (int64_t)1 << f->time_shift;
+static crn_flat_way way_of(const crn_flat *f, uint32_t o, const cairn_implementation *list,
+                           uint32_t i) {
+    int64_t unit = (int64_t)1 << f->time_shift, again = cairn_costs_again_ns(f->costs, o, i);
     return (crn_flat_way){.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
+                          .again = again / unit + (again % unit > 0),
                           .workspace = crn_align(list[i].workspace_bytes),
                           .implementation = (uint16_t)i};
 }
@@ -177,13 +179,16 @@ static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
     uint32_t count, first = f->first_way[o], end = first + 1;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
     f->ways[first] =
-        count == 0 ? (crn_flat_way){0} : way_of(f, list, crn_usual_implementation(f->costs, o));
+        count == 0 ? (crn_flat_way){0} : way_of(f, o, list, crn_usual_implementation(f->costs, o));
     for (uint32_t i = 0; i < count && i <= UINT16_MAX; i++) {
-        crn_flat_way way = way_of(f, list, i);
+        crn_flat_way way = way_of(f, o, list, i);
+        int64_t again = cairn_costs_again_ns(f->costs, o, i);
         f->least_time[o] = i == 0 ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
+        f->least_again[o] = i == 0 ? again : CRN_MIN(f->least_again[o], again);
         f->least_workspace[o] =
             i == 0 ? way.workspace : CRN_MIN(f->least_workspace[o], way.workspace);
         way.time += aside;
+        way.again += aside;
         if (way.workspace < f->ways[first].workspace)
             f->ways[end++] = way;
     }
@@ -219,6 +224,7 @@ static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
     CRN_TAKE(arena, f->first_way, all + 1);
     CRN_TAKE(arena, f->ways, ways);
     CRN_TAKE(arena, f->least_time, f->op_count);
+    CRN_TAKE(arena, f->least_again, f->op_count);
     CRN_TAKE(arena, f->least_workspace, f->op_count);
     f->time_shift = choose_time_shift(f);
     int64_t aside = time_aside(f);

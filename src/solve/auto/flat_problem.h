@@ -24,7 +24,7 @@ typedef struct crn_flat_pair {
 
 /* One useful implementation of an op. */
 typedef struct crn_flat_way {
-    int64_t time;
+    int64_t time, again; /* of the first run, of a recomputation */
     uint64_t workspace;
     uint16_t implementation;
 } crn_flat_way;
@@ -58,7 +58,7 @@ typedef struct crn_flat {
     uint32_t *value_of; /* per tensor; CRN_NO_VALUE: stationary */
     bool *never;        /* per op: no plan may recompute it */
     bool *needed;       /* per op: every plan runs it */
-    int64_t *least_time;
+    int64_t *least_time, *least_again;
     uint64_t *least_workspace;
     uint32_t time_shift; /* times of ways are in 2^time_shift ns: 0 unless they are huge */
     int64_t base_time;   /* of the fastest ways, every op once, in that unit */

@@ -165,17 +165,18 @@ static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
     uint32_t op = crn_key_op(peak), slot = crn_key_slot(peak);
     if (op >= f->op_count || f->first_way[op] + m->way[op] + 1 >= f->first_way[op + 1])
         return;
-    const crn_flat_way *way = &f->ways[f->first_way[op] + m->way[op]];
-    int64_t runs = 1;
+    const crn_flat_way *way = crn_way_of(m, op);
+    int64_t reruns = 0;
     if (f->first_output[op] < f->first_output[op + 1]) {
         const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
         for (uint32_t k = 1; k < list->length; k++)
-            runs += crn_key_makes(list->data[k]) && crn_key_op(list->data[k]) == op;
+            reruns += crn_key_makes(list->data[k]) && crn_key_op(list->data[k]) == op;
     }
-    int64_t time = CRN_MAX(runs * (way[1].time - way[0].time), 1);
+    int64_t time = way[1].time - way[0].time + reruns * (way[1].again - way[0].again);
     uint64_t units = crn_units(s, way[0].workspace - way[1].workspace);
     int64_t relief =
         (int64_t)(CRN_MIN(units, s->most_units) * crn_loads_between(s, slot, slot + 1));
+    time = CRN_MAX(time, 1);
     if (relief > 0 && (best->relief == 0 || is_less(time, relief, best->time, best->relief)))
         *best = (decision){CRN_NO_VALUE, 0, 0, op, time, relief};
 }

@@ -350,7 +350,8 @@ void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
     m->failed = m->failed || !note(m, (crn_change){CRN_NO_OP, op, m->way[op]});
     if (m->failed || way == m->way[op])
         return;
-    int64_t before = crn_way_time(m, op), runs = 1;
+    const crn_flat_way *before = crn_way_of(m, op), *after;
+    int64_t reruns = 0;
     mark_run(m, op + 1, op);
     if (f->first_output[op] < f->first_output[op + 1]) {
         const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
@@ -359,11 +360,12 @@ void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
             if (!crn_key_makes(key) || crn_key_op(key) != op)
                 continue;
             mark_run(m, crn_key_slot(key), op);
-            runs++;
+            reruns++;
         }
     }
     m->way[op] = way;
-    m->time += runs * (crn_way_time(m, op) - before);
+    after = crn_way_of(m, op);
+    m->time += after->time - before->time + reruns * (after->again - before->again);
 }
 
 void crn_matrix_undo(crn_matrix *m, uint32_t length) {

@@ -113,12 +113,12 @@ static inline bool crn_event_dies(const crn_event_list *list, uint32_t index) {
     return index + 1 >= list->length || crn_key_makes(list->data[index + 1]);
 }
 
-static inline int64_t crn_way_time(const crn_matrix *m, uint32_t op) {
-    return m->flat->ways[m->flat->first_way[op] + m->way[op]].time;
+static inline const crn_flat_way *crn_way_of(const crn_matrix *m, uint32_t op) {
+    return &m->flat->ways[m->flat->first_way[op] + m->way[op]];
 }
 /* The time to recompute an op. */
 static inline int64_t crn_rerun_time(const crn_matrix *m, uint32_t op) {
-    return crn_way_time(m, op) + m->flat->alias_time[op];
+    return crn_way_of(m, op)->again + m->flat->alias_time[op];
 }
 
 /* Create the empty set: every op runs once. */

@@ -139,7 +139,7 @@ static cairn_status node_of_op(crn_bound *b, uint32_t op, uint32_t *out) {
     if (b->op_node[op] == CRN_NO_OP) {
         b->op_node[op] = b->network->node_count++;
         CRN_PUSH(b->arena, b->pending, op);
-        int64_t time = b->side[op] == CRN_BEFORE ? f->least_time[op] >> b->coarse << b->scale : 0;
+        int64_t time = b->side[op] == CRN_BEFORE ? f->least_again[op] >> b->coarse << b->scale : 0;
         if (time > 0)
             CRN_TRY(add_edge(b, b->op_node[op], SINK, time, 0));
     }

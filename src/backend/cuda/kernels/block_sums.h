@@ -9,9 +9,8 @@
 CRN_DEVICE void crn_add_block(crn_grid g, float *s) {
     for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
         CRN_BARRIER();
-        CRN_EACH_THREAD(t) {
-            if (t < half)
-                s[t] += s[t + half];
+        CRN_FIRST_THREADS(t, half) {
+            s[t] += s[t + half];
         }
     }
     CRN_BARRIER();
@@ -20,9 +19,8 @@ CRN_DEVICE void crn_add_block(crn_grid g, float *s) {
 CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {
     for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
         CRN_BARRIER();
-        CRN_EACH_THREAD(t) {
-            if (t < half)
-                s[t] += s[t + half];
+        CRN_FIRST_THREADS(t, half) {
+            s[t] += s[t + half];
         }
     }
     CRN_BARRIER();
@@ -31,9 +29,8 @@ CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {
 CRN_DEVICE void crn_largest_of_block(crn_grid g, float *s) {
     for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
         CRN_BARRIER();
-        CRN_EACH_THREAD(t) {
-            if (t < half)
-                s[t] = s[t + half] > s[t] ? s[t + half] : s[t];
+        CRN_FIRST_THREADS(t, half) {
+            s[t] = s[t + half] > s[t] ? s[t + half] : s[t];
         }
     }
     CRN_BARRIER();

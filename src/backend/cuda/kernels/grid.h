@@ -16,6 +16,8 @@
  *         CRN_EACH_THREAD(t) { ... sums[t + 1] ... }
  *     }
  *
+ * CRN_FIRST_THREADS(t, count) is a phase of the first threads only, at least one.
+ *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
  * writes. On a processor the order of the threads and of the blocks can be reversed
  * (processor_grid.h), which must not change a bit, and shared memory is filled with NaNs at
@@ -41,6 +43,8 @@ typedef struct crn_grid {
 #define CRN_TEXT(...) #__VA_ARGS__
 #define CRN_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define CRN_EACH_THREAD(t) for (uint32_t t = threadIdx.x, once_##t = 1; once_##t != 0; once_##t = 0)
+#define CRN_FIRST_THREADS(t, count)                                                                \
+    for (uint32_t t = threadIdx.x, once_##t = t < (count); once_##t != 0; once_##t = 0)
 #define CRN_BARRIER() __syncthreads()
 
 /* A kernel with blocks of `most` threads; a multiprocessor should hold `blocks_held` of them at a
@@ -94,8 +98,9 @@ CRN_DEVICE void crn_write_shared_part(float *at, float value) {
 #define CRN_SHARED(type, name, count)                                                              \
     type name[count];                                                                              \
     memset(name, 0xff, sizeof name)
-#define CRN_EACH_THREAD(t)                                                                         \
-    for (uint32_t i_##t = 0, t = g.backwards ? g.threads - 1 : 0; i_##t < g.threads;               \
+#define CRN_EACH_THREAD(t) CRN_FIRST_THREADS(t, g.threads)
+#define CRN_FIRST_THREADS(t, count)                                                                \
+    for (uint32_t i_##t = 0, t = g.backwards ? (count)-1 : 0; i_##t < (count);                     \
          i_##t++, t = g.backwards ? t - 1 : t + 1)
 #define CRN_BARRIER() ((void)0)
 

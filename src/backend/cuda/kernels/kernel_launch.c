@@ -476,9 +476,13 @@ crn_launch crn_conv_scatter_launch(crn_conv_args *given) {
 }
 
 crn_launch crn_conv_weigh_launch(crn_conv_args *given) {
+    uint64_t pixels = (uint64_t)given->batch * given->small_height * given->small_width;
+    uint32_t threads = 32; /* no more than pixels, which the threads share */
+    while (threads < THREADS && threads < pixels)
+        threads *= 2;
     return launch_of(typed(CRN_K_conv_weigh, given->element),
                      given->filters * (given->channels / given->groups),
-                     (uint32_t)(given->kernel[0] * given->kernel[1]), THREADS);
+                     (uint32_t)(given->kernel[0] * given->kernel[1]), threads);
 }
 
 crn_launch crn_matmul_launch(crn_matmul_args *given) {
