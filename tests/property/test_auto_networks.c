@@ -208,7 +208,7 @@ int main(void) {
     close_network(&net);
     for (uint32_t k = 0; k < 4; k++) {
         net = k < 2 ? open_network("resnet18", 16, 0) : open_network("unet", 4, 0);
-        check_apart(&net, 20, k % 2, INT64_MAX);
+        check_apart(&net, 10, k % 2, INT64_MAX);
         close_network(&net);
     }
     check_smallest("lstm", 64, 1680, 320);

@@ -260,7 +260,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
                                crn_joint *joint) {
     *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
     joint->found = r->found;
-    joint->share = r->share;
+    joint->share = is_close(r, FAR) ? 0 : r->share;
     joint->work = work / COPY_WORK;
     joint->best_time = CRN_MIN(own_time(r), r->resort_time);
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);

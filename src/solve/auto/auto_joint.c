@@ -14,6 +14,7 @@
 
 #define CUTS 8u
 #define FILLS 8u
+#define FEW 200u /* up to this many ops the whole search of `offload-best` is quick */
 
 /* ---- The bound ---- */
 
@@ -137,7 +138,7 @@ static cairn_status ask_offload(const crn_problem *problem, uint64_t budget,
     own.kept = &kept;
     own.err = &err;
     own.budget = own.limit = budget;
-    own.for_start = true;
+    own.for_start = cairn_graph_op_count(problem->graph) > FEW;
     cairn_status status = crn_solve_offload_best(&own, schedule);
     if (status != CAIRN_OK)
         schedule->decisions.length = 0;
