@@ -8,8 +8,8 @@
  *     bytes     each of the first becomes 0, 1, 127 and 255
  *
  * With --header the first eight bytes are the length of the text behind them, as in a safetensors
- * file; it is kept right. So every field of a format is missing and wrong once. With FUZZ_SHARE, one
- * change in FUZZ_SHARE is fed. */
+ * file; it is kept right. So every field of a format is missing and wrong once. With FUZZ_SHARE,
+ * one change in FUZZ_SHARE is fed. */
 #include "fuzz.h"
 
 #include <ctype.h>
