@@ -2,13 +2,13 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
-# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, repeat, table
-# (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled; all of them
-# without one. Every stage has a time limit and prints how it ended.
+# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
+# table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled; all of
+# them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned bf16 repeat table offload peers compiled}
+stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -129,6 +129,11 @@ for stage in $stages; do
         planned resnet50 64 50%
         train resnet152 16 --math bf16 --algorithm none
         train vgg16 64 --math bf16 --algorithm none
+        math=tf32
+        ;;
+    fp32) # a longer step, in which more copies are hidden
+        math=fp32
+        planned resnet50 64 50%
         math=tf32
         ;;
     repeat) # the same plan, five times in processes of their own

@@ -78,7 +78,11 @@ CAIRN_API int64_t cairn_solution_gap_ppm(const cairn_solution *solution);
  * release it with cairn_solution_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing
  * fits; `err` then holds the smallest budget that would, and the op that sets it. CAIRN_EUNKNOWN:
  * there is no such algorithm; CAIRN_EINVAL: it does not apply to this graph, or the options are
- * not valid. Safe to call concurrently on one graph. */
+ * not valid. Safe to call concurrently on one graph.
+ *
+ * `auto`, for budgets B1 < B2 and otherwise the same options: if B1 can be solved, so can B2, and
+ * all refusals name the same smallest budget. The plan for B2 takes at most (1 + its gap) times the
+ * time of the plan for B1; with options->start set to that plan, at most its time. */
 CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs,
                                               const char *name, const cairn_solve_options *options,
                                               cairn_solution **out, cairn_error *err);

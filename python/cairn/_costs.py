@@ -86,6 +86,7 @@ class Table:
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
+        self.loading = 0.0  # seconds in which kernels and libraries were loaded
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
         self._new = False
@@ -321,12 +322,16 @@ def _measure_cpu(missing, table):
 def _measure_cuda(missing, table, device, alignment):
     """All runs are queued before the device is waited for. The ops with the largest operands come first, so that the
     allocator divides their memory for the others."""
+    start = time.perf_counter()
     kept, queued = library_workspaces(device) if missing else {}, {}
+    table.loading += time.perf_counter() - start
     for signature, op in sorted(missing.items(), key=lambda item: -_bytes_of(item[1].node)):
         try:
             arguments, keywords = _operands(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
+            start = time.perf_counter()
             call()  # the first run loads the kernel and allocates the library's workspace
+            table.loading += time.perf_counter() - start
             runs, results = _Runs(call), []
             peak = _peak_cuda(lambda: results.append(call()), device)
             workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)

@@ -29,7 +29,7 @@ class Plan:
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
         self.reserve = reserve  # bytes that libraries keep while it runs, besides `peak`
-        self.seconds = seconds  # of capture, measuring and planning, by name
+        self.seconds = seconds  # by name: load (kernels, which the first step would load), measure, plan
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
         seen = set()
         self.reruns = self.rerun_ns = 0
@@ -84,7 +84,8 @@ class Planner:
         self.machine = self._machine()
         self.kept = self._kept()
         self.reserve = self.most_kept()
-        self.seconds["measure"] = time.perf_counter() - start
+        self.seconds["load"] = self.table.loading
+        self.seconds["measure"] = time.perf_counter() - start - self.table.loading
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
         self._tightest = self._tightest_op = None

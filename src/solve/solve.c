@@ -70,7 +70,8 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     crn_schedule schedule = {0};
     cairn_plan *plan;
     CRN_TRY(functions[which](problem, &schedule));
-    uint64_t budget = problem->budget == UINT64_MAX ? 0 : problem->budget;
+    /* What the algorithm has judged is lowered in the same way, for no budget. */
+    uint64_t budget = problem->budget == UINT64_MAX || schedule.last ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,

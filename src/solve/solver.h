@@ -20,7 +20,7 @@ typedef struct crn_problem {
     cairn_cost_model cost_model;
     bool no_offload;  /* offloading is not allowed; for algorithms that can do without */
     bool live_peak;   /* the budget bounds the live peak, not the arena */
-    bool for_start;   /* another algorithm starts from the plan, and improves it */
+    bool for_start;   /* another algorithm asks, which has plans of its own: less work is enough */
     uint32_t effort;  /* of a search; at least 1 */
     cairn_memo *memo; /* or NULL */
     crn_arena *scratch;

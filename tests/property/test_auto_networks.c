@@ -106,13 +106,30 @@ static void check_monotone(const network *net, uint32_t budgets) {
     cairn_solution_destroy(before);
 }
 
-/* The same for calls that know nothing of each other: what fits is exact, the time as close as the
- * search comes to the bound. All refusals name one budget. */
-static void check_apart(const network *net, uint32_t budgets) {
+/* The budget that refusals name can be solved, and one byte less cannot. */
+static void check_named(const network *net, const cairn_solve_options *given, uint64_t smallest) {
+    cairn_error err = {0};
+    cairn_solve_options options = *given;
+    cairn_solution *solution;
+    options.budget_bytes = smallest - 1;
+    CHECK(cairn_solve(net->graph, net->costs, "auto", &options, &solution, &err) ==
+          CAIRN_INFEASIBLE);
+    CHECK(err.smallest_budget == smallest);
+    options.budget_bytes = smallest;
+    CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &solution, &err), &err);
+    cairn_solution_destroy(solution);
+}
+
+/* The same for calls that know nothing of each other. What fits is exact: all refusals name one
+ * budget, below which nothing is solved. The bound of a budget is not above the time of any plan
+ * for less memory; so a plan is slower than one for less memory by its own gap at most, and by
+ * `most` ppm. */
+static void check_apart(const network *net, uint32_t budgets, bool copies, int64_t most) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     int64_t least = INT64_MAX;
     uint64_t smallest = 0;
-    options.no_offload = true;
+    options.machine = &net->machine;
+    options.no_offload = !copies;
     for (uint32_t k = 1; k <= budgets; k++) {
         cairn_error err = {0};
         cairn_solution *solution;
@@ -126,10 +143,17 @@ static void check_apart(const network *net, uint32_t budgets) {
             continue;
         }
         CHECK(options.budget_bytes >= smallest);
-        CHECK(least == INT64_MAX || time_of(solution) <= least + least / 1000);
-        least = time_of(solution);
+        int64_t time = time_of(solution), gap = cairn_solution_gap_ppm(solution);
+        CHECK(time <= solution->lower_bound_ns + (int64_t)((double)time * (double)gap / 1e6) + 1);
+        if (least < INT64_MAX) {
+            CHECK(solution->lower_bound_ns <= least);
+            CHECK(time <= least + (int64_t)((double)least * (double)CRN_MIN(gap, most) / 1e6) + 1);
+        }
+        least = CRN_MIN(least, time);
         cairn_solution_destroy(solution);
     }
+    CHECK(smallest > 0 && least < INT64_MAX);
+    check_named(net, &options, smallest);
 }
 
 /* Two runs give the same plan, byte for byte. */
@@ -180,8 +204,13 @@ int main(void) {
     }
     network net = open_network("vgg11", 16, 0);
     check_monotone(&net, 200);
-    check_apart(&net, 40);
+    check_apart(&net, 40, false, 1000);
     close_network(&net);
+    for (uint32_t k = 0; k < 4; k++) {
+        net = k < 2 ? open_network("resnet18", 16, 0) : open_network("unet", 4, 0);
+        check_apart(&net, 20, k % 2, INT64_MAX);
+        close_network(&net);
+    }
     check_smallest("lstm", 64, 1680, 320);
     check_smallest("inception_v3", 32, 1585, 140);
     check_smallest("nasnet", 64, 490, 270);

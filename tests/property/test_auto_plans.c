@@ -15,7 +15,7 @@ static const expected plans[] = {
     {"resnet18", 4, 0, 60, false, "058505363b492761"},
     {"resnet18", 4, 0, 45, true, "439ccd75951ec1c6"},
     {"unet", 1, 0, 45, false, "3a6739d7aff60589"},
-    {"inception_v3", 2, 0, 50, true, "232c2a1f6ff960fe"},
+    {"inception_v3", 2, 0, 50, true, "f789bd6fe24fb5e7"},
     {"lstm", 8, 20, 80, false, "1b6ff5e44db45263"},
     {"vgg16", 4, 0, 70, true, "0041cfc58d898ebf"},
     {"alexnet", 8, 0, 80, false, "c7af16d89a3dd89d"},

@@ -31,6 +31,7 @@
 #define START_WORK (WORK / 4) /* for each kind of starts */
 #define ANNEAL_WORK (WORK / 6) /* for small graphs */
 #define LADDER_WORK (WORK / 6) /* towards the smallest budget */
+#define ALONE_ROUNDS 4u        /* without copies, where no plan with copies fits */
 
 /* What is kept from round to round. */
 typedef struct rounds {
@@ -46,15 +47,27 @@ typedef struct rounds {
     bool searched;        /* bounds, starts and the last resort are made */
     const crn_rung *rung; /* that is within the budget, or NULL */
     crn_schedule resort; /* the last resort: a plan within the whole budget, or the smallest plan */
-    bool feasible;       /* the last resort is within the budget */
-    crn_schedule other;  /* the plan of another algorithm within the whole budget */
-    int64_t other_time;  /* INT64_MAX: none */
+    int64_t resort_time;
+    bool feasible;      /* the last resort is within the budget */
+    bool hastened;      /* it is as fast as it gets */
+    crn_schedule other; /* the plan of another algorithm within the whole budget */
+    int64_t other_time; /* INT64_MAX: none */
+    bool asked_offload;
+    crn_schedule copied; /* the plan of `offload-best` within the whole budget */
+    int64_t copied_time; /* INT64_MAX: none */
+    uint64_t share;      /* of the link, that gave the best plan; 0: not known yet */
+    bool joined;         /* the plan of an earlier round had copies, and did not fit */
 } rounds;
 
 /* A lower bound of the time of plans without copies; INT64_MAX: none fits. */
 static int64_t bound_time(const rounds *r) {
     int64_t ns = crn_add_time(r->bound->base_ns, r->found.extra_ns);
     return ns == INT64_MAX ? INT64_MAX : ns >> r->flat->time_shift;
+}
+
+/* The time of the best set; INT64_MAX: there is none. */
+static int64_t own_time(const rounds *r) {
+    return r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
 }
 
 /* Whether the best set is within 1/`part` of the bound. */
@@ -123,8 +136,7 @@ static cairn_status compare_other(const crn_problem *problem, rounds *r,
     cairn_status status = crn_ladder_judge(problem, schedule, true, &found);
     if (status != CAIRN_OK)
         return status == CAIRN_EINVAL ? CAIRN_OK : status;
-    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
-    if (found.time >= CRN_MIN(best, r->other_time))
+    if (found.time >= CRN_MIN(own_time(r), r->other_time))
         return CAIRN_OK;
     *peak = found.peak;
     *over = found.arena > budget ? found.arena - budget : 0;
@@ -200,7 +212,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     CRN_TRY(crn_matrix_create(r->flat, arena, &r->matrix));
     CRN_TRY(crn_search_create(r->flat, r->matrix, SEED ^ problem->seed, arena, &r->search));
     CRN_TRY(crn_bound_create(r->flat, false, arena, &r->bound));
-    r->other_time = INT64_MAX;
+    r->other_time = r->copied_time = INT64_MAX;
     *out = r;
     return CAIRN_OK;
 }
@@ -235,23 +247,33 @@ static void improve(rounds *r, int64_t limit, uint64_t work) {
     crn_matrix_save(r->matrix, &r->best);
 }
 
+/* `offload-best` fits its arena into the whole budget itself, so it is asked in one round only. */
+static cairn_status try_offload(const crn_problem *problem, rounds *r) {
+    if (r->asked_offload)
+        return CAIRN_OK;
+    r->asked_offload = true;
+    return crn_joint_ask_offload(problem, &r->copied, &r->copied_time);
+}
+
 /* Search for plans with copies too, if they can be faster. */
 static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
                                crn_joint *joint) {
     *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
     joint->found = r->found;
+    joint->share = r->share;
     joint->work = work / COPY_WORK;
-    joint->best_time = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
+    joint->best_time = CRN_MIN(own_time(r), r->resort_time);
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
     if (enough == INT64_MAX) /* only the smallest plan is searched for */
-        return crn_joint_try_offload(joint, limit);
+        return try_offload(problem, r);
     if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
     CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
+    r->share = joint->share;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
     if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
         return CAIRN_OK;
-    return crn_joint_try_offload(joint, limit);
+    return try_offload(problem, r);
 }
 
 /* On a large graph `precise` is quick only if it is a long chain, which it thins. */
@@ -309,13 +331,14 @@ static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t l
     return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
 }
 
-/* Search for plans without copies. */
-static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
+/* Search for plans without copies. If copies are allowed, they do more than other starts. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
+                           bool copies) {
     bool few = r->flat->op_count <= CRN_FEW_OPS;
     CRN_TRY(make_starts(problem, r, limit));
     if (r->fits)
         improve(r, limit, work);
-    for (uint32_t k = 0; r->fits && k < restarts(r); k++)
+    for (uint32_t k = 0; r->fits && !copies && k < restarts(r); k++)
         search_again(problem, r, limit, work / 2);
     if (few && r->fits && bound_time(r) < r->best.time) {
         crn_matrix_load(r->matrix, &r->best);
@@ -342,6 +365,7 @@ static cairn_status try_resort(const crn_problem *problem, rounds *r, const char
     if (found.arena < *needed) {
         *needed = found.arena;
         r->resort = schedule;
+        r->resort_time = found.time;
     }
     return CAIRN_OK;
 }
@@ -367,12 +391,13 @@ static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t l
     if (!r->feasible)
         r->rung = NULL;
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
+    r->resort_time = r->matrix->time << r->flat->time_shift;
     if (r->feasible)
         finish_start(r, limit);
     else if (r->flat->op_count <= SMALL)
         CRN_TRY(try_resorts(problem, r));
     if (!r->feasible && copies)
-        CRN_TRY(crn_joint_least(problem, &r->resort, &r->feasible));
+        CRN_TRY(crn_joint_least(problem, &r->resort, &r->resort_time, &r->feasible));
     return CAIRN_OK;
 }
 
@@ -381,7 +406,7 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     r->searched = true;
     CRN_TRY(find_bounds(problem, r, copies));
     CRN_TRY(find_resort(problem, r, limit, copies));
-    return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
+    return r->feasible ? search(problem, r, limit, work, copies) : CAIRN_OK;
 }
 
 /* The last resort has many recomputations that only a smaller budget needs. Without them the arena
@@ -390,8 +415,9 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
     crn_search *s = r->search;
     crn_schedule faster = {0};
     crn_judgement found;
-    if (r->rung == NULL || r->flat->op_count > SMALL)
+    if (r->hastened || r->rung == NULL || r->flat->op_count > SMALL)
         return CAIRN_OK;
+    r->hastened = true;
     int64_t budget = (int64_t)CRN_MIN(CRN_MAX(problem->limit, problem->budget), INT64_MAX / 4);
     int64_t limit = budget - budget / CRN_ISOLATED;
     crn_matrix_load(r->matrix, &r->rung->set);
@@ -403,8 +429,59 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
     crn_matrix_prune_all(r->matrix);
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &faster));
     CRN_TRY(crn_ladder_judge(problem, &faster, false, &found));
-    if (found.arena <= (uint64_t)budget && r->matrix->time < r->rung->set.time)
+    if (found.arena <= (uint64_t)budget && r->matrix->time < r->rung->set.time) {
         r->resort = faster;
+        r->resort_time = r->matrix->time << r->flat->time_shift;
+    }
+    return CAIRN_OK;
+}
+
+/* Plans with copies came first, and none fits. Now the best set without copies has rounds of its
+ * own; if it fits in one of them, it is a plan within the whole budget. */
+static cairn_status go_alone(const crn_problem *problem, rounds *r, uint64_t work) {
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    int64_t least = CRN_MIN(r->resort_time, CRN_MIN(r->other_time, r->copied_time));
+    for (uint32_t round = 0; round < ALONE_ROUNDS && own_time(r) < least; round++) {
+        crn_schedule schedule = {0};
+        crn_judgement found;
+        crn_matrix_load(r->matrix, &r->best);
+        CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &schedule));
+        CRN_TRY(crn_ladder_judge(problem, &schedule, true, &found));
+        if (found.arena <= budget) {
+            r->other = schedule;
+            r->other_time = own_time(r);
+            return CAIRN_OK;
+        }
+        uint64_t less = crn_less_after(round, found.arena - budget);
+        int64_t limit = (int64_t)(found.peak - CRN_MIN(less, found.peak));
+        next_round(r, limit);
+        if (r->fits)
+            improve(r, limit, work);
+    }
+    r->fits = false;
+    return CAIRN_OK;
+}
+
+/* Of all that was found take the fastest; the last resort if that is no slower. */
+static cairn_status choose(const crn_problem *problem, rounds *r, const crn_joint *joint,
+                           crn_schedule *schedule) {
+    int64_t own = r->joined ? INT64_MAX : own_time(r);
+    int64_t both = joint->best.decisions.length > 0 ? joint->best_time : INT64_MAX;
+    int64_t best = CRN_MIN(CRN_MIN(own, both), CRN_MIN(r->other_time, r->copied_time));
+    if (!r->feasible || best >= r->resort_time) {
+        *schedule = r->resort;
+        schedule->last = true;
+    } else if (r->other_time == best)
+        *schedule = r->other;
+    else if (r->copied_time == best)
+        *schedule = r->copied;
+    else if (both == best) {
+        *schedule = joint->best;
+        r->joined = true;
+    } else {
+        crn_matrix_load(r->matrix, &r->best);
+        return crn_auto_emit(r->matrix, NULL, problem->scratch, schedule);
+    }
     return CAIRN_OK;
 }
 
@@ -412,34 +489,29 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
 static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t limit,
                                crn_schedule *schedule) {
     bool copies = problem->machine != NULL && !problem->no_offload;
+    bool last = r->round++ == CRN_MOST_ROUNDS - 1;
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
     uint64_t later_work = work / 8;
-    crn_joint joint = {.best_time = INT64_MAX};
-    if (r->round++ == CRN_MOST_ROUNDS - 1)
-        r->fits = r->feasible = false; /* the last round */
-    else if (!r->searched)
+    crn_joint joint = {0};
+    if (!r->searched)
         CRN_TRY(first_round(problem, r, limit, work, copies));
     else {
         work = later_work;
-        next_round(r, limit);
-        if (r->fits)
+        if (!r->joined)
+            next_round(r, limit);
+        if (!r->joined && r->fits)
             improve(r, limit, work);
     }
-    if (copies && r->feasible)
-        CRN_TRY(try_copies(problem, r, limit, work, &joint));
-    int64_t best = r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
-    if (r->feasible && r->other_time < CRN_MIN(best, joint.best_time))
-        *schedule = r->other;
-    else if (joint.best.decisions.length > 0)
-        *schedule = joint.best;
-    else if (r->fits) {
-        crn_matrix_load(r->matrix, &r->best);
-        CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, schedule));
-    } else {
+    if (own_time(r) >= r->resort_time)
         CRN_TRY(hasten_resort(problem, r, later_work));
-        *schedule = r->resort;
-        schedule->last = true;
-    }
+    if (copies && r->feasible && !last)
+        CRN_TRY(try_copies(problem, r, limit, work, &joint));
+    if (r->joined && joint.best.decisions.length == 0) {
+        CRN_TRY(go_alone(problem, r, later_work));
+        CRN_TRY(hasten_resort(problem, r, later_work));
+    } else if (last)
+        r->fits = false;
+    CRN_TRY(choose(problem, r, &joint, schedule));
     schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
     return CAIRN_OK;
 }

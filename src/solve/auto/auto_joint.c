@@ -129,31 +129,45 @@ int64_t crn_joint_copies_only(const crn_bound *b, const cairn_machine *machine, 
 }
 
 /* What `offload-best` decides, if it applies. */
-static cairn_status ask_offload(const crn_problem *problem, uint64_t budget, uint64_t limit,
+static cairn_status ask_offload(const crn_problem *problem, uint64_t budget,
                                 crn_schedule *schedule) {
     crn_problem own = *problem;
     cairn_error err;
     void *kept = NULL;
     own.kept = &kept;
     own.err = &err;
-    own.budget = budget;
-    own.limit = limit;
+    own.budget = own.limit = budget;
+    own.for_start = true;
     cairn_status status = crn_solve_offload_best(&own, schedule);
     if (status != CAIRN_OK)
         schedule->decisions.length = 0;
     return status == CAIRN_ENOMEM ? status : CAIRN_OK;
 }
 
-cairn_status crn_joint_try_offload(crn_joint *j, int64_t limit) {
-    crn_schedule schedule = {0};
-    CRN_TRY(ask_offload(j->problem, (uint64_t)limit, j->problem->limit, &schedule));
-    return schedule.decisions.length > 0 ? compare(j, &schedule, limit) : CAIRN_OK;
+cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_schedule *schedule,
+                                   int64_t *time) {
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    cairn_plan *plan;
+    crn_judgement found;
+    *time = INT64_MAX;
+    CRN_TRY(ask_offload(problem, budget, schedule));
+    if (schedule->decisions.length == 0)
+        return CAIRN_OK;
+    schedule->last = true; /* it is lowered as here */
+    CRN_TRY(crn_lower(problem->graph, problem->costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan,
+                      problem->err));
+    cairn_status status = crn_judge(problem, plan, false, &found);
+    cairn_plan_destroy(plan);
+    if (status == CAIRN_OK && found.arena <= budget)
+        *time = found.time;
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this plan */
 }
 
-cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, bool *fits) {
+cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, int64_t *time,
+                             bool *fits) {
     crn_schedule copied = {0};
     crn_judgement without, with;
-    CRN_TRY(ask_offload(problem, 1, 1, &copied));
+    CRN_TRY(ask_offload(problem, 1, &copied));
     if (copied.decisions.length == 0)
         return CAIRN_OK;
     CRN_TRY(crn_ladder_judge(problem, least, false, &without));
@@ -162,6 +176,7 @@ cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, bo
         return CAIRN_OK; /* the host is full */
     if (status == CAIRN_OK && with.arena < without.arena) {
         *least = copied;
+        *time = with.time;
         *fits = with.arena <= CRN_MAX(problem->limit, problem->budget);
     }
     return status;
@@ -240,13 +255,22 @@ cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
     const cairn_machine *machine = j->problem->machine;
     crn_copies *copies;
     bool *keep;
+    uint64_t best = shares[0];
     CRN_TAKE(arena, keep, j->search->flat->value_count);
     CRN_TRY(crn_bound_enter(j->bound, j->found.op));
     CRN_TRY(crn_copies_create(j->search, machine, j->found.op + 1, arena, &copies));
     uint64_t away = crn_joint_away(j->bound, machine, crn_add_time(j->bound->base_ns, extra_ns));
     away = CRN_MIN(away, j->bound->all);
-    for (uint32_t k = 0; k < CRN_LENGTH(shares); k++)
+    int64_t before = j->best_time;
+    for (uint32_t k = 0; k < CRN_LENGTH(shares); k++) {
+        if (j->share != 0 && shares[k] != j->share)
+            continue; /* in a later round: the best share of the first one */
         CRN_TRY(try_share(j, copies, keep, limit, away / 100 * shares[k]));
+        if (j->best_time < before)
+            best = shares[k];
+        before = j->best_time;
+    }
+    j->share = best;
     if (start != NULL)
         CRN_TRY(fill_link(j, copies, keep, limit, start));
     forget_copies(j, copies);

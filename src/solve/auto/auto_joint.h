@@ -13,6 +13,8 @@ typedef struct crn_joint {
     uint64_t work;          /* of each improvement */
     crn_schedule best;      /* the fastest plan so far, simulated */
     int64_t best_time;      /* INT64_MAX: none */
+    uint64_t share;         /* of what the link can carry, in percent, to try; 0: try all, and then
+                               it is the best one */
 } crn_joint;
 
 /* The most bytes that can be away at the bound's moment in a step of `time_ns`. */
@@ -27,13 +29,15 @@ CAIRN_MUST cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *mac
 int64_t crn_joint_copies_only(const crn_bound *bound, const cairn_machine *machine,
                               uint64_t budget);
 
-/* Compare with the schedule of `offload-best`. */
-CAIRN_MUST cairn_status crn_joint_try_offload(crn_joint *joint, int64_t limit);
+/* The schedule of `offload-best` for the whole budget, and its time; INT64_MAX: it does not apply,
+ * or its arena exceeds the budget. */
+CAIRN_MUST cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_schedule *schedule,
+                                              int64_t *time);
 
 /* `*least` is a plan that does not fit the budget: if one that only copies needs less, that one
- * instead, and whether it fits. It does not depend on the budget. */
+ * instead, its time, and whether it fits. It does not depend on the budget. */
 CAIRN_MUST cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least,
-                                        bool *fits);
+                                        int64_t *time, bool *fits);
 
 /* Search within `limit`; `start` is the best set without copies, or NULL. */
 CAIRN_MUST cairn_status crn_joint_search(crn_joint *joint, int64_t limit, int64_t extra_ns,

@@ -9,6 +9,9 @@
  *     4. the others themselves, judged the same way, unless the bound is reached: so no other
  *        algorithm gives a shorter step
  *
+ * If another algorithm asks for a start, the dynamic programme on single ops and step 4 are left
+ * out, and the search is shorter.
+ *
  * A choice is evaluated by the walk over the real network (offload_walk.c), which gives exactly the
  * time of the simulator. The random generator has a fixed seed and the work is limited in ops
  * visited, so the answer is the same everywhere. */
@@ -17,7 +20,9 @@
 
 #define MOST_WORK 24000000u /* ops and trips visited in one search */
 #define MOST_TRIALS 12000u  /* choices evaluated in one search */
+#define START_PART 8u       /* an eighth of them, as a start */
 #define SEARCH_ROUNDS 6u    /* searches for one budget */
+#define START_ROUNDS 3u     /* the same, as a start */
 #define THRESHOLD_PART 256  /* at first a step may be longer by 1/256 of its time */
 #define NEAR 24u            /* most exchanges are with one of this many neighbours */
 
@@ -179,9 +184,11 @@ static cairn_status start_all(search *s, uint64_t budget) {
     clear_trial(s);
     crn_trips_fit(s->trips, budget, &s->trial, s->room);
     CRN_TRY(start_from(s, budget));
-    clear_trial(s);
-    CRN_TRY(crn_choose_by_ops(s->ops, s->trips, "offload-dynprog", budget, &s->trial, s->room));
-    CRN_TRY(start_from(s, budget));
+    if (!s->problem->for_start) {
+        clear_trial(s);
+        CRN_TRY(crn_choose_by_ops(s->ops, s->trips, "offload-dynprog", budget, &s->trial, s->room));
+        CRN_TRY(start_from(s, budget));
+    }
     for (uint32_t k = 0; (name = crn_pieces_algorithm(k)) != NULL; k++) {
         clear_trial(s);
         CRN_TRY(crn_choose_by_pieces(s->chain, s->trips, name, budget, &s->trial, s->room));
@@ -202,6 +209,7 @@ static cairn_status start_again(search *s, uint64_t budget) {
 static cairn_status find_best(search *s, uint64_t budget, bool first) {
     int64_t bound = crn_trips_bound(s->trips, budget);
     uint64_t trials = CRN_MIN(MOST_TRIALS, MOST_WORK / (s->trips->ops + s->trips->count + 1));
+    trials = s->problem->for_start ? trials / START_PART : trials;
     s->best_time = first ? -1 : s->best_time;
     if (!first)
         CRN_TRY(start_again(s, budget));
@@ -261,6 +269,7 @@ static cairn_status recall_best(search *s, uint64_t budget, bool first) {
         return find_best(s, budget, first);
     crn_key key = crn_problem_key(CRN_KEY_OFFLOAD, p->graph, p->costs, p->machine);
     crn_key_add(&key, budget);
+    crn_key_add(&key, p->for_start);
     const found *known = crn_memo_find(p->memo, key, &bytes);
     if (known != NULL) {
         recall(s, known);
@@ -300,7 +309,8 @@ static cairn_status judge_trial(search *s, uint64_t budget, uint64_t *over) {
  * fitted and one that did not. */
 static cairn_status play_search(search *s) {
     uint64_t budget = s->problem->budget, high = budget, low = 0, over = 0;
-    for (uint32_t round = 0; round < SEARCH_ROUNDS; round++) {
+    uint32_t rounds = s->problem->for_start ? START_ROUNDS : SEARCH_ROUNDS;
+    for (uint32_t round = 0; round < rounds; round++) {
         uint64_t within = CRN_MAX(budget, s->trips->floor);
         CRN_TRY(improve(s, within, round == 0));
         CRN_TRY(judge_trial(s, within, &over));
@@ -346,8 +356,11 @@ static cairn_status search_on(search *s, crn_schedule *schedule) {
     CRN_TRY(crn_trip_choice_make(s->trips, &s->now));
     CRN_TRY(crn_trip_choice_make(s->trips, &s->trial));
     CRN_TRY(play_search(s));
-    for (uint32_t k = 0; s->time != bound && (name = crn_pieces_algorithm(k)) != NULL; k++)
+    bool done = s->problem->for_start || s->time == bound;
+    for (uint32_t k = 0; !done && (name = crn_pieces_algorithm(k)) != NULL; k++) {
         CRN_TRY(play_other(s, name));
+        done = s->time == bound;
+    }
     *schedule = s->schedule;
     return CAIRN_OK;
 }

@@ -23,6 +23,7 @@
 /* A step may be longer by 1/part of its time, tried one after the other; 0: it may not be
  * longer. */
 static const int64_t parts[] = {0, 1024, 512, 256, 128, 96, 64, 48, 32, 24, 16};
+#define START_STRIDE 3u /* as a start, within a budget that can be reached: every third of them */
 
 /* Leave as much memory free in a pass as possible with a step within `limit`. */
 static cairn_status spare(const crn_trips *trips, uint64_t budget, crn_trip_choice *choice,
@@ -96,9 +97,12 @@ static void keep(settling *s, uint64_t budget) {
     crn_trip_choice_copy(s->trips, &s->now, &s->best);
 }
 
-/* Nothing that is tried later can be better: no arena is smaller than what must be in memory. */
+/* Nothing that is tried later can be better: no arena is smaller than what must be in memory. As a
+ * start, one that is close to it is good enough. */
 static bool is_best(const settling *s) {
-    return s->grade == 2 || (s->grade == 0 && s->best_arena <= s->trips->floor);
+    uint64_t floor = s->trips->floor;
+    uint64_t least = s->trips->problem->for_start ? crn_layout_promise(floor) : floor;
+    return s->grade == 2 || (s->grade == 0 && s->best_arena <= least);
 }
 
 /* Record a trial; `*again`: it was tried before. */
@@ -164,7 +168,9 @@ cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
     CRN_TRY(crn_trip_choice_make(trips, &s.now));
     CRN_TRY(crn_trip_choice_make(trips, &s.best));
     CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, NULL, &shortest));
-    for (uint32_t i = 0; i < CRN_LENGTH(parts) && !is_best(&s); i++) {
+    bool few = trips->problem->for_start && trips->problem->budget >= trips->floor;
+    uint32_t stride = few ? START_STRIDE : 1;
+    for (uint32_t i = 0; i < CRN_LENGTH(parts) && !is_best(&s); i += stride) {
         s.limit = crn_add_time(shortest, parts[i] == 0 ? 1 : shortest / parts[i] + 1);
         for (s.first = 0; s.first < 2 && !is_best(&s); s.first++)
             CRN_TRY(try_budgets(&s));
