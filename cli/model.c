@@ -210,6 +210,8 @@ static cairn_status set_costs(const cli_args *args, cli_model *model, const char
         return status;
     status = merge_table(model, &text, path, matched, err);
     cairn_text_release(&text);
+    if (backend == NULL && cli_value(args, "machine") != NULL)
+        model->one_memory = false; /* the table does not say, and the machine has a link */
     return status;
 }
 

@@ -8,7 +8,8 @@
  *     bytes     each of the first becomes 0, 1, 127 and 255
  *
  * With --header the first eight bytes are the length of the text behind them, as in a safetensors
- * file; it is kept right. So every field of a format is missing and wrong once. */
+ * file; it is kept right. So every field of a format is missing and wrong once. With FUZZ_SHARE,
+ * one change in FUZZ_SHARE is fed. */
 #include "fuzz.h"
 
 #include <ctype.h>
@@ -18,7 +19,11 @@
 #define FIRST_BYTES 40u
 #define MANY_WORDS 800u /* bytes; in a longer file each word becomes only some of the others */
 
-static long fed;
+#ifndef FUZZ_SHARE
+#define FUZZ_SHARE 1
+#endif
+
+static long made, fed;
 static bool has_header;
 
 /* ---- One input ---- */
@@ -26,6 +31,8 @@ static bool has_header;
 /* data[0..from) + put + data[to..size), with the length of the header set right. */
 static void feed(const uint8_t *data, size_t size, size_t from, size_t to, const void *put,
                  size_t put_size) {
+    if (made++ % FUZZ_SHARE != 0)
+        return;
     size_t length = from + put_size + (size - to);
     /* a block of exactly its size, so that reading past the end is noticed */
     uint8_t *copy = malloc(length + (length == 0));

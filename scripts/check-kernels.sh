@@ -7,25 +7,34 @@ cd "$(dirname "$0")/.."
 command -v nvcc >/dev/null || { echo "no nvcc here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-source=src/backend/cuda/kernels/all_kernels.c
 
-for target in sm_80 sm_90; do
+# make_ptx VERSION: compile the kernels to PTX; make_code VERSION: that PTX to code.
+make_ptx() {
     nvcc -x cu -std=c++17 -O3 -fmad=false -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
-        -Isrc -arch=$target -Xptxas -v -cubin -o "$folder/$target.cubin" $source \
-        >"$folder/$target.log" 2>&1 || { cat "$folder/$target.log"; exit 1; }
-    awk -v target=$target '
+        -Isrc -arch=compute_$1 -ptx -o "$folder/$1.ptx" src/backend/cuda/kernels/all_kernels.c
+}
+make_code() {
+    nvcc -Werror all-warnings -arch=sm_$1 -Xptxas -v -cubin -o "$folder/$1.cubin" "$folder/$1.ptx"
+}
+
+for version in 80 90; do # at the same time
+    { make_ptx $version && make_code $version && touch "$folder/$version.made"; } \
+        >"$folder/$version.log" 2>&1 &
+done
+wait
+for version in 80 90; do
+    [ -e "$folder/$version.made" ] || { cat "$folder/$version.log"; exit 1; }
+    awk -v target=sm_$version '
         /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
         /bytes spill stores/ && $5 > 64 { print target ": " name ": " $0; bad = 1 }
-        END { exit bad }' "$folder/$target.log"
+        END { exit bad }' "$folder/$version.log"
 done
-nvcc -x cu -std=c++17 -O3 -fmad=false -Werror all-warnings -Isrc -arch=compute_90 -ptx \
-    -o "$folder/kernels.ptx" $source
 
 # The forms of each kernel, as kernels.def says, against the entries of the PTX.
 awk -F '[(,]' '
     /^IMAGE/ { print "crn_" $2 "_f32\ncrn_" $2 "_bf16\ncrn_" $2 "_f32_narrow\ncrn_" $2 "_bf16_narrow" }
     /^TYPED/ { print "crn_" $2 "_f32\ncrn_" $2 "_bf16" }
     /^PLAIN/ { print "crn_" $2 }' src/backend/cuda/kernels.def | sort >"$folder/listed"
-sed -n 's/^\.visible \.entry \(crn_[a-z0-9_]*\).*/\1/p' "$folder/kernels.ptx" | sort >"$folder/made"
+sed -n 's/^\.visible \.entry \(crn_[a-z0-9_]*\).*/\1/p' "$folder/90.ptx" | sort >"$folder/made"
 diff "$folder/listed" "$folder/made"
 echo "$(wc -l <"$folder/listed") kernels"

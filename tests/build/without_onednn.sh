@@ -31,7 +31,7 @@ if configure on "$@" -D CAIRN_ONEDNN=ON; then
 fi
 
 configure none -D ONEDNN_INCLUDE=ONEDNN_INCLUDE-NOTFOUND -D CMAKE_FIND_ROOT_PATH="$work/old" \
-    -D CMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -D CMAKE_BUILD_TYPE= ||
+    -D CMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -D CMAKE_BUILD_TYPE=Debug -D CMAKE_C_FLAGS_DEBUG=-O0 ||
     fail "a missing oneDNN stops the build"
 grep -q 'libdnnl-dev' "$work/said" || fail "a missing oneDNN is not named"
 cmake --build "$work/none" -j 2 --target cairn_command >"$work/said" 2>&1 || fail "it does not build"

@@ -141,11 +141,11 @@ static void test_faults(const kind *which, const cairn_graph *graph, bool and_al
     cairn_error err = {0};
     fake_driver_fail_call(0, false);
     CHECK_OK(run(which, graph, &usual, &err), &err);
-    uint64_t k = 1 - which->stride, told = 0;
+    uint64_t stride = which->stride * CHECK_SHARE, k = 1 - stride, told = 0;
     do {
         int before = check_failures;
         err = (cairn_error){0};
-        fake_driver_fail_call(k += which->stride, and_all_later);
+        fake_driver_fail_call(k += stride, and_all_later);
         cairn_status status = run(which, graph, &other, &err);
         if (status == CAIRN_OK) {
             CHECK(are_same(which, &usual, &other));

@@ -373,7 +373,7 @@ static void test_solvers(const char *network) {
                 continue;
             f.solver = solver->name;
             f.budget = budgets[b];
-            f.stride = strcmp(solver->name, "auto") == 0 && b == 2 ? 13 : 1;
+            f.stride = strcmp(solver->name, "auto") == 0 ? (b == 2 ? 13 : CHECK_SHARE) : 1;
             fail_each(&f, solver->name, try_solve);
         }
     /* What options add: a memo, a plan that is there already, averages, memory where it lies. */

@@ -263,9 +263,9 @@ static void check_large(uint64_t seed) {
 }
 
 int main(void) {
-    for (uint64_t seed = 1; seed <= 14000; seed++)
+    for (uint64_t seed = 1; seed <= CHECK_ROUNDS(14000); seed++)
         check_small(seed);
-    for (uint64_t seed = 1; seed <= 3000; seed++) {
+    for (uint64_t seed = 1; seed <= CHECK_ROUNDS(3000); seed++) {
         check_tree(seed);
         check_renumbered(seed);
         check_order(seed);

@@ -244,20 +244,20 @@ static uint64_t random_budget(const sample *s) {
 
 int main(void) {
     static sample s;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < CHECK_ROUNDS(400); round++) {
         make_sample(&s, 0, 10, 12, 12);
         check_precise(&s);
     }
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < CHECK_ROUNDS(100); round++) {
         make_sample(&s, 0, 7, 9, 12);
         check_exact(&s);
     }
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < CHECK_ROUNDS(300); round++) {
         make_sample(&s, 0, 14, 1000, round % 2 ? 12 : 100000);
         check_all(&s, random_budget(&s));
         check_cut_search(&s, random_budget(&s));
     }
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < CHECK_ROUNDS(100); round++) {
         make_sample(&s, 20, 60, 1000, 1000000);
         check_brackets(&s, random_budget(&s));
     }

@@ -485,11 +485,11 @@ static void check_medium(crn_rng *rng, uint32_t layers) {
 /* The argument is a seed. */
 int main(int argc, char **argv) {
     crn_rng rng = {argc > 1 ? strtoull(argv[1], NULL, 10) : 20200221};
-    for (int round = 0; round < 1500; round++)
+    for (int round = 0; round < CHECK_ROUNDS(1500); round++)
         check_small(&rng, 1 + (uint32_t)round % 3);
-    for (int round = 0; round < 200; round++)
+    for (int round = 0; round < CHECK_ROUNDS(200); round++)
         check_small(&rng, round % 20 == 0 ? 5 : 4);
-    for (int round = 0; round < 60; round++)
+    for (int round = 0; round < CHECK_ROUNDS(60); round++)
         check_medium(&rng, 5 + (uint32_t)round % 5);
     for (int round = 0; round < 12; round++) {
         chain c;

@@ -10,7 +10,7 @@
 #include "property/agree.h"
 #include "property/random_graph.h"
 
-#define GRAPHS 12000
+#define GRAPHS CHECK_ROUNDS(12000)
 #define MUTANTS 16
 #define LONGEST 400
 

@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-STEPS = 10
+STEPS = 5
 
 
 def train(model, call, inputs, steps=STEPS, micro=1):
