@@ -37,8 +37,10 @@ typedef struct crn_search {
     uint64_t work;     /* done so far: nodes of closures, candidates */
     uint64_t deadline; /* in work; repair gives up after it */
 
-    uint32_t unit;       /* a unit of memory has 2^unit bytes */
-    uint64_t all_units;  /* of all values */
+    uint32_t unit;      /* a unit of memory has 2^unit bytes */
+    uint64_t all_units; /* of all values */
+    uint32_t *movable;  /* the values that can be recomputed */
+    uint32_t movable_count;
     bool *pinned;        /* per value: it is copied, so it is not recomputed */
     uint64_t *loads;     /* prefix sums over the slots from first_over to last_over */
     uint64_t load_total; /* of all slots */

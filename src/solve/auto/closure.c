@@ -78,8 +78,8 @@ static void collect_inputs(crn_search *s, uint32_t op, uint32_t slot);
 
 static void collect(crn_search *s, uint32_t value, uint32_t slot, uint32_t reader) {
     crn_event_key previous;
-    if (is_there(s->matrix, value, crn_key(slot, reader), &previous) ||
-        s->stamps[value] != s->stamp || s->choices[value] == COLLECTED)
+    if (s->stamps[value] != s->stamp || s->choices[value] == COLLECTED ||
+        is_there(s->matrix, value, crn_key(slot, reader), &previous))
         return;
     bool again = s->choices[value] == AGAIN;
     s->choices[value] = COLLECTED;

@@ -134,11 +134,9 @@ static void find_candidates(crn_search *s, crn_event_key peak) {
     const crn_matrix *m = s->matrix;
     const crn_flat *f = s->flat;
     s->candidate_count = 0;
-    for (uint32_t v = 0; v < f->value_count; v++) {
-        if (m->first[v] >= peak || m->last[v] <= peak || s->pinned[v])
-            continue;
-        uint32_t producer = f->producer[v];
-        if (producer != CRN_NO_OP && !f->fixed[producer])
+    for (uint32_t k = 0; k < s->movable_count; k++) {
+        uint32_t v = s->movable[k];
+        if (m->first[v] < peak && m->last[v] > peak && !s->pinned[v])
             add_candidate(s, v, peak);
     }
     s->work += s->candidate_count + f->value_count / 16;

@@ -235,6 +235,7 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     s->closure_limit = CRN_MOST_CLOSURE;
     s->most_closures = UINT32_MAX;
     s->deadline = UINT64_MAX;
+    CRN_TAKE(arena, s->movable, flat->value_count);
     CRN_TAKE(arena, s->pinned, flat->value_count);
     CRN_TAKE(arena, s->loads, matrix->slot_count + 1);
     CRN_TAKE(arena, s->stamps, flat->value_count);
@@ -242,8 +243,11 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     CRN_TAKE(arena, s->choices, flat->value_count);
     CRN_TAKE(arena, s->candidates, flat->value_count);
     CRN_TAKE(arena, s->closure.ops, CRN_MOST_CLOSURE + 16);
-    for (uint32_t v = 0; v < flat->value_count; v++)
+    for (uint32_t v = 0; v < flat->value_count; v++) {
         s->all_units += crn_units(s, flat->room[v]) + 1;
+        if (flat->producer[v] != CRN_NO_OP && !flat->fixed[flat->producer[v]])
+            s->movable[s->movable_count++] = v;
+    }
     *out = s;
     return CAIRN_OK;
 }
