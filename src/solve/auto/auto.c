@@ -331,14 +331,13 @@ static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t l
     return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
 }
 
-/* Search for plans without copies. If copies are allowed, they do more than other starts. */
-static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work,
-                           bool copies) {
+/* Search for plans without copies. */
+static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit, uint64_t work) {
     bool few = r->flat->op_count <= CRN_FEW_OPS;
     CRN_TRY(make_starts(problem, r, limit));
     if (r->fits)
         improve(r, limit, work);
-    for (uint32_t k = 0; r->fits && !copies && k < restarts(r); k++)
+    for (uint32_t k = 0; r->fits && k < restarts(r); k++)
         search_again(problem, r, limit, work / 2);
     if (few && r->fits && bound_time(r) < r->best.time) {
         crn_matrix_load(r->matrix, &r->best);
@@ -406,7 +405,7 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     r->searched = true;
     CRN_TRY(find_bounds(problem, r, copies));
     CRN_TRY(find_resort(problem, r, limit, copies));
-    return r->feasible ? search(problem, r, limit, work, copies) : CAIRN_OK;
+    return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
 }
 
 /* The last resort has many recomputations that only a smaller budget needs. Without them the arena
