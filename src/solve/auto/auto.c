@@ -268,7 +268,10 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
         return try_offload(problem, r);
     if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
-    CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
+    /* Where only plans near the smallest one fit, at half as much again as the bound, copies do not
+     * help a large graph. */
+    if (r->flat->op_count <= SMALL || joint->best_time / 3 * 2 < enough)
+        CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
     r->share = joint->share;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
     if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
