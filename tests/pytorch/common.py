@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-STEPS = 5
+STEPS = 10
 
 
 def train(model, call, inputs, steps=STEPS, micro=1):

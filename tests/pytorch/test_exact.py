@@ -1,5 +1,5 @@
 """Every network under budgets from what the plain step needs down to the smallest: bitwise equal to aot_eager over
-five steps, live bytes as predicted after every op, the allocator within its budget. One byte below the smallest budget
+ten steps, live bytes as predicted after every op, the allocator within its budget. One byte below the smallest budget
 is refused."""
 
 import copy
