@@ -17,39 +17,20 @@ static uint32_t find_op(const crn_op_list *list, uint32_t op) {
     return low;
 }
 
-/* There must be room for one more. */
-static void insert_op(crn_op_list *list, uint32_t at, uint32_t op) {
-    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
-    list->data[at] = op;
-    list->length++;
-}
-
-static void remove_op(crn_op_list *list, uint32_t at) {
-    list->length--;
-    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
-}
-
-static void insert_run(crn_run_list *list, uint32_t at, crn_run run) {
-    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
-    list->data[at] = run;
-    list->length++;
-}
-
-static void remove_run(crn_run_list *list, uint32_t at) {
-    list->length--;
-    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
-}
-
-static void insert_event(crn_event_list *list, uint32_t at, crn_event_key key) {
-    memmove(&list->data[at + 1], &list->data[at], (list->length - at) * sizeof *list->data);
-    list->data[at] = key;
-    list->length++;
-}
-
-static void remove_event(crn_event_list *list, uint32_t at) {
-    list->length--;
-    memmove(&list->data[at], &list->data[at + 1], (list->length - at) * sizeof *list->data);
-}
+/* Insert a value into a list, which must have room for one more, or remove one. */
+#define INSERT(list, at, value)                                                                    \
+    do {                                                                                           \
+        memmove(&(list)->data[(at) + 1], &(list)->data[at],                                        \
+                ((list)->length - (at)) * sizeof *(list)->data);                                   \
+        (list)->data[at] = (value);                                                                \
+        (list)->length++;                                                                          \
+    } while (0)
+#define REMOVE(list, at)                                                                           \
+    do {                                                                                           \
+        (list)->length--;                                                                          \
+        memmove(&(list)->data[at], &(list)->data[(at) + 1],                                        \
+                ((list)->length - (at)) * sizeof *(list)->data);                                   \
+    } while (0)
 
 #define RESERVE(m, array)                                                                          \
     crn_array_grow((m)->arena, &(array).data, (array).length, &(array).capacity,                   \
@@ -302,9 +283,9 @@ static void change_event(crn_matrix *m, uint32_t value, crn_event_key key, bool 
     crn_event_list *list = &m->events[value];
     uint32_t at = crn_event_find(list, key);
     if (add)
-        insert_event(list, at, key);
+        INSERT(list, at, key);
     else
-        remove_event(list, at);
+        REMOVE(list, at);
     if (at > 0)
         mark_run(m, crn_key_slot(list->data[at - 1]), crn_key_op(list->data[at - 1]));
     m->last[value] = list->data[list->length - 1];
@@ -312,14 +293,14 @@ static void change_event(crn_matrix *m, uint32_t value, crn_event_key key, bool 
 
 static void change_list(crn_matrix *m, uint32_t slot, uint32_t op, uint32_t at, bool add) {
     if (add) {
-        insert_op(&m->slots[slot], at, op);
-        insert_run(&m->runs[slot], at, (crn_run){.place = m->all.length, .is_stale = true});
+        INSERT(&m->slots[slot], at, op);
+        INSERT(&m->runs[slot], at, ((crn_run){.place = m->all.length, .is_stale = true}));
         m->all.data[m->all.length++] = (crn_rerun){slot, op};
         return;
     }
     uint32_t place = m->runs[slot].data[at].place;
-    remove_op(&m->slots[slot], at);
-    remove_run(&m->runs[slot], at);
+    REMOVE(&m->slots[slot], at);
+    REMOVE(&m->runs[slot], at);
     crn_rerun moved = m->all.data[--m->all.length];
     if (place == m->all.length)
         return;
