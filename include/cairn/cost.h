@@ -74,8 +74,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_i
                                                      const cairn_implementation *list,
                                                      uint32_t count);
 /* A recomputation of the op takes `saving_ns` less than its first run; 0 after
- * cairn_costs_set_op(). A backend may keep small results of the first run, such as the statistics
- * of a batch norm. */
+ * cairn_costs_set_op(). `saving_ns` must not be negative. A backend may keep small results of the
+ * first run, such as the statistics of a batch norm. */
 CAIRN_API void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
 

@@ -27,8 +27,8 @@ typedef struct crn_schedule {
     CRN_ARRAY(crn_decision) decisions;
     const uint16_t *implementations; /* per op, for all its runs; NULL: the usual one of each */
     int64_t lower_bound_ns;          /* no plan within the budget takes less; 0: not known */
-    bool last; /* the algorithm has nothing that needs less memory. It has judged this, lowered for
-                  no budget; so is it lowered then. */
+    bool last; /* the algorithm has nothing that needs less memory. It has judged the plan that is
+                  lowered for no budget, so this plan is made. */
 } crn_schedule;
 
 /* The implementation that an op has unless a solver chooses another: the fastest that needs no more

@@ -340,7 +340,7 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
                                        .time_ns = (int64_t)below(rng, 100),
                                        .workspace_bytes = one_in(rng, 2) ? below(rng, 300) : 0};
         must(cairn_costs_set_op(costs, o, list, count), &err);
-        if (o % 3 == 0) /* one with more time than the others saves more than they take */
+        if (o % 3 == 0) /* this may be more than another implementation takes */
             cairn_costs_set_again(costs, o, list[0].time_ns / 2);
     }
     return costs;
