@@ -8,8 +8,8 @@ Three parts, one JSON line per figure, all in one run:
               is known of them, and planning it for 80% of its memory. Kernels that the first step would load are loaded
               while measuring; this time is counted apart.
   partition   On every network: the peak that activation_memory_budget = 0.5, 0.3, 0.1 really reaches and what it repeats,
-              and Cairn's plan at that same peak; then Cairn at half of the lowest of these peaks. Where no plan fits `least`
-              is a budget below which none can, by proof. Batch norms keep no running statistics here, as PyTorch's
+              and Cairn's plan at that same peak; then Cairn at half of the lowest of these peaks, on a GPU with offloading
+              if it does not fit without. Where no plan fits `least` is a budget below which none can, by proof. Batch norms keep no running statistics here, as PyTorch's
               partitioner fails on steps that move them.
   step        On a CUDA device: times and peaks of whole training steps. ResNet-50 (batch 64) eager and with Cairn in half
               of eager's memory; a GPT of 24 x 1024 (batch 8, 1024 tokens, bf16) eager, with block checkpointing, and with
@@ -171,8 +171,8 @@ def planned(args):
     model, inputs = network(torch, args.network, args.device)
     without_statistics(torch, model)
     from cairn import _backend
-    planner = _backend.planner_of(model, inputs, _backend.Options())
-    backend = cairn.backend(args.bytes + planner.reserve)  # what libraries keep is there before the step that is measured
+    planner = _backend.planner_of(model, inputs, _backend.Options(offload=bool(args.offload)))
+    backend = cairn.backend(args.bytes + planner.reserve, offload=bool(args.offload))  # what libraries keep is there before the step that is measured
     try:
         call = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
         step = step_of(model, call, inputs)
@@ -180,13 +180,14 @@ def planned(args):
             step()
     except cairn.BudgetError as error:
         largest = max(planner.joint.ops, key=lambda op: bytes_at(planner, op))
-        return dict(refused=str(error).splitlines()[0], smallest=error.smallest, least=planner.step.least_memory(), largest_op=largest.name,
+        least = planner.step.least_memory(planner.machine, bool(args.offload))
+        return dict(refused=str(error).splitlines()[0], smallest=error.smallest, least=least, largest_op=largest.name,
                     largest_op_bytes=bytes_at(planner, largest))
     plan = backend.plans[0]
     peak = peak_of(torch, args.device, lambda: call(*inputs).backward())
     model.zero_grad(set_to_none=True)
     return dict(peak=peak, predicted=plan.peak, repeated_ns=plan.rerun_ns, once_ns=sum(op.time_ns for op in plan.joint.ops),
-                gap=plan.gap, plan_s=plan.seconds["plan"], ms=milliseconds(torch, args.device, step, 5))
+                gap=plan.gap, offloads=plan.offloads, plan_s=plan.seconds["plan"], ms=milliseconds(torch, args.device, step, 5))
 
 
 def bytes_at(planner, op):
@@ -323,6 +324,10 @@ def partition_part(args, wanted):
         if lowest:
             half = measure(args, job="planned", network=name, bytes=lowest // 2)
             emit(args.log, part="partition", network=name, who="cairn", at="half of the lowest", budget=lowest // 2, **half)
+            if "predicted" not in half and args.device == "cuda":
+                half = measure(args, job="planned", network=name, bytes=lowest // 2, offload=1)
+                emit(args.log, part="partition", network=name, who="cairn", at="half of the lowest, with offloading",
+                     budget=lowest // 2, **half)
             if (half.get("least") or 0) > lowest // 2:
                 impossible.append(f"{name} at half of {lowest}: no plan fits into less than {half['least']} bytes")
             elif "predicted" not in half:
@@ -367,7 +372,8 @@ def main():
     parser.add_argument("--log")
     parser.add_argument("--part", default="step,front,partition", help="parts, separated by commas; all")
     parser.add_argument("--only", default="", help="networks of the first two parts, separated by commas; all")
-    for name, kind in (("job", str), ("network", str), ("how", str), ("share", float), ("bytes", int), ("cap", int)):
+    for name, kind in (("job", str), ("network", str), ("how", str), ("share", float), ("bytes", int), ("cap", int),
+                       ("offload", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.job:

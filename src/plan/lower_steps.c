@@ -246,6 +246,14 @@ static cairn_status bury(crn_lowering *l, uint32_t slot) {
     return CAIRN_OK;
 }
 
+/* Results that were offloaded are in memory again when the step ends. */
+static cairn_status await_results(crn_lowering *l) {
+    for (uint32_t i = 0; i < l->instances.length; i++)
+        if (l->instances.data[i].stays && l->instances.data[i].coming)
+            CRN_TRY(emit(l, CAIRN_STEP_WAIT, l->instances.data[i].tensor, 0));
+    return CAIRN_OK;
+}
+
 cairn_status crn_lower_steps(crn_lowering *l) {
     CRN_TRY(index_deaths(l));
     for (uint32_t i = 0; i < l->first_made[0]; i++)
@@ -260,5 +268,5 @@ cairn_status crn_lower_steps(crn_lowering *l) {
     }
     for (uint32_t k = l->first_leaving; k < l->leaving.length; k++)
         CRN_TRY(release(l, l->leaving.data[k]));
-    return CAIRN_OK;
+    return await_results(l);
 }

@@ -5,6 +5,7 @@
 #include "cairn/chain.h"
 #include "cairn/offload.h"
 #include "failing.h"
+#include "parked_step.h"
 
 typedef struct fixture {
     memory memory;
@@ -245,6 +246,29 @@ static cairn_status solve_arrays(void *context) {
     return status;
 }
 
+/* A budget that only plans with parked results fit. */
+static cairn_status solve_parked(void *context) {
+    fixture *f = context;
+    cairn_arrays arrays = parked_arrays();
+    cairn_machine machine = parked_machine();
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.machine = &machine;
+    options.live_peak = true;
+    options.budget_bytes = 256000 + 700032 + 1024;
+    cairn_arrays_step *step = NULL;
+    cairn_arrays_solution *solution = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_arrays_solve(&f->allocator, &arrays, "auto", &options, &step, &solution, &err));
+    check_result_of(status, step);
+    check_result_of(status, solution);
+    check_error(status, &err);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+    return status;
+}
+
 static cairn_status choose_regions(void *context) {
     fixture *f = context;
     static const uint32_t first[] = {0, 2, 4};
@@ -260,6 +284,7 @@ static cairn_status choose_regions(void *context) {
 
 static void test_arrays(fixture *f) {
     fail_every(&f->memory, "arrays solve", "arrays", solve_arrays, f);
+    fail_every(&f->memory, "arrays solve", "parked", solve_parked, f);
     fail_every(&f->memory, "regions choose", "arrays", choose_regions, f);
     CHECK_U64(f->memory.live, 0);
 }

@@ -121,10 +121,13 @@ class Cuda(unittest.TestCase):
             model, inputs = on_device(name)
             expected = self.expected(model, inputs)
             _, middle, smallest = self.budgets(model, inputs)
-            for budget, algorithm in ((middle, "offload-best"), (middle, "auto"), ((middle + smallest) // 2, "auto")):
+            parked = self.budgets(model, inputs, offload=True)[2]
+            self.assertLess(parked, smallest)
+            for budget, algorithm in ((middle, "offload-best"), (middle, "auto"), ((middle + smallest) // 2, "auto"),
+                                      (parked, "auto")):
                 with self.subTest(name=name, budget=budget, algorithm=algorithm):
                     plan = self.check(name, budget, expected, offload=True, algorithm=algorithm)
-                    if algorithm != "auto":
+                    if algorithm != "auto" or budget == parked:
                         self.assertGreater(plan.offloads, 0)
 
     def recorded(self, name, budget, **options):
@@ -167,10 +170,13 @@ class Cuda(unittest.TestCase):
         for name in ("gpt", "resnet18"):
             model, inputs = on_device(name)
             _, middle, _ = self.budgets(model, inputs, cudagraphs=True)
-            (one, other), plan = self.recorded(name, middle, offload=True, algorithm="offload-best")
-            print(json.dumps(dict(recorded_offload=name, offloads=plan.offloads, same=same(one, other))), flush=True)
-            self.assertTrue(same(one, other))
-            self.assertGreater(plan.offloads, 0)
+            smallest = self.budgets(model, inputs, cudagraphs=True, offload=True)[2]
+            for budget, algorithm in ((middle, "offload-best"), (smallest, "auto")):
+                (one, other), plan = self.recorded(name, budget, offload=True, algorithm=algorithm)
+                print(json.dumps(dict(recorded_offload=name, algorithm=algorithm, offloads=plan.offloads,
+                                      same=same(one, other))), flush=True)
+                self.assertTrue(same(one, other))
+                self.assertGreater(plan.offloads, 0)
 
 
 for _name in NETWORKS:

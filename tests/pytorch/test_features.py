@@ -186,6 +186,20 @@ class Training(unittest.TestCase):
         self.assertGreater(backend.plans[0].offloads, 0)
         self.assertEqual(backend.meters[0].differences, [])
 
+    def test_parked_gradients(self):
+        """Gradients of parameters that are copied out when they are made, and are back at the end of the step. The
+        smallest budget is then smaller."""
+        model, inputs = make("llama")
+        least = {offload: _backend.planner_of(model, inputs, _backend.Options(offload=offload)).smallest()[0]
+                 for offload in (False, True)}
+        self.assertLess(least[True], least[False])
+        backend = cairn.backend(least[True], offload=True, check=True)
+        self.assertTrue(same(reference(model, inputs, steps=3), with_cairn(model, inputs, backend, steps=3)))
+        joint, steps = backend.plans[0].joint, backend.plans[0].steps
+        parked = [number for kind, number, _ in steps if kind == _library.OFFLOAD and joint.storages[number].flags & _library.RESULT]
+        self.assertGreater(len(parked), 0)
+        self.assertEqual(backend.meters[0].differences, [])
+
 
 class Planning(unittest.TestCase):
     def test_monotone(self):

@@ -1,6 +1,7 @@
 /* test_arrays.c: a step as arrays: groups, alignment, translation, refusals; several regions. */
 #include "cairn.h"
 #include "check.h"
+#include "parked_step.h"
 
 #include <string.h>
 
@@ -154,6 +155,54 @@ static void test_least_memory(void) {
     CHECK_U64(least, 3 * 1024 + 256 + 64); /* the loss stays too */
     CHECK(least <= solution->peak_bytes);
     cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+}
+
+/* Where steps of a plan are: offloads of a tensor, its fetches, waits for it, runs. */
+static uint32_t place_of(const cairn_arrays_solution *s, uint8_t kind, cairn_id id, bool last) {
+    uint32_t found = CAIRN_NONE;
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].kind == kind && s->steps[i].id == id && (last || found == CAIRN_NONE))
+            found = i;
+    return found;
+}
+
+/* Results are parked in host memory, and are back at the end of the step. */
+static void test_parked_results(void) {
+    cairn_arrays arrays = parked_arrays();
+    cairn_machine machine = parked_machine();
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.machine = &machine;
+    options.live_peak = true;
+    options.budget_bytes = 1;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    CHECK_OK(cairn_arrays_step_create(NULL, &arrays, &step, &err), &err);
+    options.no_offload = true;
+    CHECK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK_U64(err.smallest_budget, 3 * 256000 + 700032 + 64); /* the loss stays too */
+    options.no_offload = false;
+    CHECK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    uint64_t smallest = err.smallest_budget, least;
+    CHECK(smallest <= 256000 + 700032 + 1024);
+    CHECK_OK(cairn_least_memory(step->graph, step->costs, &options, &least, &err), &err);
+    CHECK_U64(least, 256000 + 700032);
+    options.budget_bytes = smallest;
+    CHECK_OK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err), &err);
+    CHECK(solution->peak_bytes <= smallest);
+    uint32_t last_run = place_of(solution, CAIRN_STEP_RUN, 6, true);
+    for (cairn_id t = PARKED_DW1; t <= PARKED_DW2; t++) {
+        CHECK(place_of(solution, CAIRN_STEP_OFFLOAD, t, false) < last_run);
+        CHECK(place_of(solution, CAIRN_STEP_FREE, t, true) < last_run);
+        uint32_t fetched = place_of(solution, CAIRN_STEP_FETCH, t, true);
+        uint32_t waited = place_of(solution, CAIRN_STEP_WAIT, t, true);
+        CHECK(last_run < fetched && fetched < waited && waited < solution->step_count);
+    }
+    cairn_arrays_solution_destroy(solution);
+    options.budget_bytes = smallest - 1;
+    CHECK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK_U64(err.smallest_budget, smallest);
     cairn_arrays_step_destroy(step);
 }
 
@@ -357,6 +406,7 @@ int main(void) {
     test_one_call();
     test_live_peak();
     test_least_memory();
+    test_parked_results();
     test_groups();
     test_alignment();
     test_refusals();

@@ -273,6 +273,8 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     if (r->flat->op_count <= SMALL || joint->best_time / 3 * 2 < enough)
         CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
     r->share = joint->share;
+    if (joint->best_time - enough > enough / FAR)
+        CRN_TRY(crn_joint_search_parked(joint, limit));
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
     if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
         return CAIRN_OK;
@@ -398,6 +400,9 @@ static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t l
         finish_start(r, limit);
     else if (r->flat->op_count <= SMALL)
         CRN_TRY(try_resorts(problem, r));
+    ladder = (crn_ladder){.problem = problem, .search = r->search, .work = ladder.work};
+    if (!r->feasible && copies)
+        CRN_TRY(crn_joint_least_parked(&ladder, &r->resort, &r->resort_time, &r->feasible));
     if (!r->feasible && copies)
         CRN_TRY(crn_joint_least(problem, &r->resort, &r->resort_time, &r->feasible));
     return CAIRN_OK;

@@ -3,28 +3,45 @@
 
 #define LEAST_BYTES 65536u /* smaller values are not copied */
 
-cairn_status crn_copies_create(crn_search *search, const cairn_machine *machine, uint32_t moment,
-                               crn_arena *arena, crn_copies **out) {
+static bool is_candidate(const crn_copies *c, uint32_t value) {
+    const crn_flat *f = c->search->flat;
+    if (f->aliased[value] || f->bytes[value] < LEAST_BYTES || f->stays[value] != c->parks)
+        return false;
+    uint32_t end = f->first_reader[value + 1];
+    return c->parks ? cairn_graph_op(f->graph, f->producer[value])->phase == CAIRN_PHASE_BACKWARD
+                    : end > f->first_reader[value] && f->readers[end - 1] + 1 > c->moment;
+}
+
+static cairn_status create(crn_search *search, const cairn_machine *machine, uint32_t moment,
+                           bool parks, crn_arena *arena, crn_copies **out) {
     const crn_flat *f = search->flat;
     crn_copies *c;
     CRN_TAKE(arena, c, 1);
     c->search = search;
     c->machine = machine;
     c->moment = moment;
+    c->parks = parks;
     CRN_TAKE(arena, c->candidates, f->value_count);
     CRN_TAKE(arena, c->chosen, f->value_count);
     CRN_TAKE(arena, c->start, search->matrix->slot_count);
     CRN_TAKE(arena, c->end, search->matrix->slot_count);
     CRN_TAKE(arena, c->wanted, f->value_count);
     for (uint32_t o = 0; o + 1 < moment; o++)
-        for (uint32_t k = f->first_output[o]; k < f->first_output[o + 1]; k++) {
-            uint32_t v = f->outputs[k], readers = f->first_reader[v + 1];
-            bool later = readers > f->first_reader[v] && f->readers[readers - 1] + 1 > moment;
-            if (later && !f->aliased[v] && !f->stays[v] && f->bytes[v] >= LEAST_BYTES)
-                c->candidates[c->candidate_count++] = v;
-        }
+        for (uint32_t k = f->first_output[o]; k < f->first_output[o + 1]; k++)
+            if (is_candidate(c, f->outputs[k]))
+                c->candidates[c->candidate_count++] = f->outputs[k];
     *out = c;
     return CAIRN_OK;
+}
+
+cairn_status crn_copies_create(crn_search *search, const cairn_machine *machine, uint32_t moment,
+                               crn_arena *arena, crn_copies **out) {
+    return create(search, machine, moment, false, arena, out);
+}
+
+cairn_status crn_copies_create_parks(crn_search *search, const cairn_machine *machine,
+                                     crn_arena *arena, crn_copies **out) {
+    return create(search, machine, search->flat->op_count, true, arena, out);
 }
 
 /* ---- Lanes ---- */
@@ -81,7 +98,7 @@ static void set_backs(crn_copies *c) {
     int64_t lane = INT64_MAX;
     for (uint32_t k = 0; k < c->count; k++) {
         lane = CRN_MIN(lane, c->start[c->chosen[k].next]) - c->chosen[k].ns;
-        c->chosen[k].back = last_ending(c, lane);
+        c->chosen[k].back = c->parks ? c->moment : last_ending(c, lane);
     }
 }
 
@@ -114,7 +131,7 @@ static bool try_copy(crn_copies *c, uint32_t value) {
     uint32_t at = 0; /* the copy that is read last comes first */
     while (at < c->count && c->chosen[at].next >= copy.next)
         at++;
-    if (!fits_in(c, at, &copy, out_end))
+    if (!c->parks && !fits_in(c, at, &copy, out_end))
         return false;
     memmove(&c->chosen[at + 1], &c->chosen[at], (c->count - at) * sizeof *c->chosen);
     c->chosen[at] = copy;
@@ -160,6 +177,11 @@ void crn_copies_place(crn_copies *c) {
 void crn_copies_remove(crn_copies *c) {
     for (uint32_t k = 0; k < c->count; k++)
         flip_copy(c, &c->chosen[k], false);
+}
+
+void crn_copies_forget(crn_copies *c) {
+    c->count = 0;
+    memset(c->search->pinned, 0, c->search->flat->value_count * sizeof *c->search->pinned);
 }
 
 void crn_copies_settle(crn_copies *c) {

@@ -10,7 +10,6 @@
  * copies, fills the link, and removes recomputations that are not needed any more. Every plan is
  * simulated. */
 #include "solve/auto/auto_joint.h"
-#include "solve/auto/auto_ladder.h"
 
 #define CUTS 8u
 #define FILLS 8u
@@ -183,6 +182,42 @@ cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, in
     return status;
 }
 
+/* ---- Parking ---- */
+
+/* Choose all results that can be parked, up to `most` bytes. The matrix must be empty. */
+static void choose_parks(crn_copies *parks, uint64_t most) {
+    memset(parks->wanted, true, parks->search->flat->value_count * sizeof *parks->wanted);
+    crn_copies_choose(parks, parks->wanted, most);
+}
+
+cairn_status crn_joint_least_parked(crn_ladder *ladder, crn_schedule *least, int64_t *time,
+                                    bool *fits) {
+    const crn_problem *problem = ladder->problem;
+    crn_search *s = ladder->search;
+    crn_schedule parked = {0};
+    crn_judgement without, with = {0};
+    const crn_rung *rung;
+    CRN_TRY(crn_copies_create_parks(s, problem->machine, problem->scratch, &ladder->parks));
+    if (ladder->parks->candidate_count == 0)
+        return CAIRN_OK;
+    CRN_TRY(crn_ladder_judge(problem, least, false, &without));
+    crn_matrix_clear(s->matrix);
+    choose_parks(ladder->parks, UINT64_MAX);
+    cairn_status status = crn_ladder_find(ladder, &rung, fits);
+    if (status == CAIRN_OK)
+        status = crn_auto_emit(s->matrix, ladder->parks, problem->scratch, &parked);
+    if (status == CAIRN_OK)
+        status = crn_ladder_judge(problem, &parked, false, &with);
+    crn_copies_forget(ladder->parks);
+    if (status == CAIRN_OK && with.arena < without.arena) {
+        *least = parked;
+        *time = with.time;
+    }
+    return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full */
+}
+
+/* ---- Searching ---- */
+
 /* Repair, thin and improve with the copies in the matrix; then compute the times of the copies
  * again. This is done twice. */
 static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
@@ -201,18 +236,13 @@ static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
     return CAIRN_OK;
 }
 
-static void forget_copies(crn_joint *j, crn_copies *copies) {
-    copies->count = 0;
-    memset(j->search->pinned, 0, j->search->flat->value_count * sizeof *j->search->pinned);
-}
-
 /* Try the keep-set for `away` more bytes, with that much of it copied. */
 static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int64_t limit,
                               uint64_t away) {
     crn_arena *arena = j->problem->scratch;
     for (int round = 0; round < 3; round++) {
         int64_t price = 0;
-        forget_copies(j, copies);
+        crn_copies_forget(copies);
         if (crn_bound_at(j->bound, (uint64_t)limit + away, 16, &price) == INT64_MAX)
             return CAIRN_OK;
         CRN_TRY(crn_start_from_cut(j->search, j->bound, price + 1, arena));
@@ -231,7 +261,7 @@ static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int6
 static cairn_status fill_link(crn_joint *j, crn_copies *copies, bool *all, int64_t limit,
                               const crn_saved *start) {
     crn_search *s = j->search;
-    forget_copies(j, copies);
+    crn_copies_forget(copies);
     crn_matrix_load(s->matrix, start);
     memset(all, true, s->flat->value_count * sizeof *all);
     for (uint32_t k = 0; k < FILLS && !s->matrix->failed; k++) {
@@ -274,6 +304,25 @@ cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
     j->share = best;
     if (start != NULL)
         CRN_TRY(fill_link(j, copies, keep, limit, start));
-    forget_copies(j, copies);
+    crn_copies_forget(copies);
+    return CAIRN_OK;
+}
+
+cairn_status crn_joint_search_parked(crn_joint *j, int64_t limit) {
+    static const uint64_t shares[] = {100, 50, 25};
+    const crn_problem *problem = j->problem;
+    crn_copies *parks;
+    uint64_t all = 0;
+    CRN_TRY(crn_copies_create_parks(j->search, problem->machine, problem->scratch, &parks));
+    for (uint32_t k = 0; k < parks->candidate_count; k++)
+        all += j->search->flat->bytes[parks->candidates[k]];
+    for (uint32_t k = 0; k < CRN_LENGTH(shares) && all > 0; k++) {
+        crn_copies_forget(parks);
+        crn_matrix_clear(j->search->matrix);
+        choose_parks(parks, all / 100 * shares[k]);
+        crn_copies_place(parks);
+        CRN_TRY(work_out(j, parks, limit));
+    }
+    crn_copies_forget(parks);
     return CAIRN_OK;
 }

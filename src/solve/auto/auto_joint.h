@@ -2,8 +2,7 @@
 #ifndef CRN_AUTO_JOINT_H
 #define CRN_AUTO_JOINT_H
 
-#include "solve/auto/auto_starts.h"
-#include "solve/solver.h"
+#include "solve/auto/auto_ladder.h"
 
 typedef struct crn_joint {
     const crn_problem *problem;
@@ -39,8 +38,15 @@ CAIRN_MUST cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_sc
 CAIRN_MUST cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least,
                                         int64_t *time, bool *fits);
 
+/* The same for plans that park all results they can, made by `ladder`. */
+CAIRN_MUST cairn_status crn_joint_least_parked(crn_ladder *ladder, crn_schedule *least,
+                                               int64_t *time, bool *fits);
+
 /* Search within `limit`; `start` is the best set without copies, or NULL. */
 CAIRN_MUST cairn_status crn_joint_search(crn_joint *joint, int64_t limit, int64_t extra_ns,
                                          const crn_saved *start);
+
+/* Search for plans that park results and recompute. */
+CAIRN_MUST cairn_status crn_joint_search_parked(crn_joint *joint, int64_t limit);
 
 #endif

@@ -34,7 +34,7 @@ cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *sc
 /* The plan in the matrix. */
 static cairn_status judge_plan(const crn_ladder *l, bool brief, crn_judgement *out) {
     crn_schedule schedule = {0};
-    CRN_TRY(crn_auto_emit(l->search->matrix, NULL, l->problem->scratch, &schedule));
+    CRN_TRY(crn_auto_emit(l->search->matrix, l->parks, l->problem->scratch, &schedule));
     return crn_ladder_judge(l->problem, &schedule, brief, out);
 }
 
@@ -49,6 +49,13 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
 }
 
 /* ---- Smaller plans ---- */
+
+/* The plan without recomputations. */
+static void go_up(crn_ladder *l) {
+    crn_matrix_clear(l->search->matrix);
+    if (l->parks != NULL)
+        crn_copies_place(l->parks);
+}
 
 static cairn_status add_rung(crn_ladder *l, bool *fits) {
     crn_rung rung = {0};
@@ -82,11 +89,11 @@ static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
 static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     crn_matrix *m = l->search->matrix;
     int64_t before = crn_matrix_peak(m);
-    if (l->least == 0)
+    if (l->least == 0 && l->bound != NULL)
         CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &l->least));
     int64_t least = (int64_t)CRN_MIN(l->least, (uint64_t)INT64_MAX / 4);
     crn_descend(l->search, least, work);
-    if (m->flat->op_count <= CRN_FEW_OPS)
+    if (m->flat->op_count <= CRN_FEW_OPS && l->parks == NULL)
         crn_anneal(l->search, least, work);
     crn_matrix_prune_all(m);
     *lower = crn_matrix_peak(m) < before;
@@ -99,7 +106,7 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
     int64_t part = FIRST_STEP;
-    crn_matrix_clear(s->matrix);
+    go_up(l);
     s->rate = 0;
     s->merge = way & 1;
     s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
@@ -183,7 +190,7 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     crn_rng before = l->search->rng;
     *fits = false;
     l->search->rng.state = SEED;
-    crn_matrix_clear(l->search->matrix);
+    go_up(l);
     CRN_TRY(add_rung(l, fits));
     uint32_t ways = l->search->flat->op_count <= SMALL ? ALL_WAYS : FEW_WAYS;
     for (uint32_t way = 0; way < ways && !*fits; way++)

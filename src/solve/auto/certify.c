@@ -123,6 +123,10 @@ static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *cos
         *out = CRN_MAX(*out, at_end);
         return CAIRN_OK;
     }
+    uint64_t results = 0;
+    for (uint32_t v = 0; v < flat->value_count; v++)
+        results += flat->stays[v] ? flat->bytes[v] : 0;
+    *out = results; /* at the end they are all in memory */
     for (uint32_t o = 0; o < flat->op_count; o++)
         if (flat->needed[o])
             *out = CRN_MAX(*out, working_set(flat, o));
