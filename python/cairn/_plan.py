@@ -18,6 +18,11 @@ def alignment_of(device):
     return 512 if device.type == "cuda" else 64
 
 
+def has_own_memory(device):
+    """Whether host memory is another memory, so that offloading saves some."""
+    return device.type == "cuda"
+
+
 class Plan:
     """The plan of one captured step. Figures are those of the simulator; `peak` counts what the step needs above what
     is in use before it."""
@@ -81,7 +86,7 @@ class Planner:
         start = time.perf_counter()
         self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
         self.measured = _costs.measure(joint, self.table, self.alignment)
-        self.machine = self._machine()
+        self.machine = self._machine() if options.offload else None
         self.kept = self._kept()
         self.reserve = self.most_kept()
         self.seconds["load"] = self.table.loading
@@ -92,8 +97,6 @@ class Planner:
         self._found = []
 
     def _machine(self):
-        if not self.options.offload:
-            return None
         rate, latency = _costs.measure_link(self.table, self.joint.device)
         machine = lib.Machine.new()
         machine.name = b"torch"
@@ -220,8 +223,21 @@ class Planner:
         beside = self._beside()
         smallest, op = self.smallest()
         smallest += beside
-        return BudgetError(f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "
-                           f"bytes ({_sizes.show(smallest)}), set by op {op}", smallest, op)
+        message = (f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "
+                   f"bytes ({_sizes.show(smallest)}), set by op {op}")
+        offloaded = self._smallest_offloaded() + beside
+        if offloaded < smallest:
+            message += f"; with offload=True it is {offloaded} bytes ({_sizes.show(offloaded)})"
+        return BudgetError(message, smallest, op)
+
+    def _smallest_offloaded(self):
+        """The smallest budget with offloading, where only the user's options leave it out."""
+        if self.machine is None and self.options.mode == "exact" and has_own_memory(self.joint.device):
+            try:
+                self.step.solve("auto", 1, self._machine(), True)
+            except lib.Failure as failure:
+                return failure.smallest_budget
+        return self.smallest()[0]
 
     def read(self, text, budget=None):
         """A plan that was saved."""

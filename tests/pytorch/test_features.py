@@ -4,6 +4,7 @@ import copy
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 import torch.nn.functional as F
@@ -190,14 +191,17 @@ class Training(unittest.TestCase):
         """Gradients of parameters that are copied out when they are made, and are back at the end of the step. The
         smallest budget is then smaller."""
         model, inputs = make("llama")
-        least = {offload: _backend.planner_of(model, inputs, _backend.Options(offload=offload)).smallest()[0]
-                 for offload in (False, True)}
+        planners = [_backend.planner_of(model, inputs, _backend.Options(offload=offload)) for offload in (False, True)]
+        least = [planner.smallest()[0] for planner in planners]
         self.assertLess(least[True], least[False])
+        with unittest.mock.patch.object(_plan, "has_own_memory", lambda device: True):
+            with self.assertRaisesRegex(cairn.BudgetError, "; with offload=True it is [0-9]* bytes"):
+                planners[False].plan(least[True])
         backend = cairn.backend(least[True], offload=True, check=True)
         self.assertTrue(same(reference(model, inputs, steps=3), with_cairn(model, inputs, backend, steps=3)))
         joint, steps = backend.plans[0].joint, backend.plans[0].steps
-        parked = [number for kind, number, _ in steps if kind == _library.OFFLOAD and joint.storages[number].flags & _library.RESULT]
-        self.assertGreater(len(parked), 0)
+        offloaded = [joint.storages[number] for kind, number, _ in steps if kind == _library.OFFLOAD]
+        self.assertTrue(any(s.flags & _library.RESULT for s in offloaded))
         self.assertEqual(backend.meters[0].differences, [])
 
 
