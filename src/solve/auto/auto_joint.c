@@ -309,7 +309,7 @@ cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
 }
 
 cairn_status crn_joint_search_parked(crn_joint *j, int64_t limit) {
-    static const uint64_t shares[] = {100, 50, 25};
+    static const uint64_t shares[] = {100, 50, 25, 10};
     const crn_problem *problem = j->problem;
     crn_copies *parks;
     uint64_t all = 0;
