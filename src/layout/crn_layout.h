@@ -8,8 +8,8 @@
 #define CRN_LAYOUT_LOTS 20000u
 
 /* As cairn_layout_create(), but the search ends once the arena is within `enough`; with `brief` it
- * is short, and for the promised size only. What that finds, the whole search finds too, or better.
- */
+ * is short, and for one size only: the promised one, or a larger one that is enough. What that
+ * finds, the whole search finds too, or better. */
 CAIRN_MUST cairn_status crn_layout_search(const cairn_allocator *allocator,
                                           const cairn_lifetime *lifetimes, uint32_t count,
                                           uint64_t enough, bool brief, cairn_layout **out,

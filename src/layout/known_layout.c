@@ -1,8 +1,8 @@
 /* known_layout.c: layouts that were searched for before are not searched for again.
  *
- * A search looks at `enough` only when its arena is within it. So if the arena that was found is
- * not, the same search answers for every other `enough` below that arena. It is stored as the
- * search with `enough` 0, and asked for first. */
+ * A search looks at `enough` only when its arena is within it, unless it is brief. So if the arena
+ * that was found is not, the same search answers for every other `enough` below that arena. It is
+ * stored as the search with `enough` 0, and asked for first. */
 #include "layout/crn_layout.h"
 #include "layout/memo.h"
 
@@ -43,7 +43,7 @@ static cairn_status store(cairn_memo *memo, crn_key key, uint64_t enough, bool b
     uint64_t arena = cairn_layout_arena_bytes(layout), *words;
     void *place;
     count = brief ? 0 : count;
-    key = with(key, arena > enough ? 0 : enough);
+    key = with(key, arena > enough && !brief ? 0 : enough);
     CRN_TRY(crn_memo_add(memo, key, ((size_t)count + 1) * sizeof *words, &place));
     words = place;
     words[0] = arena;

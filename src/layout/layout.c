@@ -23,8 +23,7 @@
 
 #define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
-#define BRIEF_WORK 10000000u   /* the same where it is to be short */
-#define WORK 10000000u         /* for another size */
+#define WORK 10000000u         /* for another size, and where the search is to be short */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
 #define PHASE 512u             /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
@@ -296,27 +295,48 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     }
 }
 
-/* Aim at the live peak and a part of it, 0: at the peak alone. */
-static void aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
+/* Aim at the live peak and a part of it, 0: at the peak alone. Returns whether it is reached. */
+static bool aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
     uint64_t all = (uint64_t)p->count * p->count * WHOLE_ROUNDS;
-    aim(p, p->peak + (part == 0 ? 0 : p->peak / part), CRN_MIN(work, all), rng);
+    uint64_t target = p->peak + (part == 0 ? 0 : p->peak / part);
+    aim(p, target, CRN_MIN(work, all), rng);
+    return p->best <= target;
 }
 
-/* If the promised size can be reached, search for less, starting with the least; otherwise for more
- * and more. */
-static void search(placing *p) {
-    static const uint32_t less[] = {0, 1000, 500, 250}, more[] = {50, 25, 12};
+/* Sizes above the promised one. */
+static const uint32_t more[] = {50, 25, 12};
+
+/* A brief search aims at the promised size, or at a larger one that is enough. */
+static void search_briefly(placing *p) {
+    uint32_t part = PROMISE;
     crn_rng rng = {0};
-    uint64_t work = p->brief ? BRIEF_WORK : PROMISE_WORK;
-    if (p->count <= LARGE)
-        memcpy(p->start, p->best_order, p->count * sizeof *p->start);
-    aim_at(p, PROMISE, p->count <= LARGE ? work : LARGE_WORK, &rng);
-    bool kept = p->best <= crn_layout_promise(p->peak);
-    rng = (crn_rng){0};
-    for (uint32_t i = 0; i < CRN_LENGTH(less) && kept && !p->brief && p->best > p->enough; i++)
-        aim_at(p, less[i], WORK, &rng);
-    for (uint32_t i = 0; i < CRN_LENGTH(more) && !kept && !p->brief && !good_enough(p); i++)
+    for (uint32_t i = 0; i < CRN_LENGTH(more); i++)
+        if (p->peak + p->peak / more[i] <= p->enough)
+            part = more[i];
+    aim_at(p, part, WORK, &rng);
+}
+
+/* Search for less than the promised size, starting with the least; with many lifetimes, which take
+ * long, with the largest, as long as it is reached. */
+static void search_for_less(placing *p) {
+    static const uint32_t less[] = {0, 1000, 500, 250};
+    bool slow = p->count > LARGE, reached = true;
+    crn_rng rng = {0};
+    for (uint32_t i = 0; i < CRN_LENGTH(less) && reached && p->best > p->enough; i++)
+        reached = aim_at(p, less[slow ? CRN_LENGTH(less) - 1 - i : i], WORK, &rng) || !slow;
+}
+
+/* If the promised size can be reached, search for less; otherwise for more and more. */
+static void search(placing *p) {
+    crn_rng rng = {0};
+    if (aim_at(p, PROMISE, p->count <= LARGE ? PROMISE_WORK : LARGE_WORK, &rng)) {
+        search_for_less(p);
+        return;
+    }
+    for (uint32_t i = 0; i < CRN_LENGTH(more) && !good_enough(p); i++) {
+        rng = (crn_rng){0}; /* so what a brief search finds is found here too */
         aim_at(p, more[i], WORK, &rng);
+    }
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -342,8 +362,10 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         if (p->count > CRN_LAYOUT_LOTS || (p->count > FEW && good_enough(p)))
             break;
     }
+    if (p->count <= LARGE)
+        memcpy(p->start, p->best_order, p->count * sizeof *p->start);
     if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p))
-        search(p);
+        (p->brief ? search_briefly : search)(p);
     return CAIRN_OK;
 }
 

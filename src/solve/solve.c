@@ -35,7 +35,7 @@ static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     uint64_t enough = problem->limit;
     uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
-    if (brief)
+    if (brief && (enough == 0 || !problem->for_start))
         enough = enough == 0 ? promise : CRN_MIN(enough, promise);
     uint32_t count;
     const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);

@@ -308,6 +308,49 @@ static void test_memo_growth(void) {
     cairn_memo_destroy(memo);
 }
 
+static void draw_lifetimes(crn_rng *rng, cairn_lifetime *lifetimes, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t first = (uint32_t)crn_rng_below(rng, 100);
+        lifetimes[k] = (cairn_lifetime){.bytes = 64 * (1 + crn_rng_below(rng, 1000)),
+                                        .first = first,
+                                        .last = first + (uint32_t)crn_rng_below(rng, 30)};
+    }
+}
+
+static uint64_t brief_size(const cairn_lifetime *lifetimes, uint32_t count, uint64_t enough,
+                           cairn_memo *memo) {
+    cairn_error err = {0};
+    uint64_t size;
+    CHECK_OK(crn_layout_size(NULL, lifetimes, count, enough, true, memo, &size, &err), &err);
+    return size;
+}
+
+/* A brief search reaches a size that is well above the peak where it does not reach a smaller one.
+ * The whole search finds no less, and a memo knows for which size a search was. */
+static void test_brief_layouts(void) {
+    enum { LIFETIMES = 200, SETS = 24 };
+    cairn_error err = {0};
+    cairn_memo *memo;
+    uint32_t reached = 0;
+    CHECK_OK(cairn_memo_create(NULL, &memo, &err), &err);
+    for (uint64_t set = 0; set < SETS; set++) {
+        cairn_lifetime lifetimes[LIFETIMES];
+        crn_rng rng = {set};
+        uint64_t whole;
+        draw_lifetimes(&rng, lifetimes, LIFETIMES);
+        CHECK_OK(crn_layout_size(NULL, lifetimes, LIFETIMES, 0, false, NULL, &whole, &err), &err);
+        uint64_t more = whole + whole / 12;
+        uint64_t tight = brief_size(lifetimes, LIFETIMES, whole, NULL);
+        uint64_t loose = brief_size(lifetimes, LIFETIMES, more, NULL);
+        CHECK(tight >= whole && loose >= whole);
+        CHECK_U64(brief_size(lifetimes, LIFETIMES, whole, memo), tight);
+        CHECK_U64(brief_size(lifetimes, LIFETIMES, more, memo), loose);
+        reached += loose < tight && loose <= more;
+    }
+    CHECK(reached > 0);
+    cairn_memo_destroy(memo);
+}
+
 int main(void) {
     static subject s;
     set_up(&s);
@@ -317,6 +360,7 @@ int main(void) {
     test_bounds(&s);
     test_memo(&s);
     test_memo_growth();
+    test_brief_layouts();
     test_pictures(&s);
     test_dot(&s);
     test_plot();
