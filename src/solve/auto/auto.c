@@ -26,12 +26,14 @@
 #define LONG_CHAIN 200u       /* pieces */
 #define CLOSE 200             /* a start within 1/200 of the bound is good enough */
 #define FAR 20                /* a plan that is not within 1/20 may be far from the best */
+#define VERY_FAR 6            /* most of the time goes into plans that do not fit */
 #define ENOUGH 2000           /* improving ends within 1/2000 of it */
 #define NEARLY 20000          /* with copies it ends within 1/20000 */
 #define START_WORK (WORK / 4) /* for each kind of starts */
 #define ANNEAL_WORK (WORK / 6) /* for small graphs */
 #define LADDER_WORK (WORK / 6) /* towards the smallest budget */
-#define ALONE_ROUNDS 4u        /* without copies, where no plan with copies fits */
+#define ALONE_STEP 32u  /* less memory in each of them: this part of the peak, then two, ... */
+#define ALONE_ROUNDS 4u /* without copies, where no plan with copies fits */
 
 /* What is kept from round to round. */
 typedef struct rounds {
@@ -50,6 +52,7 @@ typedef struct rounds {
     int64_t resort_time;
     bool feasible;      /* the last resort is within the budget */
     bool hastened;      /* it is as fast as it gets */
+    bool needs_copies;  /* the smallest plan without copies that was found exceeds the budget */
     crn_schedule other; /* the plan of another algorithm within the whole budget */
     int64_t other_time; /* INT64_MAX: none */
     bool asked_offload;
@@ -133,7 +136,7 @@ static cairn_status compare_other(const crn_problem *problem, rounds *r,
     crn_judgement found;
     uint64_t budget = CRN_MAX(problem->limit, problem->budget);
     *over = *peak = 0;
-    cairn_status status = crn_ladder_judge(problem, schedule, true, &found);
+    cairn_status status = crn_ladder_judge_within(problem, schedule, &found);
     if (status != CAIRN_OK)
         return status == CAIRN_EINVAL ? CAIRN_OK : status;
     if (found.time >= CRN_MIN(own_time(r), r->other_time))
@@ -268,6 +271,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
         return try_offload(problem, r);
     if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
         return CAIRN_OK;
+    joint->is_far = joint->best_time - enough > enough / VERY_FAR;
     /* Where only plans near the smallest one fit, at half as much again as the bound, copies do not
      * help a large graph. */
     if (r->flat->op_count <= SMALL || joint->best_time / 3 * 2 < enough)
@@ -394,6 +398,7 @@ static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t l
     CRN_TRY(crn_ladder_find(&ladder, &r->rung, &r->feasible));
     if (!r->feasible)
         r->rung = NULL;
+    r->needs_copies = crn_matrix_peak(r->matrix) > limit;
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
     r->resort_time = r->matrix->time << r->flat->time_shift;
     if (r->feasible)
@@ -413,7 +418,9 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     r->searched = true;
     CRN_TRY(find_bounds(problem, r, copies));
     CRN_TRY(find_resort(problem, r, limit, copies));
-    return r->feasible ? search(problem, r, limit, work) : CAIRN_OK;
+    if (!r->feasible || (r->needs_copies && r->flat->op_count > SMALL))
+        return CAIRN_OK;
+    return search(problem, r, limit, work);
 }
 
 /* The last resort has many recomputations that only a smaller budget needs. Without them the arena
@@ -453,14 +460,15 @@ static cairn_status go_alone(const crn_problem *problem, rounds *r, uint64_t wor
         crn_judgement found;
         crn_matrix_load(r->matrix, &r->best);
         CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &schedule));
-        CRN_TRY(crn_ladder_judge(problem, &schedule, true, &found));
+        CRN_TRY(crn_ladder_judge_within(problem, &schedule, &found));
         if (found.arena <= budget) {
             r->other = schedule;
             r->other_time = own_time(r);
             return CAIRN_OK;
         }
         uint64_t less = crn_less_after(round, found.arena - budget);
-        int64_t limit = (int64_t)(found.peak - CRN_MIN(less, found.peak));
+        int64_t limit =
+            (int64_t)(found.peak - CRN_MIN(less, found.peak / ALONE_STEP * (round + 1)));
         next_round(r, limit);
         if (r->fits)
             improve(r, limit, work);

@@ -13,6 +13,7 @@
 
 #define CUTS 8u
 #define FILLS 8u
+#define SHARES 6u
 #define FEW 200u /* up to this many ops the whole search of `offload-best` is quick */
 
 /* ---- The bound ---- */
@@ -128,6 +129,10 @@ int64_t crn_joint_copies_only(const crn_bound *b, const cairn_machine *machine, 
     return CRN_MAX(time, b->base_ns);
 }
 
+static bool is_small(const crn_problem *problem) {
+    return cairn_graph_op_count(problem->graph) <= FEW;
+}
+
 /* What `offload-best` decides, if it applies. */
 static cairn_status ask_offload(const crn_problem *problem, uint64_t budget,
                                 crn_schedule *schedule) {
@@ -137,7 +142,7 @@ static cairn_status ask_offload(const crn_problem *problem, uint64_t budget,
     own.kept = &kept;
     own.err = &err;
     own.budget = own.limit = budget;
-    own.for_start = cairn_graph_op_count(problem->graph) > FEW;
+    own.for_start = !is_small(problem);
     cairn_status status = crn_solve_offload_best(&own, schedule);
     if (status != CAIRN_OK)
         schedule->decisions.length = 0;
@@ -147,17 +152,15 @@ static cairn_status ask_offload(const crn_problem *problem, uint64_t budget,
 cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_schedule *schedule,
                                    int64_t *time) {
     uint64_t budget = CRN_MAX(problem->limit, problem->budget);
-    cairn_plan *plan;
     crn_judgement found;
     *time = INT64_MAX;
     CRN_TRY(ask_offload(problem, budget, schedule));
     if (schedule->decisions.length == 0)
         return CAIRN_OK;
     schedule->last = true; /* it is lowered as here */
-    CRN_TRY(crn_lower(problem->graph, problem->costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan,
-                      problem->err));
-    cairn_status status = crn_judge(problem, plan, false, &found);
-    cairn_plan_destroy(plan);
+    cairn_status status = crn_ladder_judge_within(problem, schedule, &found);
+    if (status == CAIRN_OK && (is_small(problem) || found.arena <= budget))
+        status = crn_ladder_judge(problem, schedule, false, &found);
     if (status == CAIRN_OK && found.arena <= budget)
         *time = found.time;
     return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this plan */
@@ -236,22 +239,42 @@ static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
     return CAIRN_OK;
 }
 
+/* What the shares have begun with: the price of a cut, and the bytes that are copied. */
+typedef struct begun {
+    int64_t price[SHARES];
+    uint64_t moved[SHARES];
+    uint32_t count;
+} begun;
+
+/* Record a beginning; false: another share had the same. */
+static bool is_new(begun *b, int64_t price, uint64_t moved) {
+    for (uint32_t k = 0; k < b->count; k++)
+        if (b->price[k] == price && b->moved[k] == moved)
+            return false;
+    b->price[b->count] = price;
+    b->moved[b->count++] = moved;
+    return true;
+}
+
 /* Try the keep-set for `away` more bytes, with that much of it copied. */
 static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int64_t limit,
-                              uint64_t away) {
+                              uint64_t away, begun *b) {
     crn_arena *arena = j->problem->scratch;
+    int64_t price = 0;
+    uint64_t moved = 0;
     for (int round = 0; round < 3; round++) {
-        int64_t price = 0;
         crn_copies_forget(copies);
         if (crn_bound_at(j->bound, (uint64_t)limit + away, 16, &price) == INT64_MAX)
             return CAIRN_OK;
         CRN_TRY(crn_start_from_cut(j->search, j->bound, price + 1, arena));
         crn_bound_keep(j->bound, price + 1, keep);
-        uint64_t moved = crn_copies_choose(copies, keep, away);
+        moved = crn_copies_choose(copies, keep, away);
         if (moved >= away / 100 * 95)
             break;
         away = moved;
     }
+    if (!is_new(b, price, moved) && j->is_far)
+        return CAIRN_OK;
     crn_copies_place(copies);
     return work_out(j, copies, limit);
 }
@@ -281,22 +304,25 @@ static cairn_status fill_link(crn_joint *j, crn_copies *copies, bool *all, int64
 
 cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
                               const crn_saved *start) {
-    static const uint64_t shares[] = {100, 90, 80, 70, 50, 30};
+    static const uint64_t shares[SHARES] = {100, 90, 80, 70, 50, 30};
     crn_arena *arena = j->problem->scratch;
     const cairn_machine *machine = j->problem->machine;
     crn_copies *copies;
     bool *keep;
     uint64_t best = shares[0];
+    begun b = {.count = 0};
     CRN_TAKE(arena, keep, j->search->flat->value_count);
     CRN_TRY(crn_bound_enter(j->bound, j->found.op));
     CRN_TRY(crn_copies_create(j->search, machine, j->found.op + 1, arena, &copies));
+    if (copies->candidate_count == 0 && j->is_far)
+        return CAIRN_OK;
     uint64_t away = crn_joint_away(j->bound, machine, crn_add_time(j->bound->base_ns, extra_ns));
     away = CRN_MIN(away, j->bound->all);
     int64_t before = j->best_time;
-    for (uint32_t k = 0; k < CRN_LENGTH(shares); k++) {
+    for (uint32_t k = 0; k < SHARES; k++) {
         if (j->share != 0 && shares[k] != j->share)
             continue; /* in a later round: the best share of the first one */
-        CRN_TRY(try_share(j, copies, keep, limit, away / 100 * shares[k]));
+        CRN_TRY(try_share(j, copies, keep, limit, away / 100 * shares[k], &b));
         if (j->best_time < before)
             best = shares[k];
         before = j->best_time;

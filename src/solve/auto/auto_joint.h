@@ -10,10 +10,11 @@ typedef struct crn_joint {
     crn_bound *bound;       /* of a plan without copies, at its best moment */
     crn_bound_result found; /* the result at that moment */
     uint64_t work;          /* of each improvement */
-    crn_schedule best;      /* the fastest plan so far, simulated */
-    int64_t best_time;      /* INT64_MAX: none */
-    uint64_t share;         /* of what the link can carry, in percent, to try; 0: try all, and then
-                               it is the best one */
+    bool is_far; /* plans are far from the bound: what begins in the same way is searched once */
+    crn_schedule best; /* the fastest plan so far, simulated */
+    int64_t best_time; /* INT64_MAX: none */
+    uint64_t share;    /* of what the link can carry, in percent, to try; 0: try all, and then
+                          it is the best one */
 } crn_joint;
 
 /* The most bytes that can be away at the bound's moment in a step of `time_ns`. */

@@ -20,15 +20,26 @@ static uint64_t budget_of(const crn_ladder *l) {
     return CRN_MAX(l->problem->limit, l->problem->budget);
 }
 
-cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *schedule, bool brief,
-                              crn_judgement *out) {
+static cairn_status judge_for(const crn_problem *problem, const crn_schedule *schedule,
+                              uint64_t limit, bool brief, crn_judgement *out) {
     crn_problem own = *problem;
     cairn_plan *plan;
-    own.limit = 0;
+    own.limit = limit;
+    own.for_start = true;
     CRN_TRY(crn_lower(own.graph, own.costs, schedule, CAIRN_GOAL_TRAIN, 0, &plan, own.err));
     cairn_status status = crn_judge(&own, plan, brief, out);
     cairn_plan_destroy(plan);
     return status;
+}
+
+cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *schedule, bool brief,
+                              crn_judgement *out) {
+    return judge_for(problem, schedule, 0, brief, out);
+}
+
+cairn_status crn_ladder_judge_within(const crn_problem *problem, const crn_schedule *schedule,
+                                     crn_judgement *out) {
+    return judge_for(problem, schedule, CRN_MAX(problem->limit, problem->budget), true, out);
 }
 
 /* The plan in the matrix. */

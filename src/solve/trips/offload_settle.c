@@ -98,11 +98,11 @@ static void keep(settling *s, uint64_t budget) {
 }
 
 /* Nothing that is tried later can be better: no arena is smaller than what must be in memory. As a
- * start, one that is close to it is good enough. */
+ * start, one that is close to it is good enough, or within the limit. */
 static bool is_best(const settling *s) {
-    uint64_t floor = s->trips->floor;
-    uint64_t least = s->trips->problem->for_start ? crn_layout_promise(floor) : floor;
-    return s->grade == 2 || (s->grade == 0 && s->best_arena <= least);
+    bool start = s->trips->problem->for_start;
+    uint64_t floor = s->trips->floor, least = start ? crn_layout_promise(floor) : floor;
+    return s->grade == 2 || (s->grade == 1 && start) || (s->grade == 0 && s->best_arena <= least);
 }
 
 /* Record a trial; `*again`: it was tried before. */
@@ -176,9 +176,9 @@ cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
             CRN_TRY(try_budgets(&s));
     }
     if (s.grade < 0)
-        return judge_choice(trips, budget, choice, false, schedule, is);
+        return judge_choice(trips, budget, choice, few, schedule, is);
     if (s.grade < 2)
-        return judge_choice(trips, s.best_budget, &s.best, false, schedule, is);
+        return judge_choice(trips, s.best_budget, &s.best, few, schedule, is);
     *schedule = s.schedule;
     *is = s.is;
     return CAIRN_OK;
