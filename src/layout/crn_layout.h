@@ -9,7 +9,7 @@
 
 /* As cairn_layout_create(), but the search ends once the arena is within `enough`; with `brief` it
  * is short, and for one size only: the promised one, or a larger one that is enough. What that
- * finds, the whole search finds too, or better. */
+ * finds within the promised size, the whole search finds too, or better. */
 CAIRN_MUST cairn_status crn_layout_search(const cairn_allocator *allocator,
                                           const cairn_lifetime *lifetimes, uint32_t count,
                                           uint64_t enough, bool brief, cairn_layout **out,

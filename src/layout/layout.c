@@ -333,10 +333,9 @@ static void search(placing *p) {
         search_for_less(p);
         return;
     }
-    for (uint32_t i = 0; i < CRN_LENGTH(more) && !good_enough(p); i++) {
-        rng = (crn_rng){0}; /* so what a brief search finds is found here too */
+    rng = (crn_rng){0};
+    for (uint32_t i = 0; i < CRN_LENGTH(more) && !good_enough(p); i++)
         aim_at(p, more[i], WORK, &rng);
-    }
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {

@@ -326,7 +326,7 @@ static uint64_t brief_size(const cairn_lifetime *lifetimes, uint32_t count, uint
 }
 
 /* A brief search reaches a size that is well above the peak where it does not reach a smaller one.
- * The whole search finds no less, and a memo knows for which size a search was. */
+ * Neither is smaller than what the whole search finds. A memo knows for which size a search was. */
 static void test_brief_layouts(void) {
     enum { LIFETIMES = 200, SETS = 24 };
     cairn_error err = {0};

@@ -158,9 +158,8 @@ cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_schedule *sch
     if (schedule->decisions.length == 0)
         return CAIRN_OK;
     schedule->last = true; /* it is lowered as here */
-    cairn_status status = crn_ladder_judge_within(problem, schedule, &found);
-    if (status == CAIRN_OK && (is_small(problem) || found.arena <= budget))
-        status = crn_ladder_judge(problem, schedule, false, &found);
+    cairn_status status = is_small(problem) ? crn_ladder_judge(problem, schedule, false, &found)
+                                            : crn_ladder_judge_within(problem, schedule, &found);
     if (status == CAIRN_OK && found.arena <= budget)
         *time = found.time;
     return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full: not this plan */

@@ -2,6 +2,8 @@
  * ways. When repair fails, ruin and repair continue for a while. */
 #include "solve/auto/auto_ladder.h"
 
+#include "layout/crn_layout.h"
+
 #define SEED 0x1adde4u
 #define SMALL 1000u /* up to this many ops all ways are tried */
 #define ALL_WAYS 8u
@@ -39,7 +41,10 @@ cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *sc
 
 cairn_status crn_ladder_judge_within(const crn_problem *problem, const crn_schedule *schedule,
                                      crn_judgement *out) {
-    return judge_for(problem, schedule, CRN_MAX(problem->limit, problem->budget), true, out);
+    uint64_t budget = CRN_MAX(problem->limit, problem->budget);
+    CRN_TRY(judge_for(problem, schedule, budget, true, out));
+    bool sure = out->arena > budget || out->arena <= crn_layout_promise(out->peak);
+    return sure ? CAIRN_OK : judge_for(problem, schedule, 0, false, out);
 }
 
 /* The plan in the matrix. */

@@ -38,7 +38,8 @@ CAIRN_MUST cairn_status crn_ladder_find(crn_ladder *ladder, const crn_rung **out
  * with `brief` a short search for its layout. */
 CAIRN_MUST cairn_status crn_ladder_judge(const crn_problem *problem, const crn_schedule *schedule,
                                          bool brief, crn_judgement *out);
-/* The same with a short search for a layout within the whole budget of the problem. */
+/* The same, where only a layout within the whole budget of the problem matters: a short search for
+ * it, and the whole search only if that finds one. */
 CAIRN_MUST cairn_status crn_ladder_judge_within(const crn_problem *problem,
                                                 const crn_schedule *schedule, crn_judgement *out);
 
