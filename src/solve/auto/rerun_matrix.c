@@ -2,6 +2,7 @@
 #include "solve/auto/rerun_matrix.h"
 
 #define NOTHING (INT64_MIN / 2) /* the most memory of an empty set of runs */
+#define SCANNED 16u             /* leaves of the tree */
 
 /* ---- Sorted lists ---- */
 
@@ -232,22 +233,29 @@ int64_t crn_matrix_most(crn_matrix *m, uint32_t first, uint32_t last) {
     return before + CRN_MAX(left, left_sum + right);
 }
 
-static void visit_over(const crn_matrix *m, uint32_t node, int64_t before, int64_t limit,
-                       void (*visit)(void *context, uint32_t slot, int64_t memory), void *context) {
+/* Below the node are `leaves`; a few of them are scanned one by one. */
+static void visit_over(const crn_matrix *m, uint32_t node, uint32_t leaves, int64_t before,
+                       int64_t limit, void (*visit)(void *context, uint32_t slot, int64_t memory),
+                       void *context) {
     if (before + m->most[node] <= limit)
         return;
-    if (node >= m->leaf_count) {
-        visit(context, node - m->leaf_count, before + m->most[node]);
+    if (leaves > SCANNED) {
+        visit_over(m, 2 * node, leaves / 2, before, limit, visit, context);
+        before += m->sum[2 * node];
+        visit_over(m, 2 * node + 1, leaves / 2, before, limit, visit, context);
         return;
     }
-    visit_over(m, 2 * node, before, limit, visit, context);
-    visit_over(m, 2 * node + 1, before + m->sum[2 * node], limit, visit, context);
+    for (uint32_t leaf = node * leaves; leaf < (node + 1) * leaves; leaf++) {
+        if (before + m->most[leaf] > limit)
+            visit(context, leaf - m->leaf_count, before + m->most[leaf]);
+        before += m->sum[leaf];
+    }
 }
 
 void crn_matrix_over(crn_matrix *m, int64_t limit,
                      void (*visit)(void *context, uint32_t slot, int64_t memory), void *context) {
     settle(m);
-    visit_over(m, 1, 0, limit, visit, context);
+    visit_over(m, 1, m->leaf_count, 0, limit, visit, context);
 }
 
 /* ---- Changing the set ---- */
