@@ -9,8 +9,8 @@ Three parts, one JSON line per figure, all in one run:
               while measuring; this time is counted apart.
   partition   On every network: the peak that activation_memory_budget = 0.5, 0.3, 0.1 really reaches and what it repeats,
               and Cairn's plan at that same peak; then Cairn at half of the lowest of these peaks, on a GPU with offloading
-              if it does not fit without. Where no plan fits `least` is a budget below which none can, by proof. Batch norms keep no running statistics here, as PyTorch's
-              partitioner fails on steps that move them.
+              if it does not fit without. Where no plan fits, `least` is a budget below which none can, by proof.
+              Batch norms keep no running statistics here, as PyTorch's partitioner fails on steps that move them.
   step        On a CUDA device: times and peaks of whole training steps. ResNet-50 (batch 64) eager and with Cairn in half
               of eager's memory; a GPT of 24 x 1024 (batch 8, 1024 tokens, bf16) eager, with block checkpointing, and with
               Cairn in 5,132 MiB and at the memory of checkpointing. Cairn's steps are recorded as CUDA graphs, and are run again in a
@@ -171,8 +171,10 @@ def planned(args):
     model, inputs = network(torch, args.network, args.device)
     without_statistics(torch, model)
     from cairn import _backend
-    planner = _backend.planner_of(model, inputs, _backend.Options(offload=bool(args.offload)))
-    backend = cairn.backend(args.bytes + planner.reserve, offload=bool(args.offload))  # what libraries keep is there before the step that is measured
+    offload = bool(args.offload)
+    planner = _backend.planner_of(model, inputs, _backend.Options(offload=offload))
+    budget = args.bytes + planner.reserve  # what libraries keep is there before the step that is measured
+    backend = cairn.backend(budget, offload=offload)
     try:
         call = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
         step = step_of(model, call, inputs)
@@ -180,7 +182,7 @@ def planned(args):
             step()
     except cairn.BudgetError as error:
         largest = max(planner.joint.ops, key=lambda op: bytes_at(planner, op))
-        least = planner.step.least_memory(planner.machine, bool(args.offload))
+        least = planner.step.least_memory(planner.machine, offload)
         return dict(refused=str(error).splitlines()[0], smallest=error.smallest, least=least, largest_op=largest.name,
                     largest_op_bytes=bytes_at(planner, largest))
     plan = backend.plans[0]

@@ -205,6 +205,23 @@ static void test_offload(fixture *f) {
     CHECK_U64(f->memory.live, 0);
 }
 
+/* Create a step and solve it; both exist or none. */
+static cairn_status create_and_solve(fixture *f, const cairn_arrays *arrays, const char *name,
+                                     const cairn_solve_options *options) {
+    cairn_arrays_step *step = NULL;
+    cairn_arrays_solution *solution = NULL;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          cairn_arrays_solve(&f->allocator, arrays, name, options, &step, &solution, &err));
+    check_result_of(status, step);
+    check_result_of(status, solution);
+    check_error(status, &err);
+    cairn_arrays_solution_destroy(solution);
+    cairn_arrays_step_destroy(step);
+    return status;
+}
+
 /* x --f--> t --g--> loss --back--> dx; f and g are one kernel. */
 static cairn_status solve_arrays(void *context) {
     fixture *f = context;
@@ -232,18 +249,7 @@ static cairn_status solve_arrays(void *context) {
     arrays.first_output = first_output;
     arrays.outputs = outputs;
     arrays.first_inplace = first_inplace;
-    cairn_arrays_step *step = NULL;
-    cairn_arrays_solution *solution = NULL;
-    cairn_error err = {0};
-    cairn_status status;
-    ARMED(&f->memory, status,
-          cairn_arrays_solve(&f->allocator, &arrays, "none", NULL, &step, &solution, &err));
-    check_result_of(status, step);
-    check_result_of(status, solution);
-    check_error(status, &err);
-    cairn_arrays_solution_destroy(solution);
-    cairn_arrays_step_destroy(step);
-    return status;
+    return create_and_solve(f, &arrays, "none", NULL);
 }
 
 /* A budget that only plans with parked results fit. */
@@ -255,17 +261,8 @@ static cairn_status solve_parked(void *context) {
     options.machine = &machine;
     options.live_peak = true;
     options.budget_bytes = 256000 + 700032 + 1024;
-    cairn_arrays_step *step = NULL;
-    cairn_arrays_solution *solution = NULL;
-    cairn_error err = {0};
-    cairn_status status;
-    ARMED(&f->memory, status,
-          cairn_arrays_solve(&f->allocator, &arrays, "auto", &options, &step, &solution, &err));
-    check_result_of(status, step);
-    check_result_of(status, solution);
-    check_error(status, &err);
-    cairn_arrays_solution_destroy(solution);
-    cairn_arrays_step_destroy(step);
+    cairn_status status = create_and_solve(f, &arrays, "auto", &options);
+    CHECK(status == CAIRN_OK || status == CAIRN_ENOMEM);
     return status;
 }
 

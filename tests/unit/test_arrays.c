@@ -1,6 +1,7 @@
 /* test_arrays.c: a step as arrays: groups, alignment, translation, refusals; several regions. */
 #include "cairn.h"
 #include "check.h"
+#include "one_to_one.h"
 #include "parked_step.h"
 
 #include <string.h>
@@ -128,24 +129,9 @@ static void test_least_memory(void) {
     static const uint8_t again = CAIRN_OP_FLAG_NEVER_AGAIN, stay = CAIRN_TENSOR_FLAG_RESULT;
     const uint8_t flags[] = {CAIRN_TENSOR_FLAG_STATIONARY, 0, 0, 0, stay, stay, stay};
     const uint8_t phases[] = {0, 0, 1, 1, 1, 1}, op_flags[] = {0, again, 0, again, again, again};
-    static const int64_t times[] = {1, 1, 1, 1, 1, 1};
-    static const uint64_t workspaces[6] = {0};
-    static const uint32_t first[] = {0, 1, 2, 3, 4, 5, 6}, first_inplace[7] = {0};
     static const cairn_id inputs[] = {0, 1, 2, 3, 3, 3}, outputs[] = {1, 2, 3, 4, 5, 6};
-    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
-    arrays.tensor_count = 7;
-    arrays.op_count = 6;
-    arrays.bytes = bytes;
-    arrays.roles = roles;
-    arrays.tensor_flags = flags;
-    arrays.phases = phases;
-    arrays.op_flags = op_flags;
-    arrays.time_ns = times;
-    arrays.workspace_bytes = workspaces;
-    arrays.first_input = arrays.first_output = first;
-    arrays.inputs = inputs;
-    arrays.outputs = outputs;
-    arrays.first_inplace = first_inplace;
+    cairn_arrays arrays = one_to_one_arrays(
+        &(one_to_one){7, 6, bytes, roles, flags, phases, op_flags, inputs, outputs});
     cairn_error err = {0};
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
@@ -158,7 +144,7 @@ static void test_least_memory(void) {
     cairn_arrays_step_destroy(step);
 }
 
-/* Where steps of a plan are: offloads of a tensor, its fetches, waits for it, runs. */
+/* The place of the first or the last step of this kind and id; CAIRN_NONE: there is none. */
 static uint32_t place_of(const cairn_arrays_solution *s, uint8_t kind, cairn_id id, bool last) {
     uint32_t found = CAIRN_NONE;
     for (uint32_t i = 0; i < s->step_count; i++)

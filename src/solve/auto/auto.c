@@ -26,14 +26,14 @@
 #define LONG_CHAIN 200u       /* pieces */
 #define CLOSE 200             /* a start within 1/200 of the bound is good enough */
 #define FAR 20                /* a plan that is not within 1/20 may be far from the best */
-#define VERY_FAR 6            /* most of the time goes into plans that do not fit */
+#define VERY_FAR 6            /* one that is not within 1/6 is near the smallest budget */
 #define ENOUGH 2000           /* improving ends within 1/2000 of it */
 #define NEARLY 20000          /* with copies it ends within 1/20000 */
 #define START_WORK (WORK / 4) /* for each kind of starts */
 #define ANNEAL_WORK (WORK / 6) /* for small graphs */
 #define LADDER_WORK (WORK / 6) /* towards the smallest budget */
-#define ALONE_STEP 32u  /* less memory in each of them: this part of the peak, then two, ... */
-#define ALONE_ROUNDS 4u /* without copies, where no plan with copies fits */
+#define ALONE_ROUNDS 4u        /* without copies, where no plan with copies fits, */
+#define ALONE_STEP 32u /* each with less memory by at most a part of the peak: 1/32, 2/32, ... */
 
 /* What is kept from round to round. */
 typedef struct rounds {

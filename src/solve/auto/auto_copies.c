@@ -1,14 +1,13 @@
-/* auto_copies.c: chooses copies that make nothing wait, and repairs around them. */
+/* auto_copies.c: chooses copies that make no op wait, and repairs around them. */
 #include "solve/auto/auto_copies.h"
 
-#ifndef CRN_LEAST_COPY /* tests of small graphs define less */
-#define CRN_LEAST_COPY 65536u
+#ifndef CRN_LEAST_COPY        /* tests of small graphs define less */
+#define CRN_LEAST_COPY 65536u /* bytes; smaller values are not copied */
 #endif
-#define LEAST_BYTES CRN_LEAST_COPY /* smaller values are not copied */
 
 static bool is_candidate(const crn_copies *c, uint32_t value) {
     const crn_flat *f = c->search->flat;
-    if (f->aliased[value] || f->bytes[value] < LEAST_BYTES || f->stays[value] != c->parks)
+    if (f->aliased[value] || f->bytes[value] < CRN_LEAST_COPY || f->stays[value] != c->parks)
         return false;
     uint32_t end = f->first_reader[value + 1];
     return c->parks ? cairn_graph_op(f->graph, f->producer[value])->phase == CAIRN_PHASE_BACKWARD

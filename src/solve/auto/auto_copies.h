@@ -47,8 +47,9 @@ CAIRN_MUST cairn_status crn_copies_create(crn_search *search, const cairn_machin
 CAIRN_MUST cairn_status crn_copies_create_parks(crn_search *search, const cairn_machine *machine,
                                                 crn_arena *arena, crn_copies **out);
 
-/* Choose copies that the lanes carry without waiting, up to `most` bytes, among the candidates in
- * `wanted`, in the order in which they are made. The matrix must not contain copies. */
+/* Choose copies that the lanes carry without making an op wait, up to `most` bytes, among the
+ * candidates in `wanted`, in the order in which they are made. The matrix must not contain copies.
+ */
 uint64_t crn_copies_choose(crn_copies *copies, const bool *wanted, uint64_t most);
 
 /* Add the chosen copies to the matrix, or remove them from it. */
