@@ -130,7 +130,7 @@ static void *sweep_some(void *context) {
 /* Where there are too few threads, those that there are do more. */
 static cairn_status sweep_waiting(work *w) {
     pthread_t threads[MOST_THREADS];
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t processors = cairn_count_threads(0);
     uint32_t started = 0;
     pthread_mutex_init(&w->lock, NULL);
     while (started + 1 < MOST_THREADS && started + 1 < processors &&
