@@ -84,13 +84,10 @@ static int one_step(cli_training *t) {
 
 static int save_weights(const cli_training *t) {
     const char *path = cli_value(t->args, "save");
-    cairn_weights_save_options options = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_error err = {0};
     if (path == NULL)
         return CLI_DONE;
-    options.steps = cairn_train_steps(t->train) * t->exec.micro_batches;
-    cairn_status status =
-        cairn_weights_save(cairn_train_exec(t->train), t->model.graph, path, &options, &err);
+    cairn_status status = cairn_train_save_weights(t->train, path, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -108,8 +105,7 @@ static int train(cli_training *t) {
     t->start_ns = cli_clock();
     t->first_step = cairn_train_steps(t->train);
     cli_watch_init(&t->watch, &t->model, t->solution, t->exec.micro_batches);
-    if (!cli_flag(t->args, "json"))
-        cli_train_print_head(t);
+    cli_train_print_head(t);
     while (code == CLI_DONE && !interrupted && cairn_train_steps(t->train) < t->steps)
         code = one_step(t);
     bool whole = cairn_train_steps(t->train) >= t->steps;
@@ -128,7 +124,7 @@ static int resume(cli_training *t) {
     cairn_text notices = {0};
     cairn_error err = {0};
     cairn_status status = cairn_train_resume(t->train, t->folder, &notices, &err);
-    cli_train_notices(&notices);
+    cli_print_notices(&notices);
     if (status == CAIRN_EUNKNOWN) /* it ended before its first snapshot */
         return CLI_DONE;
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
@@ -181,9 +177,7 @@ static const cli_option options[] = {
     {"data", 'd', "SOURCE", "training data; without it random numbers (see above)"},
     {"epochs", 'e', "N", "passes over the data (default 1)"},
     {"steps", 'n', "N", "the number of steps, instead of --epochs (default 10 without --data)"},
-    {"samples", 0, "N", "samples of the synthetic task, both splits together (default 10000)"},
-    {"validation", 0, "SHARE",
-     "share of the samples for validation, if the data has no such split (default 0.1)"},
+    CLI_DATA_OPTIONS,
     {"augment", 0, "LIST", "flip, crop or crop:PIXELS (default 4), separated by commas"},
     {"optimizer", 0, "NAME", "sgd (default), adam or adamw"},
     {"lr", 0, "RATE", "learning rate (default 0.01; adam and adamw: 0.001)"},
@@ -201,7 +195,7 @@ static const cli_option options[] = {
     {"lr-least", 0, "RATE", "--schedule cosine: the last learning rate (default 0)"},
     {"label-smoothing", 0, "S", "share of the target that is spread over all classes"},
     {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
-    {"weights", 'w', "FILE", "start from these weights (safetensors)"},
+    {"weights", 'w', "FILE", "start from these weights (safetensors), or a run's folder"},
     {"save", 0, "FILE", "write the weights at the end (safetensors)"},
     {"out", 'o', "FOLDER", "write snapshots, a log and a picture there"},
     {"snapshot-every", 0, "N", "also write a snapshot every N steps, not only after each epoch"},
@@ -232,7 +226,7 @@ const cli_command cli_command_train = {
         "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
         "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for the size of its\n"
         "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
-        "line.\n\n"
+        "line.\n\n" CLI_NORMALISE_DETAILS "\n\n"
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
         "number of steps, any two plans give the same hash. A run that was interrupted or killed\n"
         "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"

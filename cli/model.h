@@ -18,13 +18,13 @@
         {"backend", 0, "NAME",                                                                     \
          "plan for this backend's memory and implementations, on the machine cpu"},                \
     {                                                                                              \
-        "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
+        "threads", 't', "N", "threads of the backend (default: OMP_NUM_THREADS, or all processors)"                 \
     }
 
 /* And of those that run it. */
 #define CLI_RUN_OPTIONS                                                                            \
     {"backend", 0, "NAME", "the backend (default: the best of this build)"},                       \
-        {"threads", 't', "N", "threads of the backend (default: one per processor)"}, {            \
+        {"threads", 't', "N", "threads of the backend (default: OMP_NUM_THREADS, or all processors)"}, {            \
         "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16"                                \
     }
 

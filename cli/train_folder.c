@@ -143,13 +143,3 @@ int cli_train_log(cli_training *t, cairn_text *text) {
     cairn_text_release(text);
     return code;
 }
-
-void cli_train_notices(cairn_text *notices) {
-    const char *line = notices->data;
-    while (line != NULL && *line != '\0') {
-        size_t length = strcspn(line, "\n");
-        fprintf(stderr, "cairn: %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-    cairn_text_release(notices);
-}

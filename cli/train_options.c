@@ -140,7 +140,8 @@ static bool read_machine(cli_training *t) {
 }
 
 bool cli_train_read_options(cli_training *t) {
-    static const char *const of_data[] = {"epochs", "validation", "augment", "samples", NULL};
+    static const char *const of_data[] = {"epochs", "validation", "augment", "samples",
+                                          "normalise", NULL};
     static const char *const of_folder[] = {"snapshot-every", NULL};
     static const char *const of_page[] = {"against", NULL};
     t->exec = (cairn_exec_options)CAIRN_EXEC_OPTIONS_INIT;

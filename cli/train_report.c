@@ -41,7 +41,7 @@ static void print_outside(const cairn_device *device) {
         printf("\n");
 }
 
-void cli_train_print_head(const cli_training *t) {
+static void print_text_head(const cli_training *t) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
@@ -68,10 +68,21 @@ void cli_train_print_head(const cli_training *t) {
     cairn_data_info info = *cairn_data_get_info(t->data);
     printf("  data            %12u samples to learn, %u to validate, %u classes\n", info.train,
            info.validation, info.classes);
+    cli_print_normalisation(t->data, t->normalise);
     if (t->first_step > 0)
         printf("  continued after step %llu\n", (unsigned long long)t->first_step);
     printf("  %6s %8s %10s %9s %11s %11s\n", "epoch", "step", "loss", "accuracy", "validation",
            "images/s");
+}
+
+void cli_train_print_head(const cli_training *t) {
+    if (!cli_flag(t->args, "json")) {
+        print_text_head(t);
+    } else if (t->data != NULL) {
+        printf("{");
+        cli_print_normalisation_json(t->data, t->normalise);
+        printf("}\n");
+    }
 }
 
 /* ---- Progress ---- */

@@ -1,5 +1,4 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
-#include "allocation_hook.h"
 #include "training.h"
 
 #include <string.h>
@@ -7,25 +6,15 @@
 /* ---- Data ---- */
 
 static int open_data(cli_training *t) {
-    const char *source = cli_value(t->args, "data");
-    cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
-    cairn_error err = {0};
-    uint64_t samples;
-    uint32_t classes;
-    if (source == NULL)
-        return CLI_DONE;
-    if (!cli_real(t->args, "validation", 0, 1, options.validation, &options.validation) ||
-        !cli_number(t->args, "samples", 2, UINT32_MAX, 0, &samples))
-        return CLI_USAGE;
-    int code = cli_read_size(t->args, options.input, &classes);
-    if (code != CLI_DONE)
+    static const cli_origin any = {0};
+    const char *path = cli_value(t->args, "weights");
+    int code = path == NULL ? CLI_DONE : cli_load_weights(path, t->weights_path, &t->weights);
+    if (code != CLI_DONE || cli_value(t->args, "data") == NULL)
         return code;
-    options.allocator = cli_own_allocator();
-    options.seed = t->exec.seed;
-    options.classes = classes;
-    options.count = (uint32_t)samples;
-    cairn_status status = cairn_data_open(source, &options, &t->data, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    code = cli_open_data(t->args, t->exec.seed, &any, &t->data);
+    return code == CLI_DONE
+               ? cli_set_normalisation(t->args, t->data, t->weights, &t->normalise)
+               : code;
 }
 
 /* ---- The model ---- */
@@ -123,11 +112,15 @@ static void count_steps(cli_training *t) {
 
 /* ---- The session ---- */
 
-static cairn_status load_weights(cli_training *t, const char *path, cairn_error *err) {
+static cairn_status assign_weights(cli_training *t, cairn_error *err) {
     cairn_text notices = {0};
-    cairn_status status =
-        cairn_weights_load(cairn_train_exec(t->train), t->model.graph, path, &notices, err);
-    cli_train_notices(&notices);
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(t->weights, &count);
+    cairn_status status = cairn_weights_assign(cairn_train_exec(t->train), t->model.graph, tensors,
+                                               count, t->weights_path, &notices, err);
+    cli_print_notices(&notices);
+    cairn_safetensors_destroy(t->weights); /* as large as the network */
+    t->weights = NULL;
     return status;
 }
 
@@ -140,11 +133,12 @@ static int create_session(cli_training *t) {
     options.data = t->data;
     options.flip = t->flip;
     options.crop = t->crop;
+    options.normalise = t->normalise;
     options.model = cairn_plan_get_header(t->solution->plan)->model;
     cairn_status status = cairn_train_create(t->model.graph, t->model.device, t->model.costs,
                                              t->solution, &options, &t->train, &err);
-    if (status == CAIRN_OK && cli_value(t->args, "weights") != NULL)
-        status = load_weights(t, cli_value(t->args, "weights"), &err);
+    if (status == CAIRN_OK && t->weights != NULL)
+        status = assign_weights(t, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -166,4 +160,5 @@ void cli_train_take_down(cli_training *t) {
     cairn_solution_destroy(t->solution);
     cli_model_close(&t->model);
     cairn_data_destroy(t->data);
+    cairn_safetensors_destroy(t->weights);
 }
