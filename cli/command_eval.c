@@ -157,8 +157,7 @@ static int make_room(evaluating *e) {
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(e->model.graph, &summary);
     e->classes = cairn_graph_tensor(e->model.graph, summary.output)->shape[1];
-    e->count =
-        size_of_split(e, CAIRN_SPLIT_TRAIN) + size_of_split(e, CAIRN_SPLIT_VALIDATION);
+    e->count = size_of_split(e, CAIRN_SPLIT_TRAIN) + size_of_split(e, CAIRN_SPLIT_VALIDATION);
     e->all = calloc(e->count, sizeof *e->all);
     e->logits = calloc((size_t)e->count * e->classes, sizeof *e->logits);
     return e->all != NULL && e->logits != NULL ? CLI_DONE : cli_fail(CAIRN_ENOMEM, NULL);
@@ -186,9 +185,8 @@ static void print_score(const evaluating *e) {
     printf("%s by %s, backend %s\n", cairn_graph_name(e->model.graph), e->path, e->model.backend);
     printf("  data            %12llu samples (--split %s%s)\n", (unsigned long long)r->predictions,
            splits_of(e),
-           info->held_out && strcmp(splits_of(e), "all") != 0
-               ? ", drawn by --validation and --seed"
-               : "");
+           info->held_out && strcmp(splits_of(e), "all") != 0 ? ", drawn by --validation and --seed"
+                                                              : "");
     cli_print_normalisation(e->data, e->normalise);
     printf("  loss            %12.4f\n", r->loss);
     printf("  accuracy        %11.2f%% %llu of %llu\n", 100 * accuracy,
@@ -308,12 +306,14 @@ static int predict(const cli_args *args) {
     {"weights", 'w', "FILE", "weights (safetensors), a snapshot, or the folder of a run"},         \
         {"data", 'd', "SOURCE", "samples with labels, as 'cairn train' takes them"},               \
         CLI_DATA_OPTIONS, {                                                                        \
-        "seed", 0, "N", "seed of the split and the synthetic task (default: that of the training)"       \
+        "seed", 0, "N", "seed of the split and the synthetic task (default: that of the training)" \
     }
 
 static const cli_option eval_options[] = {
-    OPTIONS,           {"split", 0, "NAME", "validation (default), train or all"},
-    CLI_MODEL_OPTIONS, CLI_RUN_OPTIONS,
+    OPTIONS,
+    {"split", 0, "NAME", "validation (default), train or all"},
+    CLI_MODEL_OPTIONS,
+    CLI_RUN_OPTIONS,
     {NULL, 0, NULL, NULL},
 };
 
@@ -332,9 +332,10 @@ const cli_command cli_command_eval = {
     .least = 0,
     .most = 1,
     .summary = "loss and accuracy of a trained network on data",
-    .details = "MODEL may be left out if the weights name their network, as those of 'cairn train'\n"
-               "do. The network is evaluated as it is after training: batch-norm by its running\n"
-               "statistics, no dropout.\n\n" CLI_NORMALISE_DETAILS,
+    .details =
+        "MODEL may be left out if the weights name their network, as those of 'cairn train'\n"
+        "do. The network is evaluated as it is after training: batch-norm by its running\n"
+        "statistics, no dropout.\n\n" CLI_NORMALISE_DETAILS,
     .options = eval_options,
     .run = eval,
     .computes = true,

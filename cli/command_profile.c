@@ -1,12 +1,12 @@
 /* command_profile.c: `cairn profile MODEL`: run training steps with a clock between the ops, and
  * write what each costs as a table for `--costs`. */
 #include "model.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 /* Ops of one signature. */
 typedef struct group {
@@ -30,12 +30,10 @@ typedef struct profile {
 
 static void show_progress(void *context, uint32_t done, uint32_t total) {
     const profile *p = context;
-    if (!isatty(STDERR_FILENO) || cli_flag(p->args, "json"))
-        return;
     if (done < total)
-        fprintf(stderr, "\rstep %u of %u ", done, total);
+        cli_progress(p->args, "profile: step %u of %u, %u%%", done, total, 100 * done / total);
     else
-        fprintf(stderr, "\r%20s\r", "");
+        cli_progress_clear(p->args);
 }
 
 static bool read_options(profile *p) {

@@ -32,6 +32,8 @@ static int simulate(const cli_args *args) {
     if (code != CLI_DONE)
         return code;
     cairn_status status = cli_judge_plan(&model, cli_positional(args, 0), &text, &solution, &err);
+    if (status == CAIRN_OK)
+        cli_model_sign(&model, solution->plan);
     code = status == CAIRN_OK ? cli_report_plan(args, &model, solution, (uint32_t)slots, 0)
                               : cli_fail(status, &err);
     cairn_solution_destroy(solution);

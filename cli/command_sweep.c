@@ -84,7 +84,7 @@ static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32
                                 cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
-    options.no_offload = s->model->one_memory || s->model->no_offload;
+    options.no_offload = cli_model_stays(s->model);
     *count = 0;
     for (uint32_t percent = 1; percent <= 100; percent++) {
         int64_t bound;
@@ -202,7 +202,7 @@ static int run(const cli_args *args) {
     cairn_error err = {0};
     cli_sweep s = {.model = &model, .step = (uint32_t)step};
     s.keep = cli_value(args, "html") != NULL;
-    s.progress = !cli_flag(args, "json");
+    s.args = args;
     cairn_status status = cli_sweep_run(&s, &err);
     code = status == CAIRN_OK ? show(args, &s) : cli_fail(status, &err);
     cli_sweep_release(&s);

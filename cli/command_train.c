@@ -1,6 +1,7 @@
 /* command_train.c: `cairn train MODEL`: plan, then train. */
 #include "training.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@ static void catch_signals(void) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before; /* nohup ignores it */
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
 }
 
 /* ---- A step and what follows it ---- */
@@ -58,6 +62,20 @@ static int take_snapshot(cli_training *t) {
     return cli_fail(status, &err);
 }
 
+/* A loss that is no number stays one: say so once, and stop unless told otherwise. */
+static int check_loss(cli_training *t, const cairn_train_result *r) {
+    if (isfinite(r->loss) || t->warned)
+        return CLI_DONE;
+    t->warned = true;
+    cli_train_clear_progress(t);
+    fprintf(stderr,
+            "cairn: the loss of step %llu is not finite; a smaller --lr, --warmup or --normalise "
+            "data may help%s\n",
+            (unsigned long long)r->step,
+            t->stop_on_nan ? ", and --stop-on-nan no goes on all the same" : "");
+    return t->stop_on_nan ? CLI_WRONG_INPUT : CLI_DONE;
+}
+
 static int one_step(cli_training *t) {
     cairn_train_result r = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
@@ -73,6 +91,8 @@ static int one_step(cli_training *t) {
     t->measured_peak = r.measured_peak_bytes;
     cli_train_print_step(t, &r);
     int code = log_line(t, r.step, NULL);
+    if (code == CLI_DONE)
+        code = check_loss(t, &r);
     if (code == CLI_DONE && scored)
         code = evaluate(t, &r);
     if (code == CLI_DONE && t->folder != NULL && (due || scored || last || interrupted))
@@ -193,6 +213,7 @@ static const cli_option options[] = {
      "--schedule step: steps between two decays (default: a third of all steps)"},
     {"decay-factor", 0, "F", "--schedule step: what a decay multiplies the rate by (default 0.1)"},
     {"lr-least", 0, "RATE", "--schedule cosine: the last learning rate (default 0)"},
+    {"stop-on-nan", 0, "WHEN", "yes (default) or no: end when the loss is not finite"},
     {"label-smoothing", 0, "S", "share of the target that is spread over all classes"},
     {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
     {"weights", 'w', "FILE", "start from these weights (safetensors), or a run's folder"},
@@ -230,7 +251,7 @@ const cli_command cli_command_train = {
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
         "number of steps, any two plans give the same hash. A run that was interrupted or killed\n"
         "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"
-        "a snapshot. See docs/training.md and docs/guide.md.",
+        "a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
     .options = options,
     .list_title = "Algorithms",
     .list = cli_list_algorithms,

@@ -82,6 +82,9 @@ int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, c
     int code = cli_read_size(args, options.input, &classes);
     if (code != CLI_DONE)
         return code;
+    if (options.input[0] > 0 && options.input[2] == 0)
+        return cli_usage_error(args, "--input must be CHANNELSxHEIGHTxWIDTH, not \"%s\"",
+                               cli_value(args, "input"));
     if (options.input[0] == 0)
         memcpy(options.input, size->input, sizeof options.input);
     options.allocator = cli_own_allocator();

@@ -1,9 +1,11 @@
 /* main.c: `cairn`, which finds the subcommand and runs it. */
 #include "cli_internal.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define X(name) extern const cli_command cli_command_##name;
@@ -53,6 +55,27 @@ static void calm_threads(char **argv) {
         execv("/proc/self/exe", argv);
 }
 
+static void say_out_of_memory(int number) {
+    static const char sentence[] =
+        "cairn: a library ended the program, most likely because the limit of its address space "
+        "(ulimit -v) leaves it no memory\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    _exit(CLI_SYSTEM);
+}
+
+/* oneDNN and OpenMP abort, or write where they got no memory, when an allocation fails. Where
+ * address space is limited, say so. */
+static void watch_limit(void) {
+    struct rlimit limit;
+    struct sigaction action = {.sa_handler = say_out_of_memory};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_overview();
@@ -78,8 +101,10 @@ static int run(int argc, char **argv) {
         cli_print_help(command);
         return CLI_DONE;
     }
-    if (command->computes)
+    if (command->computes) {
         calm_threads(argv);
+        watch_limit();
+    }
     return command->run(&args);
 }
 

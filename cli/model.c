@@ -17,6 +17,10 @@ void cli_model_close(cli_model *model) {
     *model = (cli_model){0};
 }
 
+bool cli_model_stays(const cli_model *model) {
+    return model->one_memory || model->no_offload;
+}
+
 void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     cairn_plan_header header = *cairn_plan_get_header(plan);
     memcpy(header.model, model->header.model, sizeof header.model);
@@ -27,7 +31,7 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
 }
 
-/* "3x224x224": one to three numbers. */
+/* "3x224x224": one to three numbers; those that are missing stay 0. */
 static bool parse_input(const cli_args *args, uint32_t out[3]) {
     const char *text = cli_value(args, "input");
     if (text == NULL)
@@ -85,8 +89,44 @@ int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
     return code;
 }
 
-static bool in_zoo(const char *name) {
-    return cairn_model_importer(name)->suffix == NULL;
+/* ---- Sizes: --batch, --input, --classes, --seq ---- */
+
+static const cairn_zoo_entry *in_zoo(const char *name) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    return NULL;
+}
+
+static uint32_t numbers_of(const uint32_t input[3]) {
+    return (input[0] > 0) + (input[1] > 0) + (input[2] > 0);
+}
+
+/* A network of the zoo takes three numbers, or two if it is recurrent. */
+static int check_input(const cli_args *args, const cairn_zoo_entry *entry,
+                       const uint32_t given[3]) {
+    if (cli_value(args, "input") == NULL || entry == NULL ||
+        numbers_of(given) == numbers_of(entry->defaults.input))
+        return CLI_DONE;
+    return cli_usage_error(args, "--input must be %s for %s, not \"%s\"",
+                           entry->defaults.input[2] > 0 ? "CHANNELSxHEIGHTxWIDTH"
+                                                        : "FEATURESxHIDDEN",
+                           entry->name, cli_value(args, "input"));
+}
+
+/* A graph file has one size. The synthetic task still takes an input and a number of classes. */
+static int refuse_sizes(const cli_args *args, const char *name) {
+    static const char *const options[] = {"batch", "seq", "input", "classes"};
+    const char *data = cli_value(args, "data");
+    bool synthetic = data != NULL && strcmp(data, "synthetic") == 0;
+    if (cairn_model_importer(name)->sized)
+        return CLI_DONE;
+    for (int i = 0; i < (synthetic ? 2 : 4); i++)
+        if (cli_value(args, options[i]) != NULL)
+            return cli_usage_error(args, "%s is a graph of one size, which --%s cannot change",
+                                   name, options[i]);
+    return CLI_DONE;
 }
 
 /* The plan's file records what the defaults were. */
@@ -218,7 +258,7 @@ static cairn_status set_costs(const cli_args *args, cli_model *model, const char
     status = merge_table(model, &text, path, matched, err);
     cairn_text_release(&text);
     if (backend == NULL && cli_value(args, "machine") != NULL)
-        model->one_memory = false; /* the table does not say, and the machine has a link */
+        model->one_memory = model->machine.one_memory; /* the table does not say */
     return status;
 }
 
@@ -269,6 +309,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
         status = cairn_graph_complete(&out->graph, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
+    out->one_memory = out->machine.one_memory;
     if (status == CAIRN_OK)
         status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, err);
     return status;
@@ -292,10 +333,9 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
                        .device = like->device,
                        .borrowed = true};
     out->header.batch = batch;
-    if (!in_zoo(like->header.model)) {
+    if (!cairn_model_importer(like->header.model)->sized) {
         err->status = CAIRN_EUNKNOWN;
-        snprintf(err->message, sizeof err->message,
-                 "%.200s is no network of the zoo, and a graph file has one batch only",
+        snprintf(err->message, sizeof err->message, "%.200s is a graph, which has one batch only",
                  like->header.model);
         return CAIRN_EUNKNOWN;
     }
@@ -322,7 +362,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
         return CLI_USAGE;
     out->effort = (uint32_t)effort;
     out->no_offload = cli_flag(args, "no-offload");
-    if (out->smoothing > 0 && !in_zoo(name)) {
+    if (out->smoothing > 0 && in_zoo(name) == NULL) {
         fprintf(stderr,
                 "cairn: the graph of %s says itself how labels are smoothed; leave out "
                 "--label-smoothing\n",
@@ -343,8 +383,12 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, cli_model *out) {
-    *out = (cli_model){0};
+    *out = (cli_model){.args = args};
     int code = read_options(args, &out->header);
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(name), out->header.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, name);
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
     if (code != CLI_DONE)
@@ -361,6 +405,22 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {
-    *out = (cli_model){.header = *header};
+    cairn_plan_header given = {0};
+    *out = (cli_model){.args = args, .header = *header};
+    int code = read_options(args, &given);
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(header->model), given.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, header->model);
+    if (code != CLI_DONE)
+        return code;
+    if (given.batch > 0)
+        out->header.batch = given.batch;
+    if (given.classes > 0)
+        out->header.classes = given.classes;
+    if (given.steps > 0)
+        out->header.steps = given.steps;
+    if (given.input[0] > 0)
+        memcpy(out->header.input, given.input, sizeof given.input);
     return open_model(args, header->model, out);
 }

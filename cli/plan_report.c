@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_memory(const cairn_report *r, uint64_t budget) {
+static void print_memory(const cairn_report *r, const cli_model *model, uint64_t budget) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
+    uint64_t copies = model->one_memory ? s->host_bytes : 0;
+    uint64_t together = r->arena_bytes + r->stationary_bytes + copies;
     printf("  memory a plan controls\n");
     printf("    %-26s %12s   %llu bytes", "peak", cli_bytes(s->peak_bytes),
            (unsigned long long)s->peak_bytes);
@@ -18,9 +20,14 @@ static void print_memory(const cairn_report *r, uint64_t budget) {
         printf(", budget %s", cli_bytes(budget));
     printf("\n  %-28s %12s   parameters, gradients, optimiser\n", "stationary memory",
            cli_bytes(r->stationary_bytes));
-    printf("  %-28s %12s\n", "together", cli_bytes(r->arena_bytes + r->stationary_bytes));
+    printf("  %-28s %12s\n", "together", cli_bytes(together));
     if (s->host_bytes > 0)
-        printf("  %-28s %12s\n", "host memory", cli_bytes(s->host_bytes));
+        printf("  %-28s %12s%s\n", "host memory", cli_bytes(s->host_bytes),
+               model->one_memory ? "   in the same memory, and counted" : "");
+    if (model->machine.memory_bytes > 0 && together > model->machine.memory_bytes)
+        printf("  %-28s %12s   less than that; see --budget %.4gGiB\n", model->machine.name,
+               cli_bytes(model->machine.memory_bytes),
+               (double)model->machine.memory_bytes / (double)(1 << 30));
 }
 
 static void print_time(const cairn_report *r, const cli_model *model) {
@@ -88,7 +95,7 @@ static void print_text(const cairn_report *r, const cli_model *model, uint64_t b
     if (h->batch > 0)
         printf(", batch %u", h->batch);
     printf(", algorithm %s\n", h->algorithm);
-    print_memory(r, budget);
+    print_memory(r, model, budget);
     print_time(r, model);
     print_holders(r, top);
 }

@@ -1,6 +1,8 @@
 /* planning.c: see planning.h. */
 #include "planning.h"
 
+#include "terminal.h"
+
 #include <stdio.h>
 
 bool cli_list_algorithms(uint32_t index, cli_named *out) {
@@ -10,6 +12,24 @@ bool cli_list_algorithms(uint32_t index, cli_named *out) {
     return solver != NULL;
 }
 
+/* A longer search is another search: what it finds counts only if it is faster. */
+static cairn_status search_longer(const cli_model *model, const char *algorithm,
+                                  cairn_solve_options *options, cairn_solution **best,
+                                  cairn_error *err) {
+    cairn_solution *found;
+    if (model->args != NULL)
+        cli_progress(model->args, "effort %u of %u, so far %s a step", options->effort,
+                     model->effort, cli_time(cairn_sim_result((*best)->sim)->time_ns));
+    options->start = (*best)->plan;
+    cairn_status status = cairn_solve(model->graph, model->costs, algorithm, options, &found, err);
+    options->start = NULL;
+    if (model->args != NULL)
+        cli_progress_clear(model->args);
+    cairn_solution_destroy(*best);
+    *best = found;
+    return status;
+}
+
 cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena, uint64_t seed,
                        cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -17,10 +37,15 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
-    options.no_offload = model->one_memory || model->no_offload;
-    options.effort = model->effort;
+    options.no_offload = cli_model_stays(model);
+    options.effort = 1;
     options.memo = model->memo;
-    return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
+    cairn_status status = cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
+    for (uint32_t effort = 4; status == CAIRN_OK && options.effort < model->effort; effort *= 4) {
+        options.effort = effort < model->effort ? effort : model->effort;
+        status = search_longer(model, algorithm, &options, out, err);
+    }
+    return status;
 }
 
 /* ---- Budgets ---- */
@@ -69,6 +94,22 @@ static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_
     return CLI_NO_FIT;
 }
 
+/* On a machine with one memory a copy on the host is in the memory that the budget is for. */
+static int check_copies(const cli_model *model, const cairn_budget *limit,
+                        const cairn_solution *solution) {
+    uint64_t copies = cairn_sim_result(solution->sim)->host_bytes;
+    uint64_t needed = cairn_layout_arena_bytes(solution->layout) + copies;
+    if (!model->one_memory || copies == 0 || limit->plan_bytes == 0 || needed <= limit->plan_bytes)
+        return CLI_DONE;
+    fprintf(
+        stderr,
+        "cairn: no plan by \"%s\" fits a budget of %s: its copies take %s of host memory, which "
+        "on %s is the same memory\n",
+        cairn_plan_get_header(solution->plan)->algorithm, cli_bytes(limit->given_bytes),
+        cli_bytes(copies), model->machine.name);
+    return CLI_NO_FIT;
+}
+
 /* ---- Algorithms ---- */
 
 static int name_algorithms(const cairn_error *err) {
@@ -101,7 +142,14 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    int code = check_copies(model, limit, *out);
+    if (code != CLI_DONE) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 /* ---- Files ---- */

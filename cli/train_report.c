@@ -1,11 +1,11 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
  * and a picture. All figures of memory are measured. */
+#include "terminal.h"
 #include "training.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_POINTS 80 /* of a curve in the picture */
 
@@ -87,35 +87,28 @@ void cli_train_print_head(const cli_training *t) {
 
 /* ---- Progress ---- */
 
-static bool shows_progress(const cli_training *t) {
-    return t->data != NULL && !cli_flag(t->args, "json") && isatty(STDERR_FILENO);
-}
-
 void cli_train_clear_progress(const cli_training *t) {
-    if (shows_progress(t))
-        fprintf(stderr, "\r%110s\r", "");
+    if (t->data != NULL)
+        cli_progress_clear(t->args);
 }
 
 static void show_progress(cli_training *t, const cairn_train_result *r) {
     int64_t now = cli_clock();
-    if (!shows_progress(t) || now - t->shown_ns < 100000000)
+    if (now - t->shown_ns < 100000000)
         return;
     t->shown_ns = now;
-    uint64_t epoch_steps = cairn_train_epoch_steps(t->train), left = t->steps - r->step;
     int64_t each = (now - t->start_ns) / (int64_t)(r->step - t->first_step);
-    int64_t seconds = each * (int64_t)left / 1000000000;
+    int64_t seconds = each * (int64_t)(t->steps - r->step) / 1000000000;
     uint64_t used = r->measured_peak_bytes +
                     cairn_exec_get_figures(cairn_train_exec(t->train))->stationary_bytes;
-    fprintf(stderr,
-            "\repoch %llu/%llu  step %llu/%llu  loss %.4f  accuracy %.1f%%  %.0f images/s  ",
-            (unsigned long long)r->epoch,
-            (unsigned long long)((t->steps + epoch_steps - 1) / epoch_steps),
-            (unsigned long long)r->step, (unsigned long long)t->steps, (double)r->loss,
-            share(r->correct, r->predictions), speed(t));
-    fprintf(stderr, "memory %s", cli_bytes(used));
-    if (t->limit.stationary_bytes > 0)
-        fprintf(stderr, " of %s", cli_bytes(t->limit.given_bytes));
-    fprintf(stderr, "  %lld:%02lld left   ", (long long)(seconds / 60), (long long)(seconds % 60));
+    /* what matters most comes first: the line is cut where the terminal ends */
+    cli_progress(t->args,
+                 "%llu%%  %lld:%02lld left  step %llu/%llu  loss %.4f  accuracy %.1f%%  "
+                 "%.0f images/s  %s",
+                 (unsigned long long)(100 * r->step / t->steps), (long long)(seconds / 60),
+                 (long long)(seconds % 60), (unsigned long long)r->step,
+                 (unsigned long long)t->steps, (double)r->loss, share(r->correct, r->predictions),
+                 speed(t), cli_bytes(used));
 }
 
 /* ---- Lines ---- */

@@ -12,9 +12,8 @@ static int open_data(cli_training *t) {
     if (code != CLI_DONE || cli_value(t->args, "data") == NULL)
         return code;
     code = cli_open_data(t->args, t->exec.seed, &any, &t->data);
-    return code == CLI_DONE
-               ? cli_set_normalisation(t->args, t->data, t->weights, &t->normalise)
-               : code;
+    return code == CLI_DONE ? cli_set_normalisation(t->args, t->data, t->weights, &t->normalise)
+                            : code;
 }
 
 /* ---- The model ---- */
@@ -71,6 +70,8 @@ static int read_plan(cli_training *t, const char *path) {
     cairn_text_release(&text);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    if (code == CLI_DONE)
+        cli_model_sign(&t->model, t->solution->plan);
     return code != CLI_DONE ? code : read_limits(t);
 }
 

@@ -45,6 +45,7 @@ typedef struct cli_training {
     int64_t shown_ns;    /* when the progress was shown last */
     uint64_t measured_peak;
     cli_step_watch watch;
+    bool stop_on_nan, warned; /* about a loss that is not finite */
 } cli_training;
 
 /* ---- train_options.c ---- */

@@ -71,8 +71,8 @@ typedef struct cairn_data_info {
     uint64_t resident_bytes;    /* memory that is held, without that of loaders */
     uint64_t fingerprint; /* of shape, split and labels, not of values: a run that is continued can
                              tell that it was given other data */
-    bool bytes;          /* values are bytes and stand for 0 .. 1: value / 255; else reals */
-    bool statistics_set; /* by cairn_data_set_statistics() */
+    bool bytes;           /* values are bytes and stand for 0 .. 1: value / 255; else reals */
+    bool statistics_set;  /* by cairn_data_set_statistics() */
 } cairn_data_info;
 CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
 
@@ -111,7 +111,7 @@ typedef struct cairn_loader_options {
     uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
     cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;
                              NULL: in memory of the data's allocator */
-    bool complete; /* training: also the incomplete last batch, filled up as in validation */
+    bool complete;        /* training: also the incomplete last batch, filled up as in validation */
 } cairn_loader_options;
 #define CAIRN_LOADER_OPTIONS_INIT                                                                  \
     { .struct_size = sizeof(cairn_loader_options), .batch = 32, .normalise = true, .prefetch = 2 }

@@ -18,6 +18,7 @@ typedef struct cairn_importer {
     const char *name;
     const char *suffix; /* of its files; NULL: its models are no files but go by name */
     const char *summary;
+    bool sized; /* its models can be built for several sizes: see cairn_model_open() */
 } cairn_importer;
 
 /* Importer `index`, or NULL past the end. */

@@ -160,9 +160,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cair
 /* ---- Weights ---- */
 
 /* cairn_weights_save() with what a reader needs in the metadata: cairn.model, cairn.input,
- * cairn.classes, and with data cairn.normalise.scale, .mean and .deviation: the network's inputs are
- * (value * scale - mean) / deviation, with one mean and deviation per channel, separated by commas;
- * these two are missing where inputs are not normalised. */
+ * cairn.classes, and with data cairn.normalise.scale, .mean and .deviation: the network's inputs
+ * are (value * scale - mean) / deviation, with one mean and deviation per channel, separated by
+ * commas; these two are missing where inputs are not normalised. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_save_weights(cairn_train *train, const char *path,
                                                            cairn_error *err);
 

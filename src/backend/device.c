@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-
 #define X(identifier) extern const crn_backend crn_backend_##identifier;
 #include "backend/backends.def"
 #undef X

@@ -9,7 +9,7 @@
 typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char *model,
                                    cairn_zoo_options *size, cairn_graph **out, cairn_error *err);
 
-#define X(identifier, name, suffix, summary)                                                       \
+#define X(identifier, name, suffix, sized, summary)                                                \
     CAIRN_MUST cairn_status crn_import_##identifier(const cairn_allocator *allocator,              \
                                                     const char *model, cairn_zoo_options *size,    \
                                                     cairn_graph **out, cairn_error *err);

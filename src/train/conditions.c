@@ -93,7 +93,8 @@ static void add_data(cairn_train *train) {
     add(train, "augmentation", "%s, %u pixels of crop", train->options.flip ? "flip" : "no flip",
         train->options.crop);
     if (train->options.normalise && info.statistics_set)
-        add(train, "normalisation", "as given, %016llx", (unsigned long long)hash_statistics(train));
+        add(train, "normalisation", "as given, %016llx",
+            (unsigned long long)hash_statistics(train));
     else
         add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
 }

@@ -295,7 +295,8 @@ static void test_statistics_of_reals(void) {
     folder_remove(&f);
 }
 
-/* Statistics that are given replace those of the data; wrong ones are refused and change nothing. */
+/* Statistics that are given replace those of the data; wrong ones are refused and change nothing.
+ */
 static void test_statistics_set(void) {
     static const float mean[] = {0.5f, 0, -1}, deviation[] = {0.25f, 1, 2}, zero[] = {1, 1, 0};
     folder f;

@@ -36,9 +36,9 @@ CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *gra
 /* Loops on the threads that oneDNN uses. */
 crn_team_loop crn_cpu_team;
 
-/* How many of these threads OpenMP grants here: fewer under OMP_THREAD_LIMIT and inside of a parallel
- * region. oneDNN must be told the right number: the threads of a primitive wait for each other, and
- * for one that does not come they wait forever. */
+/* How many of these threads OpenMP grants here: fewer under OMP_THREAD_LIMIT and inside of a
+ * parallel region. oneDNN must be told the right number: the threads of a primitive wait for each
+ * other, and for one that does not come they wait forever. */
 uint32_t crn_cpu_granted(uint32_t threads);
 
 /* Whether it grants them all, to a device that got them when it was opened. */

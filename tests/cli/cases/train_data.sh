@@ -35,12 +35,15 @@ cat >interrupt.sh <<'SCRIPT'
 until ls stopped/snapshot-* >/dev/null 2>&1; do sleep 0.01; done
 child=$!
 "$CAIRN" train --resume stopped; echo "[exit $?]"
-kill -INT $child
+kill -$1 $child
 wait $child
 echo "[exit $?]"
 sed 's/step [0-9]*/step N/' said
 SCRIPT
-model="$model" sh interrupt.sh
+for signal in INT HUP; do
+    model="$model" sh interrupt.sh $signal
+    rm -r stopped
+done
 
 # What is refused.
 cairn train convnet --epochs 2
