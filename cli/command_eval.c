@@ -336,6 +336,9 @@ const cli_command cli_command_eval = {
         "MODEL may be left out if the weights name their network, as those of 'cairn train'\n"
         "do. The network is evaluated as it is after training: batch-norm by its running\n"
         "statistics, no dropout.\n\n" CLI_NORMALISE_DETAILS,
+    .lists = {{"Data sources", cli_list_sources}},
+    .examples = "eval --weights my.safetensors --data tensors:FOLDER\n"
+                "eval --weights run --data mnist:FOLDER --split train",
     .options = eval_options,
     .run = eval,
     .computes = true,
@@ -351,6 +354,9 @@ const cli_command cli_command_predict = {
     .details = "Prints one line of JSON per sample, in the order of the files: label, predicted\n"
                "class and its probability. A file of tensors has sample [n], label [n],\n"
                "predicted [n] and logits [n, classes].\n\n" CLI_NORMALISE_DETAILS,
+    .lists = {{"Data sources", cli_list_sources}},
+    .examples = "predict --weights my.safetensors --data tensors:FOLDER >lines.jsonl\n"
+                "predict --weights run --data tensors:FOLDER -o predictions.safetensors",
     .options = predict_options,
     .run = predict,
     .computes = true,

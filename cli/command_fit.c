@@ -242,12 +242,14 @@ const cli_command cli_command_fit = {
     .most = 1,
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
-        "MODEL is a network of 'cairn zoo'. Prints, for none and for every algorithm that\n"
+        "MODEL is a network of 'cairn zoo' or your own (NAME.net). Prints, for none and for every "
+        "algorithm that\n"
         "applies, the largest batch whose plan fits, the predicted images per second, and the op\n"
         "that prevents a larger batch. Measured costs (--costs) are used only for batches that\n"
         "were measured.",
     .options = options,
-    .list_title = "Algorithms",
-    .list = cli_list_algorithms,
+    .lists = {{"Algorithms", cli_list_algorithms}, {"Machines", cli_list_machines}},
+    .examples = "fit resnet50 --budget 8GiB\n"
+                "fit my.net --machine cpu --budget 500MB --optimizer-slots 2",
     .run = run,
 };

@@ -206,10 +206,13 @@ const cli_command cli_command_profile = {
     .most = 1,
     .summary = "measure what the ops of a network cost on a backend",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Runs training steps and measures how\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Runs training "
+        "steps and measures how\n"
         "long each op takes; the cost of an op is the median over the steps. 'cairn plan',\n"
         "'train', 'simulate' and 'sweep' read the table that -o writes (--costs); their batch and\n"
         "input must be those of the table.",
+    .examples = "profile resnet18 --batch 16 -o costs.json\n"
+                "plan resnet18 --batch 16 --backend cpu --costs costs.json --budget 50%",
     .options = options,
     .run = run,
     .computes = true,

@@ -228,10 +228,13 @@ const cli_command cli_command_sweep = {
     .most = 1,
     .summary = "memory against time, for every algorithm",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Every algorithm makes a plan; those\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Every algorithm "
+        "makes a plan; those\n"
         "that take a budget make one for each of several budgets. Shows the time of each plan,\n"
         "which op sets the smallest budget, and how much faster any plan could be. Several\n"
         "algorithms run at a time, one per processor.",
+    .examples = "sweep resnet50 --batch 64 --html sweep.html\n"
+                "sweep my.net --machine cpu --step 5",
     .options = options,
     .run = run,
 };

@@ -1,4 +1,5 @@
 /* command_train.c: `cairn train MODEL`: plan, then train. */
+#include "outputs.h"
 #include "training.h"
 
 #include <math.h>
@@ -155,9 +156,7 @@ static int run_with(const cli_args *args) {
     bool resumed = cli_value(args, "resume") != NULL;
     if (!cli_train_read_options(&t))
         return CLI_USAGE;
-    int code = cli_train_check_save(&t);
-    if (code == CLI_DONE)
-        code = cli_train_set_up(&t);
+    int code = cli_train_set_up(&t);
     if (code == CLI_DONE && t.folder != NULL)
         code = cli_train_open_folder(&t, resumed);
     if (code == CLI_DONE && resumed)
@@ -186,6 +185,8 @@ static int run(const cli_args *args) {
     if (cli_value(args, "out") != NULL)
         return cli_usage_error(args, "--out and --resume exclude each other");
     int code = cli_train_recall(args, folder, &lines, &recalled);
+    if (code == CLI_DONE)
+        code = cli_check_outputs(recalled);
     if (code == CLI_DONE)
         code = run_with(recalled);
     free(recalled);
@@ -243,7 +244,8 @@ const cli_command cli_command_train = {
     .most = 1,
     .summary = "train inside a memory budget",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file; it may be left out with --plan, whose\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file; it may be left "
+        "out with --plan, whose\n"
         "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
         "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for the size of its\n"
         "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
@@ -253,8 +255,13 @@ const cli_command cli_command_train = {
         "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"
         "a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
     .options = options,
-    .list_title = "Algorithms",
-    .list = cli_list_algorithms,
+    .lists = {{"Algorithms", cli_list_algorithms},
+              {"Data sources", cli_list_sources},
+              {"Backends", cli_list_backends}},
+    .examples = "train convnet --data synthetic --epochs 3 --out run\n"
+                "train my.net --data tensors:FOLDER --budget 50% --save my.safetensors\n"
+                "train resnet18 --data cifar10:FOLDER --augment flip,crop --lr 0.1\n"
+                "train --resume run",
     .run = run,
     .computes = true,
     .runs = true,

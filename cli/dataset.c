@@ -95,6 +95,16 @@ int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, c
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
+bool cli_list_sources(uint32_t index, cli_named *out) {
+    static char name[64];
+    const cairn_data_source *source = cairn_data_source_list(index);
+    if (source == NULL)
+        return false;
+    snprintf(name, sizeof name, "%s%s", source->name, source->argument);
+    *out = (cli_named){name, source->summary};
+    return true;
+}
+
 /* ---- Normalisation ---- */
 
 /* Numbers between commas up to `end`; a single one is for all channels. */

@@ -45,6 +45,9 @@ int cli_set_normalisation(const cli_args *args, cairn_data *data, const cairn_sa
 void cli_print_normalisation(cairn_data *data, bool normalise);
 void cli_print_normalisation_json(cairn_data *data, bool normalise);
 
+/* For the lists under help. */
+bool cli_list_sources(uint32_t index, cli_named *out);
+
 /* Notices of the library on standard error, a line each. Releases the text. */
 void cli_print_notices(cairn_text *notices);
 

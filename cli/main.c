@@ -1,5 +1,6 @@
 /* main.c: `cairn`, which finds the subcommand and runs it. */
 #include "cli_internal.h"
+#include "outputs.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -50,9 +51,12 @@ static const cli_command *find_command(const char *name) {
  * slower, and alone it hardly helps. So a command that computes re-executes itself with the
  * variable set; if that fails, it continues without. */
 static void calm_threads(char **argv) {
-    if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
+    char path[4096]; /* its real one, after which the process is called */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    if (length > 0 && getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv("/proc/self/exe", argv);
+        execv(path, argv);
 }
 
 static void say_out_of_memory(int number) {
@@ -91,7 +95,12 @@ static int run(int argc, char **argv) {
     }
     const cli_command *command = find_command(argv[1]);
     if (command == NULL) {
-        fprintf(stderr, "cairn: there is no command \"%s\"; see cairn --help\n", argv[1]);
+        const char *meant = NULL;
+        for (const cli_command *const *c = commands; *c != NULL; c++)
+            meant = (*c)->summary != NULL ? cli_closer(argv[1], meant, (*c)->name) : meant;
+        fprintf(stderr, "cairn: there is no command \"%s\"%s%s%s; see cairn --help\n", argv[1],
+                meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
+                meant != NULL ? "\"?" : "");
         return CLI_USAGE;
     }
     cli_args args;
@@ -101,6 +110,9 @@ static int run(int argc, char **argv) {
         cli_print_help(command);
         return CLI_DONE;
     }
+    int code = cli_check_outputs(&args);
+    if (code != CLI_DONE)
+        return code;
     if (command->computes) {
         calm_threads(argv);
         watch_limit();

@@ -129,6 +129,33 @@ static int refuse_sizes(const cli_args *args, const char *name) {
     return CLI_DONE;
 }
 
+int cli_read_sizes(const cli_args *args, const char *name, cairn_zoo_options *out) {
+    cairn_plan_header header = {0};
+    int code = read_options(args, &header);
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(name), header.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, name);
+    out->batch = header.batch;
+    out->classes = header.classes;
+    out->steps = header.steps;
+    memcpy(out->input, header.input, sizeof out->input);
+    return code;
+}
+
+static void suggest_network(const char *name, cairn_error *err) {
+    const cairn_zoo_entry *entry;
+    const char *meant = NULL;
+    size_t used = strlen(err->message);
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        meant = cli_closer(name, meant, entry->name);
+    if (meant != NULL)
+        snprintf(err->message + used, sizeof err->message - used, "; did you mean %s?", meant);
+    else
+        snprintf(err->message + used, sizeof err->message - used,
+                 "; 'cairn zoo' lists the networks");
+}
+
 /* The plan's file records what the defaults were. */
 static cairn_status open_graph(const char *name, double smoothing, cairn_plan_header *h,
                                cairn_graph **out, cairn_error *err) {
@@ -140,8 +167,7 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
     memcpy(size.input, h->input, sizeof size.input);
     cairn_status status = cairn_model_open(cli_own_allocator(), name, &size, out, err);
     if (status == CAIRN_EUNKNOWN)
-        strncat(err->message, "; 'cairn zoo' lists the networks",
-                sizeof err->message - strlen(err->message) - 1);
+        suggest_network(name, err);
     if (status != CAIRN_OK)
         return status;
     h->batch = size.batch;
@@ -362,7 +388,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
         return CLI_USAGE;
     out->effort = (uint32_t)effort;
     out->no_offload = cli_flag(args, "no-offload");
-    if (out->smoothing > 0 && in_zoo(name) == NULL) {
+    if (out->smoothing > 0 && !cairn_model_importer(name)->sized) {
         fprintf(stderr,
                 "cairn: the graph of %s says itself how labels are smoothed; leave out "
                 "--label-smoothing\n",

@@ -72,6 +72,9 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
 CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
                                              uint32_t batch, cli_model *out, cairn_error *err);
 
+/* All sizes that the options say for a model, 0 where they are absent. Returns an exit code. */
+int cli_read_sizes(const cli_args *args, const char *name, cairn_zoo_options *out);
+
 /* What --input and --classes say, 0 where they are absent. Returns an exit code. */
 int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes);
 

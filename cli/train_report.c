@@ -51,12 +51,16 @@ static void print_text_head(const cli_training *t) {
            strcmp(t->model.backend, "ref") != 0 || has_backend("cpu")
                ? ""
                : ", which is slow: this build has no oneDNN");
-    printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
-           (unsigned long long)f.predicted_peak_bytes);
-    printf("  arena           %12s", cli_bytes(f.arena_bytes));
-    if (t->limit.plan_bytes > 0)
-        printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
-    printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
+    uint64_t total = f.arena_bytes + f.stationary_bytes;
+    bool of_all = t->limit.stationary_bytes > 0;
+    printf("  memory          %12s", cli_bytes(total));
+    if (of_all)
+        printf("   of a budget of %s", cli_bytes(t->limit.given_bytes));
+    printf("\n    arena         %12s   ", cli_bytes(f.arena_bytes));
+    if (t->limit.plan_bytes > 0 && !of_all)
+        printf("of a budget of %s; ", cli_bytes(t->limit.given_bytes));
+    printf("predicted peak %llu bytes", (unsigned long long)f.predicted_peak_bytes);
+    printf("\n    stationary    %12s   parameters, gradients, state, %s\n",
            cli_bytes(f.stationary_bytes),
            t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)

@@ -125,9 +125,38 @@ static cairn_status assign_weights(cli_training *t, cairn_error *err) {
     return status;
 }
 
+/* Where the device has less memory than the step needs, say what would do. */
+static int check_memory(const cli_training *t) {
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(t->model.device, &facts);
+    uint64_t needed =
+        cairn_layout_arena_bytes(t->solution->layout) +
+        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) +
+        (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
+    if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
+        return CLI_DONE;
+    fprintf(stderr,
+            "cairn: a step needs %s, and this machine has %s; give --budget %s, which is nine "
+            "tenths of it, or a smaller --batch\n",
+            cli_bytes(needed), cli_bytes(facts.memory_bytes),
+            cli_budget_below(facts.memory_bytes / 10 * 9));
+    return CLI_NO_FIT;
+}
+
+/* The system refused memory: a budget is a way out. */
+static int fail_session(const cli_training *t, cairn_status status, const cairn_error *err) {
+    int code = cli_fail(status, err);
+    if (status == CAIRN_ESYSTEM && t->train == NULL)
+        fprintf(stderr, "cairn: --budget SIZE or a smaller --batch needs less memory\n");
+    return code;
+}
+
 static int create_session(cli_training *t) {
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     cairn_error err = {0};
+    int code = check_memory(t);
+    if (code != CLI_DONE)
+        return code;
     t->exec.budget_bytes = t->limit.plan_bytes;
     options.exec = &t->exec;
     options.schedule = t->schedule;
@@ -140,7 +169,7 @@ static int create_session(cli_training *t) {
                                              t->solution, &options, &t->train, &err);
     if (status == CAIRN_OK && t->weights != NULL)
         status = assign_weights(t, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    return status == CAIRN_OK ? CLI_DONE : fail_session(t, status, &err);
 }
 
 int cli_train_set_up(cli_training *t) {

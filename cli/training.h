@@ -69,9 +69,6 @@ int cli_train_recall(const cli_args *given, const char *folder, char **lines, cl
 int cli_train_open_folder(cli_training *t, bool resume);
 int cli_train_write_options(const cli_training *t);
 
-/* Whether --save can be written: checked before the work starts. */
-int cli_train_check_save(const cli_training *t);
-
 /* Start the log with what is known already. */
 int cli_train_open_log(cli_training *t);
 int cli_train_log(cli_training *t, cairn_text *text);

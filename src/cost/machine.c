@@ -38,9 +38,13 @@ static cairn_status read_machine(const crn_json *root, cairn_machine *out, cairn
     crn_json duplex = crn_json_member(root, "full_duplex");
     const char *string = "";
     CRN_TRY(crn_json_string(&name, &string, err));
+    if (!crn_printable(string))
+        return crn_json_fail(&name, err, CAIRN_EINVAL, "has a control character");
     crn_copy_string(out->name, sizeof out->name, string);
     if (summary.value != NULL) {
         CRN_TRY(crn_json_string(&summary, &string, err));
+        if (!crn_printable(string))
+            return crn_json_fail(&summary, err, CAIRN_EINVAL, "has a control character");
         crn_copy_string(out->summary, sizeof out->summary, string);
     }
     uint64_t launch = 0, latency = 0;

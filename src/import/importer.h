@@ -16,4 +16,10 @@ typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char 
 #include "import/importers.def"
 #undef X
 
+/* A network file that is in memory; `file` is named in errors. */
+CAIRN_MUST cairn_status crn_network_from_text(const cairn_allocator *allocator, const char *text,
+                                              size_t length, const char *file,
+                                              cairn_zoo_options *size, cairn_graph **out,
+                                              cairn_error *err);
+
 #endif

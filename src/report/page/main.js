@@ -58,7 +58,7 @@ function none() {
 
 function labelOf(entry) {
   const { name, budget } = entries[entry];
-  return budget > 0 ? `${name}, ${bytesText(budget)}` : name;
+  return budget > 0 ? `${name}, ${bytesText(budget + data.stationary)}` : name;
 }
 
 // ---- The views ----

@@ -1,7 +1,7 @@
 // panel.js: the texts of the page: the headline, the largest tensors of plain training, what holds
 // the peak, and the details of what is selected.
 
-import { bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
+import { aboveText, bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
 import { aligned, FETCH, OFFLOAD, PHASES, ROLES, RUN } from "./decode.js";
 import {
   CLASSES,
@@ -68,17 +68,18 @@ function fateSums(graph, facts) {
   return sums;
 }
 
-function headline(facts, none) {
+function headline(fixed, facts, none) {
   const { plan } = facts;
+  const here = plan.arena + fixed;
   if (none === null || none === facts) {
-    return `A step by plain training needs ${bytesText(plan.arena)}.`;
+    return `A step by plain training needs ${bytesText(here)}.`;
   }
-  const saved = shareText(none.plan.arena - plan.arena, none.plan.arena);
-  const less = plan.arena < none.plan.arena
-    ? `One step fits in ${bytesText(plan.arena)} instead of ${
-      bytesText(none.plan.arena)
-    }: ${saved} less memory`
-    : `One step needs ${bytesText(plan.arena)}, as much as plain training`;
+  const plain = none.plan.arena + fixed;
+  const less = here < plain
+    ? `One step fits in ${bytesText(here)} instead of ${bytesText(plain)}: ${
+      shareText(plain - here, plain)
+    } less memory`
+    : `One step needs ${bytesText(here)}, as much as plain training`;
   // plain training was not measured, so there is nothing to compare a measured time with
   return less + (plan.measured ? "" : priceText(plan.time, none.plan.time)) + ".";
 }
@@ -130,17 +131,24 @@ function meter(most, bytes, mark) {
   return bar;
 }
 
-function memoryTile(entry, facts, none) {
+// One total everywhere: the arena and the stationary memory, which is in every plan.
+function memoryTile(data, entry, facts, none) {
   const { plan } = facts;
-  const most = Math.max(plan.arena, entry.budget, none === null ? 0 : none.plan.arena);
+  const fixed = data.stationary;
+  const budget = entry.budget > 0 ? entry.budget + fixed : 0;
+  const plain = none === null ? 0 : none.plan.arena + fixed;
   const words = [];
-  if (none !== null && none !== facts) words.push(`plain training ${bytesText(none.plan.arena)}`);
-  if (entry.budget > 0) words.push(`budget ${bytesText(entry.budget)}`);
+  if (none !== null && none !== facts) words.push(`plain training ${bytesText(plain)}`);
+  if (budget > 0) words.push(`budget ${bytesText(budget)}`);
+  const parts = fixed > 0
+    ? `arena ${bytesText(plan.arena)}, stationary ${bytesText(fixed)}`
+    : `peak ${bytesText(plan.peak)}`;
   return tile(
-    "Memory that a plan controls",
-    bytesText(plan.arena),
-    meter(most, plan.arena, entry.budget),
-    note(words.join(", ") || `peak ${bytesText(plan.peak)}`),
+    "Memory of a step",
+    bytesText(plan.arena + fixed),
+    meter(Math.max(plan.arena + fixed, budget, plain), plan.arena + fixed, budget),
+    note(words.join(", ")),
+    note(parts),
   );
 }
 
@@ -160,9 +168,9 @@ export function renderHead(page, entry, facts, none) {
   const { plan } = facts;
   const batch = data.batch > 0 ? `, batch ${data.batch}` : "";
   find("subtitle").textContent = `\u00b7 ${data.model}${batch} \u00b7 algorithm ${entry.algorithm}`;
-  find("headline").textContent = headline(facts, none);
+  find("headline").textContent = headline(data.stationary, facts, none);
   find("did").textContent = didText(graph, facts);
-  const tiles = [memoryTile(entry, facts, none), timeTile(data, facts, none)];
+  const tiles = [memoryTile(data, entry, facts, none), timeTile(data, facts, none)];
   tiles.push(tile(
     "Recomputed",
     countText(facts.reruns, "op", "ops"),
@@ -178,8 +186,8 @@ export function renderHead(page, entry, facts, none) {
     tiles.push(tile("From the bound", changeText(gap, entry.bound) || "0%", note(text)));
   }
   if (data.stationary > 0) {
-    const text = "parameters, gradients, optimiser; in every plan";
-    tiles.push(tile("Stationary memory", bytesText(data.stationary), note(text)));
+    const text = "of the memory: parameters, gradients, optimiser; in every plan";
+    tiles.push(tile("Stationary", bytesText(data.stationary), note(text)));
   }
   find("tiles").replaceChildren(...tiles);
 }
@@ -324,15 +332,15 @@ export function peakDetails(page, entry, facts, choose) {
   const floor = [];
   if (entry.smallest > 0) {
     floor.push(
-      `The smallest budget of ${entry.algorithm} is ${bytesText(entry.smallest)}, ` +
-        `set by ${entry.smallest_op}.`,
+      `The smallest budget of ${entry.algorithm} is ` +
+        `${aboveText(entry.smallest + page.data.stationary)}, set by ${entry.smallest_op}.`,
     );
   }
   const needy = neediestOp(page.graph);
   if (needy.op >= 0) {
     floor.push(
-      `No plan needs less than ${bytesText(needy.bytes)}: ` +
-        `${page.graph.opNames[needy.op]} reads that much at once.`,
+      `No plan needs less than ${aboveText(needy.bytes + page.data.stationary)}: ` +
+        `${page.graph.opNames[needy.op]} uses ${bytesText(needy.bytes)} at once.`,
     );
   }
   parts.push(element("p", { class: "hint", id: "floor" }, floor.join(" ")));

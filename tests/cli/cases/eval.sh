@@ -44,4 +44,4 @@ cairn eval --weights all.safetensors --data synthetic
 cairn eval resnet18 --weights w.safetensors --data synthetic --input 3x32x32
 cairn train convnet --normalise none
 cairn train convnet --data synthetic --normalise weights
-cairn predict --backend ref --weights w.safetensors $data -o no/such/file
+cairn predict --backend ref --weights w.safetensors $data -o /proc/no/file
