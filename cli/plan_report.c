@@ -115,6 +115,7 @@ int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_so
                                               slots, &report, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    report->budget_bytes = limit->plan_bytes;
     int code = CLI_DONE;
     if (cli_flag(args, "json")) {
         cairn_text text;

@@ -7,12 +7,13 @@ docs/pytorch.md shows how; the planner is libcairn_plan.so in this folder.
 
 from ._backend import Backend, Options, planner_of
 from ._errors import BudgetError, CairnError
+from ._export import export
 from ._library import choose_regions, version
 from ._plan import Plan
 from ._record import record
 
 __version__ = version()
-__all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnError", "choose_regions", "record",
+__all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnError", "choose_regions", "export", "record",
            "version"]
 
 

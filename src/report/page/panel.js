@@ -28,9 +28,7 @@ export function swatch(key) {
 
 function chip(fate, text) {
   const { colour, label } = FATES[fate];
-  const ink = fate === KEPT || fate === OFFLOADED ? "#fff" : "#111";
-  const style = { backgroundColor: `var(--${colour})`, color: ink };
-  return element("span", { class: "chip", style }, text || label);
+  return element("span", { class: "chip" }, swatch(colour), text || label);
 }
 
 export function shapeText(graph, tensor) {
@@ -194,15 +192,14 @@ export function renderHead(page, entry, facts, none) {
 
 // ---- The largest tensors ----
 
-function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable }, life) {
+function holderRow({ page, facts, step, whole, choose, fates, wideTable }, life) {
   const { graph } = page;
   const tensor = tensorAt(facts.holders || facts, life, step);
   const { lives } = (facts.holders || facts).plan;
   const name = tensor < 0 ? "workspace" : graph.tensorNames[tensor];
   const share = (100 * lives.bytes[life]) / whole;
   const bar = element("div", { class: "meter" });
-  const wide = (100 * lives.bytes[life]) / largest + "%";
-  bar.append(element("i", { style: { width: wide, background: "var(--peak)" } }));
+  bar.append(element("i", { style: { width: share + "%", background: "var(--peak)" } }));
   const row = element(
     "tr",
     { tabindex: 0 },
@@ -229,7 +226,6 @@ function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable
 function holderTable(what, holders) {
   const { facts, fates, wideTable } = what;
   const { lives } = (facts.holders || facts).plan;
-  what.largest = holders.length > 0 ? lives.bytes[holders[0]] : 1;
   const table = element(
     "table",
     {},
@@ -261,25 +257,66 @@ function holderTable(what, holders) {
   return [table, more];
 }
 
-// A sentence that names the layers that hold most memory.
-function layersText(page, facts, holders) {
-  const sums = new Map();
+// The layers that hold memory at a step of `source`, largest first: tensors, bytes, and the bytes by
+// what the plan of `facts` does with them.
+function layerHolders(page, source, facts, step, holders) {
+  const layers = new Map();
   for (const life of holders) {
-    const layer = facts.layer[life];
-    sums.set(layer, (sums.get(layer) || 0) + facts.plan.lives.bytes[life]);
+    const layer = source.layer[life], tensor = tensorAt(source, life, step);
+    if (!layers.has(layer)) {
+      layers.set(layer, { layer, tensors: 0, bytes: 0, fates: FATES.map(() => 0) });
+    }
+    const sums = layers.get(layer), bytes = source.plan.lives.bytes[life];
+    sums.tensors++;
+    sums.bytes += bytes;
+    if (tensor >= 0 && facts.fate[tensor] >= 0) sums.fates[facts.fate[tensor]] += bytes;
   }
-  const sorted = [...sums].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 4);
-  const names = sorted.filter(([layer]) => page.layering.layers[layer] !== undefined).map(
-    ([layer, bytes]) =>
-      `${page.layering.layers[layer].name} ${bytesText(bytes)} (${
-        shareText(bytes, facts.plan.peak)
-      })`,
-  );
-  return names.length > 0 ? `The largest layers: ${names.join(", ")}.` : "";
+  return [...layers.values()].sort((a, b) => b.bytes - a.bytes || a.layer - b.layer);
 }
 
-// The largest tensors at the peak of plain training, and what this plan does with them.
-export function renderBlame(page, facts, none, choose) {
+function layerRow(page, sums, whole, compares, choose) {
+  const named = page.layering.layers[sums.layer];
+  const bar = element("div", { class: "meter" });
+  const share = (100 * sums.bytes) / whole;
+  bar.append(element("i", { style: { width: share + "%", background: "var(--peak)" } }));
+  const chips = FATES.map((fate, i) =>
+    sums.fates[i] > 0 ? chip(i, `${fate.label} ${bytesText(sums.fates[i])}`) : null
+  ).filter((made) => made !== null);
+  const row = element(
+    "tr",
+    { tabindex: 0 },
+    element("td", { class: "name" }, named === undefined ? "other" : named.name),
+    element("td", { class: "shape" }, countText(sums.tensors, "tensor", "tensors")),
+    element("td", { class: "number" }, bytesText(sums.bytes)),
+    element("td", { class: "number percent" }, share.toFixed(1) + "%"),
+    element("td", { class: "share" }, bar),
+    compares ? element("td", {}, ...chips) : null,
+  );
+  const act = () => named !== undefined && choose(sums.layer);
+  row.addEventListener("click", act);
+  row.addEventListener("keydown", (event) => event.key === "Enter" && act());
+  return row;
+}
+
+function layerTable(page, layers, whole, compares, choose) {
+  const titles = element(
+    "tr",
+    {},
+    element("th", {}, "layer"),
+    element("th", { class: "shape" }, ""),
+    element("th", { class: "number" }, "size"),
+    element("th", { class: "number percent" }, "share"),
+    element("th", { class: "share" }),
+    compares ? element("th", {}, "what Cairn did") : null,
+  );
+  const rows = layers.slice(0, LISTED).map((sums) =>
+    layerRow(page, sums, whole, compares, choose)
+  );
+  return element("table", {}, titles, ...rows);
+}
+
+// The largest layers at the peak of plain training, and what this plan does with their tensors.
+export function renderBlame(page, facts, none, choose, chooseLayer) {
   const source = none || facts;
   const { plan } = source;
   const holders = holdersAt(source, plan.peakStep);
@@ -294,10 +331,16 @@ export function renderBlame(page, facts, none, choose) {
     fates: source !== facts,
     wideTable: true,
   };
+  const layers = layerHolders(page, source, facts, plan.peakStep, holders);
   find("blame").replaceChildren(
-    element("h2", {}, `The largest tensors at ${plain}`, element("span", {}, text)),
-    element("p", { class: "hint" }, layersText(page, source, holders)),
-    ...holderTable(what, holders),
+    element("h2", {}, `The largest layers at ${plain}`, element("span", {}, text)),
+    layerTable(page, layers, plan.peak, source !== facts, chooseLayer),
+    element(
+      "details",
+      { class: "table" },
+      element("summary", {}, "tensor by tensor"),
+      ...holderTable(what, holders),
+    ),
   );
 }
 
