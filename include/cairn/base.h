@@ -65,8 +65,8 @@ typedef struct cairn_error {
     uint64_t smallest_budget; /* with CAIRN_INFEASIBLE: the smallest possible budget in bytes */
 } cairn_error;
 
-/* "file:3:14: message", "file:3: message", "file: ops[2].kind: message" or just "message", into `buffer`. Returns
- * `buffer`. */
+/* "file:3:14: message", "file:3: message", "file: ops[2].kind: message" or just "message", into
+ * `buffer`. Returns `buffer`. */
 CAIRN_API const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size);
 
 /* Where memory comes from. One function does it all, as in Lua: `old_size` 0 with `block` NULL
