@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
-#include "solve/trips/trips_by_chain.h"
+#include "solve/offload/trips_by_chain.h"
 #include "ration.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",

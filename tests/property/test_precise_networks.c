@@ -2,7 +2,7 @@
  * simulator: the time is exactly the same, and the peak is within the memory. */
 #include "cairn.h"
 #include "check.h"
-#include "solve/parts/network_pieces.h"
+#include "solve/chain/network_pieces.h"
 
 typedef struct network {
     cairn_graph *graph;
