@@ -46,10 +46,8 @@ CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *
 #define CRN_MOST_ROUNDS 8
 uint64_t crn_less_after(uint32_t round, uint64_t excess);
 
-#define X(identifier, name, goal, budgeted, offloads, summary)                                     \
-    CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
-                                                   crn_schedule *schedule);
-#include "solve/solvers.def"
-#undef X
+/* An algorithm. The dispatcher knows it by its line in solvers.def; another algorithm that calls it
+ * includes a header that declares it. */
+typedef cairn_status crn_solver(const crn_problem *problem, crn_schedule *schedule);
 
 #endif

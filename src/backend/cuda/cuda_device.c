@@ -103,7 +103,7 @@ cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t byte
     (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     if (bytes > SIZE_MAX / 2)
         return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes", bytes);
-    if (space == CRN_DEVICE)
+    if (space == CRN_SPACE_DEVICE)
         return reserve_device(device, bytes, out, err);
     int result =
         device->api->cuMemHostAlloc(out, (size_t)CRN_MAX(bytes, 1), CRN_CUDA_HOST_PORTABLE);
@@ -119,7 +119,7 @@ void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_
     if (region == NULL)
         return;
     (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
-    if (space == CRN_HOST) {
+    if (space == CRN_SPACE_HOST) {
         (void)crn_cuda_ok(device, device->api->cuMemFreeHost(region), "freeing pinned memory");
         return;
     }
@@ -198,7 +198,7 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
         return fail_open(device, result, "loading the kernels", err);
     uint64_t bytes = (uint64_t)CRN_TICKET_BLOCKS * CRN_TICKETS * sizeof *device->tickets;
     void *tickets;
-    CRN_TRY(crn_cuda_reserve(device, CRN_DEVICE, bytes, &tickets, err));
+    CRN_TRY(crn_cuda_reserve(device, CRN_SPACE_DEVICE, bytes, &tickets, err));
     device->tickets = tickets;
     device->reserved -= bytes; /* of this backend, but not a region of a plan */
     crn_cuda_look(device, CRN_STAGE_KERNELS);

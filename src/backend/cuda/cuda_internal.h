@@ -344,20 +344,27 @@ void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event);
 CAIRN_MUST cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err);
 int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
+cairn_id crn_cuda_fused_before(const cairn_graph *graph, cairn_id op);
+
+/* Ops beside copies are slower, and copies wait for ops that run side by side: a measured step with
+ * copies was 7% longer than simulated (bench/gpu/results/h200-a59b790.log, link:0.75). */
+#define CRN_CUDA_COPY_SLOWDOWN 5
+
 /* All of a backend except its name, its summary and how it is opened. */
 #define CRN_CUDA_FUNCTIONS                                                                         \
-    .fuses = true, .keeps_statistics = true, .close = crn_cuda_close,                              \
-    .describe = crn_cuda_describe, .outside = crn_cuda_outside, .reserve = crn_cuda_reserve,       \
-    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
-    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
-    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
-    .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
-    .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
-    .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
-    .count_correct = crn_cuda_count_correct, .accumulate = crn_cuda_accumulate,                    \
-    .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
-    .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
-    .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
-    .replay = crn_cuda_replay, .forget = crn_cuda_forget, .times_recordings = true
+    .fused_before = crn_cuda_fused_before, .copy_slowdown = CRN_CUDA_COPY_SLOWDOWN,                \
+    .keeps_statistics = true, .close = crn_cuda_close, .describe = crn_cuda_describe,              \
+    .outside = crn_cuda_outside, .reserve = crn_cuda_reserve, .release = crn_cuda_release,         \
+    .store = crn_cuda_store, .choices = crn_cuda_choices, .drop = crn_cuda_drop,                   \
+    .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue, .values = crn_cuda_values,     \
+    .events = crn_cuda_events, .prepare_update = crn_cuda_prepare_update,                          \
+    .finish_update = crn_cuda_finish_update, .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, \
+    .fill = crn_cuda_fill, .discard = crn_cuda_discard, .convert = crn_cuda_convert,               \
+    .take_loss = crn_cuda_take_loss, .count_correct = crn_cuda_count_correct,                      \
+    .accumulate = crn_cuda_accumulate, .update = crn_cuda_update, .copy = crn_cuda_copy,           \
+    .record = crn_cuda_record, .follow = crn_cuda_follow, .join = crn_cuda_join,                   \
+    .elapsed_ns = crn_cuda_elapsed_ns, .begin_recording = crn_cuda_begin_recording,                \
+    .end_recording = crn_cuda_end_recording, .replay = crn_cuda_replay, .forget = crn_cuda_forget, \
+    .times_recordings = true
 
 #endif

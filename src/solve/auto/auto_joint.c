@@ -11,6 +11,8 @@
  * simulated. */
 #include "solve/auto/auto_joint.h"
 
+#include "solve/offload/offload_tensors.h"
+
 #define CUTS 8u
 #define FILLS 8u
 #define SHARES 6u

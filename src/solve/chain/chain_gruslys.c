@@ -41,24 +41,24 @@ static void fill_row(plan *p, uint32_t m) {
     }
 }
 
-typedef struct part {
+typedef struct range {
     uint32_t first, length, slots;
-} part;
+} range;
 
-static cairn_status lay_out(const plan *p, crn_arena *arena, uint32_t slots, part *stack,
+static cairn_status lay_out(const plan *p, crn_arena *arena, uint32_t slots, range *stack,
                             crn_chain_steps *steps) {
     uint32_t height = 0;
-    stack[height++] = (part){0, p->length, slots};
+    stack[height++] = (range){0, p->length, slots};
     while (height > 0) {
-        part at = stack[--height];
+        range at = stack[--height];
         if (at.length == 1) {
             CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_BACKWARD, at.first));
             continue;
         }
         uint32_t y = p->split[(size_t)at.slots * (p->length + 1) + at.length];
         CRN_TRY(crn_chain_sweep(arena, steps, at.first, at.first + y));
-        stack[height++] = (part){at.first, y, at.slots};
-        stack[height++] = (part){at.first + y, at.length - y, at.slots - 1};
+        stack[height++] = (range){at.first, y, at.slots};
+        stack[height++] = (range){at.first + y, at.length - y, at.slots - 1};
     }
     return CAIRN_OK;
 }
@@ -68,7 +68,7 @@ cairn_status crn_chain_gruslys(crn_chain_job *job, crn_chain_answer *answer) {
     plan p = {.length = job->problem->layers + 1};
     crn_chain_choice choice;
     crn_chain_steps steps = {0};
-    part *stack;
+    range *stack;
     crn_chain_choice_init(&choice, job, answer);
     CRN_TAKE(job->arena, stack, p.length + 1);
     CRN_TAKE(job->arena, p.fewer, p.length + 1);

@@ -3,7 +3,7 @@
  * With c slots (f_0 uses one) and every forward computed at most r times, the longest chain that
  * can be reversed has beta(c,r) = binomial(c+r, c) backwards. For `length` backwards let r be the
  * least that suffices. The cost is convex in the length with slope r between beta(c,r-1) and
- * beta(c,r); so advancing by k to the next checkpoint is optimal as long as both parts lie on
+ * beta(c,r); so advancing by k to the next checkpoint is optimal as long as both ranges lie on
  * segments of that slope:
  *
  *     |---- k ----|------ length - k ------|
@@ -31,25 +31,25 @@ static uint32_t advance(uint32_t length, uint32_t c) {
     return (uint32_t)(rest < length ? CRN_MAX(least, length - rest) : least);
 }
 
-typedef struct part {
+typedef struct range {
     uint32_t first, length, slots;
-} part;
+} range;
 
-/* The parts still to be reversed are on a stack, the next one last. */
-static cairn_status lay_out(crn_arena *arena, uint32_t layers, uint32_t slots, part *stack,
+/* The ranges still to be reversed are on a stack, the next one last. */
+static cairn_status lay_out(crn_arena *arena, uint32_t layers, uint32_t slots, range *stack,
                             crn_chain_steps *steps) {
     uint32_t height = 0;
-    stack[height++] = (part){0, layers + 1, slots};
+    stack[height++] = (range){0, layers + 1, slots};
     while (height > 0) {
-        part at = stack[--height];
+        range at = stack[--height];
         if (at.length == 1) {
             CRN_TRY(crn_chain_push(arena, steps, CAIRN_CHAIN_STEP_BACKWARD, at.first));
             continue;
         }
         uint32_t k = advance(at.length, at.slots);
         CRN_TRY(crn_chain_sweep(arena, steps, at.first, at.first + k));
-        stack[height++] = (part){at.first, k, at.slots};
-        stack[height++] = (part){at.first + k, at.length - k, at.slots - 1};
+        stack[height++] = (range){at.first, k, at.slots};
+        stack[height++] = (range){at.first + k, at.length - k, at.slots - 1};
     }
     return CAIRN_OK;
 }
@@ -58,7 +58,7 @@ cairn_status crn_chain_revolve(crn_chain_job *job, crn_chain_answer *answer) {
     uint32_t layers = job->problem->layers;
     crn_chain_choice choice;
     crn_chain_steps steps = {0};
-    part *stack;
+    range *stack;
     crn_chain_choice_init(&choice, job, answer);
     CRN_TAKE(job->arena, stack, layers + 2);
     for (uint32_t slots = 1; slots <= CRN_MAX(layers, 1); slots++) {

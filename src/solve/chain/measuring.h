@@ -1,4 +1,4 @@
-/* measuring.h: shared by the files of parts/, which measure the pieces of a network.
+/* measuring.h: shared by the files that measure the pieces of a network.
  *
  *     backward_of_piece.c   the backward of a piece, with recomputations
  *     measure_piece.c       memory and time of a piece alone

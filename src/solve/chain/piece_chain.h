@@ -67,7 +67,7 @@ typedef struct crn_piece_options {
     uint64_t max_total;  /* points of all step functions; the table gives up beyond it; 0: none */
     bool whole;          /* only the whole chain will be asked about; saves most of the work where
                             there is no limit of points (see piece_narrow.c) */
-    uint32_t longest;    /* pieces of a part that is run again after a checkpoint; longer ones are
+    uint32_t longest;    /* pieces that are recomputed after a checkpoint; longer ones are
                             only bounded from below, and only the whole chain may be asked about.
                             0: no limit */
 } crn_piece_options;
@@ -127,7 +127,7 @@ typedef CRN_ARRAY(crn_piece_node) crn_piece_nodes;
 
 /* The schedule of a sub-chain within `memory`, appended to `*out` in `arena`. It takes
  * crn_piece_time() and must be feasible; the table must not be a lower bound. Nothing is appended
- * if it would recompute a part longer than `longest`; then solve again with a larger value. */
+ * if it would recompute more pieces than `longest`; then solve again with a larger value. */
 CAIRN_MUST cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first,
                                            uint32_t last, uint64_t memory, crn_arena *arena,
                                            crn_piece_nodes *out);

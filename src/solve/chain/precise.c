@@ -11,6 +11,7 @@
  * not accurate. So schedules along its whole curve are measured with the real costs. The fastest
  * one that fits the budget is taken, or the smallest one if none fits. */
 #include "solve/chain/network_pieces.h"
+#include "solve/chain/precise.h"
 
 #define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces, */

@@ -10,7 +10,7 @@
  * (pooling indices, statistics). */
 #include "cairn/acg.h"
 #include "cairn/views.h"
-#include "solve/solver.h"
+#include "solve/checkpoints/checkpoints.h"
 
 static uint32_t find_root(uint32_t *parent, uint32_t v) {
     while (parent[v] != v) {

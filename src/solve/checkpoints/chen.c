@@ -2,10 +2,10 @@
  * chains.
  *
  * With a budget b, walk along the chain and add up costs. Where the sum exceeds b, keep that vertex
- * and start a new sum. This gives x, the sum of what is kept, and y, the largest part. As in the
+ * and start a new sum. This gives x, the sum of what is kept, and y, the largest segment. As in the
  * paper, a first sweep with b = 0 gives B = sqrt(x y), the budget at which both are equal. Then
  * budgets around it are tried: from B / 2 to 2 B, in steps of B / 16 (the paper: from B / sqrt 2 to
- * sqrt 2 B). With equal costs this gives sqrt(n) parts. O(n) for one budget. */
+ * sqrt 2 B). With equal costs this gives sqrt(n) segments. O(n) for one budget. */
 #include "solve/checkpoints/acg_internal.h"
 
 enum { STEPS_PER_BUDGET = 16 };
@@ -15,21 +15,21 @@ typedef struct sweep {
 } sweep;
 
 static sweep sweep_with(const crn_acg *p, uint64_t budget, uint8_t *chosen) {
-    uint64_t part = 0;
+    uint64_t segment = 0;
     sweep s = {p->dag->costs[p->dag->source] + p->dag->costs[p->dag->target], 0};
     for (uint32_t i = 1; i + 1 < p->dag->vertex_count; i++) {
         uint32_t v = p->order[i];
         uint64_t cost = p->dag->costs[v];
-        chosen[v] = part + cost > budget;
+        chosen[v] = segment + cost > budget;
         if (chosen[v]) {
             s.kept += cost;
-            s.largest = CRN_MAX(s.largest, part);
-            part = 0;
+            s.largest = CRN_MAX(s.largest, segment);
+            segment = 0;
         } else {
-            part += cost;
+            segment += cost;
         }
     }
-    s.largest = CRN_MAX(s.largest, part);
+    s.largest = CRN_MAX(s.largest, segment);
     return s;
 }
 

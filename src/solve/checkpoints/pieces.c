@@ -1,15 +1,16 @@
-/* pieces.c: the wider objective: parts with any number of boundary tensors.
+/* pieces.c: the wider objective: components with any number of boundary tensors.
  *
- * Small graphs are solved exactly (pieces_small.c), and so are chains, where parts are independent
- * segments. On other graphs the search starts from the answer of `feng`: independent segments have
- * the same value under this objective. The next stages can only lower it.
+ * Small graphs are solved exactly (pieces_small.c), and so are chains, where components are
+ * independent segments. On other graphs the search starts from the answer of `feng`: independent
+ * segments have the same value under this objective. The next stages can only lower it.
  *
  *     1. Stages: cuts through two topological orders (pieces_stages.c).
- *     2. Scouting: what is kept under a limit on the parts, by short annealing
+ *     2. Scouting: what is kept under a limit on the components, by short annealing
  *        (pieces_anneal.c), for limits from 1/2 of feng's value downwards, each 11/12 of the last.
- *        The value jumps with the limit, as whole blocks of a network fit into a part or do not,
- *        so many limits are tried.
- *     3. Rounds: longer annealing with limits close to the largest parts of the best few so far.
+ *        The value jumps with the limit, as whole blocks of a network fit into a component or do
+ * not, so many limits are tried.
+ *     3. Rounds: longer annealing with limits close to the largest components of the best few so
+ * far.
  *     4. Descent: single vertices, as long as the value itself falls.
  *
  * Annealing takes a number of steps per vertex, but all together at most a fixed number, so that
@@ -39,7 +40,7 @@ typedef struct search {
     uint32_t *journal;
     uint8_t *best;                     /* the answer */
     crn_pieces_value value;            /* of best */
-    crn_pieces_value leaders[LEADERS]; /* best sets with different largest parts, best first */
+    crn_pieces_value leaders[LEADERS]; /* best sets with different largest components, best first */
     uint64_t steps;                    /* of a round */
     bool afresh;                       /* there are enough steps to start from nothing */
 } search;
@@ -48,7 +49,7 @@ static uint64_t sum(crn_pieces_value value) {
     return value.kept + value.largest;
 }
 
-/* Insert a value into the leaders, which have one for each largest part. */
+/* Insert a value into the leaders, which have one for each largest component. */
 static void lead(search *s, crn_pieces_value value) {
     int at = LEADERS - 1;
     for (int i = 0; i < LEADERS; i++) {
@@ -113,11 +114,11 @@ static void descend(search *s) {
     for (uint32_t i = 1; since < n; i = i + 2 < n ? i + 1 : 1, since++) {
         uint32_t v = p->order[i];
         uint64_t cost = p->dag->costs[v],
-                 limit = largest + cost; /* only a part below it is a gain */
+                 limit = largest + cost; /* only a component below it is a gain */
         if (!s->order.chosen[v] || crn_pieces_order_merged(&s->order, v) >= limit ||
             !crn_pieces_order_flip(&s->order, v, UINT32_MAX, limit - 1))
             continue;
-        largest = CRN_MAX(largest, crn_pieces_order_part(&s->order, v));
+        largest = CRN_MAX(largest, crn_pieces_order_component(&s->order, v));
         since = 0;
     }
     consider(s, s->order.chosen);

@@ -7,15 +7,15 @@
 /* Scratch memory for the value of a set; it can be used many times. */
 typedef struct crn_pieces_room {
     uint32_t *index, *low, *stack, *path, *at; /* Tarjan's search, per vertex */
-    uint32_t *part;                            /* result: per vertex, its merged part */
-    uint64_t *cost; /* result: per part, the cost of its vertices that are not chosen */
-    uint32_t part_count;
+    uint32_t *component;                       /* result: per vertex, its merged component */
+    uint64_t *cost; /* result: per component, the cost of its vertices that are not chosen */
+    uint32_t component_count;
 } crn_pieces_room;
 
 CAIRN_MUST cairn_status crn_pieces_room_take(crn_arena *arena, const crn_acg *problem,
                                              crn_pieces_room *out);
 
-/* CAIRN_ACG_OBJECTIVE_PIECES: the cost of what is kept, and of the largest part. */
+/* CAIRN_ACG_OBJECTIVE_PIECES: the cost of what is kept, and of the largest component. */
 typedef struct crn_pieces_value {
     uint64_t kept, largest;
 } crn_pieces_value;

@@ -1,10 +1,10 @@
 /* pieces_anneal.c: simulated annealing (Kirkpatrick, Gelatt and Vecchi, 1983) over sets of
- * checkpoints whose parts do not exceed a limit. The energy is the cost of what is kept.
+ * checkpoints whose components do not exceed a limit. The energy is the cost of what is kept.
  *
- * A step takes a random vertex. If it is kept and the parts around it may be joined, it is no
+ * A step takes a random vertex. If it is kept and the components around it may be joined, it is no
  * longer kept. If they may not be joined, a vertex of one of them, a short random walk away, is
- * kept instead: the border between the parts shifts. If the vertex is not kept, it is kept now. A
- * step that raises the cost by d is accepted with probability 2^(-d / temperature). */
+ * kept instead: the border between the components shifts. If the vertex is not kept, it is kept
+ * now. A step that raises the cost by d is accepted with probability 2^(-d / temperature). */
 #include "solve/checkpoints/pieces_anneal.h"
 
 __extension__ typedef unsigned __int128 wide;

@@ -1,14 +1,14 @@
-/* pieces_order.c: maintains the parts while checkpoints are added and removed.
+/* pieces_order.c: maintains the components while checkpoints are added and removed.
  *
  * Strongly connected components of a changing graph, after the idea of Pearce and Kelly (2006) for
  * topological orders: all components are in a row, and edges lead to the right.
  *
  *     [ a b ] [k] [ c d e ] [ f ] [l] [ g h ]
  *
- * Keeping a vertex of [c d e] can only break up that component: it is searched again, and its parts
- * are written into its range. Not keeping k any more adds edges from k back to its predecessors in
- * [a b] and from its successors in [g h] back to k. New cycles can only use the row from [a b] to
- * [g h], so this range is searched again. Everything outside it stays as it is. */
+ * Keeping a vertex of [c d e] can only break up that component: it is searched again, and what it
+ * falls into are written into its range. Not keeping k any more adds edges from k back to its
+ * predecessors in [a b] and from its successors in [g h] back to k. New cycles can only use the row
+ * from [a b] to [g h], so this range is searched again. Everything outside it stays as it is. */
 #include "solve/checkpoints/pieces_order.h"
 
 cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *problem, const uint8_t *chosen,
@@ -111,7 +111,7 @@ static void explore(search *s, uint32_t root) {
     }
 }
 
-/* Search places from .. to again. Store the result if no part exceeds the limit. */
+/* Search places from .. to again. Store the result if no component exceeds the limit. */
 static bool search_range(crn_pieces_order *o, uint32_t from, uint32_t to, uint64_t limit) {
     search s = {o, from, to, to + 1, limit, 0, 0, 0, true};
     o->turn++;
@@ -180,8 +180,8 @@ bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint
     return false;
 }
 
-/* The cost of the vertex and of the different parts next to it. For a vertex with many neighbours
- * only some are counted, so the result is a lower bound. */
+/* The cost of the vertex and of the different components next to it. For a vertex with many
+ * neighbours only some are counted, so the result is a lower bound. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex) {
     enum { MOST = 8 };
     const crn_neighbours *lists[2] = {&order->problem->next, &order->problem->previous};
@@ -205,7 +205,7 @@ uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex)
     return sum;
 }
 
-uint64_t crn_pieces_order_part(const crn_pieces_order *order, uint32_t vertex) {
+uint64_t crn_pieces_order_component(const crn_pieces_order *order, uint32_t vertex) {
     return order->row[order->row[order->visits[vertex].place].first].cost;
 }
 

@@ -1,4 +1,4 @@
-/* pieces_order.h: the parts of a changing set of checkpoints, with local updates. */
+/* pieces_order.h: the components of a changing set of checkpoints, with local updates. */
 #ifndef CRN_PIECES_ORDER_H
 #define CRN_PIECES_ORDER_H
 
@@ -37,15 +37,15 @@ CAIRN_MUST cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *p
 void crn_pieces_order_set(crn_pieces_order *order, const uint8_t *chosen);
 
 /* Flip `x` and, unless it is UINT32_MAX, `y`: a kept vertex becomes not kept and the other way
- * round. If a part would then exceed `limit`, nothing changes and the result is false. The time is
- * that of searching the range of the row between the affected components. */
+ * round. If a component would then exceed `limit`, nothing changes and the result is false. The
+ * time is that of searching the range of the row between the affected components. */
 bool crn_pieces_order_flip(crn_pieces_order *order, uint32_t x, uint32_t y, uint64_t limit);
 
-/* A lower bound of the cost of the part that `vertex` would be in if it were not kept. */
+/* A lower bound of the cost of the component that `vertex` would be in if it were not kept. */
 uint64_t crn_pieces_order_merged(const crn_pieces_order *order, uint32_t vertex);
 
-/* The cost of the part that `vertex` is in. */
-uint64_t crn_pieces_order_part(const crn_pieces_order *order, uint32_t vertex);
+/* The cost of the component that `vertex` is in. */
+uint64_t crn_pieces_order_component(const crn_pieces_order *order, uint32_t vertex);
 
 uint64_t crn_pieces_order_largest(const crn_pieces_order *order);
 

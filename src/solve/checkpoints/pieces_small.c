@@ -1,9 +1,9 @@
 /* pieces_small.c: the optimum of the wider objective on small graphs, by branch and bound.
  *
  * The vertices are decided one after the other, expensive ones first: not kept, then kept.
- * Undecided vertices count as kept. Deciding not to keep a vertex can only join parts. So (cost of
- * what is decided to be kept) + (largest part so far) is a lower bound of every completion. There
- * are at most 2^(n - 2) leaves, in practice few. */
+ * Undecided vertices count as kept. Deciding not to keep a vertex can only join components. So
+ * (cost of what is decided to be kept) + (largest component so far) is a lower bound of every
+ * completion. There are at most 2^(n - 2) leaves, in practice few. */
 #include "solve/checkpoints/pieces.h"
 #include "solve/checkpoints/pieces_order.h"
 

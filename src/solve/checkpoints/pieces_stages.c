@@ -2,12 +2,12 @@
  * them.
  *
  *     a b c | d e f g | h i        Keep what a later stage reads. The rest of a stage depends on
- *       \____/      \_/            nothing else of other stages, so its parts lie within it.
+ *       \____/      \_/            nothing else of other stages, so its components lie within it.
  *
  * For a stage from place a to b, keep(a, b) is the cost of its vertices that are read at b or later
  * and rest(a, b) that of the others. Both are sums over the stage. So, under a limit on the rest,
  * the least sum of what is kept is a shortest path over places; max_term.c searches the limits. The
- * rest is counted as one part, so the true value may be lower.
+ * rest is counted as one component, so the true value may be lower.
  *
  * The time for one limit is places times length of a stage, which is bounded by MOST_WORK / n. The
  * number of limits is bounded. The best set depends on the order; two orders are tried: first come

@@ -1,14 +1,14 @@
-/* pieces_value.c: the wider objective: parts that may touch any number of checkpoints.
+/* pieces_value.c: the wider objective: components that may touch any number of checkpoints.
  *
- * A part is a connected component of the vertices that are not chosen, without regard to the
- * direction of edges. Parts on a common cycle through checkpoints are merged. Both are done in one
- * step: an edge between two vertices that are not chosen counts in both directions. Then the
- * strongly connected components are the merged parts, together with the checkpoints on their
- * cycles, which cost nothing.
+ * The components are those of the vertices that are not chosen, without regard to the direction of
+ * edges. Components on a common cycle through checkpoints are merged. Both are done in one step: an
+ * edge between two vertices that are not chosen counts in both directions. Then the strongly
+ * connected components are the merged ones, together with the checkpoints on their cycles, which
+ * cost nothing.
  *
- *     a -> [k] -> b      a, b in one part, k kept: k reads the part and the part reads k,
- *     a ---------> b     which is no harm: {a, k, b} is one component.
- *     a -> [k] -> b      a and b in different parts that also meet the other way round
+ *     a -> [k] -> b      a, b in one component, k kept: k reads it and it reads k, which is no
+ *     a ---------> b     harm: {a, k, b} is one component.
+ *     a -> [k] -> b      a and b in different components that also meet the other way round
  *     c <- [l] <- d      (a with d, b with c): each needs the other's result, so they are one.
  *
  * Tarjan's search (1972) without recursion, O(n + m). */
@@ -21,7 +21,7 @@ cairn_status crn_pieces_room_take(crn_arena *arena, const crn_acg *problem, crn_
     CRN_TAKE(arena, out->stack, n);
     CRN_TAKE(arena, out->path, n);
     CRN_TAKE(arena, out->at, n);
-    CRN_TAKE(arena, out->part, n);
+    CRN_TAKE(arena, out->component, n);
     CRN_TAKE(arena, out->cost, n);
     return CAIRN_OK;
 }
@@ -66,11 +66,11 @@ static void leave(search *s, uint32_t v) {
     uint32_t w;
     do {
         w = r->stack[--s->height];
-        r->part[w] = r->part_count;
+        r->component[w] = r->component_count;
         r->index[w] = UINT32_MAX; /* done: never lowers anything */
         cost += s->chosen[w] ? 0 : s->problem->dag->costs[w];
     } while (w != v);
-    r->cost[r->part_count++] = cost;
+    r->cost[r->component_count++] = cost;
 }
 
 static void explore(search *s, uint32_t root) {
@@ -85,7 +85,7 @@ static void explore(search *s, uint32_t root) {
         }
         const crn_neighbours *next = &s->problem->next;
         bool backward = place >= next->start[v + 1] - next->start[v];
-        if (backward && s->chosen[w]) /* a checkpoint is read, it does not join a part */
+        if (backward && s->chosen[w]) /* a checkpoint is read, it does not join a component */
             continue;
         if (r->index[w] == 0)
             enter(s, w);
@@ -100,11 +100,11 @@ crn_pieces_value crn_pieces_evaluate(const crn_acg *problem, const uint8_t *chos
     search s = {problem, chosen, room, 0, 0, 0};
     crn_pieces_value value = {0, 0};
     memset(room->index, 0, n * sizeof *room->index);
-    room->part_count = 0;
+    room->component_count = 0;
     explore(&s, problem->dag->source); /* everything can be reached from it */
     for (uint32_t v = 0; v < n; v++)
         value.kept += chosen[v] ? problem->dag->costs[v] : 0;
-    for (uint32_t i = 0; i < room->part_count; i++)
+    for (uint32_t i = 0; i < room->component_count; i++)
         value.largest = CRN_MAX(value.largest, room->cost[i]);
     return value;
 }

@@ -17,6 +17,8 @@ static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,
     return crn_trips_settle(trips, budget, &choice, schedule, &is);
 }
 
+crn_solver crn_solve_offload_pieces; /* of solvers.def */
+
 cairn_status crn_solve_offload_pieces(const crn_problem *problem, crn_schedule *schedule) {
     cairn_chain_view *view;
     crn_trips trips;

@@ -1,14 +1,14 @@
-/* neighbours.c: keeps ops next to each other that a device fuses.
+/* keep_fused.c: keeps ops next to each other that a device fuses (cairn_costs_fused()).
  *
  * A solver recomputes a tensor just before it is read. In the backward pass this can be between two
- * ops that the device would run as one kernel:
+ * ops that the device would run as one kernel, for example:
  *
  *     sum of gradients, relu_bwd, conv2d (again), batch_norm_bwd
  *     conv2d (again), sum of gradients, relu_bwd, batch_norm_bwd
  *
  * The second order takes the same simulated time and more memory, because what relu_bwd reads is
  * not free yet when the convolution runs. It is used where it fits. */
-#include "solve/neighbours.h"
+#include "solve/keep_fused.h"
 
 #include "solve/solution.h"
 
@@ -36,33 +36,38 @@ static const cairn_op *op_at(const search *s, uint32_t d) {
     return decision->kind == CRN_RUN ? cairn_graph_op(s->problem->graph, decision->id) : NULL;
 }
 
-static bool is_kind(const search *s, uint32_t d, cairn_op_kind kind) {
-    const cairn_op *op = op_at(s, d);
-    return op != NULL && op->kind == kind;
+/* Whether decisions `d` - 1 and `d` run two ops that are fused. */
+static bool is_fused(const search *s, uint32_t d) {
+    const crn_decision *decisions = s->schedule->decisions.data;
+    return op_at(s, d) != NULL && op_at(s, d - 1) != NULL &&
+           cairn_costs_fused(s->problem->costs, decisions[d].id) == decisions[d - 1].id;
 }
 
-/* The gap before batch_norm_bwd `d`, if there is one. */
-static bool find_gap(const search *s, uint32_t d, gap *out) {
-    cairn_id gy = op_at(s, d)->inputs[2];
+/* The gap before decision `d`, which runs an op that can be fused with op `with`, if there is
+ * one. */
+static bool find_gap(const search *s, uint32_t d, cairn_id with, gap *out) {
     uint32_t r = d;
     while (r > 0 && op_at(s, r - 1) != NULL && op_at(s, r - 1)->phase == CAIRN_PHASE_FORWARD)
         r--;
-    if (r == d || r == 0 || !is_kind(s, r - 1, CAIRN_OP_RELU_BWD) ||
-        op_at(s, r - 1)->outputs[0] != gy)
+    if (r == d || r == 0 || op_at(s, r - 1) == NULL ||
+        s->schedule->decisions.data[r - 1].id != with)
         return false;
-    *out = (gap){
-        .before = r - 1, .from = r, .to = d, .bytes = cairn_costs_bytes(s->problem->costs, gy)};
-    if (r > 1 && is_kind(s, r - 2, CAIRN_OP_ACCUMULATE) &&
-        op_at(s, r - 2)->outputs[0] == op_at(s, r - 1)->inputs[1])
-        out->before = r - 2;
+    *out = (gap){.before = r - 1, .from = r, .to = d};
+    out->bytes = cairn_costs_bytes(s->problem->costs, op_at(s, r - 1)->outputs[0]);
+    while (out->before > 0 && is_fused(s, out->before))
+        out->before--;
     return true;
 }
 
 static cairn_status find_gaps(search *s) {
     gap found;
-    for (uint32_t d = 0; d < s->schedule->decisions.length; d++)
-        if (is_kind(s, d, CAIRN_OP_BATCH_NORM_BWD) && find_gap(s, d, &found))
+    for (uint32_t d = 0; d < s->schedule->decisions.length; d++) {
+        cairn_id with = op_at(s, d) == NULL ? CAIRN_NONE
+                                            : cairn_costs_fused(s->problem->costs,
+                                                                s->schedule->decisions.data[d].id);
+        if (with != CAIRN_NONE && find_gap(s, d, with, &found))
             CRN_PUSH(s->problem->scratch, s->gaps, found);
+    }
     return CAIRN_OK;
 }
 
@@ -127,14 +132,14 @@ static cairn_status close_gaps(search *s, int64_t time, bool *any) {
     return CAIRN_OK;
 }
 
-cairn_status crn_keep_neighbours(const crn_problem *problem, const crn_schedule *schedule,
-                                 cairn_goal goal, cairn_solution **solution) {
+cairn_status crn_keep_fused(const crn_problem *problem, const crn_schedule *schedule,
+                            cairn_goal goal, cairn_solution **solution) {
     search s = {.problem = problem, .schedule = schedule, .goal = goal};
     int64_t time = cairn_sim_result((*solution)->sim)->time_ns;
     bool any = false;
     cairn_plan *plan;
     cairn_solution *better;
-    if (!cairn_costs_fused(problem->costs) || problem->limit == 0 || problem->live_peak ||
+    if (problem->limit == 0 || problem->live_peak ||
         cairn_layout_arena_bytes((*solution)->layout) > problem->limit)
         return CAIRN_OK;
     CRN_TRY(find_gaps(&s));
