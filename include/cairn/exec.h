@@ -45,7 +45,7 @@ typedef struct cairn_exec_options {
                                arena where that is large enough; it has the same graph and device,
                                outlives this one, and the two are never run at once */
     bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
-                   runs does not record these, and is slower */
+                   runs then runs one action after the other, and is slower */
     bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
                            with several micro-batches each run adds to the sum of gradients, and
                            the last of them ends with the update. Not for evaluation */

@@ -51,6 +51,7 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
                        crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
+    options.no_holders = true;
     cairn_sim *sim = NULL;
     cairn_status status =
         cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
@@ -194,9 +195,12 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
                                        const cairn_solve_options *options, cairn_status status,
                                        cairn_solution **out, cairn_error *err) {
     cairn_solution *start;
+    cairn_plan *copy;
     cairn_error own;
+    if (cairn_plan_copy(options->start, &copy) != CAIRN_OK)
+        return crn_fail_memory(err);
     cairn_status legal =
-        cairn_solution_create(graph, costs, options->start, options->machine, &start, &own);
+        crn_solution_take(graph, costs, copy, options->machine, false, options->memo, &start, &own);
     if (legal != CAIRN_OK)
         return legal == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     uint64_t needed = options->live_peak ? cairn_sim_result(start->sim)->peak_bytes

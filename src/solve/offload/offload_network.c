@@ -28,10 +28,12 @@ static cairn_status find_profile(crn_trips *trips) {
     crn_schedule all = {0};
     cairn_plan *plan = NULL;
     cairn_sim *sim = NULL;
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    options.no_holders = true;
     CRN_TRY(crn_schedule_all(&all, p->scratch, p->graph));
     cairn_status status = crn_lower(p->graph, p->costs, &all, CAIRN_GOAL_TRAIN, 0, &plan, p->err);
     if (status == CAIRN_OK)
-        status = cairn_simulate(p->graph, p->costs, plan, NULL, &sim, p->err);
+        status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, p->err);
     if (status == CAIRN_OK)
         status = read_profile(trips, plan, sim);
     cairn_sim_destroy(sim);
