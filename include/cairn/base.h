@@ -25,6 +25,13 @@ extern "C" {
 /* "0.1.0". The version of the library that runs, not of the header that was compiled. */
 CAIRN_API const char *cairn_version(void);
 
+/* Whether the headers are at least of this version, for #if. */
+#define CAIRN_VERSION_AT_LEAST(major, minor, patch)                                                \
+    (CAIRN_VERSION_MAJOR > (major) ||                                                              \
+     (CAIRN_VERSION_MAJOR == (major) &&                                                            \
+      (CAIRN_VERSION_MINOR > (minor) ||                                                            \
+       (CAIRN_VERSION_MINOR == (minor) && CAIRN_VERSION_PATCH >= (patch)))))
+
 /* The numbers of every enum of this interface are frozen: new ones are only ever added, at the end.
  */
 
@@ -101,9 +108,18 @@ extern "C++" template <typename T> inline T cairn_init_sized() {
     return options;
 }
 #define CAIRN_INIT_SIZED(type) cairn_init_sized<type>()
+#define CAIRN_INIT_FIELD(field, value) made.field = value;
+#define CAIRN_INIT_WITH(type, defaults)                                                            \
+    ([]() -> type {                                                                                \
+        type made = cairn_init_sized<type>();                                                      \
+        defaults return made;                                                                      \
+    }())
 #else
 #define CAIRN_INIT_SIZED(type)                                                                     \
     { .struct_size = sizeof(type) }
+#define CAIRN_INIT_FIELD(field, value) .field = value,
+#define CAIRN_INIT_WITH(type, defaults)                                                            \
+    { .struct_size = sizeof(type), defaults }
 #endif
 
 /* A text made by the library: JSON, a plan, a picture. `data` is terminated by a NUL that `length`

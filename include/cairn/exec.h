@@ -51,10 +51,10 @@ typedef struct cairn_exec_options {
                            the last of them ends with the update. Not for evaluation */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        .struct_size = sizeof(cairn_exec_options), .learning_rate = 0.01f, .momentum = 0.9f,       \
-        .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8                                              \
-    }
+    CAIRN_INIT_WITH(cairn_exec_options,                                                            \
+                    CAIRN_INIT_FIELD(learning_rate, 0.01f) CAIRN_INIT_FIELD(momentum, 0.9f)        \
+                        CAIRN_INIT_FIELD(beta1, 0.9) CAIRN_INIT_FIELD(beta2, 0.999)                \
+                            CAIRN_INIT_FIELD(epsilon, 1e-8))
 
 /* Tensors that the optimiser keeps per parameter, for cairn_stationary_bytes(): momentum of sgd 1,
  * adam and adamw 2, and 1 more where gradients of several micro-batches are added up. */

@@ -62,7 +62,8 @@ typedef struct cairn_train_options {
     const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
 } cairn_train_options;
 #define CAIRN_TRAIN_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(cairn_train_options), .schedule = {.rate = 0.01}, .normalise = true }
+    CAIRN_INIT_WITH(cairn_train_options,                                                           \
+                    CAIRN_INIT_FIELD(schedule.rate, 0.01) CAIRN_INIT_FIELD(normalise, true))
 
 typedef struct cairn_train cairn_train;
 

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "cairn.h"
 #include "check.h"
+#include "solve/offload/offload_solvers.h"
 #include "solve/offload/trips_by_chain.h"
 #include "ration.h"
 

@@ -11,7 +11,7 @@
  * simulated. */
 #include "solve/auto/auto_joint.h"
 
-#include "solve/offload/offload_tensors.h"
+#include "solve/offload/offload_solvers.h"
 
 #define CUTS 8u
 #define FILLS 8u

@@ -1,5 +1,7 @@
 /* offload_pieces.c: the algorithms of Beaumont et al. on networks. Each chooses pieces of the
  * chain; the tensors that those pieces keep are offloaded one by one. */
+#include "solve/offload/offload_solvers.h"
+
 #include "solve/offload/trips_by_chain.h"
 
 static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,
@@ -16,8 +18,6 @@ static cairn_status solve_on(const crn_problem *problem, const crn_trips *trips,
     CRN_TRY(crn_trips_prune(trips, budget, &choice, &time));
     return crn_trips_settle(trips, budget, &choice, schedule, &is);
 }
-
-crn_solver crn_solve_offload_pieces; /* of solvers.def */
 
 cairn_status crn_solve_offload_pieces(const crn_problem *problem, crn_schedule *schedule) {
     cairn_chain_view *view;

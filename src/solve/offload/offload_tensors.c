@@ -15,7 +15,7 @@
  * A choice is evaluated by the walk over the real network (offload_walk.c), which gives exactly the
  * time of the simulator. The random generator has a fixed seed and the work is limited in ops
  * visited, so the answer is the same everywhere. */
-#include "solve/offload/offload_tensors.h"
+#include "solve/offload/offload_solvers.h"
 
 #include "solve/offload/trips_by_chain.h"
 #include "solve/problem_key.h"
