@@ -4,6 +4,8 @@
 
 #include "model.h"
 
+extern const cli_command cli_command_bench;
+
 /* The benches; each returns an exit code. */
 #define X(identifier, name, summary) int cli_bench_##identifier(const cli_args *args);
 #include "benches.def"

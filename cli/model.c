@@ -1,8 +1,6 @@
 /* model.c: from MODEL and its options to a graph with costs. */
 #include "model.h"
 
-#include "allocation_hook.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +96,7 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
     size.steps = h->steps;
     size.label_smoothing = smoothing;
     memcpy(size.input, h->input, sizeof size.input);
-    cairn_status status = cairn_model_open(cli_own_allocator(), name, &size, out, err);
+    cairn_status status = cairn_model_open(cli_allocator(), name, &size, out, err);
     if (status == CAIRN_EUNKNOWN)
         strncat(err->message, "; 'cairn zoo' lists the networks",
                 sizeof err->message - strlen(err->message) - 1);

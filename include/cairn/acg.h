@@ -51,14 +51,16 @@ CAIRN_API const cairn_acg_algorithm *cairn_acg_algorithm_list(uint32_t index);
 
 /* Start from CAIRN_ACG_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_acg_options {
-    uint32_t struct_size;  /* sizeof as the caller compiled it */
-    uint64_t seed;         /* of the algorithms that draw random numbers */
-    uint64_t effort;       /* of `pieces`: rounds of its search, 0: the default */
-    const uint32_t *names; /* per vertex, what errors and pictures call it; NULL: its number */
+    uint32_t struct_size;    /* sizeof as the caller compiled it */
+    uint64_t seed;           /* of the algorithms that draw random numbers */
+    uint64_t effort;         /* of `pieces`: rounds of its search, 0: the default */
+    const uint32_t *names;   /* per vertex, what errors and pictures call it; NULL: its number */
+    cairn_progress progress; /* may end the call, or NULL */
+    void *progress_context;
 } cairn_acg_options;
 
 #define CAIRN_ACG_OPTIONS_INIT                                                                     \
-    { sizeof(cairn_acg_options), 1, 0, NULL }
+    { sizeof(cairn_acg_options), 1, 0, NULL, NULL, NULL }
 
 /* Release with cairn_acg_result_release(); a zeroed result is empty and may be released. */
 typedef struct cairn_acg_result {

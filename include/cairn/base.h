@@ -47,7 +47,8 @@ CAIRN_API const char *cairn_version(void);
     X(EIO, -4, "a file could not be read or written")                                              \
     X(EUNKNOWN, -5, "there is nothing of that name")                                               \
     X(EOVERFLOW, -6, "a size or time is too large to represent")                                   \
-    X(ESYSTEM, -7, "the system refused")
+    X(ESYSTEM, -7, "the system refused")                                                           \
+    X(ECANCELED, -8, "the caller ended the call")
 
 typedef enum cairn_status {
 #define X(name, value, message) CAIRN_##name = value,
@@ -58,6 +59,12 @@ typedef enum cairn_status {
 /* "CAIRN_EINVAL" and "the input is wrong"; never NULL. */
 CAIRN_API const char *cairn_status_name(cairn_status status);
 CAIRN_API const char *cairn_status_message(cairn_status status);
+
+/* Progress of a long call, and the way to end it. It is called now and then by the thread that made
+ * the call: `done` of `total` units are done; a total of 0 means that nobody knows how many there
+ * are. Return false to end the call: it then returns CAIRN_ECANCELED, usually within a tenth of a
+ * second. `context` is the caller's. */
+typedef bool (*cairn_progress)(void *context, uint64_t done, uint64_t total);
 
 /* What went wrong, in words. Owned by the caller; NULL may be passed instead. Filled
  * only when a function does not return CAIRN_OK. Strings are always terminated; empty or zero means

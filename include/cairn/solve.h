@@ -34,6 +34,8 @@ typedef struct cairn_solve_options {
                                      and is faster than what is found, it is the answer. So a plan
                                      for less memory makes time monotone in the budget. */
     cairn_memo *memo;             /* what this call shares with others, or NULL */
+    cairn_progress progress;      /* may end the call, or NULL */
+    void *progress_context;
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

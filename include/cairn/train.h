@@ -60,6 +60,9 @@ typedef struct cairn_train_options {
     uint32_t crop;
     bool normalise;    /* training and validation */
     const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
+    cairn_progress progress; /* called before every step, and before every batch of an evaluation;
+                                a call that it ends leaves the session as it was; may be NULL */
+    void *progress_context;
 } cairn_train_options;
 #define CAIRN_TRAIN_OPTIONS_INIT                                                                   \
     CAIRN_INIT_WITH(cairn_train_options,                                                           \

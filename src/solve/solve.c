@@ -8,6 +8,7 @@
  * found. */
 #include "solve/solver.h"
 
+#include "base/watch.h"
 #include "layout/crn_layout.h"
 #include "solve/keep_fused.h"
 #include "solve/solution.h"
@@ -157,7 +158,9 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                              cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_watch watch;
     crn_arena_init(&scratch, &allocator);
+    crn_watch_begin(&watch, options->progress, options->progress_context, &scratch);
     void *kept = NULL;
     crn_problem problem = {.algorithm = solvers[which].name,
                            .graph = graph,
@@ -177,7 +180,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .err = err};
     *out = NULL;
     crn_error_clear(err);
-    cairn_status status = solve_within(&problem, which, out);
+    cairn_status status = crn_watch_status(&watch, solve_within(&problem, which, out), err);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK && (*out)->lower_bound_ns == 0)
         status = crn_solution_certify(graph, costs, options, *out, err);
@@ -187,7 +190,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     }
     cairn_solution_destroy(*out);
     *out = NULL;
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    return status;
 }
 
 /* If the plan to start from fits and the new one is not faster, keep the plan to start from. */

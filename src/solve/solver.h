@@ -23,8 +23,8 @@ typedef struct crn_problem {
     bool for_start;   /* another algorithm asks, which has plans of its own: less work is enough */
     uint32_t effort;  /* of a search; at least 1 */
     cairn_memo *memo; /* or NULL */
-    crn_arena *scratch;
-    void **kept; /* what the algorithm keeps for the next round, in scratch; NULL at first */
+    crn_arena *scratch; /* gives out nothing once the caller has ended the call: base/watch.h */
+    void **kept;        /* what the algorithm keeps for the next round, in scratch; NULL at first */
     cairn_error *err;
 } crn_problem;
 

@@ -271,6 +271,44 @@ static void check_fused(network *net) {
     CHECK(before > 0 && after < before / 2);
 }
 
+/* ---- Progress and an early end ---- */
+
+typedef struct patience {
+    uint32_t asked, most;
+} patience;
+
+static bool is_patient(void *context, uint64_t done, uint64_t total) {
+    patience *p = context;
+    CHECK(done > 0 && total == 0);
+    return p->asked++ < p->most;
+}
+
+/* Every solver ends when it is told to, and gives the same plan if it is only watched. */
+static void check_progress(const network *net) {
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
+        cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+        cairn_error err = {0};
+        cairn_solution *plain, *watched, *ended;
+        patience endless = {0, UINT32_MAX}, none = {0, 0};
+        options.machine = &net->machine;
+        options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 4 * 3;
+        if (cairn_solve(net->graph, net->costs, solver->name, &options, &plain, &err) != CAIRN_OK)
+            continue;
+        options.progress = is_patient;
+        options.progress_context = &endless;
+        CHECK_OK(cairn_solve(net->graph, net->costs, solver->name, &options, &watched, &err), &err);
+        CHECK(endless.asked > 0);
+        CHECK(time_of(plain) == time_of(watched));
+        options.progress_context = &none;
+        CHECK(cairn_solve(net->graph, net->costs, solver->name, &options, &ended, &err) ==
+              CAIRN_ECANCELED);
+        CHECK(ended == NULL && none.asked > 0 && err.message[0] != '\0');
+        cairn_solution_destroy(plain);
+        cairn_solution_destroy(watched);
+    }
+}
+
 int main(void) {
     static const char *const names[] = {"alexnet", "rnn"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -287,6 +325,7 @@ int main(void) {
     }
     network net = open_network("alexnet");
     check_named_offload(&net);
+    check_progress(&net);
     close_network(&net);
     net = open_network("resnet50");
     check_fused(&net);

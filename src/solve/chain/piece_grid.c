@@ -15,6 +15,8 @@
  * After the ways of keeping have been added, a checkpoint can only help up to the slot where they
  * reach its least possible value. */
 #include "solve/chain/piece_grid.h"
+
+#include "base/watch.h"
 #include "solve/chain/piece_rules.h"
 
 #define NEVER (INT64_MAX / 4)
@@ -288,8 +290,11 @@ cairn_status crn_piece_grid_solve(const crn_piece_chain *chain, uint64_t memory,
     for (uint32_t s = 0; s <= grid->slots; s++)
         b.best[s] = NEVER;
     for (uint32_t last = 0; last < n; last++)
-        for (uint32_t a = last + 1; a-- > 0;)
+        for (uint32_t a = last + 1; a-- > 0;) {
+            if (crn_arena_ended(arena))
+                return CAIRN_ENOMEM;
             CRN_TRY(fill_cell(&b, a, last));
+        }
     *out = grid;
     return CAIRN_OK;
 }

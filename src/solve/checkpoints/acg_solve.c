@@ -1,5 +1,6 @@
 /* acg_solve.c: finds the algorithm with a name and gives it a scratch arena. The value of its
  * answer is computed by the objective itself, not taken from the algorithm. */
+#include "base/watch.h"
 #include "solve/checkpoints/acg_internal.h"
 #include "solve/checkpoints/pieces.h"
 
@@ -85,12 +86,15 @@ cairn_status cairn_acg_solve(const cairn_allocator *allocator, const cairn_dag *
     cairn_acg_options all = CAIRN_ACG_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_acg_options, all, options, err);
     crn_arena arena;
+    crn_watch watch;
     crn_arena_init(&arena, allocator);
-    cairn_status status = solve(&arena, dag, algorithm, &all, out, err);
+    crn_watch_begin(&watch, all.progress, all.progress_context, &arena);
+    cairn_status status =
+        crn_watch_status(&watch, solve(&arena, dag, algorithm, &all, out, err), err);
     crn_arena_release(&arena);
     if (status != CAIRN_OK)
         cairn_acg_result_release(out);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    return status;
 }
 
 void cairn_acg_result_release(cairn_acg_result *result) {

@@ -12,6 +12,8 @@
 #include "cairn/views.h"
 #include "solve/checkpoints/checkpoints.h"
 
+#include "base/watch.h"
+
 static uint32_t find_root(uint32_t *parent, uint32_t v) {
     while (parent[v] != v) {
         parent[v] = parent[parent[v]];
@@ -64,6 +66,10 @@ static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view 
     cairn_allocator allocator = cairn_graph_allocator(problem->graph);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     options.seed = problem->seed;
+    if (problem->scratch->watch != NULL) {
+        options.progress = problem->scratch->watch->progress;
+        options.progress_context = problem->scratch->watch->context;
+    }
     cairn_status status =
         cairn_acg_solve(&allocator, &view->dag, name, &options, kept, problem->err);
     if (status == CAIRN_EINVAL)

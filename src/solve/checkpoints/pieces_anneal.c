@@ -7,6 +7,8 @@
  * now. A step that raises the cost by d is accepted with probability 2^(-d / temperature). */
 #include "solve/checkpoints/pieces_anneal.h"
 
+#include "base/watch.h"
+
 __extension__ typedef unsigned __int128 wide;
 
 enum {
@@ -116,7 +118,9 @@ void crn_pieces_anneal(crn_pieces_order *order, uint64_t limit, uint64_t steps, 
     wide temperature = typical_cost(order->problem) * FRACTION * heat / 64;
     memory m = {order, order->kept, journal, 0, false, best};
     for (int stage = 0; stage < STAGES; stage++) {
-        for (uint64_t i = 0; i < steps / STAGES && order->work - start < work; i++)
+        for (uint64_t i = 0;
+             i < steps / STAGES && order->work - start < work && !crn_arena_ended(order->arena);
+             i++)
             step(order, limit, temperature, rng, &m);
         temperature = temperature * COOLING / 256;
     }

@@ -14,7 +14,7 @@
 cairn_status crn_pieces_order_take(crn_arena *arena, const crn_acg *problem, const uint8_t *chosen,
                                    crn_pieces_order *out) {
     size_t n = problem->dag->vertex_count;
-    *out = (crn_pieces_order){.problem = problem};
+    *out = (crn_pieces_order){.problem = problem, .arena = arena};
     CRN_TAKE(arena, out->chosen, n);
     CRN_TAKE(arena, out->row, n);
     CRN_TAKE(arena, out->new_row, n);

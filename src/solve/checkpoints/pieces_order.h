@@ -22,6 +22,7 @@ typedef struct crn_pieces_visit {
  * range of the row, and edges between components lead to the right. */
 typedef struct crn_pieces_order {
     const crn_acg *problem;
+    const crn_arena *arena; /* whose watch may end a search */
     uint8_t *chosen;
     uint64_t kept; /* cost of the chosen vertices */
     uint64_t work; /* total length of the ranges searched so far */

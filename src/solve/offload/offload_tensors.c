@@ -17,6 +17,7 @@
  * visited, so the answer is the same everywhere. */
 #include "solve/offload/offload_solvers.h"
 
+#include "base/watch.h"
 #include "solve/offload/trips_by_chain.h"
 #include "solve/problem_key.h"
 
@@ -222,6 +223,8 @@ static cairn_status find_best(search *s, uint64_t budget, bool first) {
     s->now_bytes = s->best_bytes;
     for (uint64_t k = 0; k < trials && s->best_time > bound && s->trips->count > 0; k++) {
         int64_t threshold = s->best_time / THRESHOLD_PART * (int64_t)(trials - k) / (int64_t)trials;
+        if (crn_arena_ended(s->trips->problem->scratch))
+            return CAIRN_ENOMEM;
         crn_trip_choice_copy(s->trips, &s->now, &s->trial);
         change(s);
         CRN_TRY(consider(s, budget, crn_add_time(s->best_time, threshold + 1)));
