@@ -2,6 +2,7 @@
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
+#include "cairn/papers.h"
 #include "model.h"
 
 extern const cli_command cli_command_bench;

@@ -101,13 +101,13 @@ typedef struct cairn_allocator {
  * refused if it asks for what this library does not know.
  *
  * Structs that a function fills in for the caller are versioned alike: they begin with their size
- * and start from their _INIT macro; a size of 0 is refused; a shorter struct is filled as far as it
- * goes, and of a longer one what this library does not know is 0; a function without a status then
- * fills in nothing. What a function hands out by `const T *` is the library's and may be longer
- * than the caller knows.
+ * and start from their _INIT macro. A size of 0 is refused; a function without a status then fills
+ * in nothing. A shorter struct of an older caller is filled as far as it goes. In a longer struct
+ * of a newer caller, the fields that this library does not know are zeroed. What a function returns
+ * as `const T *` belongs to the library and may be longer than the caller knows.
  *
- * All other structs that a caller makes are what they are for good: elements of arrays, the papers'
- * problems and their answers, errors, texts, allocators. */
+ * All other structs that a caller makes never change: elements of arrays, the papers' problems and
+ * their solutions, errors, texts, allocators. */
 #ifdef __cplusplus
 extern "C++" template <typename T> inline T cairn_init_sized() {
     T options = T();

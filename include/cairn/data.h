@@ -58,7 +58,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_open(const char *source,
                                                   const cairn_data_options *options,
                                                   cairn_data **out, cairn_error *err);
 
-/* Only after all of its loaders. */
+/* Destroy all of its loaders first. */
 CAIRN_API void cairn_data_destroy(cairn_data *data);
 
 /* Only the library makes one; fields are only ever added at the end. */

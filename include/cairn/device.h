@@ -65,7 +65,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_device_open(const char *name,
                                                     const cairn_device_options *options,
                                                     cairn_device **out, cairn_error *err);
 
-/* Only after all that was made on it. */
+/* Destroy everything made on the device first. */
 CAIRN_API void cairn_device_close(cairn_device *device);
 
 /* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */

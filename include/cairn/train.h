@@ -1,5 +1,5 @@
-/* train.h: training as an object: an executor with data, an optimiser and a schedule, that can be
- * evaluated, written to a file between any two steps, and continued from there bit for bit.
+/* train.h: a training session: an executor with data, an optimiser and a learning-rate schedule. It
+ * can be evaluated, written to a file between any two steps, and continued from there bit for bit.
  *
  *     graph, device, costs, solution, data
  *                  | cairn_train_create
@@ -53,7 +53,7 @@ CAIRN_API double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t up
 typedef struct cairn_train_options {
     uint32_t struct_size;
     const cairn_exec_options *exec; /* seed, optimiser, micro-batches; its learning rate is
-                                       not looked at; NULL: the defaults */
+                                       ignored; NULL: the defaults */
     cairn_schedule schedule;
     cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
     bool flip;        /* as in cairn_loader_options, for training */
@@ -90,7 +90,7 @@ CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
 CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
 CAIRN_API uint64_t cairn_train_epoch_steps(const cairn_train *train);
 
-/* What a step gave and took. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
+/* The result of a step. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
  * end. */
 typedef struct cairn_train_result {
     uint32_t struct_size;
@@ -114,7 +114,7 @@ typedef struct cairn_train_result {
 CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
                                                    cairn_error *err);
 
-/* What validation gave. The history is an array of these: it never grows. */
+/* The result of an evaluation. The history is an array of these, so this struct never grows. */
 typedef struct cairn_train_score {
     uint64_t step; /* the number of steps before it */
     double loss;   /* mean, without label smoothing */
@@ -122,13 +122,13 @@ typedef struct cairn_train_score {
 } cairn_train_score;
 
 /* Run over all validation samples with an `infer` plan: batch-norm by its running statistics,
- * dropout off. Changes nothing but the history. CAIRN_EINVAL: there are none. */
+ * dropout off. It changes only the history. CAIRN_EINVAL: there are no validation samples. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_evaluate(cairn_train *train, cairn_train_score *out,
                                                        cairn_error *err);
 
 /* ---- History ---- */
 
-/* A step; never grows, as a score does not. */
+/* A step. This struct never grows. */
 typedef struct cairn_train_record {
     float loss;
     uint32_t correct; /* of all `predictions` of a step */
@@ -158,7 +158,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train,
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
                                                         const cairn_train_score *score,
                                                         cairn_text *text);
-/* All of the history so. */
+/* The same for the whole history. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *text);
 
 /* ---- Snapshots ---- */

@@ -63,6 +63,10 @@ echo '#include "cairn/solve.h"' >>"$copy/include/cairn/cost.h"
 refuses '"cairn/solve.h" stands below it in cairn.h'
 
 fresh
+echo '#include "cairn/papers/dag.h"' >>"$copy/include/cairn/report.h"
+refuses '"cairn/papers/dag.h" is for research'
+
+fresh
 echo '#include "cairn/base.h"' >"$copy/include/cairn/stray.h"
 refuses 'include/cairn/stray.h: is not in cairn.h'
 

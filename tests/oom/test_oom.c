@@ -2,6 +2,7 @@
  * see failing.h. */
 #include "base/team.h"
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "failing.h"
 
 /* ---- The input of the entries, made while nothing fails ---- */

@@ -4,6 +4,7 @@
  * simulator agrees with the recurrences. */
 #include "base/rng.h"
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
 #include "solve/offload/offload_solvers.h"
 #include "solve/offload/trips_by_chain.h"

@@ -1,6 +1,7 @@
 /* test_precise_networks.c: the prediction of the recurrence for a network agrees with the
  * simulator: the time is exactly the same, and the peak is within the memory. */
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
 #include "solve/chain/network_pieces.h"
 

@@ -18,6 +18,25 @@
 #include "backend/cuda/dnn_plans.h"
 #include "backend/cuda/kernels.h"
 
+/* kernels.h is also compiled by nvcc, which does not read backend.h: it has a copy of crn_values.
+ */
+#define CRN_SAME_VALUE(field)                                                                      \
+    _Static_assert(offsetof(crn_values, field) == offsetof(crn_step_values, field) &&              \
+                       sizeof(((crn_values *)0)->field) == sizeof(((crn_step_values *)0)->field),  \
+                   "crn_step_values differs from crn_values");
+CRN_SAME_VALUE(seed)
+CRN_SAME_VALUE(step)
+CRN_SAME_VALUE(rate)
+CRN_SAME_VALUE(keep)
+CRN_SAME_VALUE(step_size)
+CRN_SAME_VALUE(root_correction)
+CRN_SAME_VALUE(gathered)
+CRN_SAME_VALUE(first)
+CRN_SAME_VALUE(reserved)
+#undef CRN_SAME_VALUE
+_Static_assert(sizeof(crn_values) == sizeof(crn_step_values),
+               "crn_step_values differs from crn_values");
+
 #define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
 #define CRN_TICKET_BLOCKS 512u /* blocks of counters, 2 MiB in all; ops use them in turn */
 

@@ -9,7 +9,7 @@
  *
  * The dispatcher calls again with less memory if the arena of a plan exceeds the budget. The bound
  * and the starts are made in the first round; later rounds continue from the best set. */
-#include "cairn/views.h"
+#include "cairn/papers/views.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/auto_ladder.h"
 #include "solve/auto/certify.h"

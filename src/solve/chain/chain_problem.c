@@ -1,5 +1,5 @@
 /* chain_problem.c: reading and checking problems on abstract chains. */
-#include "cairn/chain.h"
+#include "cairn/papers/chain.h"
 #include "solve/case_file.h"
 #include "solve/chain/chain_solve.h"
 

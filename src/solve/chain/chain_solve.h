@@ -6,7 +6,7 @@
 #ifndef CRN_CHAIN_SOLVE_H
 #define CRN_CHAIN_SOLVE_H
 
-#include "cairn/chain.h"
+#include "cairn/papers/chain.h"
 #include "solve/chain/piece_chain.h"
 
 #define CRN_CHAIN_LIMIT (INT64_MAX / 4) /* all sums of sizes and costs are below this */

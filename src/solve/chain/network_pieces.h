@@ -3,7 +3,7 @@
 #ifndef CRN_NETWORK_PIECES_H
 #define CRN_NETWORK_PIECES_H
 
-#include "cairn/views.h"
+#include "cairn/papers/views.h"
 #include "solve/chain/piece_chain.h"
 #include "solve/solver.h"
 

@@ -4,7 +4,7 @@
 #define CRN_ACG_PROBLEM_H
 
 #include "base/crn_base.h"
-#include "cairn/acg.h"
+#include "cairn/papers/acg.h"
 
 /* Neighbours of all vertices, one after the other: those of v are
  * items[start[v]] .. items[start[v + 1] - 1]. */

@@ -8,8 +8,8 @@
  * the search counts: the segment that the backward pass starts with is not recomputed, a checkpoint
  * that nothing reads is not kept, and an op whose result is a checkpoint also keeps its internals
  * (pooling indices, statistics). */
-#include "cairn/acg.h"
-#include "cairn/views.h"
+#include "cairn/papers/acg.h"
+#include "cairn/papers/views.h"
 #include "solve/checkpoints/checkpoints.h"
 
 #include "base/watch.h"

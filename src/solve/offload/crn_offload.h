@@ -8,7 +8,7 @@
 #define CRN_OFFLOAD_H
 
 #include "base/crn_base.h"
-#include "cairn/offload.h"
+#include "cairn/papers/offload.h"
 
 /* Sums of sizes and of times * bandwidth stay below this, so that no sum of a few of them can
  * overflow. */

@@ -1,6 +1,6 @@
 /* network_offload_view.c: a network as a problem of Beaumont et al., for callers who solve it
  * themselves. */
-#include "cairn/offload_view.h"
+#include "cairn/papers/offload_view.h"
 #include "solve/offload/trips_by_chain.h"
 
 static cairn_status fill_ops(const crn_problem *problem, cairn_offload_view *out) {

@@ -2,8 +2,8 @@
 #ifndef CRN_TRIPS_BY_CHAIN_H
 #define CRN_TRIPS_BY_CHAIN_H
 
-#include "cairn/offload.h"
-#include "cairn/views.h"
+#include "cairn/papers/offload.h"
+#include "cairn/papers/views.h"
 #include "solve/chain/network_pieces.h"
 #include "solve/offload/offload_network.h"
 

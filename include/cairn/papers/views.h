@@ -5,8 +5,8 @@
 #ifndef CAIRN_VIEWS_H
 #define CAIRN_VIEWS_H
 
-#include "cairn/dag.h"
 #include "cairn/graph.h"
+#include "cairn/papers/acg.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +47,14 @@ typedef struct cairn_chain_view {
 CAIRN_API CAIRN_MUST cairn_status cairn_chain_view_create(const cairn_graph *graph,
                                                           cairn_chain_view **out, cairn_error *err);
 CAIRN_API void cairn_chain_view_destroy(cairn_chain_view *view);
+
+/* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
+ * which may be NULL: one in green, one in red, what is in both in both. */
+CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
+                                                           const cairn_dag_view *view,
+                                                           const cairn_acg_result *green,
+                                                           const cairn_acg_result *red,
+                                                           cairn_text *out);
 
 #ifdef __cplusplus
 }

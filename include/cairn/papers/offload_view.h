@@ -16,7 +16,7 @@
 #define CAIRN_OFFLOAD_VIEW_H
 
 #include "cairn/cost.h"
-#include "cairn/offload.h"
+#include "cairn/papers/offload.h"
 
 #ifdef __cplusplus
 extern "C" {

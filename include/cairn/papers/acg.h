@@ -18,7 +18,7 @@
 #ifndef CAIRN_ACG_H
 #define CAIRN_ACG_H
 
-#include "cairn/dag.h"
+#include "cairn/papers/dag.h"
 
 #ifdef __cplusplus
 extern "C" {
