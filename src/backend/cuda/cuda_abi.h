@@ -58,6 +58,7 @@ enum {
     DRIVER(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                     \
     DRIVER(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device))                        \
     DRIVER(cuDevicePrimaryCtxRelease, (CUdevice device))                                           \
+    DRIVER(cuCtxGetCurrent, (CUcontext *context))                                                  \
     DRIVER(cuCtxSetCurrent, (CUcontext context))                                                   \
     DRIVER(cuMemGetInfo, (size_t *free, size_t *total))                                            \
     DRIVER(cuMemAlloc, (CUdeviceptr *at, size_t bytes))                                            \

@@ -208,10 +208,8 @@ static void request(crn_queue *queue, crn_cuda_action action) {
 /* ---- On the compute lane ---- */
 
 void crn_cuda_begin(crn_queue *queue, const crn_values *values) {
-    crn_device *device = queue->device;
     queue->predictions = 0;
     queue->seen = false;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     set_values(queue, values);
 }
 
@@ -354,7 +352,6 @@ void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event) {
 cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err) {
     crn_device *device = queue->device;
     const crn_cuda_api *api = device->api;
-    (void)crn_cuda_ok(device, api->cuCtxSetCurrent(device->context), "choosing the GPU");
     if (results != NULL && !queue->seen)
         send_results(queue);
     for (int lane = 0; lane < CRN_LANES; lane++)

@@ -320,7 +320,6 @@ void crn_cuda_replay(crn_queue *queue, crn_recording *recording, const crn_value
     queue->predictions = recording->predictions;
     queue->seen = true;
     queue->host->values = *values;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     (void)crn_cuda_ok(device,
                       device->api->cuGraphLaunch(recording->exec, device->streams[CRN_COMPUTE]),
                       "a step");
