@@ -130,7 +130,9 @@ extern "C++" template <typename T> inline T cairn_init_sized() {
 #endif
 
 /* A text made by the library: JSON, a plan, a picture. `data` is terminated by a NUL that `length`
- * does not count. Release with cairn_text_release(); a zeroed text is empty and may be released. */
+ * does not count. Functions with a `cairn_text *out` make a new one: what it held before is neither
+ * read nor released. Release with cairn_text_release(); a zeroed text is empty and may be
+ * released. */
 typedef struct cairn_text {
     char *data;
     size_t length;

@@ -151,15 +151,14 @@ typedef struct cairn_train_history {
 CAIRN_API void cairn_train_get_history(const cairn_train *train, cairn_train_history *out);
 
 /* A step and an evaluation as lines of a log: JSON, one object a line, with numbers that are the
- * same in every run; docs/training.md. Append to `text`, which the caller has zeroed before the
- * first use. */
+ * same in every run; docs/training.md. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step,
-                                                       cairn_text *text);
+                                                       cairn_text *out);
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
                                                         const cairn_train_score *score,
-                                                        cairn_text *text);
+                                                        cairn_text *out);
 /* The same for the whole history. */
-CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *text);
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *out);
 
 /* ---- Snapshots ---- */
 
