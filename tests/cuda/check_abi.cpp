@@ -1,6 +1,6 @@
-// check_abi.cpp: cuda_abi.h, which was copied by hand, against NVIDIA's own headers: every constant,
-// struct and function. It is only compiled (check_abi.sh); HAVE_CUBLAS and HAVE_CUDNN say which of
-// the headers are there. check_abi.sh also checks that no constant is forgotten here.
+// check_abi.cpp: cuda_abi.h, which was copied by hand, against NVIDIA's own headers: every
+// constant, struct and function. It is only compiled (check_abi.sh); HAVE_CUBLAS and HAVE_CUDNN say
+// which of the headers are there. check_abi.sh also checks that no constant is forgotten here.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
