@@ -1,14 +1,18 @@
 /* cli.c: parsing of arguments and printing of messages, the same for every subcommand. */
 #include "cli_internal.h"
+#include "outputs.h"
 #include "terminal.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 const cli_option cli_common_options[] = {
     {"json", 0, NULL, "print JSON for programs, one object per line"},
@@ -303,17 +307,21 @@ bool cli_size_value(const cli_args *args, const char *option, cli_size *out) {
 /* ---- Speaking ---- */
 
 int cli_usage_error(const cli_args *args, const char *format, ...) {
-    fprintf(stderr, "cairn %s: ", args->command->name);
+    fprintf(stderr, "%s%s: ", CLI_SPELLED(args->command));
     va_list arguments;
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; see cairn %s --help\n", args->command->name);
+    fprintf(stderr, "; see %s%s --help\n", CLI_SPELLED(args->command));
     return CLI_USAGE;
 }
 
 int cli_fail(cairn_status status, const cairn_error *err) {
     char buffer[1024];
+    if (status == CAIRN_ECANCELED) {
+        fprintf(stderr, "cairn: interrupted\n");
+        return CLI_INTERRUPTED;
+    }
     if (err != NULL && err->status == status && err->message[0] != '\0') {
         cairn_error_text(err, buffer, sizeof buffer);
         for (char *c = buffer; *c != '\0'; c++) /* a terminal would obey names of files and ops */
@@ -436,7 +444,7 @@ static void print_examples(const char *lines) {
 void cli_print_help(const cli_command *command) {
     const cli_option *option;
     cli_named named;
-    printf("Usage: cairn %s%s%s [options]\n\n", command->name, command->arguments[0] ? " " : "",
+    printf("Usage: %s%s%s%s [options]\n\n", CLI_SPELLED(command), command->arguments[0] ? " " : "",
            command->arguments);
     print_paragraphs(command->details);
     printf("%sOptions:%s\n", cli_style_code(CLI_BOLD), cli_style_code(CLI_PLAIN));
@@ -456,4 +464,66 @@ void cli_print_help(const cli_command *command) {
             print_row(named.name, 16, named.summary);
     }
     print_examples(command->examples);
+}
+
+/* ---- Running ---- */
+
+/* The threads of OpenMP, on which the fast backend runs, wait in a busy loop unless the environment
+ * says otherwise when the program is loaded. Beside other programs that makes a step many times
+ * slower, and alone it hardly helps. So a command that computes re-executes itself with the
+ * variable set; if that fails, it continues without. */
+static void calm_threads(char **argv) {
+    char path[4096]; /* the program's real one, after which the process is called */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    if (length > 0 && getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
+        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
+        execv(path, argv);
+}
+
+static void say_out_of_memory(int number) {
+    static const char sentence[] =
+        "cairn: a library ended the program, most likely because the limit of its address space "
+        "(ulimit -v) leaves it no memory\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    _exit(CLI_SYSTEM);
+}
+
+/* oneDNN and OpenMP abort, or write where they got no memory, when an allocation fails. Where
+ * address space is limited, say so. */
+static void watch_limit(void) {
+    struct rlimit limit;
+    struct sigaction action = {.sa_handler = say_out_of_memory};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+}
+
+int cli_run(const cli_command *command, int argc, char **argv, char **program) {
+    cli_args args;
+    if (!cli_parse(command, argc, argv, &args))
+        return CLI_USAGE;
+    if (cli_flag(&args, "help")) {
+        cli_print_help(command);
+        return CLI_DONE;
+    }
+    int code = cli_check_outputs(&args);
+    if (code != CLI_DONE)
+        return code;
+    if (command->computes) {
+        calm_threads(program);
+        watch_limit();
+    }
+    return command->run(&args);
+}
+
+int cli_finish(int code) {
+    if (fflush(stdout) != 0 && code == CLI_DONE) {
+        fprintf(stderr, "cairn: cannot write to standard output\n");
+        return CLI_SYSTEM;
+    }
+    return code;
 }

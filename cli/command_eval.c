@@ -1,6 +1,7 @@
 /* command_eval.c: `cairn eval` and `cairn predict`: a trained network over data: its loss and
  * accuracy, and what it says about every sample. */
 #include "dataset.h"
+#include "interrupt.h"
 #include "model.h"
 
 #include <stdio.h>
@@ -61,6 +62,7 @@ static cairn_status create_evaluators(evaluating *e, uint32_t splits, cairn_erro
     cairn_evaluator_options options = CAIRN_EVALUATOR_OPTIONS_INIT;
     cairn_status status = CAIRN_OK;
     options.normalise = e->normalise;
+    options.progress = cli_goes_on;
     for (uint32_t s = 0; s < 2 && status == CAIRN_OK; s++) {
         options.split = (cairn_split)s;
         if (splits == (s ^ 1) || (splits == 2 && size_of_split(e, options.split) == 0))
@@ -198,6 +200,7 @@ static int run_with(const cli_args *args, uint32_t default_split, int (*then)(ev
     if (e == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);
     e->args = args;
+    cli_catch_interrupts();
     int code = set_up(e, default_split);
     if (code == CLI_DONE)
         code = then(e);

@@ -1,5 +1,6 @@
 /* command_profile.c: `cairn profile MODEL`: run training steps with a clock between the ops, and
  * write what each costs as a table for `--costs`. */
+#include "interrupt.h"
 #include "model.h"
 #include "terminal.h"
 
@@ -28,12 +29,14 @@ typedef struct profile {
 
 /* ---- Measuring ---- */
 
-static void show_progress(void *context, uint32_t done, uint32_t total) {
+static bool show_progress(void *context, uint64_t done, uint64_t total) {
     const profile *p = context;
-    if (done < total)
-        cli_progress(p->args, "profile: step %u of %u, %u%%", done, total, 100 * done / total);
+    if (done < total && !cli_is_interrupted())
+        cli_progress(p->args, "profile: step %u of %u, %u%%", (unsigned)done, (unsigned)total,
+                     (unsigned)(100 * done / total));
     else
         cli_progress_clear(p->args);
+    return !cli_is_interrupted();
 }
 
 static bool read_options(profile *p) {
@@ -50,7 +53,7 @@ static cairn_status measure(profile *p, cairn_error *err) {
     options.seconds = (double)p->seconds;
     options.every_implementation = cli_flag(p->args, "every-implementation");
     options.progress = show_progress;
-    options.context = p;
+    options.progress_context = p;
     cairn_status status =
         cairn_profile(p->model.graph, p->model.device, &options, p->model.costs, &p->origin, err);
     if (uname(&system) != 0)
@@ -173,6 +176,7 @@ static int run(const cli_args *args) {
     cairn_error err = {0};
     if (!read_options(&p))
         return CLI_USAGE;
+    cli_catch_interrupts();
     int code = cli_model_open(args, cli_positional(args, 0), &p.model);
     if (code != CLI_DONE)
         return code;

@@ -1,7 +1,6 @@
 /* dataset.c: see dataset.h. */
 #include "dataset.h"
 
-#include "allocation_hook.h"
 #include "model.h"
 
 #include <dirent.h>
@@ -50,7 +49,7 @@ int cli_load_weights(const char *given, char *path, cairn_safetensors **out) {
             return CLI_WRONG_INPUT;
         }
     }
-    cairn_status status = cairn_safetensors_load(cli_own_allocator(), path, out, &err);
+    cairn_status status = cairn_safetensors_load(cli_allocator(), path, out, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -87,7 +86,7 @@ int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, c
                                cli_value(args, "input"));
     if (options.input[0] == 0)
         memcpy(options.input, size->input, sizeof options.input);
-    options.allocator = cli_own_allocator();
+    options.allocator = cli_allocator();
     options.seed = seed;
     options.classes = classes > 0 ? classes : size->classes;
     options.count = (uint32_t)samples;

@@ -1,13 +1,8 @@
 /* main.c: `cairn`, which finds the subcommand and runs it. */
 #include "cli_internal.h"
-#include "outputs.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define X(name) extern const cli_command cli_command_##name;
 #include "commands.def"
@@ -46,40 +41,6 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
-/* The threads of OpenMP, on which the fast backend runs, wait in a busy loop unless the environment
- * says otherwise when the program is loaded. Beside other programs that makes a step many times
- * slower, and alone it hardly helps. So a command that computes re-executes itself with the
- * variable set; if that fails, it continues without. */
-static void calm_threads(char **argv) {
-    char path[4096]; /* its real one, after which the process is called */
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    if (length > 0 && getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
-        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv(path, argv);
-}
-
-static void say_out_of_memory(int number) {
-    static const char sentence[] =
-        "cairn: a library ended the program, most likely because the limit of its address space "
-        "(ulimit -v) leaves it no memory\n";
-    (void)number;
-    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
-    _exit(CLI_SYSTEM);
-}
-
-/* oneDNN and OpenMP abort, or write where they got no memory, when an allocation fails. Where
- * address space is limited, say so. */
-static void watch_limit(void) {
-    struct rlimit limit;
-    struct sigaction action = {.sa_handler = say_out_of_memory};
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGABRT, &action, NULL);
-    sigaction(SIGSEGV, &action, NULL);
-}
-
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_overview();
@@ -103,28 +64,9 @@ static int run(int argc, char **argv) {
                 meant != NULL ? "\"?" : "");
         return CLI_USAGE;
     }
-    cli_args args;
-    if (!cli_parse(command, argc - 2, argv + 2, &args))
-        return CLI_USAGE;
-    if (cli_flag(&args, "help")) {
-        cli_print_help(command);
-        return CLI_DONE;
-    }
-    int code = cli_check_outputs(&args);
-    if (code != CLI_DONE)
-        return code;
-    if (command->computes) {
-        calm_threads(argv);
-        watch_limit();
-    }
-    return command->run(&args);
+    return cli_run(command, argc - 2, argv + 2, argv);
 }
 
 int main(int argc, char **argv) {
-    int code = run(argc, argv);
-    if (fflush(stdout) != 0 && code == CLI_DONE) {
-        fprintf(stderr, "cairn: cannot write to standard output\n");
-        code = CLI_SYSTEM;
-    }
-    return code;
+    return cli_finish(run(argc, argv));
 }

@@ -1,4 +1,5 @@
 /* planning.c: see planning.h. */
+#include "interrupt.h"
 #include "planning.h"
 
 #include "terminal.h"
@@ -54,6 +55,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.no_offload = cli_model_stays(model);
     options.effort = 1;
     options.memo = model->memo;
+    options.progress = cli_goes_on;
     cairn_status status = cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
     for (uint32_t effort = 4; status == CAIRN_OK && options.effort < model->effort; effort *= 4) {
         options.effort = effort < model->effort ? effort : model->effort;

@@ -19,16 +19,16 @@ extern "C" {
 typedef struct cairn_evaluator_options {
     uint32_t struct_size;
     cairn_split split;
-    bool normalise;         /* as in cairn_loader_options */
-    cairn_exec *share_with; /* the executor of training, as in cairn_exec_options; NULL: memory for
-                               parameters and state is reserved, and they are drawn from seed 0 */
-    bool check;             /* as in cairn_exec_options */
+    bool normalise;          /* as in cairn_loader_options */
+    cairn_exec *share_with;  /* the executor of training, as in cairn_exec_options; NULL: memory for
+                                parameters and state is reserved, and they are drawn from seed 0 */
+    bool check;              /* as in cairn_exec_options */
+    cairn_progress progress; /* called before every batch; may end the run; may be NULL */
+    void *progress_context;
 } cairn_evaluator_options;
 #define CAIRN_EVALUATOR_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        .struct_size = sizeof(cairn_evaluator_options), .split = CAIRN_SPLIT_VALIDATION,           \
-        .normalise = true                                                                          \
-    }
+    CAIRN_INIT_WITH(cairn_evaluator_options, CAIRN_INIT_FIELD(split, CAIRN_SPLIT_VALIDATION)       \
+                                                 CAIRN_INIT_FIELD(normalise, true))
 
 typedef struct cairn_evaluator cairn_evaluator;
 
@@ -70,7 +70,7 @@ typedef struct cairn_evaluation {
 #define CAIRN_EVALUATION_INIT CAIRN_INIT_SIZED(cairn_evaluation)
 
 /* Run over the whole split. `predicted` may be NULL. CAIRN_EIO, CAIRN_EINVAL: the data could not be
- * read; CAIRN_ESYSTEM: the device failed. */
+ * read; CAIRN_ESYSTEM: the device failed; CAIRN_ECANCELED: `progress` ended the run. */
 CAIRN_API CAIRN_MUST cairn_status cairn_evaluator_run(cairn_evaluator *evaluator,
                                                       cairn_predicted predicted, void *context,
                                                       cairn_evaluation *out, cairn_error *err);

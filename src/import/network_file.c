@@ -108,11 +108,17 @@ static cairn_status split(network *n, char *text) {
     return CAIRN_OK;
 }
 
-static const char *keep_text(network *n, const char *format, const char *a, const char *b) {
-    char text[2 * LONGEST + 8];
-    if (snprintf(text, sizeof text, format, a, b) > LONGEST)
-        return NULL;
-    return crn_arena_string(n->scratch, text);
+/* Two texts in a row, as a name. */
+static cairn_status join(network *n, const char *a, const char *b, const char **out) {
+    size_t first = strlen(a), second = strlen(b);
+    char *text;
+    if (first + second > LONGEST)
+        return wrong(n, "a name is longer than %d characters", LONGEST);
+    CRN_TAKE(n->scratch, text, first + second + 1);
+    memcpy(text, a, first);
+    memcpy(text + first, b, second);
+    *out = text;
+    return CAIRN_OK;
 }
 
 /* ---- Values ---- */
@@ -354,9 +360,9 @@ static cairn_status make_params(network *n, const scope *s, const crn_layer *lay
     for (uint32_t i = 0; i < *count; i++) {
         const crn_layer_param *p = &layer->params[i];
         uint32_t shape[CAIRN_MAX_RANK];
-        const char *full = keep_text(n, "%s.%s", name, p->suffix);
-        if (full == NULL)
-            return wrong(n, "the name of a parameter is too long");
+        const char *stem, *full;
+        CRN_TRY(join(n, name, ".", &stem));
+        CRN_TRY(join(n, stem, p->suffix, &full));
         if (!crn_layer_shape(p, x, attributes, size, rows, shape))
             return wrong(n, "%s reads a tensor of %u dimension%s, which has no channels", name,
                          x->rank, x->rank == 1 ? "" : "s");
@@ -419,6 +425,8 @@ static cairn_status build_layer(network *n, scope *s, cairn_op_kind kind, const 
                      facts->name, facts->least_params, param_count);
     s->last =
         crn_build_op(n->builder, kind, name, input_count, inputs, param_count, params, &attributes);
+    if (n->builder->status == CAIRN_ENOMEM)
+        return CAIRN_ENOMEM;
     if (s->last == CAIRN_NONE)
         return wrong(n, "%s",
                      n->builder->err.message[0] != '\0' ? n->builder->err.message
@@ -507,13 +515,11 @@ static cairn_status build_block(network *n, scope *s, const block *b, const char
         return wrong(n, "there is no layer above that the block could read");
     CRN_TRY(bind_values(n, s, b, bindings));
     scope inner = {.outer = s,
-                   .prefix = keep_text(n, "%s.%s", name, ""),
                    .in = count == 1 ? from[0] : s->last,
                    .bindings = bindings,
                    .count = b->head->count - 2};
     inner.last = inner.in;
-    if (inner.prefix == NULL)
-        return wrong(n, "a name is longer than %d characters", LONGEST);
+    CRN_TRY(join(n, name, ".", &inner.prefix));
     CRN_TRY(build_lines(n, &inner, b->first, b->last));
     n->at = here;
     s->last = inner.last;
@@ -523,9 +529,8 @@ static cairn_status build_block(network *n, scope *s, const block *b, const char
 /* One layer, tensor or use of a block, under its full name. */
 static cairn_status build_one(network *n, scope *s, const char *local) {
     static const cairn_role roles[] = {CAIRN_ROLE_INPUT, CAIRN_ROLE_LABEL, CAIRN_ROLE_PARAMETER};
-    const char *kind = n->at->words[1], *name = keep_text(n, "%s%s", s->prefix, local);
-    if (name == NULL)
-        return wrong(n, "a name is longer than %d characters", LONGEST);
+    const char *kind = n->at->words[1], *name;
+    CRN_TRY(join(n, s->prefix, local, &name));
     for (size_t i = 0; i < CRN_LENGTH(roles); i++)
         if (strcmp(kind, crn_role_names[roles[i]]) == 0)
             return build_tensor(n, s, roles[i], name);

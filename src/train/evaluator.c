@@ -1,4 +1,5 @@
 /* evaluator.c: a network over all samples of a split, without training it. */
+#include "base/watch.h"
 #include "cairn/evaluate.h"
 #include "train/network_ends.h"
 
@@ -10,6 +11,8 @@ struct cairn_evaluator {
     cairn_exec *exec;
     cairn_loader *loader;
     float *logits; /* of a batch */
+    cairn_progress progress;
+    void *progress_context;
 };
 
 /* ---- Making one ---- */
@@ -44,6 +47,8 @@ static cairn_status create_exec(cairn_evaluator *evaluator, const cairn_graph *g
 static cairn_status prepare(cairn_evaluator *evaluator, const cairn_graph *graph,
                             cairn_device *device, const cairn_costs *costs, cairn_data *data,
                             const cairn_evaluator_options *options, cairn_error *err) {
+    evaluator->progress = options->progress;
+    evaluator->progress_context = options->progress_context;
     evaluator->ends = crn_network_ends_of(graph);
     CRN_TRY(crn_network_ends_check(graph, &evaluator->ends, cairn_data_get_info(data), err));
     CRN_TAKE(&evaluator->memory, evaluator->logits,
@@ -134,8 +139,13 @@ cairn_status cairn_evaluator_run(cairn_evaluator *evaluator, cairn_predicted pre
     crn_error_clear(err);
     CRN_OPEN_OUTPUT(cairn_evaluation, out, err);
     cairn_loader_seek(evaluator->loader, 0);
-    for (uint64_t i = 0; i < cairn_loader_batches(evaluator->loader); i++)
+    uint64_t batches = cairn_loader_batches(evaluator->loader);
+    for (uint64_t i = 0; i < batches; i++) {
+        if (evaluator->progress != NULL &&
+            !evaluator->progress(evaluator->progress_context, i, batches))
+            return crn_fail_cancelled(err);
         CRN_TRY(run_batch(evaluator, predicted, context, &made, err));
+    }
     made.loss /= (double)made.predictions;
     crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;

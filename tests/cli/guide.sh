@@ -29,7 +29,7 @@ awk -v dir="$work" '
 hide() {
     sed -e 's/^\( *[0-9][0-9]* *[0-9][0-9]*\) .*%.*%.*$/\1 .../' -e 's/ in [0-9].* images.*$/ .../' \
         -e 's/^  best validation.*$/  best .../' -e 's/"validation_.*$/.../' \
-        -e 's/sha256 .*$/sha256/' -e '/^snapshot-/d' \
+        -e 's/sha256 .*$/sha256/' -e '/^snapshot-/d' -e '/^  the system says/d' \
         -e 's/^  loss .*$/  loss .../' -e 's/^  accuracy .*$/  accuracy .../' -e 's/"predicted".*/.../' "$1"
 }
 
