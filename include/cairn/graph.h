@@ -298,13 +298,13 @@ CAIRN_API cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, co
 /* Rows of `weight` [V, D] for tokens [N, T]. */
 CAIRN_API cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
                                          cairn_id weight, double deviation);
-/* Row t of NAME.weight [rows, D] is added to token t. `same_row`: row 0 is added to all. */
+/* Row t of `weight` [L, D] is added to token t. `same_row`: row 0 is added to all. */
 CAIRN_API cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
-                                             uint32_t rows, bool same_row, double deviation);
-/* The pixels of x [N, C, H, W] as tokens [N, H*W, C]. `class_token`: NAME.weight [C] comes first.
- */
+                                             cairn_id weight, bool same_row, double deviation);
+/* The pixels of x [N, C, H, W] as tokens [N, H*W, C]. `class_token` [C], or CAIRN_NONE for none,
+ * comes before them. */
 CAIRN_API cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
-                                            bool class_token);
+                                            cairn_id class_token);
 /* Token `index` of every sequence: [N, D]. */
 CAIRN_API cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
                                             uint32_t index);

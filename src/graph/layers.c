@@ -255,20 +255,15 @@ cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_i
 }
 
 cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
-                                   uint32_t rows, bool same_row, double deviation) {
+                                   cairn_id weight, bool same_row, double deviation) {
     cairn_attributes a = {.same_row = same_row, .deviation = deviation};
-    uint32_t shape[] = {rows, last_of(builder, x)};
-    cairn_id weight = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 2, shape);
     return add_op(builder, CAIRN_OP_ADD_POSITIONS, name, 1, &x, 1, &weight, &a);
 }
 
 cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
-                                  bool class_token) {
-    cairn_id weight = CAIRN_NONE;
-    uint32_t channels = cairn_builder_peek(builder, x).shape[1];
-    if (class_token)
-        weight = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &channels);
-    return add_op(builder, CAIRN_OP_IMAGE_TOKENS, name, 1, &x, class_token, &weight, NULL);
+                                  cairn_id class_token) {
+    return add_op(builder, CAIRN_OP_IMAGE_TOKENS, name, 1, &x, class_token != CAIRN_NONE,
+                  &class_token, NULL);
 }
 
 cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,

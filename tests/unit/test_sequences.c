@@ -27,7 +27,8 @@ static cairn_graph *tied_network(void) {
     cairn_id words = cairn_build_parameter(b, "wte", 2, table);
     cairn_id packed = cairn_build_parameter(b, "qkv", 2, wide);
     cairn_id x = cairn_build_embedding(b, "embedding", tokens, words, 0.02);
-    x = cairn_build_add_positions(b, "wpe", x, 9, false, 0.02);
+    cairn_id positions = cairn_build_parameter(b, "positions", 2, (uint32_t[]){9, WIDTH});
+    x = cairn_build_add_positions(b, "wpe", x, positions, false, 0.02);
     cairn_id y = cairn_build_layer_norm(b, "norm", x, 1e-5);
     y = cairn_build_linear_with(b, "packed", y, packed, CAIRN_NONE, 0.02);
     y = cairn_build_rotary(b, "rotary", y, 1, 1, 10000);
@@ -117,7 +118,8 @@ static void refuse_theta(cairn_builder *b) {
     cairn_build_rotary(b, "y", sequence(b, 12), 1, 1, 0);
 }
 static void refuse_positions(cairn_builder *b) {
-    cairn_build_add_positions(b, "y", sequence(b, 5), TOKENS - 1, false, 0);
+    cairn_id rows = cairn_build_parameter(b, "rows", 2, (uint32_t[]){TOKENS - 1, 5});
+    cairn_build_add_positions(b, "y", sequence(b, 5), rows, false, 0);
 }
 static void refuse_token(cairn_builder *b) {
     cairn_build_select_token(b, "y", sequence(b, 5), TOKENS);
