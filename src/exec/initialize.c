@@ -110,18 +110,31 @@ static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint3
     return fill_constant(exec, op->params[i], 0.0f, err);
 }
 
-static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, cairn_error *err) {
+/* The first op that uses a parameter says how it begins. */
+static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, bool *done,
+                                  cairn_error *err) {
     for (uint32_t i = 0; i < op->param_count; i++)
-        CRN_TRY(initialize_param(exec, op, i, err));
+        if (!done[op->params[i]]) {
+            CRN_TRY(initialize_param(exec, op, i, err));
+            done[op->params[i]] = true;
+        }
     return CAIRN_OK;
 }
 
 /* The memory is zeroed when it is reserved. */
 cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++)
+    cairn_allocator allocator = cairn_graph_allocator(exec->graph);
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    bool *done = crn_resize(&allocator, NULL, 0, tensors * sizeof *done);
+    if (done == NULL)
+        return crn_fail_memory(err);
+    memset(done, 0, tensors * sizeof *done);
+    cairn_status status = CAIRN_OK;
+    for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(exec->graph); o++)
         if (cairn_graph_op(exec->graph, o)->phase == CAIRN_PHASE_FORWARD)
-            CRN_TRY(initialize_op(exec, cairn_graph_op(exec->graph, o), err));
-    return CAIRN_OK;
+            status = initialize_op(exec, cairn_graph_op(exec->graph, o), done, err);
+    crn_resize(&allocator, done, tensors * sizeof *done, 0);
+    return status;
 }
 
 /* ---- Data ---- */
