@@ -98,6 +98,10 @@ static int set_up(evaluating *e, uint32_t default_split) {
     cli_origin origin = cli_weights_origin(e->weights);
     if (!cli_number(e->args, "seed", 0, UINT64_MAX, origin.seed, &seed))
         return CLI_USAGE;
+    uint64_t tokens;
+    if (!cli_number(e->args, "seq", 1, UINT32_MAX, origin.input[0], &tokens))
+        return CLI_USAGE;
+    origin.tokens = (uint32_t)tokens;
     code = cli_open_data(e->args, seed, &origin, &e->data);
     if (code == CLI_DONE)
         code = open_model(e, &origin);
@@ -156,6 +160,8 @@ static int evaluate(evaluating *e) {
 
 /* Room for what is said about every sample. */
 static int make_room(evaluating *e) {
+    if (cairn_data_get_info(e->data)->tokens)
+        return cli_usage_error(e->args, "it is for samples with one label; see cairn sample");
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(e->model.graph, &summary);
     e->classes = cairn_graph_tensor(e->model.graph, summary.output)->shape[1];

@@ -86,6 +86,7 @@ int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, c
                                cli_value(args, "input"));
     if (options.input[0] == 0)
         memcpy(options.input, size->input, sizeof options.input);
+    options.tokens = size->tokens;
     options.allocator = cli_allocator();
     options.seed = seed;
     options.classes = classes > 0 ? classes : size->classes;
@@ -161,7 +162,11 @@ int cli_set_normalisation(const cli_args *args, cairn_data *data, const cairn_sa
                           bool *normalise) {
     const char *how = cli_value(args, "normalise");
     bool known = false;
+    if (how != NULL && cairn_data_get_info(data)->tokens)
+        return cli_usage_error(args, "--normalise is not for tokens");
     *normalise = how == NULL || strcmp(how, "none") != 0;
+    if (cairn_data_get_info(data)->tokens)
+        return CLI_DONE;
     if (how == NULL && weights != NULL)
         return set_from_weights(data, weights, normalise, &known);
     if (how == NULL || strcmp(how, "none") == 0 || strcmp(how, "data") == 0)
@@ -192,6 +197,8 @@ static void print_numbers(const char *what, const float *values, uint32_t count)
 void cli_print_normalisation(cairn_data *data, bool normalise) {
     const float *mean, *deviation;
     cairn_data_info info = *cairn_data_get_info(data);
+    if (info.tokens)
+        return;
     const char *value = info.bytes ? "value / 255" : "value";
     if (!normalise || cairn_data_statistics(data, &mean, &deviation, NULL) != CAIRN_OK) {
         printf("  %-16s %s, not normalised\n", "inputs", value);
@@ -206,7 +213,8 @@ void cli_print_normalisation_json(cairn_data *data, bool normalise) {
     const float *mean, *deviation;
     cairn_data_info info = *cairn_data_get_info(data);
     printf("\"normalise\": {\"scale\": %s", info.bytes ? "0.00392156863" : "1");
-    if (normalise && cairn_data_statistics(data, &mean, &deviation, NULL) == CAIRN_OK) {
+    if (normalise && !info.tokens &&
+        cairn_data_statistics(data, &mean, &deviation, NULL) == CAIRN_OK) {
         printf(", \"mean\": [");
         for (uint32_t c = 0; c < info.shape[0]; c++)
             printf("%s%.9g", c > 0 ? ", " : "", (double)mean[c]);

@@ -25,7 +25,8 @@
 typedef struct cli_origin {
     const char *model;
     uint32_t input[3], classes;
-    uint64_t seed; /* of the run */
+    uint64_t seed;   /* of the run */
+    uint32_t tokens; /* of a sample that is a sequence */
 } cli_origin;
 
 /* Read a file of weights, or of a folder the newest snapshot; `*path`, of at least 4096 bytes,

@@ -89,10 +89,12 @@ int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
 
 /* ---- Sizes: --batch, --input, --classes, --seq ---- */
 
+/* Sizes may follow a name: gpt2:355M. */
 static const cairn_zoo_entry *in_zoo(const char *name) {
     const cairn_zoo_entry *entry;
+    size_t length = strcspn(name, ":");
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strcmp(entry->name, name) == 0)
+        if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0)
             return entry;
     return NULL;
 }
@@ -107,6 +109,9 @@ static int check_input(const cli_args *args, const cairn_zoo_entry *entry,
     if (cli_value(args, "input") == NULL || entry == NULL ||
         numbers_of(given) == numbers_of(entry->defaults.input))
         return CLI_DONE;
+    if (entry->defaults.input[0] == 0)
+        return cli_usage_error(args, "%s reads tokens; give their number, --seq, and no --input",
+                               entry->name);
     return cli_usage_error(args, "--input must be %s for %s, not \"%s\"",
                            entry->defaults.input[2] > 0 ? "CHANNELSxHEIGHTxWIDTH"
                                                         : "FEATURESxHIDDEN",
@@ -413,10 +418,12 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     return cli_fail(status, &err);
 }
 
-int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
-                       uint32_t classes, cli_model *out) {
+static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
+                      uint32_t classes, uint32_t batch, cli_model *out) {
     *out = (cli_model){.args = args};
     int code = read_options(args, &out->header);
+    if (batch > 0)
+        out->header.batch = batch;
     if (code == CLI_DONE)
         code = check_input(args, in_zoo(name), out->header.input);
     if (code == CLI_DONE)
@@ -430,6 +437,15 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
     if (out->header.classes == 0)
         out->header.classes = classes;
     return open_model(args, name, out);
+}
+
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out) {
+    return open_sized(args, name, input, classes, 0, out);
+}
+
+int cli_model_open_one(const cli_args *args, const char *name, cli_model *out) {
+    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, out);
 }
 
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {

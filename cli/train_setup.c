@@ -5,12 +5,34 @@
 
 /* ---- Data ---- */
 
+static const cairn_zoo_entry *entry_of(const char *name) {
+    const cairn_zoo_entry *entry;
+    size_t length = name == NULL ? 0 : strcspn(name, ":");
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0)
+            return entry;
+    return NULL;
+}
+
+/* Sequences are as long as the network reads them. */
+static bool read_tokens(const cli_training *t, uint32_t *out) {
+    const cairn_zoo_entry *entry = entry_of(cli_positional(t->args, 0));
+    uint64_t tokens;
+    if (!cli_number(t->args, "seq", 1, UINT32_MAX, entry == NULL ? 0 : entry->defaults.steps,
+                    &tokens))
+        return false;
+    *out = (uint32_t)tokens;
+    return true;
+}
+
 static int open_data(cli_training *t) {
-    static const cli_origin any = {0};
+    cli_origin any = {0};
     const char *path = cli_value(t->args, "weights");
     int code = path == NULL ? CLI_DONE : cli_load_weights(path, t->weights_path, &t->weights);
     if (code != CLI_DONE || cli_value(t->args, "data") == NULL)
         return code;
+    if (!read_tokens(t, &any.tokens))
+        return CLI_USAGE;
     code = cli_open_data(t->args, t->exec.seed, &any, &t->data);
     return code == CLI_DONE ? cli_set_normalisation(t->args, t->data, t->weights, &t->normalise)
                             : code;
@@ -18,13 +40,15 @@ static int open_data(cli_training *t) {
 
 /* ---- The model ---- */
 
-/* Whether a network of the zoo reads images, which all but the recurrent ones do. */
+/* Whether a network of the zoo reads images; others are recurrent or read tokens. */
 static bool reads_images(const char *name) {
-    const cairn_zoo_entry *entry;
-    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strcmp(entry->name, name) == 0)
-            return entry->defaults.input[2] > 0;
-    return false;
+    const cairn_zoo_entry *entry = entry_of(name);
+    return entry != NULL && entry->defaults.input[2] > 0;
+}
+
+/* The vocabulary of text is that of bytes; that of other tokens is the network's own. */
+static bool is_text(const cli_training *t) {
+    return strncmp(cli_value(t->args, "data"), "text:", 5) == 0;
 }
 
 /* A network of the zoo is built for the samples. */
@@ -36,6 +60,8 @@ static int open_named(cli_training *t, const char *name) {
             input[i] = info.shape[i];
         classes = info.classes;
     }
+    if (t->data != NULL && cairn_data_get_info(t->data)->tokens && is_text(t))
+        classes = cairn_data_get_info(t->data)->classes;
     return cli_model_open_for(t->args, name, input, classes, &t->model);
 }
 

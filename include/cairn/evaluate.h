@@ -45,8 +45,8 @@ CAIRN_API void cairn_evaluator_destroy(cairn_evaluator *evaluator);
 /* The executor, for its figures and for weights. */
 CAIRN_API cairn_exec *cairn_evaluator_exec(cairn_evaluator *evaluator);
 
-/* What the network says about one sample. Only the library makes one; fields are only ever added at
- * the end. */
+/* What the network says about one sample, or one token of a sequence. Only the library makes one;
+ * fields are only ever added at the end. */
 typedef struct cairn_prediction {
     uint32_t place; /* of the sample in its split; see cairn_data_number() */
     int32_t label;
@@ -55,6 +55,7 @@ typedef struct cairn_prediction {
     double loss;         /* without label smoothing */
     const float *logits; /* one per class; valid during the call */
     uint32_t classes;
+    uint32_t token; /* of a sequence, from 0 */
 } cairn_prediction;
 
 /* Is given every sample, in the order of the split. Any status but CAIRN_OK ends the run. */

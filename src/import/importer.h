@@ -22,4 +22,8 @@ CAIRN_MUST cairn_status crn_network_from_text(const cairn_allocator *allocator, 
                                               cairn_zoo_options *size, cairn_graph **out,
                                               cairn_error *err);
 
+/* The place in the zoo's list of the network that a name, with or without sizes, means; UINT32_MAX:
+ * there is none. */
+uint32_t crn_zoo_find(const char *name);
+
 #endif

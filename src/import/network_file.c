@@ -17,8 +17,8 @@
 
 #define MOST_WORDS 32
 #define MOST_OPERANDS 64
-#define MOST_LAYERS 20000
-#define LONGEST 120 /* of a name */
+#define MOST_LAYERS 50000 /* and parameters */
+#define LONGEST 120       /* of a name */
 #define DEFAULT_BATCH 32
 #define BLANKS " \t\r"
 
@@ -367,6 +367,7 @@ static cairn_status make_params(network *n, const scope *s, const crn_layer *lay
             return wrong(n, "%s reads a tensor of %u dimension%s, which has no channels", name,
                          x->rank, x->rank == 1 ? "" : "s");
         params[i] = add_tensor(n, full, p->role, CAIRN_DTYPE_F32, p->rank, shape);
+        CRN_TRY(remember(n, full, params[i])); /* another layer may share it */
     }
     return CAIRN_OK;
 }

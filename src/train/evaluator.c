@@ -10,7 +10,8 @@ struct cairn_evaluator {
     crn_network_ends ends;
     cairn_exec *exec;
     cairn_loader *loader;
-    float *logits; /* of a batch */
+    float *logits;   /* of a batch */
+    uint32_t labels; /* of a sample: its tokens, or one */
     cairn_progress progress;
     void *progress_context;
 };
@@ -51,6 +52,8 @@ static cairn_status prepare(cairn_evaluator *evaluator, const cairn_graph *graph
     evaluator->progress_context = options->progress_context;
     evaluator->ends = crn_network_ends_of(graph);
     CRN_TRY(crn_network_ends_check(graph, &evaluator->ends, cairn_data_get_info(data), err));
+    const cairn_data_info *info = cairn_data_get_info(data);
+    evaluator->labels = info->tokens ? info->shape[0] : 1;
     CRN_TAKE(&evaluator->memory, evaluator->logits,
              cairn_graph_tensor(graph, evaluator->ends.output)->bytes / sizeof(float));
     CRN_TRY(create_loader(evaluator, device, data, options, err));
@@ -116,11 +119,12 @@ static cairn_status run_batch(cairn_evaluator *evaluator, cairn_predicted predic
     cairn_batch batch = CAIRN_BATCH_INIT;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     CRN_TRY(cairn_loader_next(evaluator->loader, &batch, err));
-    CRN_TRY(cairn_exec_feed(evaluator->exec, ends->input, batch.inputs, err));
+    CRN_TRY(cairn_exec_feed(evaluator->exec, ends->input, crn_batch_inputs(&batch), err));
     CRN_TRY(cairn_exec_run(evaluator->exec, 0, &result, err));
     CRN_TRY(cairn_exec_read(evaluator->exec, ends->output, evaluator->logits, err));
-    for (uint32_t n = 0; n < batch.count; n++) {
-        cairn_prediction p = {.place = (uint32_t)made->predictions,
+    for (uint64_t n = 0; n < (uint64_t)batch.count * evaluator->labels; n++) {
+        cairn_prediction p = {.place = (uint32_t)(made->predictions / evaluator->labels),
+                              .token = (uint32_t)(made->predictions % evaluator->labels),
                               .label = batch.labels[n],
                               .classes = ends->classes};
         judge(evaluator->logits + (size_t)n * ends->classes, &p);

@@ -23,8 +23,11 @@ crn_network_ends crn_network_ends_of(const cairn_graph *graph) {
     ends.output = summary.output;
     if (summary.input != CAIRN_NONE)
         ends.batch = cairn_graph_tensor(graph, summary.input)->shape[0];
-    if (summary.output != CAIRN_NONE && cairn_graph_tensor(graph, summary.output)->rank > 1)
-        ends.classes = cairn_graph_tensor(graph, summary.output)->shape[1];
+    if (summary.output != CAIRN_NONE) {
+        const cairn_tensor *output = cairn_graph_tensor(graph, summary.output);
+        bool tokens = output->rank == 3; /* [N, T, V]; pixels are [N, C, H, W] */
+        ends.classes = output->rank > 1 ? output->shape[tokens ? 2 : 1] : 0;
+    }
     return ends;
 }
 
@@ -39,7 +42,8 @@ static const char *shape_text(char *buffer, size_t size, uint32_t rank, const ui
 static cairn_status check_input(const cairn_graph *graph, const crn_network_ends *ends,
                                 const cairn_data_info *info, cairn_error *err) {
     const cairn_tensor *input = cairn_graph_tensor(graph, ends->input);
-    bool same = input->dtype == CAIRN_DTYPE_F32 && input->rank == info->rank + 1;
+    cairn_dtype dtype = info->tokens ? CAIRN_DTYPE_I32 : CAIRN_DTYPE_F32;
+    bool same = input->dtype == dtype && input->rank == info->rank + 1;
     for (uint32_t i = 0; same && i < info->rank; i++)
         same = input->shape[i + 1] == info->shape[i];
     if (same)
@@ -55,9 +59,11 @@ static cairn_status check_input(const cairn_graph *graph, const crn_network_ends
 static cairn_status check_label(const cairn_graph *graph, const crn_network_ends *ends,
                                 const cairn_data_info *info, cairn_error *err) {
     const cairn_tensor *label = cairn_graph_tensor(graph, ends->label);
-    if (label->dtype != CAIRN_DTYPE_I32 || label->rank != 1 || label->shape[0] != ends->batch)
-        return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a sample",
-                        cairn_graph_name(graph));
+    uint32_t rank = info->tokens ? 2 : 1;
+    if (label->dtype != CAIRN_DTYPE_I32 || label->rank != rank || label->shape[0] != ends->batch ||
+        (info->tokens && label->shape[1] != info->shape[0]))
+        return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a %s",
+                        cairn_graph_name(graph), info->tokens ? "token" : "sample");
     if (info->classes > ends->classes)
         return crn_fail(err, CAIRN_EINVAL,
                         "the samples are of %u classes, and %s tells only %u apart", info->classes,

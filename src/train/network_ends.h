@@ -18,4 +18,9 @@ CAIRN_MUST cairn_status crn_network_ends_check(const cairn_graph *graph,
                                                const crn_network_ends *ends,
                                                const cairn_data_info *info, cairn_error *err);
 
+/* What a network reads of a batch: reals, or tokens. */
+static inline const void *crn_batch_inputs(const cairn_batch *batch) {
+    return batch->tokens != NULL ? (const void *)batch->tokens : batch->inputs;
+}
+
 #endif

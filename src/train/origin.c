@@ -76,7 +76,9 @@ cairn_status crn_origin_of(cairn_train *train, crn_arena *scratch, crn_origin *o
     snprintf(out->classes, sizeof out->classes, "%u", train->ends.classes);
     if (train->ends.classes > 0)
         out->pairs[out->count++] = (cairn_pair){"cairn.classes", out->classes};
-    return train->options.data == NULL ? CAIRN_OK : add_normalisation(train, out, err);
+    if (train->options.data == NULL || cairn_data_get_info(train->options.data)->tokens)
+        return CAIRN_OK;
+    return add_normalisation(train, out, err);
 }
 
 /* The seed, on which the split of the data depends. Snapshots have it among their conditions. */

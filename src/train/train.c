@@ -159,7 +159,7 @@ static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_erro
     cairn_batch batch = CAIRN_BATCH_INIT;
     int64_t start = clock_ns();
     CRN_TRY(cairn_loader_next(train->loader, &batch, err));
-    CRN_TRY(cairn_exec_feed(train->exec, train->ends.input, batch.inputs, err));
+    CRN_TRY(cairn_exec_feed(train->exec, train->ends.input, crn_batch_inputs(&batch), err));
     CRN_TRY(cairn_exec_feed(train->exec, train->ends.label, batch.labels, err));
     out->data_ns += clock_ns() - start;
     return CAIRN_OK;

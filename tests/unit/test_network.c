@@ -54,7 +54,7 @@ static void test_zoo(void) {
         check_same(entry->name, &source, size);
         size.classes = 13;
         check_same(entry->name, &source, size);
-        if (entry->defaults.input[2] > 0) {
+        if (entry->defaults.input[2] > 0 && entry->small == NULL) {
             size.input[0] = 2;
             size.input[1] = entry->defaults.input[1] + 32;
             size.input[2] = entry->defaults.input[2];
@@ -101,8 +101,8 @@ static const struct {
     {"network a\ninput 3x8x8\nc", "a line is NAME KIND", 3},
     {"network a\ninput 3x8x8\nc add", "reads 2 tensors", 3},
     {"network a\ninput 3x8x8\nc add from=input,nothing", "no layer \"nothing\"", 3},
-    {"network a\ninput 3x8x8\nc linear features=3\nloss cross_entropy",
-     "needs an input of shape [N, F]; it reads [32, 3, 8, 8]", 3},
+    {"network a\ninput 6\nc batch_norm", "needs an input of shape [N, C, H, W]; it reads [32, 6]",
+     3},
     {"network a\ninput 3x8x8\nc conv2d channels=4 kernel=9", "does not fit", 3},
     {"network a\ninput 3x8x8\nc conv2d channels=5 kernel=1\nd add from=c,input",
      "different shapes; it reads [32, 5, 8, 8] [32, 3, 8, 8]", 4},

@@ -19,11 +19,16 @@ typedef struct loop {
     void (*body)(void *context, uint32_t index);
     void *context;
     uint32_t count;
-    atomic_uint next;
+    atomic_uint next, arrived; /* the next index; threads that take part */
 } loop;
+
+/* The number of the calling thread among those that take part. Not OpenMP's: a loop that the caller
+ * runs alone may be inside of a parallel region of the program. */
+static _Thread_local size_t place;
 
 static void take_indices(void *data) {
     loop *l = data;
+    place = atomic_fetch_add_explicit(&l->arrived, 1, memory_order_relaxed);
     for (;;) {
         uint32_t index = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed);
         if (index >= l->count)
@@ -70,4 +75,8 @@ crn_cpu_region crn_cpu_enter(int threads) {
 void crn_cpu_leave(crn_cpu_region before) {
     omp_set_num_threads(before.threads);
     omp_set_dynamic(before.dynamic);
+}
+
+size_t crn_cpu_thread(void) {
+    return place;
 }

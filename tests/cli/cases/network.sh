@@ -34,6 +34,6 @@ sed 's/channels=32/channels=0/' digits.net >wrong.net
 cairn plan wrong.net
 sed 's/kernel=3/kernel=99/' digits.net >wrong.net
 cairn plan wrong.net
-sed 's/flatten    flatten//' digits.net >wrong.net
+sed 's/kernel=2/kernel=2 pad=3/' digits.net >wrong.net
 cairn plan wrong.net
 cairn plan nothing.net
