@@ -7,8 +7,8 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. Others use cuDNN if it has a plan, else a product
- * over unfolded images for gradients of weights in fp32, else Cairn's direct convolution. Weights
+ * Depthwise convolutions use Cairn's own kernels. Gradients of weights in fp32 are products over
+ * unfolded images. Others use cuDNN if it has a plan, else Cairn's direct convolution. Weights
  * are stored as [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
@@ -210,7 +210,7 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
-/* ---- Gradients of weights in full fp32, for which cuDNN has no repeatable plan ----
+/* ---- Gradients of weights in full fp32, for which cuDNN has no fast and repeatable plan ----
  *
  * A product of matrices over unfolded images, a few images at a time:
  *
@@ -313,18 +313,19 @@ static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *
         crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
 }
 
-/* Whether the gradient of weights is computed so. */
-static bool unfolds(const crn_work *work, uint8_t pass, const crn_view *large,
-                    const crn_view *small) {
-    const cairn_attributes *a = &work->call->op->attributes;
-    crn_site site = crn_site_of(work->call);
-    if (pass != CRN_DNN_GW || !work->device->exact || a->groups > 1 ||
-        large->element != CRN_ELEMENT_F32 || small->element != CRN_ELEMENT_F32)
+bool crn_cuda_unfolds(const crn_device *device, const crn_site *site) {
+    const cairn_op *op = site->op;
+    const cairn_attributes *a = &op->attributes;
+    const struct roles *r = roles_of(op->kind);
+    if (!device->exact || r == NULL || r->pass != CRN_DNN_GW || a->groups > 1 ||
+        weights_of(op, r->pass) == CAIRN_NONE || crn_cuda_is_depthwise(site))
         return false;
+    crn_view large = crn_cuda_view(site, operand(op, r->large));
+    crn_view small = crn_cuda_view(site, operand(op, r->small));
     uint64_t taps = (uint64_t)a->kernel[0] * (uint64_t)a->kernel[1];
-    uint64_t elements =
-        small->plane * taps * pitch_of(&site, weights_of(work->call->op, CRN_DNN_GW));
-    return images_at_once(elements, large->batch) > 0;
+    uint64_t elements = small.plane * taps * pitch_of(site, weights_of(op, r->pass));
+    return large.element == CRN_ELEMENT_F32 && small.element == CRN_ELEMENT_F32 &&
+           images_at_once(elements, large.batch) > 0;
 }
 
 /* ---- The ops ---- */
@@ -334,10 +335,10 @@ static void run_pass(crn_work *work, const crn_view *large, const crn_view *smal
     const struct roles *r = roles_of(work->call->op->kind);
     if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
+    else if (crn_cuda_unfolds(work->device, &site))
+        run_unfolded(work, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);
-    else if (unfolds(work, r->pass, large, small))
-        run_unfolded(work, large, small, weight);
     else
         run_direct(work, r->pass, large, small, weight);
 }
