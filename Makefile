@@ -10,7 +10,7 @@
 #   make install   into PREFIX (/usr/local), below DESTDIR
 #   make package   build/cairn_VERSION_ARCHITECTURE.deb
 #   make coverage  how much of src/ the tests reach
-#   make wheel     build/dist/cairn-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
+#   make wheel     build/dist/cairn_torch-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
 #   make check-pytorch  its tests, with the torch that PYTHON has
 #   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 

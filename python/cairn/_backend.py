@@ -11,20 +11,9 @@ from . import _moves
 from . import _norms
 from ._errors import CairnError
 from ._joint import Joint
+from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner
 from ._write import Writer, boxed
-
-
-class Options:
-    def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
-                 outside=0, costs=None, plan=None, cudagraphs=False, check=False, verbose=False):
-        if mode not in ("exact", "inductor"):
-            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
-        if mode == "inductor" and (offload or cudagraphs or check):
-            raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
-        self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
-        self.report, self.total, self.outside, self.costs = report, total, outside, costs
-        self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
 
 
 def capture(gm, num_fwd_outputs, options, inductor=False):

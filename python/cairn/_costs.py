@@ -335,7 +335,7 @@ def _measure_cuda(missing, table, device, alignment):
             runs, results = _Runs(call), []
             peak = _peak_cuda(lambda: results.append(call()), device)
             workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
-            del results
+            results.clear()
             left = _free_workspaces(device)
             library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
             queued[signature] = runs, workspace, library

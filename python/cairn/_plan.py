@@ -8,7 +8,7 @@ from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
-
+from ._options import File
 
 MOST_ASKED = 24  # attempts in the search for the smallest budget
 
@@ -46,31 +46,31 @@ class Plan:
         self.offloads = sum(kind == lib.OFFLOAD for kind, _, _ in self.steps)
 
     @property
-    def overhead(self):
+    def overhead(self) -> float:
         """Extra time over running everything once, as a share."""
         once = sum(int(op.time_ns) for op in self.joint.ops)
         return self.time_ns / once - 1 if once else 0.0
 
     @property
-    def gap(self):
+    def gap(self) -> float | None:
         """An upper bound of the distance from the fastest possible plan, as a share; None if no bound is known."""
         return self.time_ns / self.bound_ns - 1 if self.bound_ns else None
 
-    def text(self):
+    def text(self) -> str:
         """The plan's file: docs/plan-format.md."""
         return self._solution.text()
 
-    def save(self, path):
+    def save(self, path: File) -> None:
         with open(path, "w") as file:
             file.write(self.text())
 
-    def report(self, path):
+    def report(self, path: File) -> None:
         """A picture of the plan, by the path's ending .svg or .html."""
         picture = self._solution.picture(path)
         with open(path, "w") as file:
             file.write(picture)
 
-    def __str__(self):
+    def __str__(self) -> str:
         gap = "" if self.gap is None else f", at most {100 * self.gap:.1f}% from optimal"
         return (f"{self.algorithm}: {_sizes.show(self.peak)} of memory, {100 * self.overhead:.1f}% more time "
                 f"({self.reruns} ops repeated, {self.offloads} tensors offloaded{gap})")
