@@ -92,7 +92,7 @@ class Backend:
             print(f"cairn: {plan}")
 
     def make_plan(self, joint):
-        planner = Planner(joint, self.options)
+        planner = Planner(joint, self.options, together=True)
         if self.options.plan is not None:
             return planner.read(saved_text(self.options.plan))
         budget = self.options.budget

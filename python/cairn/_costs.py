@@ -87,6 +87,7 @@ class Table:
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
         self.loading = 0.0  # seconds in which kernels and libraries were loaded
+        self._device, self._kept = device, None
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
         self._new = False
@@ -116,6 +117,12 @@ class Table:
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
         self._new = True
+
+    def kept(self):
+        """What libraries keep on the device; measured once."""
+        if self._kept is None:
+            self._kept = library_workspaces(self._device)
+        return self._kept
 
     def save(self):
         """Write the file completely or not at all, together with what other processes have measured."""
@@ -280,6 +287,13 @@ def _measure(joint, table, alignment):
     return len(missing)
 
 
+def figures_of(joint, table):
+    """The figures of a step that was measured, by signature."""
+    nodes = [op.node for op in joint.ops if op.kind == "node"]
+    nodes += [_norms.other_half(node) for node in nodes if _norms.is_first(node)]
+    return {signature: table.figures[signature] for signature in map(signature_of, nodes)}
+
+
 def _see_places(joint):
     """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host,
     unless a CUDA graph of an attention with dropout is recorded."""
@@ -323,7 +337,7 @@ def _measure_cuda(missing, table, device, alignment):
     """All runs are queued before the device is waited for. The ops with the largest operands come first, so that the
     allocator divides their memory for the others."""
     start = time.perf_counter()
-    kept, queued = library_workspaces(device) if missing else {}, {}
+    kept, queued = table.kept() if missing else {}, {}
     table.loading += time.perf_counter() - start
     for signature, op in sorted(missing.items(), key=lambda item: -_bytes_of(item[1].node)):
         try:

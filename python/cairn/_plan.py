@@ -4,13 +4,11 @@ import time
 
 import torch
 
-from . import _costs
+from . import _costs, _distributed
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
 from ._options import File
-
-MOST_ASKED = 24  # attempts in the search for the smallest budget
 
 
 def alignment_of(device):
@@ -79,12 +77,15 @@ class Plan:
 class Planner:
     """A captured step with its costs. It makes plans for any number of budgets."""
 
-    def __init__(self, joint, options):
+    def __init__(self, joint, options, together=False):
+        """`together`: all ranks make a planner now, and use the costs that rank 0 measures."""
         self.joint, self.options = joint, options
         self.seconds = {}
         self.alignment = alignment_of(joint.device)
         start = time.perf_counter()
         self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
+        if together:
+            _distributed.share_costs(joint, self.table, self.alignment, options.offload)
         self.measured = _costs.measure(joint, self.table, self.alignment)
         self.machine = self._machine() if options.offload else None
         self.kept = self._kept()
@@ -123,7 +124,7 @@ class Planner:
 
     def _kept(self):
         used = any(op.library != _costs.PLAIN for op in self.joint.ops)
-        return _costs.library_workspaces(self.joint.device) if used else {_costs.PLAIN: 0}
+        return self.table.kept() if used else {_costs.PLAIN: 0}
 
     def kept_by(self, steps):
         """What the libraries keep that the ops of a plan use."""
@@ -200,23 +201,15 @@ class Planner:
             raise CairnError(f"the planner refused the step: {failure}") from None
 
     def smallest(self):
-        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not
-        exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times.
-        Afterwards smaller budgets are refused."""
+        """The smallest budget for which a plan is found, and the op that sets it. Every refusal of the planner names
+        it; the plan for it is kept, so that smaller budgets are refused without asking."""
         if self._tightest is None:
-            size, self._tightest_op = 1, None
-            for _ in range(MOST_ASKED):
-                try:
-                    self._tightest = self._solve(size)
-                    size = self._tightest.peak - 1
-                except lib.Failure as failure:
-                    self._only_infeasible(failure)
-                    self._tightest_op = failure.name
-                    if self._tightest is not None:
-                        break
-                    size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
-            if self._tightest is None:
-                self._tightest = self.step.solve("none")
+            try:
+                self._tightest = self._solve(1)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+                self._tightest_op = failure.name
+                self._tightest = self._solve(failure.smallest_budget)
         return self._tightest.peak, self._tightest_op
 
     def _refusal(self, size):

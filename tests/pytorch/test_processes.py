@@ -38,6 +38,8 @@ class Processes(unittest.TestCase):
         found = run("ddp")
         self.check(found)
         self.assertEqual(len(found[0]["plans"]), 2)
+        self.assertGreater(found[0]["measured"], 10)
+        self.assertEqual(found[1]["measured"], 0)
 
     def test_fsdp(self):
         found = run("fsdp")
