@@ -98,6 +98,14 @@ def caches(rank, folder):
     return dict(same=losses, reruns=[p.reruns for p in plans], plans=[hash_of(p) for p in plans], differences=0)
 
 
+def recipes(rank, folder):
+    """The recipes of docs/pytorch.md for several processes."""
+    from test_recipes import compare, plain
+    found = [compare(title, plain) for title in ("DDP",)]
+    return dict(same=[one["same"] and one["trained"] and not one["over"] for one in found],
+                reruns=[n for one in found for n in one["reruns"]], plans=[], differences=0)
+
+
 def hash_of(plan):
     import hashlib
     return hashlib.sha256(str(plan.steps).encode()).hexdigest()
@@ -154,7 +162,8 @@ def main(kind, rank, world, store):
     torch.set_num_threads(1)
     if kind != "caches":
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
-    found = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives}[kind](rank, os.path.dirname(store))
+    kinds = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives, "recipes": recipes}
+    found = kinds[kind](rank, os.path.dirname(store))
     print("FOUND " + json.dumps(found), flush=True)
     if kind != "caches":
         dist.barrier()

@@ -46,6 +46,9 @@ class Processes(unittest.TestCase):
         self.check(found)
         self.assertGreaterEqual(len(found[0]["plans"]), 1)
 
+    def test_recipes(self):
+        self.check(run("recipes"))
+
     def test_collectives(self):
         self.check(run("collectives"))
 
