@@ -6,32 +6,37 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _costs
 from . import _distributed
 from . import _moves
 from . import _norms
 from ._errors import CairnError
-from ._joint import Joint
+from ._geometry import propagate
+from ._joint import Joint, copy_mutated, device_of, refuse
 from ._options import Options  # noqa: F401 (for tests)
-from ._plan import Planner
+from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
-def capture(gm, num_fwd_outputs, options, inductor=False):
-    """The joint graph as storages and ops. After Inductor's passes some fake tensors do not share storage although
-    they should, so fake tensors are propagated again."""
+def capture(gm, num_fwd_outputs, options, inductor=False, together=True):
+    """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
+    measures for them."""
     from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
-    if inductor:
-        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-        given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-        mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
-        if mode is not None:
-            FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
-    else:
+    refuse(gm)
+    device = device_of(gm)
+    table = _costs.Table(options.costs or _costs.default_file(device), device)
+    propagate(gm, table.results, _costs.signature_of)
+    if not inductor:
         _norms.rewrite(gm, num_fwd_outputs)
-    return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
+    copy_mutated(gm, num_fwd_outputs)
+    if together:
+        _distributed.learn(gm, table, device, alignment_of(device), options.offload)
+    else:
+        _costs.learn(gm, table, device, alignment_of(device))
+    return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not (options.cudagraphs or inductor),
                  inplace=not inductor)
 
 
@@ -92,7 +97,7 @@ class Backend:
             print(f"cairn: {plan}")
 
     def make_plan(self, joint):
-        planner = Planner(joint, self.options, together=True)
+        planner = Planner(joint, self.options)
         if self.options.plan is not None:
             return planner.read(saved_text(self.options.plan))
         budget = self.options.budget
@@ -132,7 +137,7 @@ class _Stop(CairnError):
 def planner_of(model, inputs, options):
     """Capture the step model(*inputs) and its gradients without running the model."""
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
-        raise _Stop(capture(gm, num_fwd_outputs, options))
+        raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
     probe = Backend(options)
 

@@ -6,7 +6,7 @@ Ranks measure different times. With different plans they would wait for each oth
 import torch.distributed as dist
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import _costs
+from . import _costs, _geometry
 from ._errors import BudgetError, CairnError
 
 
@@ -34,17 +34,18 @@ def from_first(make):
     return message[0]
 
 
-def share_costs(joint, table, alignment, offload):
-    """Fill the tables of all ranks with what rank 0 measures, so that the others measure nothing: only ops that rank 0
-    does not have."""
-    if _alone():
-        return
-
+def learn(gm, table, device, alignment, offload):
+    """_costs.learn, on rank 0 only. The others take what it knows, and measure only ops that it does not have."""
     def make():
-        _costs.measure(joint, table, alignment)
-        return _costs.figures_of(joint, table), _costs.measure_link(table, joint.device) if offload else table.link
-    figures, table.link = from_first(make)
-    table.figures.update(figures)
+        _costs.learn(gm, table, device, alignment)
+        if offload:
+            _costs.measure_link(table, device)
+        return table.facts()
+    facts = from_first(make)
+    if not _alone() and dist.get_rank() != 0:
+        table.take(facts)
+        _geometry.propagate(gm, table.results, _costs.signature_of)
+        _costs.learn(gm, table, device, alignment)
 
 
 def plan(planner, size):

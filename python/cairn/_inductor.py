@@ -46,7 +46,7 @@ class Partitioner(CustomPartitionerFn):
         from ._backend import capture, saved_text
         options = self.backend.options
         joint = capture(gm, num_fwd_outputs, options, inductor=True)
-        planner = Planner(joint, options, together=True)
+        planner = Planner(joint, options)
         if options.budget is not None:
             self.allowed = planner.budget_bytes(options.budget)
         if options.plan is not None:

@@ -4,7 +4,7 @@ import time
 
 import torch
 
-from . import _costs, _distributed
+from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
@@ -77,21 +77,18 @@ class Plan:
 class Planner:
     """A captured step with its costs. It makes plans for any number of budgets."""
 
-    def __init__(self, joint, options, together=False):
-        """`together`: all ranks make a planner now, and use the costs that rank 0 measures."""
+    def __init__(self, joint, options):
         self.joint, self.options = joint, options
         self.seconds = {}
         self.alignment = alignment_of(joint.device)
         start = time.perf_counter()
-        self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
-        if together:
-            _distributed.share_costs(joint, self.table, self.alignment, options.offload)
-        self.measured = _costs.measure(joint, self.table, self.alignment)
+        self.table = joint.table
+        _costs.assign(joint, self.table)
         self.machine = self._machine() if options.offload else None
         self.kept = self._kept()
         self.reserve = self.most_kept()
         self.seconds["load"] = self.table.loading
-        self.seconds["measure"] = time.perf_counter() - start - self.table.loading
+        self.seconds["measure"] = time.perf_counter() - start + self.table.learning - self.table.loading
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
         self._tightest = self._tightest_op = None
