@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from . import _fuse
 from . import _norms
-from ._geometry import makes_storage, propagate, record, tensors_of, values_of
+from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._joint import is_collective, is_effect, is_random
 from ._real import real_tensors
 
@@ -104,7 +104,8 @@ def default_file(device):
 
 class Table:
     """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next time."""
+    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next
+    time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
@@ -415,7 +416,7 @@ def _measure_cpu(missing, table):
             try:
                 peak = _peak_cpu(lambda: results.append(call()))
                 _compare(table, signature, node, results[0], given)
-                workspace = peak - _made_bytes(results, given, torch.device("cpu"), 1)
+                workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 results.clear()
                 table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
                 break
@@ -451,7 +452,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     table.loading += time.perf_counter() - start
     runs, results = _Runs(call), []
     peak = _peak_cuda(lambda: results.append(call()), device)
-    workspace = max(peak - _made_bytes(results, given, device, alignment), 0)
+    workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)
     results.clear()
     left = _free_workspaces(device)
