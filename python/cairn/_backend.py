@@ -6,7 +6,9 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _compiled
 from . import _distributed
+from . import _inductor
 from . import _moves
 from . import _norms
 from ._errors import CairnError
@@ -18,32 +20,30 @@ from ._write import Writer, boxed
 class Options:
     def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
                  outside=0, costs=None, plan=None, cudagraphs=False, check=False, verbose=False):
-        if mode not in ("exact", "inductor"):
-            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
-        if mode == "inductor" and (offload or cudagraphs or check):
-            raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
+        if mode not in ("exact", "compiled"):
+            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'compiled'")
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
 
 
-def capture(gm, num_fwd_outputs, options, inductor=False):
-    """The joint graph as storages and ops. After Inductor's passes some fake tensors do not share storage although
-    they should, so fake tensors are propagated again."""
+def capture(gm, num_fwd_outputs, options):
+    """The joint graph as storages and ops."""
     from torch._functorch.compile_utils import fx_graph_cse
+    if options.mode == "compiled":
+        return _compiled.capture(gm, num_fwd_outputs, options)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
-    if inductor:
-        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-        given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-        mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
-        if mode is not None:
-            FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
-    else:
-        _norms.rewrite(gm, num_fwd_outputs)
-    return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
-                 inplace=not inductor)
+    _norms.rewrite(gm, num_fwd_outputs)
+    return Joint(gm, num_fwd_outputs, options.outside, random_again=not options.cudagraphs)
+
+
+def with_partition(options, partition, forward=boxed, backward=boxed):
+    """AOTAutograd with a partition function, for a backend."""
+    table = _inductor.decompositions() if options.mode == "compiled" else None
+    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed, partition_fn=partition,
+                        decompositions=table)
 
 
 class Backend:
@@ -60,11 +60,7 @@ class Backend:
     def __call__(self, gm, example_inputs, **_):
         self._refuse(gm, example_inputs)
         self._start = time.perf_counter()
-        if self.options.mode == "inductor":
-            from ._inductor import compile_with
-            return compile_with(self, gm, example_inputs)
-        compiled = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward,
-                                inference_compiler=boxed, partition_fn=self.partition)
+        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward)
         return compiled(gm, example_inputs)
 
     def _refuse(self, gm, example_inputs):
@@ -149,7 +145,7 @@ def planner_of(model, inputs, options):
 
     def backend(gm, example_inputs):
         probe._refuse(gm, example_inputs)
-        return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition)(gm, example_inputs)
+        return with_partition(options, partition)(gm, example_inputs)
 
     torch._dynamo.reset()
     try:

@@ -80,7 +80,7 @@ class Op:
 
 
 class Joint:
-    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True, inplace=True):
+    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True):
         self.gm, self.outside, self.random_again = gm, outside, random_again
         self.ops, self.storages = [], []
         self._by_key, self.of_node, self.op_of_node = {}, {}, {}
@@ -96,7 +96,7 @@ class Joint:
         self.device = self._main_device()
         self._classify()
         self._mark_mutated()
-        self._build(inplace)
+        self._build()
 
     # ---- what cannot be planned ----
 
@@ -176,7 +176,7 @@ class Joint:
                 role = lib.PARAMETER if isinstance(value, torch.nn.Parameter) else lib.STATE
                 self._by_key[key] = self._storage(node.name, value, role, flags, None, None)
 
-    def _build(self, inplace):
+    def _build(self):
         forward, backward = [], []
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" or (node.op == "placeholder" and node not in self.tangents):
@@ -208,8 +208,7 @@ class Joint:
             op.index = index
             if op.kind == "node":
                 self._connect(op)
-        if inplace:
-            self._permit()
+        self._permit()
 
     def _make(self, node):
         """The ops of a node; none if it only views a storage."""
@@ -223,7 +222,7 @@ class Joint:
         flags = 0
         if effect or is_collective(node):
             flags |= lib.ONCE | lib.NEVER_AGAIN
-        elif _norms.is_first(node):
+        elif _norms.is_first(node) or node.meta.get("cairn_once"):
             flags |= lib.NEVER_AGAIN
         op = self._op(node.name, "node", node, backward, flags)
         ops = [op]
