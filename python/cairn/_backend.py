@@ -50,7 +50,7 @@ class Backend:
     """The object that torch.compile calls. `plans` are the plans made so far, one per captured graph and shape."""
 
     def __init__(self, options):
-        self.options, self.plans, self.writers = options, [], []
+        self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters = []
         self.__name__ = "cairn"
         self._retaining = None
@@ -100,6 +100,7 @@ class Backend:
 
     def make_plan(self, joint):
         planner = Planner(joint, self.options)
+        self.planners.append(planner)
         if self.options.plan is not None:
             return planner.read(saved_text(self.options.plan))
         budget = self.options.budget

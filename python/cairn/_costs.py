@@ -27,6 +27,7 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 # Which library's workspace an op leaves allocated; the name of its implementation in the file.
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
+_DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
@@ -145,16 +146,18 @@ class Table:
 # ---- measuring ----
 
 def _real(value):
-    """A tensor like `value`: integers are 0, which is a valid index; other elements are one half."""
+    """A tensor like `value`: integers are 0, which is a valid index; other elements are random, because a GPU multiplies
+    equal numbers faster."""
     if not isinstance(value, torch.Tensor):
         return value
     needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
     size = (needed + value.storage_offset(),)
     if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
+    elif value.dtype in _DRAWN:
+        flat = torch.rand(size, dtype=value.dtype, device=value.device)
     else:
-        fill = 0.5 if value.dtype.is_floating_point else 0
-        flat = torch.full(size, fill, dtype=value.dtype, device=value.device)
+        flat = torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)
     return torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
 
 
@@ -194,19 +197,18 @@ def _time_cpu(call):
 
 class _Runs:
     """Several runs of a call that follow each other on the GPU, so that the start from Python is not measured. They are
-    only queued: the time is known once the device has done them."""
+    only queued: the time is known once the device has done them. The fastest counts, as others may use the device."""
 
-    def __init__(self, call, runs=3):
-        self._runs = runs
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    def __init__(self, call, runs=4):
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]
         torch.cuda._sleep(500_000)  # so that the queue can fill
         self._events[0].record()
-        for _ in range(runs):
+        for event in self._events[1:]:
             call()
-        self._events[1].record()
+            event.record()
 
     def time_ns(self):
-        return max(int(self._events[0].elapsed_time(self._events[1]) * 1e6 / self._runs), 1)
+        return max(int(min(a.elapsed_time(b) for a, b in zip(self._events, self._events[1:])) * 1e6), 1)
 
 
 def _time_cuda(call, device):

@@ -321,13 +321,17 @@ class Joint:
         """What a run needs besides its outputs."""
         return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
 
-    def planner_step(self, alignment):
+    def described(self, alignment):
+        """The step as the library takes it: tensors and ops, as dictionaries."""
         tensors = [dict(name=s.name, bytes=s.bytes, role=s.role, flags=s.flags) for s in self.storages]
         ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
                     inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
                     inplace=[(0, read) for _, read in o.inplace],
                     time_ns=int(o.time_ns), workspace=self.workspace(o, alignment)) for o in self.ops]
-        return lib.Step("torch", tensors, ops, alignment)
+        return dict(name="torch", tensors=tensors, ops=ops, alignment=alignment)
+
+    def planner_step(self, alignment):
+        return lib.Step(**self.described(alignment))
 
 
 def is_effect(node):
