@@ -6,6 +6,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _arena
 from . import _compiled
 from . import _distributed
 from . import _inductor
@@ -19,9 +20,13 @@ from ._write import Writer, boxed
 
 class Options:
     def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
-                 outside=0, costs=None, plan=None, cudagraphs=False, check=False, verbose=False):
+                 outside=0, costs=None, plan=None, cudagraphs=False, arena=None, check=False, verbose=False):
         if mode not in ("exact", "compiled"):
             raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'compiled'")
+        arena = mode == "compiled" and cudagraphs and not check if arena is None else arena
+        if arena and (mode != "compiled" or check):
+            raise ValueError("arena belongs to mode 'compiled', without check")
+        self.arena = arena
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
@@ -82,11 +87,11 @@ class Backend:
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
-        writer = Writer(joint, plan, meter)
+        writer = (_arena.ArenaWriter if self.options.arena else Writer)(joint, plan, meter)
         graphs = writer.graphs()
         self.writers.append(writer)
         self.meters.append(meter)
-        self._retaining = writer.retaining()
+        self._retaining = writer.retaining() if not self.options.arena else None
         self.add(plan)
         return graphs
 
@@ -99,7 +104,7 @@ class Backend:
             print(f"cairn: {plan}")
 
     def make_plan(self, joint):
-        planner = Planner(joint, self.options)
+        planner = planner_for(joint, self.options)
         self.planners.append(planner)
         if self.options.plan is not None:
             return planner.read(saved_text(self.options.plan))
@@ -111,6 +116,8 @@ class Backend:
 
     def _compile_backward(self, gm, inputs):
         usual = boxed(gm)
+        if self.options.arena:
+            return _arena.once(usual)
         if self._retaining is None:
             return usual
         retaining = boxed(self._retaining)
@@ -120,6 +127,10 @@ class Backend:
             return (retaining if kept else usual)(arguments)
         run._boxed_call = True
         return run
+
+
+def planner_for(joint, options):
+    return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
 
 def saved_text(plan):
@@ -154,7 +165,7 @@ def planner_of(model, inputs, options):
         with torch.enable_grad():
             compiled(*inputs)
     except _Stop as stop:
-        return Planner(stop.joint, options)
+        return planner_for(stop.joint, options)
     finally:
         torch._dynamo.reset()
     raise CairnError("the model has no gradient to compute with these inputs")

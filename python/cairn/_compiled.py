@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from . import _inductor
 from ._groups import Group, Grouping, packet
 from ._joint import Joint
+from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -28,20 +29,25 @@ class Kernel:
 
     def __init__(self, key, graph, given):
         self.__name__ = self.__qualname__ = "kernel_" + key
-        self.graph, self.given, self._compiled, self._variants = graph, given, None, {}
+        self.graph, self.given, self._compiled, self._allocations, self._variants = graph, given, None, None, {}
 
     def __str__(self):
         return self.__name__
 
     def __call__(self, *arguments):
-        return tuple(self.compile()(list(arguments)))
+        return self._results(arguments, self.compile()(list(arguments)))
+
+    def _results(self, arguments, returned):
+        """The results in order, from what the compiled graph returns."""
+        return tuple(returned)
 
     def compile(self):
         if self._compiled is None:
             self._compiled = _inductor.compile_graph(self.graph, self.given)
         return self._compiled
 
-    def results(self):
+    def outputs(self):
+        """The nodes of the results."""
         return list(next(n for n in reversed(self.graph.nodes) if n.op == "output").args[0])
 
     def into(self, place):
@@ -50,25 +56,61 @@ class Kernel:
             self._variants[place] = Into(self, place)
         return self._variants[place]
 
+    # ---- results at given addresses ----
+
+    def placeable(self):
+        """The numbers of the results that can be written to where the caller wants them. Runs the kernel once."""
+        if self._allocations is None:
+            self._allocations = _inductor.Allocations(self.compile())
+            with real_tensors(), torch.random.fork_rng(devices={v.device for v in self.given if v.device.type != "cpu"}):
+                self._allocations.learn([random_like(v) for v in self.given])
+        return {slot for slot in map(self._slot, self._allocations.result_of.values()) if slot is not None}
+
+    def _slot(self, returned):
+        """The number of a result, from its place in what the compiled graph returns."""
+        return returned
+
+    def run_onto(self, destinations, *arguments):
+        """Run with a tensor, or None, as the destination of every result."""
+        places = {returned: destinations[self._slot(returned)] for returned in self._allocations.result_of.values()
+                  if self._slot(returned) is not None}
+        return self._results(arguments, self._allocations.run(arguments, places))
+
+
+class Onto:
+    """A kernel as a function of the destinations of its results and of its arguments."""
+    __module__ = "cairn_kernels"
+
+    def __init__(self, kernel):
+        kernel.placeable()
+        self.__name__ = self.__qualname__ = "onto_" + kernel.__name__
+        self.kernel = kernel
+
+    def __call__(self, destinations, *arguments):
+        return self.kernel.run_onto(destinations, *arguments)
+
 
 class Into(Kernel):
-    """Inductor leaves out a copy at the end of a graph, and writes to where it would copy."""
+    """Inductor leaves out a copy at the end of a graph, and writes to where it would copy. What it returns are the other
+    results, and then the operand."""
 
     def __init__(self, kernel, place):
         graph, env = fx.Graph(), {}
         graph.graph_copy(kernel.graph, env)
-        first, *rest = (env[n] for n in kernel.results())
+        first, *rest = (env[n] for n in kernel.outputs())
         given = [env[n] for n in kernel.graph.nodes if n.op == "placeholder"][place]
         flat = graph.call_function(aten.view.default, (first, list(given.meta["val"].shape)))
         copied = graph.call_function(aten.copy_.default, (given, flat))
         flat.meta["val"] = copied.meta["val"] = given.meta["val"]
         graph.output((*rest, copied))
         super().__init__(f"{kernel.__name__[len('kernel_'):]}_into{place}", graph, kernel.given)
-        self.place, self.shape = place, first.meta["val"].shape
+        self.place, self.shape, self.rest = place, first.meta["val"].shape, len(rest)
 
-    def __call__(self, *arguments):
-        *rest, _ = self.compile()(list(arguments))
-        return (arguments[self.place].view(self.shape), *rest)
+    def _results(self, arguments, returned):
+        return (arguments[self.place].view(self.shape), *returned[:-1])
+
+    def _slot(self, returned):
+        return returned + 1 if returned < self.rest else None
 
 
 _kernels = {}  # by their key: equal groups, of any step of the process, share one
@@ -201,7 +243,7 @@ def may_overwrite(kernel, place):
     """Whether the first result and an argument have the same layout, and only pointwise nodes and views that keep the
     order of the elements are between the argument and any result."""
     given = [n for n in kernel.graph.nodes if n.op == "placeholder"][place]
-    value, out = given.meta["val"], kernel.results()[0].meta["val"]
+    value, out = given.meta["val"], kernel.outputs()[0].meta["val"]
     size = out.numel() * out.element_size()
     if value.numel() < 2 or value.dtype != out.dtype or value.device != out.device \
             or {value.untyped_storage().nbytes(), out.untyped_storage().nbytes()} != {size}:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from . import _fuse
 from . import _norms
 from ._joint import is_collective, is_random, tensors_of
-from ._real import real_tensors
+from ._real import random_like, real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -26,9 +26,6 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 
 # Which library's workspace an op leaves allocated; the name of its implementation in the file.
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
-
-_DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-_UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
 def _describe(value):
@@ -145,25 +142,9 @@ class Table:
 
 # ---- measuring ----
 
-def _real(value):
-    """A tensor like `value`: integers are 0, which is a valid index; other elements are random, because a GPU multiplies
-    equal numbers faster."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
-    size = (needed + value.storage_offset(),)
-    if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
-        flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
-    elif value.dtype in _DRAWN:
-        flat = torch.rand(size, dtype=value.dtype, device=value.device)
-    else:
-        flat = torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)
-    return torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
-
-
 def _operands(node):
     def make(argument):
-        return _real(_value(argument))
+        return random_like(_value(argument))
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 

@@ -31,12 +31,12 @@ def simplify(gm, fake_mode):
 
 def compile_graph(graph, given):
     """A function of a list of tensors like `given` that returns the results of an FX graph, with the strides of its fake
-    tensors. The graph is copied, because Inductor changes it."""
+    tensors. The graph is copied, because Inductor changes it, and may be of another capture than the present one."""
     copy = fx.Graph()
     results = copy.graph_copy(graph, {})
     output = copy.output(results)
     output.meta["user_visible_output_idxs"] = list(range(len(results)))
-    with torch.no_grad(), torch._C._DisablePythonDispatcher():
+    with torch.no_grad(), torch._C._DisablePythonDispatcher(), torch._guards.tracing(None):
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
 
 
@@ -53,3 +53,60 @@ def in_parallel():
         AsyncCompile.wait = wait
         for compiler, scope in begun:
             compiler.wait(scope)
+
+
+# ---- results at given addresses ----
+
+_ALLOCATORS = ("empty_strided_cpu", "empty_strided_cuda")
+
+
+def _scope_of(compiled):
+    """The names that the code of a compiled graph uses, or None where it is not as it is known."""
+    call = getattr(compiled, "current_callable", None)
+    scope = getattr(getattr(call, "__func__", call), "__globals__", {})
+    return scope if all(name in scope for name in _ALLOCATORS) else None
+
+
+class Allocations:
+    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time; which of the
+    allocations become results is learned in a first run."""
+
+    def __init__(self, compiled):
+        self.compiled, self.scope, self.result_of = compiled, _scope_of(compiled), None
+
+    def _run(self, arguments, allocate):
+        before = {name: self.scope[name] for name in _ALLOCATORS}
+        self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
+        try:
+            return self.compiled(list(arguments))
+        finally:
+            self.scope.update(before)
+
+    def learn(self, arguments):
+        """The number of every allocation that becomes a result; {} if none can be placed."""
+        self.result_of = {}
+        if self.scope is None:
+            return
+        made = []
+
+        def allocate(plain, *what):
+            made.append(plain(*what))
+            return made[-1]
+        results = self._run(arguments, allocate)
+        numbers = {tensor.data_ptr(): number for number, tensor in enumerate(made)}
+        for place, result in enumerate(results):
+            number = numbers.get(result.data_ptr())
+            if number is not None and result.untyped_storage().nbytes() == made[number].untyped_storage().nbytes():
+                self.result_of[number] = place
+
+    def run(self, arguments, destinations):
+        """Run with tensors for some of the results: a dictionary by the result's number."""
+        count = iter(range(1 << 30))
+
+        def allocate(plain, size, stride, dtype):
+            where = destinations.get(self.result_of.get(next(count)))
+            if where is None:
+                return plain(size, stride, dtype)
+            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), where.storage_offset() *
+                                                                         where.element_size() // dtype.itemsize, size, stride)
+        return self._run(arguments, allocate)

@@ -12,3 +12,23 @@ def real_tensors():
     would be PyTorch's own."""
     with _disable_current_modes(), torch._C._DisablePythonDispatcher(), torch.no_grad():
         yield
+
+
+_DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
+
+
+def random_like(value):
+    """A tensor like `value`: integers are 0, which is a valid index; other elements are random, because a GPU multiplies
+    equal numbers faster."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
+    size = (needed + value.storage_offset(),)
+    if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
+        flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
+    elif value.dtype in _DRAWN:
+        flat = torch.rand(size, dtype=value.dtype, device=value.device)
+    else:
+        flat = torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)
+    return torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())

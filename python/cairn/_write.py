@@ -100,8 +100,8 @@ class Writer:
             place, read = op.inplace[inplace - 1]
             if not (self.keep_saved and op.reads[read] in self.from_forward):
                 self.saved_inplace |= op.reads[read] in self.from_forward
-                return self._overwrite(node, arguments, keywords, place)
-        return self.graph.call_function(node.target, arguments, keywords)
+                return self._overwrite(op, arguments, keywords, place)
+        return self._plain_call(op, arguments, keywords)
 
     def _stand_in(self, op):
         again = op.index in self.ran and ignores_statistics(op.node)
@@ -113,7 +113,11 @@ class Writer:
         left_out = {s for node in op.node.args[3:5] if node is not None for s in self.joint.of_node[node]}
         return [s for s in op.reads if s not in left_out]
 
-    def _overwrite(self, node, arguments, keywords, place):
+    def _plain_call(self, op, arguments, keywords):
+        return self.graph.call_function(op.node.target, arguments, keywords)
+
+    def _overwrite(self, op, arguments, keywords, place):
+        node = op.node
         if isinstance(node.target, Kernel):
             return self.graph.call_function(node.target.into(place), arguments, keywords)
         packet = node.target.overloadpacket
@@ -195,6 +199,7 @@ class Writer:
     def _emit(self, steps):
         for place in steps:
             kind, number, inplace = self.plan.steps[place]
+            self.step = place
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 self._emit_run(op, inplace)
