@@ -189,24 +189,25 @@ class Points:
         self.bench, self.args, self.cairn = bench, args, cairn
         self.planner = self.none = self.expected = None
 
-    def backend(self, budget):
-        options = dict(mode="compiled", cudagraphs=True, total=self.bench.cuda)
-        return self.cairn.backend(budget, **options)
-
     def run(self, name, budget):
-        try:
-            self._run(name, budget)
-        except Exception as error:  # one point must not take the others with it
-            import traceback
-            traceback.print_exc()
-            say(network=self.args.network, row=name, budget=budget, failed=f"{type(error).__name__}: {error}"[:400])
+        """With an arena; without, where that fails."""
+        for arena in (True, False):
+            try:
+                self._run(name, budget, arena)
+                break
+            except Exception as error:  # one point must not take the others with it
+                import traceback
+                traceback.print_exc()
+                say(network=self.args.network, row=name, budget=budget, arena=arena,
+                    failed=f"{type(error).__name__}: {error}"[:400])
 
-    def _run(self, name, budget):
+    def _run(self, name, budget, arena):
         bench, torch = self.bench, self.bench.torch
         torch._dynamo.reset()
         bench.clean()
         extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of the points before
-        backend = self.backend(None if budget is None else budget + extra)
+        backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
+                                     total=bench.cuda)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
         start = time.perf_counter()
         bits = bench.bits(call)
@@ -222,6 +223,8 @@ class Points:
             memory = bench.memory()
             milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
         differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
+        if arena:
+            memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes))
         say(network=self.args.network, row=name, budget=budget, ms=milliseconds, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),

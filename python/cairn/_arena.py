@@ -13,15 +13,67 @@ import torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
+from ._costs import operands_of
 from ._errors import CairnError
 from ._plan import Planner
+from ._real import real_tensors
 from ._write import Writer
 
 aten = torch.ops.aten
-# Ops that write straight to a given result.
-_OUT = {aten.mm.default: aten.mm.out, aten.addmm.default: aten.addmm.out, aten.bmm.default: aten.bmm.out,
-        aten.baddbmm.default: aten.baddbmm.out}
-TRIES = 6  # plans for less and less memory, until arena and what is beside it fit
+TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
+
+
+# ---- ops that write straight to a given result ----
+
+def mm_onto(where, a, b):
+    return aten.mm.out(a, b, out=where)
+
+
+def addmm_onto(where, bias, a, b, **factors):
+    return aten.addmm.out(bias, a, b, **factors, out=where)
+
+
+def bmm_onto(where, a, b):
+    return aten.bmm.out(a, b, out=where)
+
+
+def convolution_onto(where, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """cuDNN's, which is what a convolution on a GPU uses; whether it is for these operands shows in its bits."""
+    cudnn = torch.backends.cudnn
+    if bias is not None or transposed or not x.is_cuda:
+        raise NotImplementedError
+    deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+    return aten.cudnn_convolution.out(x, weight, padding, stride, dilation, groups, cudnn.benchmark, deterministic,
+                                      cudnn.allow_tf32, out=where)
+
+
+_ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
+         aten.convolution.default: convolution_onto}
+_known = {}  # by signature: whether an op's form of _ONTO does the same
+
+
+def writes_onto(op):
+    """Whether an op has a form that writes its result to an address of ours, with the same bits. It is tried once."""
+    onto = _ONTO.get(op.node.target)
+    if onto is None or len(op.outs) != 1:
+        return False
+    if op.signature not in _known:
+        _known[op.signature] = _same_bits(op.node, onto)
+    return _known[op.signature]
+
+
+def _same_bits(node, onto):
+    device = node.meta["val"].device
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        arguments, keywords = operands_of(node)
+        try:
+            expected = node.target(*arguments, **keywords)
+            where = torch.empty_like(expected)
+            onto(where, *arguments, **keywords)
+        except (RuntimeError, NotImplementedError):
+            return False
+        return expected.stride() == node.meta["val"].stride() and torch.equal(expected, where)
 
 
 # ---- where tensors are ----
@@ -38,10 +90,16 @@ class Layout:
         best = None
         for limit in [1 << 62, *sizes]:  # the largest tensors may be better beside the arena, with ops' workspaces
             found = self._lay(limit)
-            if best is None or found[0] + found[1] < best[0] + best[1]:
+            if best is None or self._cost(found) < self._cost(best):
                 best = found
         self.bytes, self.beside, self.where = best
         self.total = self.bytes + self.beside
+
+    @staticmethod
+    def _cost(found):
+        """The allocator needs more than it gives out."""
+        size, beside, _ = found
+        return size + beside + beside // 8
 
     def _rounded(self, size):
         return -(-size // self.alignment) * self.alignment
@@ -83,7 +141,7 @@ class Layout:
             return False
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
-        return op.node.target in _OUT and s.like.is_contiguous()
+        return writes_onto(op)
 
     def _lay(self, limit):
         """Bytes of the arena and beside it, and the addresses, with tensors of `limit` bytes or more beside it."""
@@ -98,7 +156,8 @@ class Layout:
             live += more
             most = max(most, live + workspace)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
-        return self._rounded(size), most, dict(zip(inside, offsets))
+        unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
+        return -(-size // unit) * unit, most, dict(zip(inside, offsets))
 
 
 class _TooTight(lib.Failure):
@@ -115,7 +174,7 @@ class ArenaPlanner(Planner):
     def _laid(self, solution):
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment)
-            solution.peak = solution.layout.total
+            solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 
     def _wrap(self, solution, algorithm, budget, seconds):
@@ -124,19 +183,30 @@ class ArenaPlanner(Planner):
         return plan
 
     def _solve(self, size):
-        target, smallest = size, None
+        """The fastest plan found whose arena and what is beside it fit into `size`. How much of that the plan itself may
+        use is searched for."""
+        low, high, target, best, smallest = 0, size, size, None, None
         for _ in range(TRIES):
             try:
                 solution = self._laid(super()._solve(target))
             except lib.Failure as failure:
                 if smallest is None or failure.status != lib.INFEASIBLE:
                     raise
+                low = target
+            else:
+                smallest = min(smallest or solution.peak, solution.peak)
+                if solution.peak > size:
+                    high = min(target, solution.live)
+                    target = solution.live - (solution.peak - size)
+                else:
+                    low = target
+                    best = solution if best is None or solution.time_ns < best.time_ns else best
+            if high - low <= max(size // 256, self.alignment):
                 break
-            if solution.peak <= size:
-                return solution
-            smallest = min(smallest or solution.peak, solution.peak)
-            target -= solution.peak - size
-        raise _TooTight(smallest)
+            target = target if low < target < high else (low + high) // 2
+        if best is None:
+            raise _TooTight(smallest)
+        return best
 
 
 # ---- the written graphs ----
@@ -204,7 +274,7 @@ class ArenaWriter(Writer):
         where = self._destination(op.outs[0]) if len(op.outs) == 1 and not op.beside else None
         if where is None:
             return super()._plain_call(op, arguments, keywords)
-        return self.graph.call_function(_OUT[op.node.target], arguments, {**keywords, "out": where})
+        return self.graph.call_function(_ONTO[op.node.target], (where, *arguments), keywords)
 
     def _onto(self, op, kernel, arguments):
         destinations = [None] * len(op.node.target.outputs())

@@ -142,7 +142,8 @@ class Table:
 
 # ---- measuring ----
 
-def _operands(node):
+def operands_of(node):
+    """Arguments to try a node with."""
     def make(argument):
         return random_like(_value(argument))
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
@@ -275,7 +276,7 @@ def _see_places(joint):
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
         if op.signature not in seen:
-            arguments, keywords = _operands(op.node)
+            arguments, keywords = operands_of(op.node)
             seen[op.signature] = [v.device.type if isinstance(v, torch.Tensor) else None
                                   for v in pytree.tree_leaves(op.node.target(*arguments, **keywords))]
         for s in op.outs:
@@ -294,7 +295,7 @@ def _made_bytes(results, operands, device, alignment):
 def _measure_cpu(missing, table):
     for signature, op in missing.items():
         try:
-            arguments, keywords = _operands(op.node)
+            arguments, keywords = operands_of(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
             workspace = _peak_cpu(call) - sum(s.bytes for s in op.outs + op.beside)
             table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
@@ -310,7 +311,7 @@ def _measure_cuda(missing, table, device, alignment):
     table.loading += time.perf_counter() - start
     for signature, op in sorted(missing.items(), key=lambda item: -_bytes_of(item[1].node)):
         try:
-            arguments, keywords = _operands(op.node)
+            arguments, keywords = operands_of(op.node)
             call = lambda: op.node.target(*arguments, **keywords)
             start = time.perf_counter()
             call()  # the first run loads the kernel and allocates the library's workspace

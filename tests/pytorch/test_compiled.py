@@ -13,7 +13,7 @@ from torch import nn
 import cairn
 from cairn import _backend, _compiled, _groups, _library
 from cairn._real import random_like, real_tensors
-from common import allocator_peak, compiled, same, with_cairn
+from common import allocator_peak, compiled, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
 
 MODE = dict(mode="compiled")
@@ -224,15 +224,68 @@ class Groups(unittest.TestCase):
         self.assertGreater(many, 3 * few)
         self.assertLess(large, 8 * small)
 
-    def test_residual_stream(self):
-        """The sum that the next layers read is kept; what a norm makes of it is a group of its own, which reads it."""
+    def test_norms(self):
+        """In the forward part what a norm makes is a group apart from its statistics, so that it can be recomputed from
+        the sum that is kept. It may be recomputed; so may the group of the sum and its statistics."""
         model, inputs = make("gpt")
         joint = planner_of(model, inputs).joint
-        norms = [op for op in joint.ops if _compiled.is_kernel(op) and not op.backward
-                 and any(_groups.is_reduction(n) for n in op.node.target.graph.nodes)]
-        self.assertEqual(len(norms), 2 * 3 + 1 + 1)  # two a block, the last one, and the loss
-        for op in norms:
-            self.assertEqual(op.flags & _library.NEVER_AGAIN, 0 if op.outs else op.flags)
+        kernels = [op for op in joint.ops if _compiled.is_kernel(op) and not op.backward]
+        reduces = {op for op in kernels if any(_groups.is_reduction(n) for n in op.node.target.graph.nodes)}
+        made = {s: op for op in reduces for s in op.outs}
+        applied = [op for op in kernels if op not in reduces and any(s in made for s in op.reads)]
+        self.assertEqual(len(applied), 2 * 3 + 1)  # two a block, and the last one
+        for op in applied:
+            statistics = next(made[s] for s in op.reads if s in made)
+            self.assertFalse((op.flags | statistics.flags) & _library.NEVER_AGAIN)
+
+
+class Arena(unittest.TestCase):
+    """One allocation with every tensor at its planned address."""
+    OPTIONS = dict(arena=True, **MODE)
+
+    def check(self, name):
+        model, inputs = make(name)
+        planner = _backend.planner_of(model, inputs, _backend.Options(**self.OPTIONS))
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=3)
+        for budget in budgets(planner, 3):
+            with self.subTest(budget=budget):
+                backend, mine = cairn.backend(budget, **self.OPTIONS), copy.deepcopy(model)
+                call = compiled(mine, backend)
+                self.assertTrue(same(expected, train(mine, call, inputs, steps=3)))
+                plan = backend.plans[0]
+                self.assertLessEqual(plan.peak, budget)
+                self.check_memory(mine, call, inputs, plan)
+
+    def check_memory(self, model, call, inputs, plan):
+        model.zero_grad(set_to_none=True)
+        peak = allocator_peak(lambda: call(*inputs).backward())
+        self.assertLessEqual(peak, plan.peak)
+        self.assertGreater(peak, 0.995 * plan.peak)
+        sizes = [p.grad.untyped_storage().nbytes() for p in model.parameters()]
+        self.assertGreater(2 * sizes.count(plan.layout.bytes), len(sizes))
+
+    def test_gpt(self):
+        self.check("gpt")
+
+    def test_resnet(self):
+        self.check("resnet")
+
+    def test_offload(self):
+        model, inputs = make("gpt")
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=2)
+        budget = budgets(planner_of(model, inputs), 3)[1]
+        backend = cairn.backend(budget, offload=True, algorithm="offload-best", **self.OPTIONS)
+        self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+        self.assertGreater(backend.plans[0].offloads, 0)
+
+    def test_refused(self):
+        """What would read overwritten memory."""
+        model, inputs = make("gpt")
+        loss = compiled(model, cairn.backend(**self.OPTIONS))(*inputs)
+        with self.assertRaisesRegex(cairn.CairnError, "one backward pass"):
+            loss.backward(retain_graph=True)
+        with self.assertRaises(ValueError):
+            cairn.backend(arena=True)
 
 
 if __name__ == "__main__":
