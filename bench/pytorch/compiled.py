@@ -11,6 +11,7 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn knob      in the memory of each `knob`
   cairn half      half way between `smallest` and `none`
   cairn smallest  in the smallest budget
+  cairn chunks    `none`, `same` and `smallest` with the loss in eight chunks, of language models
   cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. Processes compile at
@@ -191,6 +192,7 @@ class Points:
 
     def run(self, name, budget):
         """With an arena; without, where that fails."""
+        name = name.replace("cairn", "cairn chunks") if self.args.chunks > 1 else name
         for arena in (True, False):
             try:
                 self._run(name, budget, arena)
@@ -207,7 +209,7 @@ class Points:
         bench.clean()
         extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of the points before
         backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
-                                     total=bench.cuda)
+                                     total=bench.cuda, chunks=self.args.chunks)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
         start = time.perf_counter()
         bits = bench.bits(call)
@@ -253,6 +255,8 @@ class Points:
             smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1], least=planner.step.least_memory(),
             reserve=planner.reserve, before=self.bench.before,
             slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
+        if self.args.chunks > 1:
+            return
         with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
             json.dump(planner.joint.described(planner.alignment), file)
 
@@ -264,6 +268,8 @@ class Points:
         if same is None and not self.args.small and self.args.network in KNOWN:
             same = KNOWN[self.args.network] << 20
         found.append(("cairn same", same if same else (most + 2 * least) // 3))
+        if self.args.chunks > 1:
+            return found
         found.append(("cairn half", (most + least) // 2))
         for share in KNOBS:
             knob = self.peak_of("knob", share)
@@ -331,7 +337,7 @@ class Run:
 
     def failed(self, job, why):
         options = job["options"]
-        row = dict(network=options["network"], row=options["job"], failed=why, **{k: options[k] for k in ("share", "point") if k in options})
+        row = dict(network=options["network"], row=options["job"], failed=why, **{k: options[k] for k in ("share", "point", "chunks") if k in options})
         self.hear(MARK + json.dumps(row))
 
     def close(self, job):
@@ -344,6 +350,7 @@ class Run:
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
         todo = [dict(job=job, network=n) for n in names for job in ("cairn", "checkpoint")]
         todo += [dict(job="graph", network=n) for n in names]
+        todo += [dict(job="cairn", network=n, chunks="8") for n in names if n in ("gpt", "llama")]
         return todo + [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
 
     def capped(self, options):
@@ -365,8 +372,8 @@ class Run:
                 if self.listen(job):
                     running.remove(job)
                     self.close(job)
-                    if job["options"]["job"] == "cairn" and "point" not in job["options"]:
-                        todo += self.capped(job["options"])
+                    if set(job["options"]) == {"job", "network"} and job["options"]["job"] == "cairn":
+                        todo = list(self.capped(job["options"])) + todo
             time.sleep(0.1)
         for job in running:
             job["process"].kill()
@@ -388,6 +395,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
     for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--chunks", type=int, default=1, help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)

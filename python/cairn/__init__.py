@@ -21,7 +21,8 @@ def backend(budget=None, **options):
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
     mode       "exact": ATen ops in the plan's order, memory as predicted, bitwise equal to eager execution;
-               "inductor": the same plan compiled by Inductor, then measured
+               "compiled": kernels that Inductor compiles, each one op of the plan; memory as predicted, bitwise equal to the
+               same mode without a budget
     algorithm  the planner's, "auto"
     offload    whether tensors may be offloaded to host memory
     total      whether the budget counts everything that PyTorch has allocated, not only what the step adds
@@ -30,6 +31,10 @@ def backend(budget=None, **options):
     plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
     cudagraphs whether the step will be recorded as a CUDA graph (see record): then random ops are not recomputed
+    arena      mode "compiled": whether the step's tensors are at planned addresses of one allocation; by default if
+               cudagraphs. Gradients keep that allocation alive, so each backward pass needs a step of its own
+    chunks     mode "compiled": into how many chunks of rows a linear layer with cross-entropy after it is divided, so that
+               not all logits exist at once
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """

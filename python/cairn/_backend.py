@@ -7,6 +7,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _arena
+from . import _chunks
 from . import _compiled
 from . import _distributed
 from . import _inductor
@@ -20,13 +21,16 @@ from ._write import Writer, boxed
 
 class Options:
     def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
-                 outside=0, costs=None, plan=None, cudagraphs=False, arena=None, check=False, verbose=False):
+                 outside=0, costs=None, plan=None, cudagraphs=False, arena=None, chunks=1, check=False,
+                 verbose=False):
         if mode not in ("exact", "compiled"):
             raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'compiled'")
         arena = mode == "compiled" and cudagraphs and not check if arena is None else arena
         if arena and (mode != "compiled" or check):
             raise ValueError("arena belongs to mode 'compiled', without check")
-        self.arena = arena
+        if chunks != 1 and mode != "compiled":
+            raise ValueError("chunks belong to mode 'compiled', because they round differently than eager execution")
+        self.arena, self.chunks = arena, chunks
         self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
         self.report, self.total, self.outside, self.costs = report, total, outside, costs
         self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
@@ -47,8 +51,14 @@ def capture(gm, num_fwd_outputs, options):
 def with_partition(options, partition, forward=boxed, backward=boxed):
     """AOTAutograd with a partition function, for a backend."""
     table = _inductor.decompositions() if options.mode == "compiled" else None
-    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed, partition_fn=partition,
-                        decompositions=table)
+    compiled = aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed, partition_fn=partition,
+                            decompositions=table)
+
+    def compile_module(gm, example_inputs):
+        if options.chunks > 1:
+            _chunks.split_losses(gm, options.chunks)
+        return compiled(gm, example_inputs)
+    return compile_module
 
 
 class Backend:

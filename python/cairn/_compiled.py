@@ -194,6 +194,7 @@ def capture(gm, num_fwd_outputs, options):
     fake_mode = next(v.fake_mode for v in given if hasattr(v, "fake_mode"))
     _inductor.simplify(gm, fake_mode)
     _name_seeds(gm.graph)
+    _add_up(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
@@ -225,17 +226,53 @@ def _name_seeds(graph):
             graph.erase_node(node)
 
 
+def _add_up(graph):
+    """Sums of matrix products, as in gradients of a weight that is used several times, are added up by the products."""
+    def is_product(node, *targets):
+        return isinstance(node, fx.Node) and node.target in targets and len(node.users) == 1
+    for node in list(graph.nodes):
+        if node.target is not aten.add.Tensor or node.kwargs:
+            continue
+        for one, other in (node.args, node.args[::-1]):
+            if is_product(other, aten.mm.default) and is_product(one, aten.mm.default, aten.addmm.default) \
+                    and one.meta["val"].shape == other.meta["val"].shape == node.meta["val"].shape \
+                    and one.meta["val"].dtype == other.meta["val"].dtype == node.meta["val"].dtype:
+                with graph.inserting_before(node):
+                    new = graph.call_function(aten.addmm.default, (one, *other.args))
+                new.meta = dict(node.meta)
+                node.replace_all_uses_with(new)
+                graph.erase_node(node)
+                graph.erase_node(other)
+                break
+
+
 # ---- in place ----
+
+def _permit_sums(joint):
+    """A product may be added to what it is added to."""
+    for op in joint.ops:
+        if op.kind == "node" and op.node.target is aten.addmm.default and len(op.outs) == 1:
+            value, storage = op.node.args[0].meta["val"], joint.of_node[op.node.args[0]][0]
+            like = op.node.meta["val"]
+            if is_ours(joint, storage) and value.shape == like.shape and value.stride() == like.stride() \
+                    and storage.bytes == op.outs[0].bytes:
+                op.inplace.append((0, op.reads.index(storage)))
+
+
+def is_ours(joint, storage):
+    """Whether a plan may overwrite a storage."""
+    return storage.op is not None and storage.op is not joint.boundary and storage not in joint.handed_out
+
 
 def _permit(joint):
     """A kernel may write its first result over an operand that it reads element by element."""
+    _permit_sums(joint)
     for op in joint.ops:
         if not is_kernel(op) or not op.outs or op.outs[0].slot != 0:
             continue
         for place, operand in enumerate(op.node.args):
             storage = joint.of_node[operand][0]
-            ours = storage.op is not None and storage.op is not joint.boundary and storage not in joint.handed_out
-            if ours and may_overwrite(op.node.target, place):
+            if is_ours(joint, storage) and may_overwrite(op.node.target, place):
                 op.inplace.append((place, op.reads.index(storage)))
 
 

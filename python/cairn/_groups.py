@@ -33,6 +33,7 @@ _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indice
 
 WIDE = 4  # the most large tensors that a merged group reads and writes
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
+LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
 
 
 def packet(node):
@@ -110,9 +111,14 @@ class Grouping:
             return self.owner[node] is not node
         return node.op == "call_function" and getattr(node.target, "is_view", False)  # split
 
-    def is_seed(self, node):
-        """The seed of one random op among those of the step is read as it is, so that equal groups stay equal."""
-        return node.meta.get("cairn_seed", False)
+    def is_argument(self, node):
+        """Whether a view is made outside of the groups that read it, so that groups are equal although they read other
+        parts: the seeds of random ops, and parts of the step's inputs, which are aligned as Inductor expects."""
+        if node.meta.get("cairn_seed", False):
+            return True
+        value, source = node.meta.get("val"), source_of(node)
+        return (source is not node and self.is_view(source) and self.owner[source.args[0]].op == "placeholder"
+                and value.is_contiguous() and value.storage_offset() * value.element_size() % 64 == 0)
 
     def is_anchor(self, node):
         return (node.op == "call_function" and node.target is not operator.getitem and not self.is_view(node)
@@ -159,7 +165,9 @@ class Grouping:
 
     def _realise_where_cheaper(self, values):
         """A value that k kernels read is realised if reading its leaves k times costs more than making it once and
-        reading it k times. This keeps the residual stream, and computes casts, activations and normalised inputs again."""
+        reading it k times. This keeps the residual stream, and computes casts, activations and normalised inputs again.
+        A kernel more must pay too."""
+        launch = LAUNCH.get(self.device.type, 0)
         kernels = {n: set() for n in values}  # that would read a value
         for n in reversed(values):
             if n in self.fused:
@@ -175,7 +183,7 @@ class Grouping:
                 leaves |= {r} if r in self.realised else self._leaves[r]
             self._leaves[n] = leaves
             size, k = self._bytes[n], len(kernels[n])
-            if k > 1 and (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size:
+            if k > 1 and (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size + launch:
                 self.realised.add(n)
 
     def _kernel(self, n):
@@ -206,7 +214,7 @@ class Grouping:
             for i in n.all_input_nodes:
                 if i in self.realised and i not in through:
                     leaves.add(i)
-                elif not self.is_seed(i):
+                elif not self.is_argument(i):
                     todo.append(i)
                 else:
                     leaves.update(self.operands(i))
@@ -301,9 +309,10 @@ class Grouping:
     def _narrow(self, a, b):
         """Whether one group of both makes at most one large tensor, and few large ones are needed at a time."""
         outs, domain = self._big(a) + self._big(b), max(a.domain, b.domain)
-        read = {n for n in a.leaves + b.leaves if n.meta["val"].numel() * SMALL > domain
-                and n.meta["val"].dtype != torch.bool} - set(a.outs + b.outs)
-        return len(outs) <= 1 and len(read) + len(outs) <= WIDE
+        read = {n for n in a.leaves + b.leaves if n.meta["val"].dtype != torch.bool} - set(a.outs + b.outs)
+        wide = sum(min(n.meta["val"].numel(), domain) for n in read
+                   if n.meta["val"].numel() * SMALL > domain)
+        return len(outs) <= 1 and wide <= (WIDE - len(outs)) * domain
 
     def _rules(self):
         """Functions of two groups that say whether they become one; the second reads the first, or both read the same.
@@ -318,8 +327,9 @@ class Grouping:
         return (
             # statistics of one kind that read the same: amax and sum, the sums of a norm's backward
             lambda p, c: small(p) and small(c) and alike(p, c) and (shares(p, c) or reads(c, p)),
-            # small results of statistics: new running statistics
-            lambda p, c: small(p) and reads(c, p) and c.domain * SMALL <= p.domain,
+            # small results of statistics: new running statistics; but the statistics must not wait for anything else
+            lambda p, c: small(p) and reads(c, p) and c.domain * SMALL <= p.domain
+            and all(self.at.get(self.maker(n), -1) <= self.at[p] for n in c.leaves),
             # statistics of a value, with the value. Forward, what reads the statistics stays apart: it is recomputed alone.
             lambda p, c: not small(p) and small(c) and reads(c, p) and p.domain == c.domain and (p.plain or alike(p, c)),
             # in the backward part, which is not recomputed: what follows sums over the fast dimensions
@@ -338,7 +348,8 @@ class Grouping:
         """Apply a rule to groups and what is near them; returns the groups that have grown."""
         grown = {}
         for p in groups:
-            near = {g: True for n in p.outs + p.leaves for g in self.readers.get(n, ()) if isinstance(g, Group)}
+            shared = [n for n in p.leaves if n.meta["val"].numel() * SMALL > p.domain]
+            near = {g: True for n in p.outs + shared for g in self.readers.get(n, ()) if isinstance(g, Group)}
             for c in sorted(near, key=self.at.get) if p in self.at else ():
                 apart = c is p or c.backward != p.backward or c.solo or p.solo
                 if apart or p not in self.at or c not in self.at or not (rule(p, c) and self._narrow(p, c)):

@@ -83,6 +83,24 @@ class Steps(unittest.TestCase):
     def test_llama(self):
         self.check("llama", 3)
 
+    def test_chunks(self):
+        """The loss in chunks: less memory, equal bits on any plan, and eager execution's result but for rounding. Labels that
+        are to be ignored are not counted."""
+        torch.manual_seed(0)
+        model, inputs = GPT(1024, 32, 32, 1, 2, 0.0), words(1024)
+        inputs[1][0, :5] = -100
+        whole, planner = planner_of(model, inputs), planner_of(model, inputs, chunks=4)
+        self.assertLess(planner.smallest()[0], 0.75 * whole.smallest()[0])
+        expected = with_cairn(model, inputs, cairn.backend(chunks=4, **MODE), steps=2)
+        backend = cairn.backend(planner.smallest()[0], chunks=4, check=True, **MODE)
+        self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+        self.assertEqual(backend.meters[0].differences, [])
+        loss = model(*inputs)
+        loss.backward()
+        torch.testing.assert_close(expected[0][0], loss.detach())
+        for a, b in zip(expected[1][0], model.parameters()):
+            torch.testing.assert_close(a, b.grad, rtol=1e-3, atol=1e-4)
+
     def test_near_eager(self):
         """Loss, gradients and running statistics are those of eager execution, but for rounding."""
         for name in ("gpt", "resnet"):
