@@ -96,6 +96,7 @@ class Backend:
         joint = capture(gm, num_fwd_outputs, self.options)
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
+        _compiled.compile_variants(joint, plan)
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
         writer = (_arena.ArenaWriter if self.options.arena else Writer)(joint, plan, meter)
         graphs = writer.graphs()

@@ -143,6 +143,16 @@ def compile_all(kernels):
             kernel.compile()
 
 
+def compile_variants(joint, plan):
+    """Compile the variants of kernels that a plan runs in place."""
+    used = {}
+    for _, number, inplace in plan.steps:
+        if inplace and is_kernel(joint.ops[number]):
+            op = joint.ops[number]
+            used[op.node.target.into(op.inplace[inplace - 1][0])] = True
+    compile_all(used)
+
+
 # ---- the graph of kernels ----
 
 class _Fused:
