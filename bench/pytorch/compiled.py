@@ -185,6 +185,36 @@ def cairn_rows(args):
         points.run(name, budget)
 
 
+def columns(args):
+    """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products."""
+    import torch
+    gradient = lambda dy, x: ((dy.float() * x.float()).sum(0), dy.float().sum(0))
+    compiled = torch.compile(gradient, dynamic=False)
+    for shape in ((8192, 1024), (8192, 4096), (12608, 1024)):
+        dy, x = (torch.randn(shape, device=args.device, dtype=torch.bfloat16) for _ in range(2))
+        ones = torch.ones(1, shape[0], device=args.device, dtype=torch.bfloat16)
+        ways = dict(inductor_two=lambda: compiled(dy, x), inductor=torch.compile(lambda d: d.float().sum(0), dynamic=False),
+                    aten=lambda: dy.sum(0), product=lambda: ones @ dy, copy=lambda: dy.clone())
+        ways["inductor"] = lambda one=ways["inductor"]: one(dy)
+        with device_lock(args):
+            say(network="columns", row=str(shape), **{name: microseconds(torch, way) for name, way in ways.items()})
+
+
+def microseconds(torch, call, runs=20):
+    for _ in range(3):
+        call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(runs):
+            call()
+    graph.replay()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    graph.replay()
+    torch.cuda.synchronize()
+    return round(1e6 * (time.perf_counter() - start) / runs, 1)
+
+
 class Points:
     def __init__(self, bench, args, cairn):
         self.bench, self.args, self.cairn = bench, args, cairn
@@ -303,7 +333,7 @@ class Run:
         print(json.dumps(row), flush=True)
         with open(os.path.join(self.args.out, "compiled.jsonl"), "a") as file:
             file.write(json.dumps(row) + "\n")
-        if row["row"] in ("checkpoint", "knob"):
+        if row["row"] in ("checkpoint", "knob") and "failed" not in row:
             self.note(row["network"], row["row"], row.get("share", ""), row.get("allocated", 0))
 
     def note(self, network, job, share, peak):
@@ -349,7 +379,7 @@ class Run:
     def jobs(self):
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
         todo = [dict(job=job, network=n) for n in names for job in ("cairn", "checkpoint")]
-        todo += [dict(job="graph", network=n) for n in names]
+        todo += [dict(job="graph", network=n) for n in names] + [dict(job="columns", network="columns")]
         todo += [dict(job="cairn", network=n, chunks="8") for n in names if n in ("gpt", "llama")]
         return todo + [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
 
@@ -389,7 +419,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,checkpoint,graph,knob; all")
+    parser.add_argument("--rows", default="", help="cairn,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=8, help="processes")
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
@@ -403,7 +433,7 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.out, "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "6")
     if args.job:
-        (cairn_rows if args.job == "cairn" else peer)(args)
+        {"cairn": cairn_rows, "columns": columns}.get(args.job, peer)(args)
     else:
         Run(args).go()
 
