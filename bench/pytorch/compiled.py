@@ -333,7 +333,7 @@ class Run:
         print(json.dumps(row), flush=True)
         with open(os.path.join(self.args.out, "compiled.jsonl"), "a") as file:
             file.write(json.dumps(row) + "\n")
-        if row["row"] in ("checkpoint", "knob") and "failed" not in row:
+        if row["row"] in ("checkpoint", "knob"):
             self.note(row["network"], row["row"], row.get("share", ""), row.get("allocated", 0))
 
     def note(self, network, job, share, peak):
