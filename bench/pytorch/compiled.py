@@ -167,12 +167,12 @@ def cairn_rows(args):
     from cairn import _costs
     if args.cap and bench.cuda:
         torch.cuda.set_per_process_memory_fraction(args.cap / torch.cuda.get_device_properties(0).total_memory)
-    measure = _costs.measure
+    learn = _costs.learn
 
     def alone(*given):
         with device_lock(args):
-            return measure(*given)
-    _costs.measure = alone
+            return learn(*given)
+    _costs.learn = alone
     points = Points(bench, args, cairn)
     if args.bytes:
         points.run(f"cairn capped {args.point}", args.bytes)

@@ -10,6 +10,7 @@ steps, whose gradients are in the same memory every time.
 
 import torch
 
+from . import _check
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -236,7 +237,13 @@ def at(arena, offset, dtype, size, stride):
 
 
 class ArenaWriter(Writer):
-    """Writes graphs whose ops put their results into the arena."""
+    """Writes graphs whose ops put their results into the arena. Their first run is not checked by storages, of which there
+    is one."""
+
+    def _finish(self):
+        super()._finish()
+        for node in self.graph.nodes:
+            node.meta.pop(_check.HOLDS, None)
 
     def _begin(self):
         super()._begin()

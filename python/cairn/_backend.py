@@ -9,13 +9,15 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from . import _arena
 from . import _chunks
 from . import _compiled
+from . import _costs
 from . import _distributed
 from . import _inductor
 from . import _moves
 from . import _norms
 from ._errors import CairnError
-from ._joint import Joint
-from ._plan import Planner
+from ._geometry import propagate
+from ._joint import Joint, copy_mutated, device_of, refuse
+from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
@@ -37,15 +39,21 @@ class Options:
 
 
 def capture(gm, num_fwd_outputs, options):
-    """The joint graph as storages and ops."""
+    """The joint graph as storages and ops, with its costs."""
     from torch._functorch.compile_utils import fx_graph_cse
     if options.mode == "compiled":
         return _compiled.capture(gm, num_fwd_outputs, options)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
+    refuse(gm)
+    device = device_of(gm)
+    table = _costs.Table(options.costs or _costs.default_file(device), device)
+    propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
-    return Joint(gm, num_fwd_outputs, options.outside, random_again=not options.cudagraphs)
+    copy_mutated(gm, num_fwd_outputs)
+    _costs.learn(gm, table, device, alignment_of(device))
+    return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 
 def with_partition(options, partition, forward=boxed, backward=boxed):

@@ -10,12 +10,14 @@ import operator
 
 import torch
 from torch import fx
-from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 
+from . import _costs
 from . import _inductor
-from ._groups import Group, Grouping, packet
-from ._joint import Joint
+from ._geometry import FIXED, propagate
+from ._groups import Group, Grouping, is_fusible, packet
+from ._joint import Joint, copy_mutated, device_of, refuse
+from ._plan import alignment_of
 from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -174,6 +176,7 @@ class _Fused:
         new = self.graph.create_node("call_function", kernel, tuple(self._value(n) for n in arguments), {},
                                      name=f"fused_{group.outs[0].name}")
         new.meta["val"] = tuple(n.meta["val"] for n in group.outs)
+        new.meta[FIXED] = True
         for slot, n in enumerate(group.outs):
             self.env[n] = self.graph.call_function(operator.getitem, (new, slot))
             self.env[n].meta = dict(n.meta)
@@ -198,22 +201,26 @@ class _Fused:
 # ---- capturing ----
 
 def capture(gm, num_fwd_outputs, options):
-    """The joint graph as storages and ops, an op being a kernel or what runs as it is."""
+    """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs. What runs as it is is
+    tried first, so that kernels are compiled for results as they really are."""
     from torch._functorch.compile_utils import fx_graph_cse
-    given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-    fake_mode = next(v.fake_mode for v in given if hasattr(v, "fake_mode"))
-    _inductor.simplify(gm, fake_mode)
+    refuse(gm)
+    device = device_of(gm)
+    _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
-    FakeTensorProp(gm, fake_mode).propagate_dont_convert_inputs(*given)  # passes leave tensors that do not share storage
-    device = next((v.device for v in given if isinstance(v, torch.Tensor) and v.device.type != "cpu"), torch.device("cpu"))
+    table = _costs.Table(options.costs or _costs.default_file(device), device)
+    propagate(gm, table.results, _costs.signature_of)
+    _costs.learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
-    joint = Joint(fused, num_fwd_outputs, options.outside, random_again=not options.cudagraphs)
+    compile_all(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
+    copy_mutated(fused, num_fwd_outputs)
+    _costs.learn(fused, table, device, alignment_of(device))
+    joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
-    compile_all(dict.fromkeys(op.node.target for op in joint.ops if is_kernel(op)))
     return joint
 
 

@@ -16,7 +16,7 @@ import operator
 import torch
 from torch import fx
 
-from ._joint import key_of, tensors_of
+from ._geometry import key_of, tensors_of
 
 # Besides the ops that PyTorch itself calls pointwise. Scatters into constants are gone before.
 _FUSIBLE = {"prims.convert_element_type", "prims.iota", "prims.fma", "prims.inductor_random",

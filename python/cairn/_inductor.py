@@ -21,10 +21,11 @@ def decompositions():
     return table
 
 
-def simplify(gm, fake_mode):
+def simplify(gm):
     """Inductor's passes over a joint graph: patterns, constants, random ops with seeds."""
     from torch._inductor.fx_passes.joint_graph import joint_graph_passes
     from torch._inductor.virtualized import V
+    fake_mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if hasattr(n.meta.get("val"), "fake_mode"))
     with V.set_fake_mode(fake_mode):
         joint_graph_passes(gm)
 
