@@ -2,8 +2,8 @@
  *
  * The arrays become a graph of opaque ops with costs, and its solution names tensors and ops by
  * their place in the arrays. docs/graph-format.md says how to write such a step: a tensor is a
- * storage, results stay, an opaque op marks the boundary between forward and backward. The last part
- * chooses plans for several such steps under one budget. */
+ * storage, results stay, an opaque op marks the boundary between forward and backward. The last
+ * part chooses plans for several such steps under one budget. */
 #ifndef CAIRN_ARRAYS_H
 #define CAIRN_ARRAYS_H
 

@@ -5,8 +5,8 @@
  *                                     +--> profile.h measures on it, exec.h runs on it
  *
  * A device is opened once and shared by everything that is bound, profiled, run or evaluated on it:
- * what it has built for an op (a kernel's plan, a library's primitive) is used for every op like it.
- * Only one thread at a time may use a device and everything made on it. */
+ * what it has built for an op (a kernel's plan, a library's primitive) is used for every op like
+ * it. Only one thread at a time may use a device and everything made on it. */
 #ifndef CAIRN_DEVICE_H
 #define CAIRN_DEVICE_H
 

@@ -1,8 +1,9 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
-itself.
+other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results,
+says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than
+the op itself.
 """
 
 import gc
@@ -17,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from . import _fuse
 from . import _norms
-from ._geometry import makes_storage, propagate, record, tensors_of, values_of
+from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._joint import is_collective, is_effect, is_random
 from ._real import random_like, real_tensors
 
@@ -101,12 +102,12 @@ def default_file(device):
 
 class Table:
     """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: signatures of ops that could not be measured; they are tried again next
+    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next
     time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
-        self.results, self.guesses = {}, set()
+        self.results, self.guesses = {}, {}
         self.measured = 0  # ops, by this object
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
@@ -136,6 +137,7 @@ class Table:
             self.link = (machine["link_bytes_per_second"], machine.get("link_latency_ns", 0))
 
     def set(self, signature, time_ns, workspace, library=PLAIN):
+        self.guesses.pop(signature, None)
         self.figures[signature] = (int(time_ns), int(workspace), library)
         self._new = True
 
@@ -143,9 +145,9 @@ class Table:
         self.results[signature] = rows
         self._new = True
 
-    def guess(self, signature, time_ns, library=PLAIN):
+    def guess(self, signature, time_ns, error, library=PLAIN):
         self.figures[signature] = (int(time_ns), 0, library)
-        self.guesses.add(signature)
+        self.guesses[signature] = str(error).strip().splitlines()[:1]
 
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
@@ -373,18 +375,17 @@ def _attempts(node):
 
 def _measure_cpu(missing, table):
     for signature, node in missing.items():
-        for arguments, keywords in _attempts(node):
-            results = []
-            call = lambda: node.target(*arguments, **keywords)
+        for given in _attempts(node):
+            call, results = lambda: node.target(*given[0], **given[1]), []
             try:
                 peak = _peak_cpu(lambda: results.append(call()))
-                _compare(table, signature, node, results[0], (arguments, keywords))
-                workspace = peak - _made_bytes(results, (arguments, keywords), torch.device("cpu"), 1)
+                _compare(table, signature, node, results[0], given)
+                workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 del results
                 table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
                 break
-            except Exception:
-                table.guess(signature, estimate(node))
+            except Exception as error:
+                table.guess(signature, estimate(node), error)
 
 
 def _measure_cuda(missing, table, device, alignment):
@@ -394,27 +395,32 @@ def _measure_cuda(missing, table, device, alignment):
     kept, queued = library_workspaces(device) if missing else {}, {}
     table.loading += time.perf_counter() - start
     for signature, node in sorted(missing.items(), key=lambda item: -_bytes_of(item[1])):
-        try:
-            arguments, keywords = operands_of(node)
-            call = lambda: node.target(*arguments, **keywords)
-            start = time.perf_counter()
-            call()  # the first run loads the kernel and allocates the library's workspace
-            table.loading += time.perf_counter() - start
-            runs, results = _Runs(call), []
-            peak = _peak_cuda(lambda: results.append(call()), device)
-            workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
-            _compare(table, signature, node, results[0], (arguments, keywords))
-            del results
-            left = _free_workspaces(device)
-            library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
-            queued[signature] = runs, workspace, library
-        except Exception:
-            _free_workspaces(device)
-            table.guess(signature, estimate(node), CUBLASLT)
+        for given in _attempts(node):
+            try:
+                queued[signature] = _queue(table, signature, node, given, kept, device, alignment)
+                break
+            except Exception as error:
+                _free_workspaces(device)
+                table.guess(signature, estimate(node), error, CUBLASLT)
     torch.cuda.synchronize(device)
     for signature, (runs, workspace, library) in queued.items():
         table.set(signature, runs.time_ns(), workspace, library)
     torch.cuda.empty_cache()
+
+
+def _queue(table, signature, node, given, kept, device, alignment):
+    """Queue the runs of one op; returns them with its workspace and library."""
+    call = lambda: node.target(*given[0], **given[1])
+    start = time.perf_counter()
+    call()  # the first run loads the kernel and allocates the library's workspace
+    table.loading += time.perf_counter() - start
+    runs, results = _Runs(call), []
+    peak = _peak_cuda(lambda: results.append(call()), device)
+    workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
+    _compare(table, signature, node, results[0], given)
+    del results
+    left = _free_workspaces(device)
+    return runs, workspace, PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
 
 
 def _free_workspaces(device):
