@@ -9,7 +9,7 @@
     {"batch", 'b', "N", "images or sequences per step (default 32)"},                              \
         {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},                     \
         {"classes", 0, "N", "number of classes"}, {                                                \
-        "seq", 0, "N", "steps of a recurrent network"                                              \
+        "seq", 0, "N", "steps of a recurrent network; tokens of a sequence"                        \
     }
 
 #define CLI_COST_OPTIONS                                                                           \
@@ -59,6 +59,9 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out);
  * the options override them. */
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, cli_model *out);
+
+/* The same with a batch of one. */
+int cli_model_open_one(const cli_args *args, const char *name, cli_model *out);
 
 /* A network of the zoo with another batch than the options say; costs of a file count for the ops
  * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. The caller closes
