@@ -1,5 +1,6 @@
 """The backend of torch.compile, and capturing a step without training."""
 
+import functools
 import time
 
 import torch
@@ -17,32 +18,18 @@ from . import _norms
 from ._errors import CairnError
 from ._geometry import propagate
 from ._joint import Joint, copy_mutated, device_of, refuse
+from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
-class Options:
-    def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
-                 outside=0, costs=None, plan=None, cudagraphs=False, arena=None, chunks=1, check=False,
-                 verbose=False):
-        if mode not in ("exact", "compiled"):
-            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'compiled'")
-        arena = mode == "compiled" and cudagraphs and not check if arena is None else arena
-        if arena and (mode != "compiled" or check):
-            raise ValueError("arena belongs to mode 'compiled', without check")
-        if chunks != 1 and mode != "compiled":
-            raise ValueError("chunks belong to mode 'compiled', because they round differently than eager execution")
-        self.arena, self.chunks = arena, chunks
-        self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
-        self.report, self.total, self.outside, self.costs = report, total, outside, costs
-        self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
-
-
-def capture(gm, num_fwd_outputs, options):
-    """The joint graph as storages and ops, with its costs."""
+def capture(gm, num_fwd_outputs, options, together=True):
+    """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
+    measures for them."""
     from torch._functorch.compile_utils import fx_graph_cse
+    learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
     if options.mode == "compiled":
-        return _compiled.capture(gm, num_fwd_outputs, options)
+        return _compiled.capture(gm, num_fwd_outputs, options, learn)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
@@ -52,7 +39,7 @@ def capture(gm, num_fwd_outputs, options):
     propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
-    _costs.learn(gm, table, device, alignment_of(device))
+    learn(gm, table, device, alignment_of(device))
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 
@@ -172,7 +159,7 @@ class _Stop(CairnError):
 def planner_of(model, inputs, options):
     """Capture the step model(*inputs) and its gradients without running the model."""
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
-        raise _Stop(capture(gm, num_fwd_outputs, options))
+        raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
     probe = Backend(options)
 

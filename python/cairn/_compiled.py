@@ -200,9 +200,9 @@ class _Fused:
 
 # ---- capturing ----
 
-def capture(gm, num_fwd_outputs, options):
-    """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs. What runs as it is is
-    tried first, so that kernels are compiled for results as they really are."""
+def capture(gm, num_fwd_outputs, options, learn):
+    """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs, which `learn`
+    measures. What runs as it is is tried first, so that kernels are compiled for results as they really are."""
     from torch._functorch.compile_utils import fx_graph_cse
     refuse(gm)
     device = device_of(gm)
@@ -214,11 +214,11 @@ def capture(gm, num_fwd_outputs, options):
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     propagate(gm, table.results, _costs.signature_of)
-    _costs.learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
+    learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     compile_all(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     copy_mutated(fused, num_fwd_outputs)
-    _costs.learn(fused, table, device, alignment_of(device))
+    learn(fused, table, device, alignment_of(device))
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
