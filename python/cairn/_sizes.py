@@ -6,7 +6,7 @@ _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "KB": 1
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
-def parse(size, whole=None):
+def parse(size: int | float | str, whole: int | None = None) -> int:
     """The bytes of a size such as 4294967296, "4GiB", "4G" or "500MB"; or of "40%" of `whole`."""
     if isinstance(size, (int, float)) and not isinstance(size, bool):
         if size < 1 or size != int(size):
@@ -25,9 +25,9 @@ def parse(size, whole=None):
     return int(number * _UNITS[unit.upper()])
 
 
-def show(size):
+def show(size: int) -> str:
     """4.00 GiB"""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size} bytes" if unit == "bytes" else f"{size:.2f} {unit}"
-        size /= 1024
+    if size < 1024:
+        return f"{size} bytes"
+    scale, unit = next(pair for pair in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= pair[0])
+    return f"{size / scale:.2f} {unit}"
