@@ -115,6 +115,6 @@ class Allocations:
             where = destinations.get(self.result_of.get(next(count)))
             if where is None:
                 return plain(size, stride, dtype)
-            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), where.storage_offset() *
-                                                                         where.element_size() // dtype.itemsize, size, stride)
+            place = where.storage_offset() * where.element_size() // dtype.itemsize
+            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
         return self._run(arguments, allocate)
