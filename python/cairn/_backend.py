@@ -3,10 +3,8 @@
 import time
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from . import _costs
+from . import _costs, _torch
 from . import _distributed
 from . import _moves
 from . import _norms
@@ -21,9 +19,8 @@ from ._write import Writer, boxed
 def capture(gm, num_fwd_outputs, options, inductor=False, together=True):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
     measures for them."""
-    from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
-    gm.graph = fx_graph_cse(gm.graph)
+    gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
     refuse(gm)
     device = device_of(gm)
@@ -57,7 +54,7 @@ class Backend:
         if self.options.mode == "inductor":
             from ._inductor import compile_with
             return compile_with(self, gm, example_inputs)
-        compiled = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward,
+        compiled = _torch.aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward,
                                 inference_compiler=boxed, partition_fn=self.partition)
         return compiled(gm, example_inputs)
 
@@ -68,7 +65,7 @@ class Backend:
             raise CairnError(f"the model breaks the graph ({where}), and a plan needs the whole step in one graph; "
                              "compile with fullgraph=True to see where")
         for value in example_inputs:
-            if isinstance(value, torch.Tensor) and is_traceable_wrapper_subclass(value):
+            if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
                 raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
                                  "planned")
 
@@ -115,10 +112,9 @@ class Backend:
         retaining = boxed(self._retaining)
 
         def run(arguments):
-            kept = torch._C._autograd._get_current_graph_task_keep_graph()
+            kept = _torch.keeps_graph()
             return (retaining if kept else usual)(arguments)
-        run._boxed_call = True
-        return run
+        return _torch.boxed_call(run)
 
 
 def saved_text(plan):
@@ -145,9 +141,9 @@ def planner_of(model, inputs, options):
 
     def backend(gm, example_inputs):
         probe._refuse(gm, example_inputs)
-        return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition)(gm, example_inputs)
+        return _torch.aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition)(gm, example_inputs)
 
-    torch._dynamo.reset()
+    _torch.reset_dynamo()
     try:
         compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
         with torch.enable_grad():
@@ -155,5 +151,5 @@ def planner_of(model, inputs, options):
     except _Stop as stop:
         return Planner(stop.joint, options)
     finally:
-        torch._dynamo.reset()
+        _torch.reset_dynamo()
     raise CairnError("the model has no gradient to compute with these inputs")

@@ -9,18 +9,17 @@ restored.
 import hashlib
 
 import torch
-from torch._inductor import config as inductor_config
-from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from . import _distributed, _library
+from . import _distributed, _library, _torch
 from ._errors import BudgetError
 from ._plan import Planner
 from ._write import Writer
 
 ROUNDS = 5
+inductor_config, CustomPartitionerFn, compile_fx = _torch.inductor()
 
 
-class Partitioner(CustomPartitionerFn):
+class Partitioner(CustomPartitionerFn):  # type: ignore[misc, valid-type]
     """Plans with `target` bytes for the step, or with what the backend's budget allows."""
 
     def __init__(self, backend, target):
@@ -78,11 +77,10 @@ def compile_with(backend, gm, example_inputs):
 
 
 def _compile(backend, gm, example_inputs, target):
-    from torch._inductor.compile_fx import compile_fx
     partitioner = Partitioner(backend, target)
     # A plan is made again in every process; compiled kernels still come from the cache.
     with inductor_config.patch(custom_partitioner_fn=partitioner), \
-            torch._functorch.config.patch(enable_autograd_cache=False):
+            _torch.functorch_config.patch(enable_autograd_cache=False):
         return compile_fx(gm, example_inputs), partitioner
 
 
