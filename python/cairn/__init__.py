@@ -18,6 +18,7 @@ except ImportError as error:
 
 from ._backend import Backend, planner_of
 from ._errors import BudgetError, CairnError
+from ._export import export
 from ._library import choose_regions, version
 from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
@@ -26,7 +27,7 @@ from ._torch import warn_if_untried
 
 __version__ = version()
 __all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
-           "fits", "record", "sweep", "version"]
+           "export", "fits", "record", "sweep", "version"]
 
 Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
