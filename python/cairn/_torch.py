@@ -1,4 +1,5 @@
-"""Every name of PyTorch that Cairn uses although PyTorch does not document it. No other module uses such names.
+"""Every name of PyTorch that Cairn uses although PyTorch does not document it. No other module uses such names,
+but _inductor.py those of Inductor.
 
 They may change with any release. So a release is tried before it is listed here (`make check-pytorch-versions`), a
 release that nobody tried gives a warning, and a name that is gone gives an error that says which.
@@ -51,12 +52,15 @@ def warn_if_untried(version: str = torch.__version__) -> None:
 # ---- capturing a step ----
 aot_autograd = _get("torch._dynamo.backends.common", "aot_autograd")
 ShortenTraceback: Any = _get("torch._dynamo.exc", "ShortenTraceback")
+tracing = _get("torch._guards", "tracing")
 reset_dynamo = _get("torch._dynamo", "reset")
 functorch_config = _get("torch._functorch", "config")
 fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
 FakeTensorProp = _get("torch.fx.passes.fake_tensor_prop", "FakeTensorProp")
 is_traceable_wrapper_subclass = _get("torch.utils._python_dispatch", "is_traceable_wrapper_subclass")
 pytree = _get("torch.utils._pytree")
+OpOverload: Any = _get("torch._ops", "OpOverload")
+linear = _get("torch._C._nn", "linear")  # what F.linear is inside a captured graph
 
 # ---- writing its graphs ----
 CodeGen: Any = _get("torch.fx.graph", "CodeGen")
@@ -101,14 +105,6 @@ def boxed_call(run: Any) -> Any:
     """Mark a function that takes its arguments as one list, which it may empty."""
     run._boxed_call = True
     return run
-
-
-# ---- Inductor: imported when it is used, because that takes seconds ----
-
-def inductor() -> tuple[Any, Any, Any]:
-    """Its configuration, the base class of a partitioner, and its compiler."""
-    return (_get("torch._inductor", "config"), _get("torch._inductor.custom_graph_pass", "CustomPartitionerFn"),
-            _get("torch._inductor.compile_fx", "compile_fx"))
 
 
 # ---- CUDA: on a processor these are missing or do nothing ----
