@@ -51,7 +51,7 @@ def convolution_onto(where, x, weight, bias, stride, padding, dilation, transpos
 
 _ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
          aten.convolution.default: convolution_onto}
-_known = {}  # by signature: whether an op's form of _ONTO does the same
+_known: dict = {}  # by signature: whether an op's form of _ONTO does the same
 
 
 def writes_onto(op):
@@ -233,7 +233,8 @@ def storage_of(tensor):
 
 def at(arena, offset, dtype, size, stride):
     """The tensor at an address of the arena. It is not a view: nothing of autograd's is shared with others."""
-    return torch.empty(0, dtype=dtype, device=arena.device).set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
+    empty = torch.empty(0, dtype=dtype, device=arena.device)
+    return empty.set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
 
 
 class ArenaWriter(Writer):

@@ -115,7 +115,7 @@ class Into(Kernel):
         return returned + 1 if returned < self.rest else None
 
 
-_kernels = {}  # by their key: equal groups, of any step of the process, share one
+_kernels: dict = {}  # by their key: equal groups, of any step of the process, share one
 
 
 def kernel_of(group):

@@ -289,7 +289,8 @@ def any_node(_):
 
 def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
-    `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until nothing is new."""
+    `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
+    nothing is new."""
     collecting, start = gc.isenabled(), time.perf_counter()
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
