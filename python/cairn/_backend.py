@@ -143,9 +143,7 @@ class Backend:
         return boxed(gm)
 
     def _compile_backward(self, gm, inputs):
-        usual = boxed(gm)
-        if self.options.arena:
-            return _arena.once(usual)
+        usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
         retaining = usual if self._retaining is None else boxed(self._retaining)
 
         def run(arguments):
