@@ -61,7 +61,7 @@ class Backend:
 
     def __init__(self, options):
         self.options, self.plans, self.writers, self.planners = options, [], [], []
-        self.meters = []
+        self.meters, self.regions = [], []
         self.__name__ = "cairn"
         self._retaining = self._variant = None
         self.steps = _regions.Steps(options)
@@ -78,7 +78,8 @@ class Backend:
         self._used.append(True)
         self._refuse(example_inputs)
         self.steps.several |= not _regions.is_whole(gm)
-        return _regions.Region(self, gm, example_inputs)
+        self.regions.append(_regions.Region(self, gm, example_inputs))
+        return self.regions[-1]
 
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""

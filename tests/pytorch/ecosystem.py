@@ -1,0 +1,168 @@
+"""Small models of timm, transformers, diffusers and torchvision, made from their configurations without weights.
+
+make(name) gives a module that returns a loss, and its inputs. The first TEN are those that are tried by default."""
+
+import torch
+from torch import nn
+
+VOCABULARY = 64
+
+
+class Loss(nn.Module):
+    """A model with a loss of what it returns: its own, or the mean square of its first result."""
+
+    def __init__(self, model, **options):
+        super().__init__()
+        self.model, self.options = model, options
+
+    def forward(self, *inputs, **named):
+        result = self.model(*inputs, **named, **self.options)
+        if getattr(result, "loss", None) is not None:
+            return result.loss
+        while not isinstance(result, torch.Tensor):
+            result = next(iter(result.values())) if isinstance(result, dict) else result[0]
+        return result.float().square().mean()
+
+
+def declare_torchvision():
+    """torchvision's ops may lack their library here (its wheel wants the CUDA build of torch); its models do not need
+    it, but their import wants to know these names."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def _timm(name, size=32, **options):
+    def make():
+        import timm
+        return Loss(timm.create_model(name, num_classes=10, **options)), (torch.randn(2, 3, size, size),)
+    return make
+
+
+def _vision(name, size=32, **options):
+    def make():
+        import torchvision
+        return Loss(getattr(torchvision.models, name)(num_classes=5, **options)), (torch.randn(2, 3, size, size),)
+    return make
+
+
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+
+
+def _text(model, labels=True, config=None, **options):
+    """A model on tokens, which returns its loss if it takes labels."""
+    def make():
+        import transformers
+        kind = getattr(transformers, model)
+        settings = config(transformers) if config else kind.config_class(**{**SIZES, **options})
+        settings.use_cache = False
+        tokens = torch.randint(0, VOCABULARY, (2, 12))
+        return Loss(kind(settings)), dict(input_ids=tokens, labels=tokens) if labels else dict(input_ids=tokens)
+    return make
+
+
+def _seq2seq(model, **options):
+    def make():
+        import transformers
+        kind = getattr(transformers, model)
+        settings = kind.config_class(**options)
+        settings.use_cache = False
+        tokens = torch.randint(2, VOCABULARY, (2, 10))
+        return Loss(kind(settings)), dict(input_ids=tokens, labels=tokens)
+    return make
+
+
+def _image(model, size=32, **options):
+    def make():
+        import transformers
+        kind = getattr(transformers, model)
+        settings = kind.config_class(**options)
+        return Loss(kind(settings)), dict(pixel_values=torch.randn(2, 3, size, size))
+    return make
+
+
+def _diffusion():
+    import diffusers
+    model = diffusers.UNet2DConditionModel(
+        sample_size=8, block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=4, cross_attention_dim=16,
+        attention_head_dim=4, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"))
+    return Loss(model), (torch.randn(1, 4, 8, 8), torch.tensor(5), torch.randn(1, 6, 16))
+
+
+def _transformer_2d():
+    import diffusers
+    model = diffusers.DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=16, in_channels=4, num_layers=2,
+                                            sample_size=8, patch_size=2, norm_num_groups=4)
+    return Loss(model), dict(hidden_states=torch.randn(2, 4, 8, 8), timestep=torch.tensor([3, 4]),
+                             class_labels=torch.tensor([1, 2]))
+
+
+GPT = dict(n_embd=32, n_layer=2, n_head=4, n_positions=32, n_inner=48)
+ENCODER = dict(vocab_size=VOCABULARY, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+               decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, pad_token_id=0, bos_token_id=1,
+               eos_token_id=2, decoder_start_token_id=1, max_position_embeddings=32)
+SIXTEEN = dict(num_key_value_heads=2, head_dim=8)
+MODELS = {
+    "gpt2": _text("GPT2LMHeadModel", **GPT),
+    "gemma2": _text("Gemma2ForCausalLM", **SIXTEEN),
+    "resnet18": _timm("resnet18"),
+    "bert": _text("BertForMaskedLM"),
+    "convnext": _timm("convnext_atto"),
+    "llama": _text("LlamaForCausalLM", num_key_value_heads=2),
+    "opt": _text("OPTForCausalLM", word_embed_proj_dim=32, ffn_dim=48),
+    "unet_condition": _diffusion,
+    "vit": _timm("vit_tiny_patch16_224", img_size=32),
+    "t5": _seq2seq("T5ForConditionalGeneration", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2,
+                   num_heads=4, decoder_start_token_id=0),
+    "qwen3_moe": _text("Qwen3MoeForCausalLM", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, **SIXTEEN),
+    "mixtral": _text("MixtralForCausalLM", num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2),
+    "bart": _seq2seq("BartForConditionalGeneration", **ENCODER),
+    "qwen2": _text("Qwen2ForCausalLM", num_key_value_heads=2),
+    "qwen3": _text("Qwen3ForCausalLM", **SIXTEEN),
+    "mistral": _text("MistralForCausalLM", num_key_value_heads=2),
+    "phi": _text("PhiForCausalLM"),
+    "phi3": _text("Phi3ForCausalLM", num_key_value_heads=2, pad_token_id=0),
+    "gemma": _text("GemmaForCausalLM", **SIXTEEN),
+    "gptneox": _text("GPTNeoXForCausalLM"),
+    "bloom": _text("BloomForCausalLM", n_layer=2, n_head=4),
+    "falcon": _text("FalconForCausalLM"),
+    "mamba": _text("MambaForCausalLM", state_size=4, time_step_rank=4),
+    "roberta": _text("RobertaForMaskedLM", max_position_embeddings=32),
+    "distilbert": _text("DistilBertForMaskedLM", dim=32, n_layers=2, n_heads=4, hidden_dim=48),
+    "electra": _text("ElectraForMaskedLM", embedding_size=16),
+    "albert": _text("AlbertForMaskedLM", embedding_size=16),
+    "deberta": _text("DebertaV2ForMaskedLM"),
+    "olmo": _text("OlmoForCausalLM"),
+    "stablelm": _text("StableLmForCausalLM", num_key_value_heads=2),
+    "marian": _seq2seq("MarianMTModel", **ENCODER),
+    "segformer": _image("SegformerForSemanticSegmentation", 64, hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1],
+                        decoder_hidden_size=16, num_labels=4),
+    "swinv2": _image("Swinv2Model", 32, image_size=32, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 4],
+                     window_size=4),
+    "dinov2": _image("Dinov2Model", 28, image_size=28, hidden_size=32, num_hidden_layers=2, num_attention_heads=4),
+    "resnet18d": _timm("resnet18d"),
+    "resnext": _timm("resnext26ts"),
+    "efficientnet": _timm("efficientnet_lite0"),
+    "mobilenetv3": _timm("mobilenetv3_small_050"),
+    "regnet": _timm("regnetx_002"),
+    "densenet121": _timm("densenet121"),
+    "mixer": _timm("mixer_s32_224", img_size=32),
+    "deit": _timm("deit_tiny_patch16_224", img_size=32),
+    "levit": _timm("levit_128s", 224),
+    "ghostnet": _timm("ghostnet_050"),
+    "repvgg": _timm("repvgg_a0"),
+    "dit": _transformer_2d,
+    "squeezenet": _vision("squeezenet1_1"),
+    "shufflenet": _vision("shufflenet_v2_x0_5"),
+    "mnasnet": _vision("mnasnet0_5"),
+    "googlenet": _vision("googlenet", 64, aux_logits=False, init_weights=False),
+}
+TEN = 10
+
+
+def make(name):
+    torch.manual_seed(0)
+    return MODELS[name]()
