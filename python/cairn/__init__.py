@@ -23,6 +23,7 @@ from ._library import choose_regions, version
 from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
 from ._record import record
+from ._torch import warn_if_untried
 
 __version__ = version()
 __all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
@@ -56,7 +57,9 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
-    return Backend(from_call(locals()))
+    options = from_call(locals())
+    warn_if_untried()
+    return Backend(options)
 
 
 Inputs = Sequence[Any] | dict[str, Any]  # positional, or by name

@@ -10,7 +10,7 @@ steps, whose gradients are in the same memory every time.
 
 import torch
 
-from . import _check
+from . import _check, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -232,11 +232,10 @@ def allocate(size, device):
 def once(backward):
     """A backward part that refuses to run a second time: its tensors are overwritten."""
     def run(arguments):
-        if torch._C._autograd._get_current_graph_task_keep_graph():
+        if _torch.keeps_graph():
             raise CairnError("a step in one arena has one backward pass, not several; retain_graph needs arena=False")
         return backward(arguments)
-    run._boxed_call = True
-    return run
+    return _torch.boxed_call(run)
 
 
 def storage_of(tensor):

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import fx
 
-_LINEAR = (F.linear, torch._C._nn.linear)
+from . import _torch
+
+_LINEAR = (F.linear, _torch.linear)
 _CASTS = ("float", "to")
 _SHAPES = ("flatten", "view", "reshape", "contiguous")
 
