@@ -85,7 +85,7 @@ typedef struct cairn_exec_figures {
                                       gradients if the graph has no updates; 0 where shared */
     uint64_t host_bytes;           /* copies on the host */
     uint32_t threads;              /* compute units of the device */
-    uint64_t home_bytes; /* of host_bytes: stationary tensors whose home is the host */
+    uint64_t home_bytes;           /* of host_bytes: stationary tensors whose home is the host */
 } cairn_exec_figures;
 CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec);
 

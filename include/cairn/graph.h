@@ -309,10 +309,10 @@ CAIRN_API CAIRN_MUST cairn_status cairn_graph_complete(cairn_graph **graph, cair
  *     conv.bwd_weight --gw--> conv.weight.update    works in place on conv.weight, which all other
  *     conv.bwd_data                                 ops have read by then, and on its slots
  *
- * Each parameter has `slots` tensors of role slot (cairn_optimizer_slots()). Large slots are divided
- * into parts of rows with an update each, so that not all of them need be in memory at once. Which
- * optimiser it is, is said where the graph is run. CAIRN_EINVAL: `step` has updates already, or no
- * gradient of a parameter. O(n). */
+ * Each parameter has `slots` tensors of role slot (cairn_optimizer_slots()). Large slots are
+ * divided into parts of rows with an update each, so that not all of them need be in memory at
+ * once. Which optimiser it is, is said where the graph is run. CAIRN_EINVAL: `step` has updates
+ * already, or no gradient of a parameter. O(n). */
 #define CAIRN_MOST_SLOTS 3
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots,
                                                           cairn_graph **out, cairn_error *err);

@@ -2,8 +2,8 @@
  *
  * Counted is everything in the arena: inputs, labels, activations, internals, gradients of
  * activations and workspace, each rounded up to 64 bytes; not parameters, their gradients and
- * state, unless they are fetched from the host. Exact: whole bytes and nanoseconds, the same on every machine. What a user is shown of a
- * plan comes from here. */
+ * state, unless they are fetched from the host. Exact: whole bytes and nanoseconds, the same on
+ * every machine. What a user is shown of a plan comes from here. */
 #ifndef CAIRN_SIM_H
 #define CAIRN_SIM_H
 
@@ -120,17 +120,18 @@ CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32
 
 /* The lifetime in which operand `operand` of step `step` is: its place in the list above. The
  * operands of a run are its op's inputs, its outputs, its workspace and its params, one after the
- * other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the device,
- * an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1). */
+ * other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the
+ * device, an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1).
+ */
 CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
 /* What was in memory at the peak, largest first. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for
- * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. A graph
- * with updates has its slots itself, and gradients that the plan controls. What of it is on the
- * device is this less home_bytes of the simulation. */
+ * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. A
+ * graph with updates has its slots itself, and gradients that the plan controls. What of it is on
+ * the device is this less home_bytes of the simulation. */
 CAIRN_API uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                           uint32_t optimizer_slots);
 

@@ -146,7 +146,8 @@ typedef struct crn_parameter {
 } crn_parameter;
 
 /* Parameters that are updated together, all of an executor or, where the graph has updates, one or
- * some rows of one; and the constants of their update. processor_update.c has the formulas. What changes from step to step is in the values. */
+ * some rows of one; and the constants of their update. processor_update.c has the formulas. What
+ * changes from step to step is in the values. */
 typedef struct crn_update {
     const crn_parameter *parameters;
     uint32_t count;

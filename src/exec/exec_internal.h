@@ -14,10 +14,10 @@
 
 /* One step of the plan with everything it needs. Ranges are ranges of the arena. */
 typedef struct crn_action {
-    uint8_t kind;                   /* cairn_step_kind */
-    bool counts;                    /* a cross-entropy: its correct predictions are counted */
-    crn_call call;                  /* of a run */
-    crn_update *update;             /* of the run of an update; else NULL */
+    uint8_t kind;       /* cairn_step_kind */
+    bool counts;        /* a cross-entropy: its correct predictions are counted */
+    crn_call call;      /* of a run */
+    crn_update *update; /* of the run of an update; else NULL */
     bool of_last; /* left out unless the run ends with updates: the others only add gradients up */
     const crn_range *takes, *gives; /* allocated before the step; freed after it */
     uint32_t take_count, give_count;
@@ -82,13 +82,13 @@ struct cairn_exec {
     /* Of a run that ends without updates, and of one with them; NULL: actions are enqueued every
      * time. */
     crn_recording *recordings[2];
-    int64_t *times;           /* if timed, per action: how long it took in the last run */
-    crn_update update; /* of all parameters, if the graph has no updates; else the constants */
-    bool whole;        /* the graph has updates, and the plan trains */
+    int64_t *times;     /* if timed, per action: how long it took in the last run */
+    crn_update update;  /* of all parameters, if the graph has no updates; else the constants */
+    bool whole;         /* the graph has updates, and the plan trains */
     bool enqueues_last; /* the run that is being enqueued ends with updates */
-    double rate;       /* of the next update */
-    uint64_t updates;  /* so far */
-    uint32_t gathered; /* micro-batches in the sum of gradients */
+    double rate;        /* of the next update */
+    uint64_t updates;   /* so far */
+    uint32_t gathered;  /* micro-batches in the sum of gradients */
 };
 
 /* ---- executor.c ---- */

@@ -1,8 +1,8 @@
 /* stationary.c: the stationary memory: parameters, state, the gradients of parameters and the slots
  * of the optimiser.
  *
- *     device  | parameters and state | slots of the optimiser | gradients: one place per parameter |
- *     host    | parameters and slots that the plan fetches |
+ *     device  | parameters and state | slots of the optimiser | gradients: one place per parameter
+ * | host    | parameters and slots that the plan fetches |
  *
  * If the graph has updates, slots are tensors of it, and gradients are in the arena.
  *

@@ -58,9 +58,8 @@ const crn_attribute crn_attribute_list[] = {
 };
 const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 
-const char *const crn_role_names[] = {"input",      "label",    "parameter", "state",
-                                      "activation", "internal", "gradient",  "loss",
-                                      "slot"};
+const char *const crn_role_names[] = {"input",    "label",    "parameter", "state", "activation",
+                                      "internal", "gradient", "loss",      "slot"};
 const char *const crn_dtype_names[] = {"f32",  "i32", "u8",  "f64", "f16",
                                        "bf16", "i64", "i16", "i8",  "bool"};
 const char *const crn_phase_names[] = {"forward", "backward", "update"};

@@ -24,7 +24,7 @@ typedef struct work {
 static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
     cairn_id of = tensor == CAIRN_NONE ? CAIRN_NONE : step->tensors.data[tensor].gradient_of;
     return of != CAIRN_NONE && step->tensors.data[of].role == CAIRN_ROLE_PARAMETER ? of
-                                                                                     : CAIRN_NONE;
+                                                                                   : CAIRN_NONE;
 }
 
 static void find_last_uses(work *at) {

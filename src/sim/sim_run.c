@@ -15,13 +15,16 @@ static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     return CAIRN_OK;
 }
 
+static bool changes_params(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->phase == CAIRN_PHASE_UPDATE;
+}
+
 /* The parameters must be as they were before the step, unless it is their update; and those whose
  * home is the host must have been fetched. */
 static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
-    bool updates = op->kind == CAIRN_OP_UPDATE;
     for (uint32_t i = 0; i < op->param_count; i++) {
         const crn_sim_place *p = &w->places[op->params[i]];
-        if (p->changed && !updates)
+        if (p->changed && op->kind != CAIRN_OP_UPDATE)
             return crn_sim_break_rule(w, CAIRN_RULE_READ_UPDATED, op->params[i]);
         if (p->homed && !p->resident)
             return crn_sim_break_rule(
@@ -29,7 +32,7 @@ static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
                 op->params[i]);
         if (p->flight == COMING_IN)
             return crn_sim_break_rule(w, CAIRN_RULE_READ_BEFORE_WAIT, op->params[i]);
-        if (p->flight == GOING_OUT && updates)
+        if (p->flight == GOING_OUT && changes_params(op))
             return crn_sim_break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, op->params[i]);
     }
     return CAIRN_OK;
@@ -37,8 +40,8 @@ static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
 
 /* An update changes its parameter and its slots: copies on the host are out of date. */
 static void change_params(crn_sim_walk *w, const cairn_op *op) {
-    for (uint32_t i = 0; i < op->param_count && op->kind == CAIRN_OP_UPDATE; i++) {
-        w->places[op->params[i]].changed = true;
+    for (uint32_t i = 0; i < op->param_count && changes_params(op); i++) {
+        w->places[op->params[i]].changed = op->kind == CAIRN_OP_UPDATE;
         w->places[op->params[i]].on_host = false;
     }
 }

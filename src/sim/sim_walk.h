@@ -2,9 +2,9 @@
  *
  *     per tensor   is it resident, in which storage; is a copy of it under way; is it on the host
  *     per storage  bytes, and how many tensors (aliases) use it
- *     stationary   at home on the device, and not counted; or, if the plan fetches it, at home on the
- *                  host: there at the start, counted while it is resident, and there at the end
- *     lanes        when compute, copies out and copies in are next free
+ *     stationary   at home on the device, and not counted; or, if the plan fetches it, at home on
+ * the host: there at the start, counted while it is resident, and there at the end lanes when
+ * compute, copies out and copies in are next free
  *
  * Memory is counted in the order of the steps: outputs and workspace are allocated while the inputs
  * are still there. For the time, a copy starts when the compute lane has reached its step and the

@@ -1,6 +1,6 @@
-/* test_whole_step.c: a graph with updates trains with the bits of the step whose update comes at the
- * end, in less memory: over networks, optimisers, micro-batches, algorithms, and with a parameter
- * that is updated in parts. Argument: the backend. */
+/* test_whole_step.c: a graph with updates trains with the bits of the step whose update comes at
+ * the end, in less memory: over networks, optimisers, micro-batches, algorithms, and with a
+ * parameter that is updated in parts. Argument: the backend. */
 #include "exec/fingerprint.h"
 #include "exec/small_networks.h"
 #include "exec/subject.h"
@@ -174,9 +174,8 @@ static void test_algorithms(void) {
         if (status == CAIRN_INFEASIBLE || !applies)
             continue;
         CHECK_OK(status, &err);
-        CHECK_OK(
-            cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
-            &err);
+        CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
+                 &err);
         outcome made = train(&s, rows[3].micro_batches);
         CHECK(same(&expected, &made));
         cairn_exec_destroy(s.exec);
