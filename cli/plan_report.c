@@ -16,11 +16,15 @@ static void print_memory(const cairn_report *r, uint64_t budget) {
            100.0 * (double)r->arena_bytes / (double)s->peak_bytes - 100.0);
     if (budget > 0)
         printf(", budget %s", cli_bytes(budget));
-    printf("\n  %-28s %12s   parameters, gradients, optimiser\n", "stationary memory",
-           cli_bytes(r->stationary_bytes));
+    bool updates = cairn_graph_has_updates(r->graph);
+    printf("\n  %-28s %12s   parameters, %soptimiser\n", "stationary memory",
+           cli_bytes(r->stationary_bytes), updates ? "" : "gradients, ");
     printf("  %-28s %12s\n", "together", cli_bytes(r->arena_bytes + r->stationary_bytes));
     if (s->host_bytes > 0)
         printf("  %-28s %12s\n", "host memory", cli_bytes(s->host_bytes));
+    if (s->home_bytes > 0)
+        printf("    %-26s %12s   parameters, optimiser\n", "at home there",
+               cli_bytes(s->home_bytes));
 }
 
 static void print_time(const cairn_report *r, const cli_model *model) {

@@ -13,7 +13,10 @@ bool cli_list_algorithms(uint32_t index, cli_named *out) {
 cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena, uint64_t seed,
                        cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    options.budget_bytes = arena;
+    if (model->header.updates > 0)
+        options.device_bytes = arena;
+    else
+        options.budget_bytes = arena;
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
@@ -48,6 +51,10 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
     options.none = model->none;
     if (status == CAIRN_OK)
         status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);
+    if (status == CAIRN_OK && model->header.updates > 0 && total.given) {
+        out->plan_bytes = out->given_bytes > 0 ? out->given_bytes : 1; /* `auto` divides it */
+        out->stationary_bytes = 0;
+    }
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -92,8 +99,18 @@ const char *cli_gap(int64_t time_ns, int64_t bound_ns) {
     return buffer;
 }
 
-int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
-                  uint64_t seed, cairn_solution **out) {
+/* What stays on the device is known with the plan. */
+static void divide_limit(const cli_model *model, const cairn_solution *solution,
+                         cairn_budget *limit) {
+    if (model->header.updates == 0 || limit->plan_bytes == 0)
+        return;
+    limit->stationary_bytes = cairn_stationary_bytes(model->graph, model->costs, 0) -
+                              cairn_sim_result(solution->sim)->home_bytes;
+    limit->plan_bytes = limit->given_bytes - limit->stationary_bytes;
+}
+
+int cli_make_plan(const cli_args *args, const cli_model *model, cairn_budget *limit, uint64_t seed,
+                  cairn_solution **out) {
     cairn_error err = {0};
     const char *algorithm = cli_value(args, "algorithm");
     cairn_status status = cli_solve(model, algorithm, limit->plan_bytes, seed, out, &err);
@@ -101,6 +118,8 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
         return no_fit(limit, algorithm, &err);
+    if (status == CAIRN_OK)
+        divide_limit(model, *out, limit);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 

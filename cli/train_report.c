@@ -56,11 +56,12 @@ void cli_train_print_head(const cli_training *t) {
     printf("  arena           %12s", cli_bytes(f.arena_bytes));
     if (t->limit.plan_bytes > 0)
         printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
-    printf("\n  stationary      %12s   parameters, gradients, state, %s\n",
-           cli_bytes(f.stationary_bytes),
+    printf("\n  stationary      %12s   parameters, %sstate, %s\n", cli_bytes(f.stationary_bytes),
+           cairn_graph_has_updates(t->model.graph) ? "" : "gradients, ",
            t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
-        printf("  host copies     %12s\n", cli_bytes(f.host_bytes));
+        printf("  host memory     %12s   %s\n", cli_bytes(f.host_bytes),
+               f.home_bytes > 0 ? "with parameters and what the optimiser keeps" : "copies");
     if (t->data == NULL) {
         printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "measured peak");
         return;

@@ -39,8 +39,15 @@ static bool reads_images(const char *name) {
     return false;
 }
 
-/* A network of the zoo is built for the samples. */
-static int open_named(cli_training *t, const char *name) {
+/* Whether updates are ops of the step: unless a plan for activations only is asked for. */
+static bool has_updates(const cli_args *args) {
+    const char *algorithm = cli_value(args, "algorithm");
+    return cli_value(args, "activation-budget") == NULL &&
+           (algorithm == NULL || strcmp(algorithm, "auto") == 0);
+}
+
+/* A network of the zoo is built for the samples, and as the plan says. */
+static int open_named(cli_training *t, const char *name, const cairn_plan_header *planned) {
     uint32_t input[3] = {0}, classes = 0;
     if (t->data != NULL && reads_images(name)) {
         cairn_data_info info = *cairn_data_get_info(t->data);
@@ -48,14 +55,18 @@ static int open_named(cli_training *t, const char *name) {
             input[i] = info.shape[i];
         classes = info.classes;
     }
-    return cli_model_open_for(t->args, name, input, classes, &t->model);
+    uint32_t updates = planned != NULL ? planned->updates : 0;
+    if (planned == NULL && has_updates(t->args))
+        updates = 1 + cairn_optimizer_slots(&t->exec);
+    return cli_model_open_for(t->args, name, input, classes, updates, &t->model);
 }
 
 static int open_model(cli_training *t, const cairn_plan_header *planned) {
     const char *name = cli_positional(t->args, 0);
     if (name == NULL && planned == NULL)
         return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
-    int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
+    int code = name != NULL ? open_named(t, name, planned)
+                            : cli_model_of_plan(t->args, planned, &t->model);
     if (t->link_bytes_per_second > 0) /* not that of a table */
         t->model.machine.link_bytes_per_second = t->link_bytes_per_second;
     return code;

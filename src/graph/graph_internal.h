@@ -111,6 +111,12 @@ CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_
 CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op,
                                              cairn_error *err);
 
+/* ---- updates.c ---- */
+
+/* The step before cairn_graph_add_updates(). */
+CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
+                                               cairn_error *err);
+
 /* ---- validate.c ---- */
 
 /* Check everything, and fill in producers, name tables, readers and hash. */

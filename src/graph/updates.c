@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define PART_BYTES ((uint64_t)16 << 20) /* slots that are larger have an update for each part */
+#define PART_BYTES ((uint64_t)4 << 20) /* slots that are larger have an update for each part */
 
 typedef struct work {
     const cairn_graph *step;
@@ -149,6 +149,18 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
     return copy_ops(at);
 }
 
+/* Make the step, and release what it was made with. */
+static cairn_status finish(work *at, crn_arena *scratch, cairn_status status, cairn_graph **out,
+                           cairn_error *err) {
+    if (status == CAIRN_OK)
+        status = cairn_builder_finish(at->builder, out, err);
+    else if (at->builder->err.status == status && err != NULL)
+        *err = at->builder->err;
+    crn_arena_release(scratch);
+    cairn_builder_destroy(at->builder);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
 bool cairn_graph_has_updates(const cairn_graph *graph) {
     for (cairn_id o = graph->ops.length; o-- > 0;)
         if (graph->ops.data[o].kind == CAIRN_OP_UPDATE)
@@ -170,12 +182,47 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, ca
         return crn_fail_memory(err);
     crn_arena scratch;
     crn_arena_init(&scratch, &step->arena.allocator);
-    cairn_status status = add_all(&at, &scratch, err);
-    if (status == CAIRN_OK)
-        status = cairn_builder_finish(at.builder, out, err);
-    else if (at.builder->err.status == status && err != NULL)
-        *err = at.builder->err;
-    crn_arena_release(&scratch);
-    cairn_builder_destroy(at.builder);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    return finish(&at, &scratch, add_all(&at, &scratch, err), out, err);
+}
+
+/* ---- The way back ---- */
+
+/* Mark the sums that an update reads: they were stationary. */
+static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
+    for (;;) {
+        stationary[gradient] = true;
+        const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
+        if (maker->kind != CAIRN_OP_ACCUMULATE)
+            return;
+        gradient = maker->inputs[0];
+    }
+}
+
+static cairn_status drop_all(work *at, crn_arena *scratch) {
+    const cairn_graph *g = at->step;
+    bool *stationary;
+    CRN_TAKE(scratch, stationary, g->tensors.length);
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        if (g->ops.data[o].kind == CAIRN_OP_UPDATE)
+            mark_sums(g, g->ops.data[o].inputs[0], stationary);
+    for (cairn_id t = 0; t < g->tensors.length; t++) { /* slots are the last ones */
+        cairn_tensor tensor = g->tensors.data[t];
+        tensor.stationary = tensor.stationary || stationary[t];
+        if (tensor.role != CAIRN_ROLE_SLOT)
+            CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
+    }
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        if (g->ops.data[o].kind != CAIRN_OP_UPDATE)
+            CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
+    return CAIRN_OK;
+}
+
+cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out, cairn_error *err) {
+    work at = {.step = whole};
+    *out = NULL;
+    if (cairn_builder_create(&whole->arena.allocator, whole->name, &at.builder) != CAIRN_OK)
+        return crn_fail_memory(err);
+    crn_arena scratch;
+    crn_arena_init(&scratch, &whole->arena.allocator);
+    return finish(&at, &scratch, drop_all(&at, &scratch), out, err);
 }

@@ -4,11 +4,11 @@
 cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
     const crn_sim_place *p = &w->places[tensor];
     if (!p->resident)
-        return crn_sim_break_rule(
-            w,
-            p->absence == NEVER_MADE || p->absence == AT_HOME ? CAIRN_RULE_FREE_NEVER_MADE
-                                                              : CAIRN_RULE_FREED_TWICE,
-            tensor);
+        return crn_sim_break_rule(w,
+                                  p->absence == NEVER_MADE || p->absence == AT_HOME
+                                      ? CAIRN_RULE_FREE_NEVER_MADE
+                                      : CAIRN_RULE_FREED_TWICE,
+                                  tensor);
     if (p->flight != AT_REST)
         return crn_sim_break_rule(w, CAIRN_RULE_FREE_IN_FLIGHT, tensor);
     if (p->homed && !p->on_host)

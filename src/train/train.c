@@ -115,9 +115,10 @@ static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_split
     return cairn_loader_create(train->options.data, &options, out, err);
 }
 
-/* The second executor, in the memory of the first. */
+/* The second executor, in the memory of the first. It fetches what `plan` has on the host. */
 static cairn_status create_evaluator(cairn_train *train, const cairn_costs *costs,
-                                     const cairn_exec_options *given, cairn_error *err) {
+                                     const cairn_plan *plan, const cairn_exec_options *given,
+                                     cairn_error *err) {
     cairn_exec_options options = *given;
     cairn_solution *solution;
     options.share_with = train->exec;
@@ -126,20 +127,26 @@ static cairn_status create_evaluator(cairn_train *train, const cairn_costs *cost
     cairn_graph_summarize(train->graph, &summary);
     CRN_TAKE(&train->memory, train->logits,
              cairn_graph_tensor(train->graph, summary.output)->bytes / sizeof *train->logits);
-    CRN_TRY(cairn_solve(train->graph, costs, "infer", NULL, &solution, err));
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(train->device, &facts);
+    solve.machine = facts.machine;
+    if (cairn_exec_get_figures(train->exec)->home_bytes > 0)
+        solve.homes = plan;
+    CRN_TRY(cairn_solve(train->graph, costs, "infer", &solve, &solution, err));
     cairn_status status = cairn_exec_create(train->graph, train->device, costs, solution, &options,
                                             &train->evaluator, err);
     cairn_solution_destroy(solution);
     return status;
 }
 
-static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
+static cairn_status open_data(cairn_train *train, const cairn_costs *costs, const cairn_plan *plan,
                               const cairn_exec_options *exec, cairn_error *err) {
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_TRAIN, &train->loader, err));
     if (cairn_data_get_info(train->options.data)->validation == 0)
         return CAIRN_OK;
     CRN_TRY(create_loader(train, exec->seed, CAIRN_SPLIT_VALIDATION, &train->validation, err));
-    return create_evaluator(train, costs, exec, err);
+    return create_evaluator(train, costs, plan, exec, err);
 }
 
 static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
@@ -157,7 +164,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     CRN_TRY(
         cairn_exec_create(train->graph, train->device, costs, solution, &exec, &train->exec, err));
     if (train->options.data != NULL)
-        CRN_TRY(open_data(train, costs, &exec, err));
+        CRN_TRY(open_data(train, costs, solution->plan, &exec, err));
     return crn_conditions_init(train, &exec);
 }
 

@@ -149,8 +149,8 @@ static void follow_run(follower *f, cairn_step step) {
         f->in[op->inputs[pair.input]] = CAIRN_NONE;
     uint32_t count, last = op->input_count + op->output_count;
     for (uint32_t i = 0; i < op->param_count && f->good; i++)
-        f->good = same("param", operand(f, last + 1 + i, op->params[i]), f->in[op->params[i]]) &&
-                  f->good;
+        f->good =
+            same("param", operand(f, last + 1 + i, op->params[i]), f->in[op->params[i]]) && f->good;
     bool wants = cairn_costs_op(f->costs, step.id, &count)[step.implementation].workspace_bytes > 0;
     uint32_t workspace = cairn_sim_operand(f->sim, f->step, last);
     f->good = f->good && same("workspace", workspace != CAIRN_NONE, wants) &&

@@ -174,8 +174,8 @@ static void start(world *w, const cairn_step *steps, uint32_t count) {
         return;
     for (cairn_id t = 0; t < w->tensors; t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
-        bool stays = is_stationary(w, t) &&
-                     (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE);
+        bool stays =
+            is_stationary(w, t) && (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE);
         if (role == CAIRN_ROLE_INPUT || stays ||
             (role == CAIRN_ROLE_LABEL && w->goal == CAIRN_GOAL_TRAIN))
             appear(w, t);
@@ -254,8 +254,7 @@ static void check_params(world *w, const cairn_op *op) {
             broken(w, CAIRN_RULE_READ_UPDATED, t);
         if (s->homed && s->presence != THERE)
             broken(w,
-                   s->presence == FREED ? CAIRN_RULE_READ_AFTER_FREE
-                                        : CAIRN_RULE_READ_BEFORE_FETCH,
+                   s->presence == FREED ? CAIRN_RULE_READ_AFTER_FREE : CAIRN_RULE_READ_BEFORE_FETCH,
                    t);
         if (s->flight == COMING_IN)
             broken(w, CAIRN_RULE_READ_BEFORE_WAIT, t);

@@ -451,8 +451,8 @@ static void check_seed(uint64_t seed) {
 
 /* ---- Homes on the host ---- */
 
-/* The lowered plan with visits of some tensors; within the room that one op at a time needs, if there
- * is no more. */
+/* The lowered plan with visits of some tensors; within the room that one op at a time needs, if
+ * there is no more. */
 static void visit_some(subject *s, const cairn_plan *plan, const cairn_machine *machine) {
     bool on_host[LONGEST] = {0};
     cairn_error err = {0};
@@ -462,8 +462,8 @@ static void visit_some(subject *s, const cairn_plan *plan, const cairn_machine *
     homes.room = one_in(&s->rng, 3) ? 0 : 64 * (1 + below(&s->rng, 400));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++) {
         cairn_role role = cairn_graph_tensor(s->graph, t)->role;
-        on_host[t] = (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT) &&
-                     one_in(&s->rng, 4);
+        on_host[t] =
+            (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT) && one_in(&s->rng, 4);
     }
     CHECK_OK(crn_place_homes(&homes, plan, &visited, &err), &err);
     const cairn_step *steps = cairn_plan_steps(visited, &s->step_count);

@@ -250,9 +250,9 @@ static bool is_sum(const crn_flat *f, cairn_id tensor) {
 }
 
 /* Whether the search does not recompute the op: because that would damage a sum in place or read
- * what it overwrote, or because it makes nothing that could be freed. With updates no backward op is
- * recomputed: then nothing needs a forward op again after the update of its parameters, which stands
- * behind its backward ops. */
+ * what it overwrote, or because it makes nothing that could be freed. With updates no backward op
+ * is recomputed: then nothing needs a forward op again after the update of its parameters, which
+ * stands behind its backward ops. */
 static bool is_fixed(const crn_flat *f, uint32_t o) {
     const cairn_op *op = cairn_graph_op(f->graph, o);
     bool fixed = true;

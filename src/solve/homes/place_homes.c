@@ -1,5 +1,5 @@
-/* place_homes.c: see place_homes.h. The memory and the clock of the plan are known from a simulation.
- * Visits are made in four passes, each of which takes memory only where some is left:
+/* place_homes.c: see place_homes.h. The memory and the clock of the plan are known from a
+ * simulation. Visits are made in four passes, each of which takes memory only where some is left:
  *
  *     1  every use has its tensor in memory
  *     2  two uses close to each other are one visit, shortest gap first
@@ -11,7 +11,9 @@
 
 #include <stdlib.h>
 
-#define LONGEST_GAP 8 /* a tensor is kept between two uses if that takes at most 8 of its copies */
+#define LONGEST_GAP                                                                                \
+    8 /* a tensor is kept between two uses if that takes at most 8 of its copies                   \
+       */
 
 typedef struct visit {
     cairn_id tensor;
@@ -110,8 +112,8 @@ static visit *visit_after(work *at, const visit *v) {
     return after;
 }
 
-/* Join visit `v` with the one after it, if the tensor can stay in memory between them. The later one
- * takes over; so `last` is the use that a visit was made for. */
+/* Join visit `v` with the one after it, if the tensor can stay in memory between them. The later
+ * one takes over; so `last` is the use that a visit was made for. */
 static void join(work *at, uint32_t v) {
     visit *before = &at->visits.data[v], *after = visit_after(at, before);
     uint32_t end = at->visits.data[before->next].last;
@@ -157,7 +159,10 @@ typedef struct crn_visit_index {
 enum { LEAVE, FETCH, FIRST, LAST, STEPS };
 
 static uint32_t step_of(const visit *v, int which) {
-    return which == LEAVE ? v->leave : which == FETCH ? v->fetch : which == FIRST ? v->first : v->last;
+    return which == LEAVE   ? v->leave
+           : which == FETCH ? v->fetch
+           : which == FIRST ? v->first
+                            : v->last;
 }
 
 static cairn_status index_by(work *at, int which, crn_visit_index *out) {

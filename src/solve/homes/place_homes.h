@@ -5,8 +5,8 @@
  *     moments                                               [fetched, updated, copied home, freed]
  *
  * A *visit* is the time from a fetch to the free that follows it. A visit begins before its first
- * use, so that the copy runs beside other ops, and ends when the copy home has ended; both as far as
- * the memory allows. */
+ * use, so that the copy runs beside other ops, and ends when the copy home has ended; both as far
+ * as the memory allows. */
 #ifndef CRN_PLACE_HOMES_H
 #define CRN_PLACE_HOMES_H
 

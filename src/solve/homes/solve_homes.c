@@ -4,10 +4,10 @@
  *     host     | slots, largest first | parameters, largest first | ...
  *              0 ... level ... LEVELS           the first tensors of this list are at home there
  *
- * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that the
- * algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as long
- * as the memory allows. The least level that fits is found by bisection, and higher ones are tried
- * while they are faster: they copy more, and recompute less.
+ * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that
+ * the algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as
+ * long as the memory allows. The least level that fits is found by bisection, and higher ones are
+ * tried while they are faster: they copy more, and recompute less.
  *
  * The bound holds for any set of homes. With h bytes at home on the host, a step takes at least as
  * long as fetching h bytes once, and as a plan in the memory that the others leave. The one rises
@@ -62,7 +62,8 @@ static int compare_candidates(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* Mark the tensors that some op uses. Others need not be on the device, and are left as they are. */
+/* Mark the tensors that some op uses. Others need not be on the device, and are left as they are.
+ */
 static void mark_used(const search *s, bool *used) {
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
         const cairn_op *op = cairn_graph_op(s->graph, o);
@@ -257,9 +258,12 @@ static int64_t time_of(const cairn_solution *solution) {
     return solution == NULL ? INT64_MAX : cairn_sim_result(solution->sim)->time_ns;
 }
 
-/* Keep the faster of two solutions. */
+/* Keep the faster of two solutions; of two that are equally fast, the one with less on the host. */
 static void keep_faster(cairn_solution **best, cairn_solution *other) {
     bool faster = time_of(other) < time_of(*best);
+    if (other != NULL && time_of(other) == time_of(*best))
+        faster =
+            cairn_sim_result(other->sim)->home_bytes < cairn_sim_result((*best)->sim)->home_bytes;
     cairn_solution_destroy(faster ? *best : other);
     *best = faster ? other : *best;
 }
@@ -386,7 +390,8 @@ cairn_status crn_solve_with_homes(const cairn_graph *graph, const cairn_costs *c
     cairn_status status = s.on_host == NULL ? CAIRN_ENOMEM : CAIRN_OK;
     if (status == CAIRN_OK) {
         crn_homes_of_plan(graph, options->homes, s.on_host);
-        status = visit(&s, options->budget_bytes, (*solution)->plan, &visited);
+        uint64_t peak = cairn_sim_result((*solution)->sim)->peak_bytes;
+        status = visit(&s, CRN_MAX(options->budget_bytes, peak), (*solution)->plan, &visited);
     }
     crn_arena_release(&scratch);
     if (status != CAIRN_OK)
