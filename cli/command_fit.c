@@ -116,9 +116,13 @@ static uint64_t memory_of(const fitting *f, const answer *a) {
 }
 
 static void print_table(const fitting *f) {
-    printf("%s in %s on %s, of which %s are parameters, gradients and optimiser state\n",
-           f->model->header.model, cli_bytes(f->budget), f->model->machine.name,
-           cli_bytes(f->stationary));
+    printf("%s in %s on %s, ", f->model->header.model, cli_bytes(f->budget),
+           f->model->machine.name);
+    if (f->model->header.updates > 0)
+        printf("%s of parameters and optimiser state included\n", cli_bytes(f->stationary));
+    else
+        printf("of which %s are parameters, gradients and optimiser state\n",
+               cli_bytes(f->stationary));
     printf("%-16s %8s %10s %12s %12s   %-27s %s\n", "algorithm", "batch", "images/s", "step",
            "memory", "time", "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
@@ -159,9 +163,12 @@ static void print_json(const fitting *f) {
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
             "cairn: not one image of %s fits a budget of %s; the smallest possible budget is %llu "
-            "bytes, of which %llu are parameters, gradients and optimiser state\n",
-            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest,
-            (unsigned long long)f->stationary);
+            "bytes",
+            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest);
+    if (f->model->header.updates == 0)
+        fprintf(stderr, ", of which %llu are parameters, gradients and optimiser state",
+                (unsigned long long)f->stationary);
+    fprintf(stderr, "\n");
     return CLI_NO_FIT;
 }
 

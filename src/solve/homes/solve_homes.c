@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-#define LEVELS 8
+#define LEVELS 4
 #define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
 #define MOST_ROUNDS 6                    /* of one level, while the arena is too large */
 #define GOOD_ENOUGH 10000                /* ppm above the bound */
@@ -162,16 +162,17 @@ static cairn_status visit(const search *s, uint64_t room, const cairn_plan *plan
     return cairn_plan_set_header((*out)->plan, &header, s->err);
 }
 
-/* Solve in `room`; again with less memory while the arena is larger. */
+/* Solve in `room`, of which `spare` is left for visits that begin early and end late; again with less
+ * memory while the arena is larger. */
 static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t room,
-                             cairn_solution **out) {
+                             uint64_t spare, cairn_solution **out) {
     cairn_solve_options options = s->options;
-    uint64_t target = room;
+    uint64_t target = room - spare;
     for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
         cairn_solution *base;
         options.budget_bytes = target;
         CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
-        cairn_status status = visit(s, target, base->plan, out);
+        cairn_status status = visit(s, target + spare, base->plan, out);
         cairn_solution_destroy(base);
         CRN_TRY(status);
         uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
@@ -183,6 +184,26 @@ static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t
         target = target > less ? target - less : 1;
     }
     return CAIRN_INFEASIBLE;
+}
+
+/* Enough for the visits of one more op. */
+static uint64_t spare_for(const search *s) {
+    uint64_t most = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        most = CRN_MAX(most, visited_by(s, cairn_graph_op(s->graph, o)));
+    return most;
+}
+
+/* With memory for long visits if there is some, else without. */
+static cairn_status solve_both(const search *s, const cairn_costs *costs, uint64_t room,
+                               cairn_solution **out) {
+    uint64_t spare = spare_for(s);
+    if (spare > 0 && spare < room) {
+        cairn_status status = solve_in(s, costs, room, spare, out);
+        if (status != CAIRN_INFEASIBLE)
+            return status;
+    }
+    return solve_in(s, costs, room, 0, out);
 }
 
 /* The best solution of a level; NULL: none fits. */
@@ -197,7 +218,7 @@ static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out)
     CRN_TRY(cairn_costs_create(s->graph, &costs, s->err));
     cairn_status status = add_visits(s, costs);
     if (status == CAIRN_OK)
-        status = solve_in(s, costs, CRN_MAX(room, 1), out);
+        status = solve_both(s, costs, CRN_MAX(room, 1), out);
     cairn_costs_destroy(costs);
     return status == CAIRN_INFEASIBLE && level < LEVELS ? CAIRN_OK : status;
 }
