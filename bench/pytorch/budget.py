@@ -133,7 +133,7 @@ def rival(args):
     """PyTorch's own knob on the same graph of ATen ops, run by the same executor."""
     torch = setup(args.device)
     from cairn import _costs
-    from cairn._joint import Joint
+    from cairn._joint import device_of
     from cairn._plan import alignment_of
     from cairn._write import boxed
     from torch._dynamo.backends.common import aot_autograd
@@ -146,9 +146,9 @@ def rival(args):
         from torch._functorch.compile_utils import fx_graph_cse
         gm.graph.eliminate_dead_code()
         gm.graph = fx_graph_cse(gm.graph)
-        joint = Joint(gm, num_fwd_outputs)
-        table = _costs.Table(_costs.default_file(joint.device), joint.device)
-        _costs.measure(joint, table, alignment_of(joint.device))
+        device = device_of(gm)
+        table = _costs.Table(_costs.default_file(device), device)
+        _costs.learn(gm, table, device, alignment_of(device))
         times["once_ns"] = graph_ns(torch, [gm], table)
         graphs = min_cut_rematerialization_partition(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
         times["repeated_ns"] = graph_ns(torch, graphs, table) - times["once_ns"]

@@ -6,12 +6,14 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _costs
 from . import _distributed
 from . import _moves
 from . import _norms
 from ._errors import CairnError
-from ._joint import Joint
-from ._plan import Planner
+from ._geometry import propagate
+from ._joint import Joint, copy_mutated, device_of, refuse
+from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
@@ -28,21 +30,20 @@ class Options:
 
 
 def capture(gm, num_fwd_outputs, options, inductor=False):
-    """The joint graph as storages and ops. After Inductor's passes some fake tensors do not share storage although
-    they should, so fake tensors are propagated again."""
+    """The joint graph as storages and ops, with its costs."""
     from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
-    if inductor:
-        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-        given = [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-        mode = next((v.fake_mode for v in given if hasattr(v, "fake_mode")), None)
-        if mode is not None:
-            FakeTensorProp(gm, mode).propagate_dont_convert_inputs(*given)
-    else:
+    refuse(gm)
+    device = device_of(gm)
+    table = _costs.Table(options.costs or _costs.default_file(device), device)
+    propagate(gm, table.results, _costs.signature_of)
+    if not inductor:
         _norms.rewrite(gm, num_fwd_outputs)
-    return Joint(gm, num_fwd_outputs, options.outside, random_again=not (options.cudagraphs or inductor),
+    copy_mutated(gm, num_fwd_outputs)
+    _costs.learn(gm, table, device, alignment_of(device))
+    return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not (options.cudagraphs or inductor),
                  inplace=not inductor)
 
 

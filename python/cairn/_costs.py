@@ -1,7 +1,7 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
+other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
 itself.
 """
 
@@ -17,7 +17,8 @@ from torch.utils import _pytree as pytree
 
 from . import _fuse
 from . import _norms
-from ._joint import is_collective, is_random, tensors_of
+from ._geometry import makes_storage, propagate, record, tensors_of, values_of
+from ._joint import is_collective, is_effect, is_random
 from ._real import real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -27,15 +28,34 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 # Which library's workspace an op leaves allocated; the name of its implementation in the file.
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
+MOST_ROUNDS = 16  # of measuring and propagating
+
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
+
+
+def _dense(shape):
+    """The strides of a new tensor. Others may be called contiguous too, where a dimension is 1, and ops tell them
+    apart."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return tuple(strides)
+
+
+def _extent(value):
+    """The elements from the first one of a tensor to its last one in memory."""
+    return 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
 
 
 def _describe(value):
     if isinstance(value, torch.Tensor):
         kind = _SHORT.get(value.dtype, str(value.dtype).replace("torch.", ""))
         shape = ",".join(map(str, value.shape))
-        strides = "" if value.is_contiguous() else "/" + ",".join(map(str, value.stride()))
-        return f"{kind}[{shape}]{strides}" + ("" if value.device.type != "cpu" else "@cpu")
+        strides = "" if value.stride() == _dense(value.shape) else "/" + ",".join(map(str, value.stride()))
+        size = value.untyped_storage().nbytes()  # some ops copy the whole storage of a view
+        storage = "" if size == _extent(value) * value.element_size() else f"<{size}+{value.storage_offset()}"
+        return f"{kind}[{shape}]{strides}{storage}" + ("" if value.device.type != "cpu" else "@cpu")
     return str(value).replace(" ", "")
 
 
@@ -82,11 +102,16 @@ def default_file(device):
 
 
 class Table:
-    """Signature to (time in ns, workspace in bytes, library)."""
+    """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
+    they differ from fake ones. `guesses`: signatures of ops that could not be measured; they are tried again next
+    time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
-        self.loading = 0.0  # seconds in which kernels and libraries were loaded
+        self.results, self.guesses = {}, set()
+        self.measured = 0  # ops, by this object
+        self.learning = 0.0  # seconds in which ops were measured
+        self.loading = 0.0  # of these, in which kernels and libraries were loaded
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
         self._new = False
@@ -96,11 +121,14 @@ class Table:
         try:
             with open(self.path) as file:
                 table = json.load(file)
+            with open(self.path + ".results") as file:
+                results = json.load(file)
         except (OSError, ValueError):
             return
         if table.get("format") != "cairn-costs" or table.get("source") != self.source \
                 or table.get("threads") != self.threads:
             return
+        self.results = {**results, **self.results}
         for op in table["ops"]:
             one = op["implementations"][0]
             if one["name"] in (PLAIN, CUBLAS, CUBLASLT):
@@ -112,6 +140,14 @@ class Table:
     def set(self, signature, time_ns, workspace, library=PLAIN):
         self.figures[signature] = (int(time_ns), int(workspace), library)
         self._new = True
+
+    def set_results(self, signature, rows):
+        self.results[signature] = rows
+        self._new = True
+
+    def guess(self, signature, time_ns, library=PLAIN):
+        self.figures[signature] = (int(time_ns), 0, library)
+        self.guesses.add(signature)
 
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
@@ -130,37 +166,47 @@ class Table:
         if self.link:
             table["machine"] = {"link_bytes_per_second": self.link[0], "link_latency_ns": self.link[1]}
         table["ops"] = [{"signature": s, "implementations": [
-            {"name": n, "time_ns": t, "workspace_bytes": w}]} for s, (t, w, n) in sorted(self.figures.items())]
+            {"name": n, "time_ns": t, "workspace_bytes": w}]} for s, (t, w, n) in sorted(self.figures.items())
+            if s not in self.guesses]
         try:
-            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(self.path) or ".")
-            with os.fdopen(handle, "w") as file:
-                json.dump(table, file, indent=0)
-            os.replace(temporary, self.path)
+            _write_whole(self.path + ".results", self.results)
+            _write_whole(self.path, table)
         except OSError:
             pass  # training works without a cache
         self._new = False
 
 
+def _write_whole(path, content):
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file, indent=0)
+    os.replace(temporary, path)
+
+
 # ---- measuring ----
 
-def _real(value):
-    """A tensor like `value`: integers are 0, which is a valid index; other elements are one half."""
+def _real(value, diagonal):
+    """A tensor like `value`: integers are 0, which is a valid index; other elements are one half. `diagonal`: square
+    matrices are the unit matrix, for ops that take only some matrices."""
     if not isinstance(value, torch.Tensor):
         return value
-    needed = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride())) if value.numel() else 0
-    size = (needed + value.storage_offset(),)
+    size = (value.untyped_storage().nbytes() // value.element_size(),)
     if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
     else:
         fill = 0.5 if value.dtype.is_floating_point else 0
         flat = torch.full(size, fill, dtype=value.dtype, device=value.device)
-    return torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
+    made = torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
+    if diagonal and value.is_floating_point() and value.dim() > 1 and value.shape[-1] == value.shape[-2]:
+        made.copy_(torch.eye(value.shape[-1], dtype=value.dtype, device=value.device))
+    return made
 
 
-def _operands(node):
+def _operands(node, diagonal=False):
     def make(argument):
-        return _real(_value(argument))
+        return _real(_value(argument), diagonal)
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
@@ -237,47 +283,77 @@ def estimate(node):
     return 1000 + _bytes_of(node) // (1000 if any(v.device.type == "cuda" for v in _values(node)) else 10)
 
 
-def measure(joint, table, alignment):
-    """Set the time and workspace of every op of the joint graph. Returns how many were measured."""
-    collecting = gc.isenabled()
+def learn(gm, table, device, alignment):
+    """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
+    A corrected result gives its readers a new signature, so this is repeated until nothing is new."""
+    collecting, start = gc.isenabled(), time.perf_counter()
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
-        return _measure(joint, table, alignment)
+        for _ in range(MOST_ROUNDS):
+            missing = _missing(gm, table)
+            table.measured += len(missing)
+            if not missing or not _measure(missing, table, device, alignment):
+                break
+            propagate(gm, table.results, signature_of)
     finally:
         if collecting:
             gc.enable()
+    table.save()
+    table.learning += time.perf_counter() - start
 
 
-def _measure(joint, table, alignment):
-    device, missing = joint.device, {}
-    for op in joint.ops:
-        if op.kind == "node":
-            op.signature = signature_of(op.node)
-            if op.signature in table.figures:
-                continue
-            if is_collective(op.node):  # one rank measures, and a collective would wait for the others
-                table.set(op.signature, estimate(op.node), 0)
-            else:
-                missing.setdefault(op.signature, op)
-        elif op.kind == "rng":
-            op.time_ns = 10_000
+def _missing(gm, table):
+    missing = {}
+    for node in gm.graph.nodes:
+        if node.op != "call_function" or not (makes_storage(node) or is_effect(node)):
+            continue
+        signature = signature_of(node)
+        if signature in table.figures:
+            continue
+        if is_collective(node):  # one rank measures, and a collective would wait for the others
+            table.set(signature, estimate(node), 0)
+        else:
+            missing.setdefault(signature, node)
+    return missing
+
+
+def _measure(missing, table, device, alignment):
+    """Measure nodes, by signature. Returns whether results of one of them differ from its fake results."""
+    known = len(table.results)
     with real_tensors(), torch.random.fork_rng(
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
-            _see_places(joint)
         else:
             _measure_cpu(missing, table)
+    return len(table.results) > known
+
+
+def _compare(table, signature, node, results, given):
+    """Note the real results of an op if they differ from its fake ones."""
+    if is_effect(node):
+        return
+    seen = record(results, tensors_of(given))
+    if seen is not None and seen != record(node.meta["val"], values_of(node)):
+        table.set_results(signature, seen)
+
+
+def assign(joint, table):
+    """Set the time and workspace of every op of a joint graph."""
     for op in joint.ops:
         if op.kind == "node":
+            op.signature = signature_of(op.node)
             op.time_ns, op.workspace, op.library = table.figures[op.signature]
+        elif op.kind == "rng":
+            op.time_ns = 10_000
+    if joint.device.type == "cuda":
+        with real_tensors(), torch.random.fork_rng(devices=[joint.device.index or 0]):
+            _see_places(joint)
     for op in joint.ops:
         if op.kind == "node" and _norms.is_first(op.node):  # it also does the work of the other half
             op.time_ns = max(op.time_ns - table.figures[signature_of(_norms.other_half(op.node))][0], 1)
-        elif op.kind == "node" and device.type == "cuda" and _fuse.is_free(op.node):
+        elif op.kind == "node" and joint.device.type == "cuda" and _fuse.is_free(op.node):
             op.time_ns = 1
-    table.save()
-    return len(missing)
 
 
 def _see_places(joint):
@@ -308,15 +384,26 @@ def _made_bytes(results, operands, device, alignment):
     return sum(-(-size // alignment) * alignment for place, size in made.items() if place not in given)
 
 
+def _attempts(node):
+    """Operands to try an op with, until it takes them."""
+    yield _operands(node)
+    yield _operands(node, diagonal=True)
+
+
 def _measure_cpu(missing, table):
-    for signature, op in missing.items():
-        try:
-            arguments, keywords = _operands(op.node)
-            call = lambda: op.node.target(*arguments, **keywords)
-            workspace = _peak_cpu(call) - sum(s.bytes for s in op.outs + op.beside)
-            table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
-        except Exception:
-            table.set(signature, estimate(op.node), 0)
+    for signature, node in missing.items():
+        for arguments, keywords in _attempts(node):
+            results = []
+            call = lambda: node.target(*arguments, **keywords)
+            try:
+                peak = _peak_cpu(lambda: results.append(call()))
+                _compare(table, signature, node, results[0], (arguments, keywords))
+                workspace = peak - _made_bytes(results, (arguments, keywords), torch.device("cpu"), 1)
+                del results
+                table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
+                break
+            except Exception:
+                table.guess(signature, estimate(node))
 
 
 def _measure_cuda(missing, table, device, alignment):
@@ -325,23 +412,24 @@ def _measure_cuda(missing, table, device, alignment):
     start = time.perf_counter()
     kept, queued = library_workspaces(device) if missing else {}, {}
     table.loading += time.perf_counter() - start
-    for signature, op in sorted(missing.items(), key=lambda item: -_bytes_of(item[1].node)):
+    for signature, node in sorted(missing.items(), key=lambda item: -_bytes_of(item[1])):
         try:
-            arguments, keywords = _operands(op.node)
-            call = lambda: op.node.target(*arguments, **keywords)
+            arguments, keywords = _operands(node)
+            call = lambda: node.target(*arguments, **keywords)
             start = time.perf_counter()
             call()  # the first run loads the kernel and allocates the library's workspace
             table.loading += time.perf_counter() - start
             runs, results = _Runs(call), []
             peak = _peak_cuda(lambda: results.append(call()), device)
             workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
+            _compare(table, signature, node, results[0], (arguments, keywords))
             del results
             left = _free_workspaces(device)
             library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
             queued[signature] = runs, workspace, library
         except Exception:
             _free_workspaces(device)
-            table.set(signature, estimate(op.node), 0, CUBLASLT)
+            table.guess(signature, estimate(node), CUBLASLT)
     torch.cuda.synchronize(device)
     for signature, (runs, workspace, library) in queued.items():
         table.set(signature, runs.time_ns(), workspace, library)

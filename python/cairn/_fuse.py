@@ -8,6 +8,7 @@ import operator
 import torch
 from torch import fx
 
+from . import _check
 from . import _kernels
 from . import _norms
 
@@ -97,6 +98,7 @@ def _replace(graph, nodes, target, arguments):
     with graph.inserting_before(last):
         new = graph.call_function(target, arguments)
     new.meta.update(last.meta)
+    _check.join(new, nodes)
     last.replace_all_uses_with(new)
     for node in reversed(nodes):
         graph.erase_node(node)

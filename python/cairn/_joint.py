@@ -18,9 +18,11 @@ from torch.utils import _pytree as pytree
 from . import _library as lib
 from . import _norms
 from ._errors import CairnError
+from ._geometry import key_of, place_of, tensors_of
 
 aten = torch.ops.aten
 BOUNDARY = "boundary"
+EARLY = "cairn_early"  # key of nodes that belong to the forward part although only the backward part reads them
 
 # Ops whose result may be written into an operand, because they read and write the same elements one
 # by one; with the places of the arguments that may be overwritten.
@@ -48,15 +50,6 @@ _SILENT_BATCH_NORMS = {getattr(getattr(aten, packet), "default") for packet in (
                        if hasattr(aten, packet)}
 
 
-def tensors_of(value):
-    return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
-
-
-def key_of(tensor):
-    """The identity of a storage; fake storages live as long as the graph that holds their tensors."""
-    return tensor.untyped_storage()._cdata
-
-
 class Storage:
     __slots__ = ("index", "name", "bytes", "role", "flags", "op", "slot", "like")
 
@@ -79,11 +72,11 @@ class Op:
         return f"<op {self.name}>"
 
 
-class Joint:
-    def __init__(self, gm, num_fwd_outputs, outside=0, random_again=True, inplace=True):
-        self.gm, self.outside, self.random_again = gm, outside, random_again
-        self.ops, self.storages = [], []
-        self._by_key, self.of_node, self.op_of_node = {}, {}, {}
+class Parts:
+    """The nodes of a joint graph by what they are: inputs, results, forward and backward."""
+
+    def __init__(self, gm, num_fwd_outputs):
+        self.gm = gm
         nodes = gm.graph.nodes
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.tangents = [p for p in self.placeholders if "tangents" in str(p.target)]
@@ -92,33 +85,12 @@ class Joint:
         results = list(self.output.args[0])
         self.fwd_out, self.bwd_out = results[:num_fwd_outputs], results[num_fwd_outputs:]
         self.descriptions = list(self.output.meta.get("desc") or [None] * len(results))
-        self._refuse()
-        self.device = self._main_device()
+        changed = [d.mutated_input for d in self.descriptions[:num_fwd_outputs] if is_mutation(d)]
+        self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
         self._classify()
-        self._mark_mutated()
-        self._build(inplace)
-
-    # ---- what cannot be planned ----
-
-    def _refuse(self):
-        for node in self.gm.graph.nodes:
-            for value in pytree.tree_leaves(node.meta.get("val")):
-                if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                    raise CairnError("a shape of this step is symbolic; compile with dynamic=False, and every "
-                                     "shape gets a plan of its own")
-        for p in self.placeholders:
-            if isinstance(p.meta.get("val"), torch.Tensor) and p.meta["val"].is_sparse:
-                raise CairnError(f"input {p.name} is a sparse tensor, which cannot be planned")
-
-    def _main_device(self):
-        for p in self.placeholders:
-            if isinstance(p.meta.get("val"), torch.Tensor) and p.meta["val"].device.type != "cpu":
-                return p.meta["val"].device
-        return torch.device("cpu")
-
-    # ---- forward and backward, by data flow: passes leave nodes without a tag ----
 
     def _classify(self):
+        """Forward and backward by data flow: passes leave nodes without a tag."""
         needed, todo = set(), [n for n in self.fwd_out if isinstance(n, fx.Node)]
         while todo:
             node = todo.pop()
@@ -129,26 +101,36 @@ class Joint:
         for node in self.gm.graph.nodes:
             if node in tangents or any(i in self.is_backward for i in node.all_input_nodes):
                 self.is_backward.add(node)
-            elif node.op == "call_function" and node not in needed and not is_effect(node):
+            elif node.op == "call_function" and node not in needed and not is_effect(node) and EARLY not in node.meta:
                 self.is_backward.add(node)
 
-    def _mark_mutated(self):
-        """Inputs that change when the forward part has ended: running statistics. The backward part reads a copy of
-        them. An op of the forward part that reads them is not recomputed, unless its results do not depend on
-        them."""
-        changed = [d.mutated_input for d in self.descriptions[:len(self.fwd_out)] if self._is_mutation(d)]
-        self.mutated = [p for p in self.primals if p.meta.get("desc") in changed]
-        first = next(n for n in self.gm.graph.nodes if n.op != "placeholder")
-        for p in self.mutated:
-            late = [n for n in p.users if n in self.is_backward and n is not self.output]
-            if not late:
-                continue
-            with self.gm.graph.inserting_before(first):
-                copy = self.gm.graph.call_function(aten.clone.default, (p,))
-            with p.meta["val"].fake_mode:
-                copy.meta["val"] = p.meta["val"].clone()
-            for node in late:
-                node.replace_input_with(p, copy)
+
+def copy_mutated(gm, num_fwd_outputs):
+    """Inputs that change when the forward part has ended, running statistics, are copied before it for the backward
+    part."""
+    parts = Parts(gm, num_fwd_outputs)
+    first = next(n for n in gm.graph.nodes if n.op != "placeholder")
+    for p in parts.mutated:
+        late = [n for n in p.users if n in parts.is_backward and n is not parts.output]
+        if not late:
+            continue
+        with gm.graph.inserting_before(first):
+            copy = gm.graph.call_function(aten.clone.default, (p,))
+        copy.meta[EARLY] = True
+        with p.meta["val"].fake_mode:
+            copy.meta["val"] = p.meta["val"].clone()
+        for node in late:
+            node.replace_input_with(p, copy)
+
+
+class Joint(Parts):
+    def __init__(self, gm, num_fwd_outputs, table, outside=0, random_again=True, inplace=True):
+        super().__init__(gm, num_fwd_outputs)
+        self.table, self.outside, self.random_again = table, outside, random_again
+        self.ops, self.storages = [], []
+        self._by_key, self.of_node, self.op_of_node = {}, {}, {}
+        self.device = device_of(gm)
+        self._build(inplace)
 
     # ---- storages and ops ----
 
@@ -261,7 +243,7 @@ class Joint:
         outs = [s for n in self.fwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
         grads = [s for n in self.bwd_out if isinstance(n, fx.Node) for s in self.of_node[n]]
         kept = {s for n, d in zip(self.fwd_out, self.descriptions) if isinstance(n, fx.Node)
-                and not self._is_mutation(d) for s in self.of_node[n]} | set(grads)
+                and not is_mutation(d) for s in self.of_node[n]} | set(grads)
         self.handed_out = set(outs + grads)
         for s in self.handed_out:
             if s.op is not None and s in kept:
@@ -283,15 +265,12 @@ class Joint:
             split.append(rest)
         return split
 
-    @staticmethod
-    def _is_mutation(description):
-        return type(description).__name__ == "InputMutationAOTOutput"
-
     def _connect(self, op):
         reads = [s for node in op.node.all_input_nodes for s in self.of_node.get(node, ())]
         if op.state is not None:
             reads.insert(0, op.state)
         op.reads = list(dict.fromkeys(reads))
+        # Recomputed, it would read the new values.
         if any(s in self._changing for s in op.reads) and not ignores_statistics(op.node):
             op.flags |= lib.NEVER_AGAIN
 
@@ -301,19 +280,24 @@ class Joint:
         for op in self.ops:
             if op.kind != "node" or len(op.outs) != 1 or op.outs[0].slot is not None:
                 continue
-            out = op.node.meta["val"]
             for place in _POINTWISE.get(op.node.target, ()):
                 operand = op.node.args[place] if place < len(op.node.args) else None
-                if not isinstance(operand, fx.Node):
-                    continue
-                value, storage = operand.meta.get("val"), self.of_node[operand][0]
-                if storage.op is None or storage.op is self.boundary or storage in self.handed_out:
-                    continue
-                whole = value.untyped_storage().nbytes() == value.numel() * value.element_size()
-                if (whole and value.shape == out.shape and value.stride() == out.stride()
-                        and value.dtype == out.dtype and value.device == out.device
-                        and out.untyped_storage().nbytes() == value.untyped_storage().nbytes()):
-                    op.inplace.append((place, op.reads.index(storage)))
+                if isinstance(operand, fx.Node) and self._may_overwrite(op, operand):
+                    op.inplace.append((place, op.reads.index(self.of_node[operand][0])))
+
+    def _may_overwrite(self, op, operand):
+        """Whether the result may be written over an operand: the operand fills a storage that the step made, the result
+        lies as the operand does, and whatever else the op reads of that storage it reads at the same place."""
+        value, out, storage = operand.meta["val"], op.node.meta["val"], self.of_node[operand][0]
+        if storage.op is None or storage.op is self.boundary or storage in self.handed_out:
+            return False
+        size = value.untyped_storage().nbytes()
+        if size != value.numel() * value.element_size() or size != out.untyped_storage().nbytes():
+            return False
+        others = [v for node in op.node.all_input_nodes for v in tensors_of(node.meta.get("val"))
+                  if key_of(v) == key_of(value)]
+        return all(place_of(v) == place_of(value) and v.dtype == value.dtype and v.device == value.device
+                   for v in [out, *others])
 
     # ---- for the library ----
 
@@ -329,6 +313,30 @@ class Joint:
                     inplace=[(0, read) for _, read in o.inplace],
                     time_ns=int(o.time_ns), workspace=self.workspace(o, alignment)) for o in self.ops]
         return lib.Step("torch", tensors, ops, alignment)
+
+
+def refuse(gm):
+    """Raise an error for what cannot be planned."""
+    for node in gm.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise CairnError(f"the shape of {node.name} is symbolic or depends on data, and cannot be planned; "
+                                 "compile with dynamic=False, and every shape gets a plan of its own")
+            if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+                raise CairnError(f"{node.name} is a sparse tensor, and steps with sparse tensors cannot be planned")
+
+
+def device_of(gm):
+    """The device of a step: a GPU if one of its inputs is there."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            return value.device
+    return torch.device("cpu")
+
+
+def is_mutation(description):
+    return type(description).__name__ == "InputMutationAOTOutput"
 
 
 def is_effect(node):

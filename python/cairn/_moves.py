@@ -78,10 +78,14 @@ def _lanes_of(device):
     return _lanes[device]
 
 
+def _copy(x):
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(x)
+
+
 def offload(x, number):
     """Start copying a storage to the host. If host and device share one memory, a plain copy simulates it."""
     if x.device.type != "cuda":
-        return x.clone(memory_format=torch.preserve_format)
+        return _copy(x)
     lanes = _lanes_of(x.device)
     host = _host_like(x, number)
     lanes.out.wait_stream(torch.cuda.current_stream(x.device))
@@ -100,7 +104,7 @@ def wait_out(host, x, number):
 def fetch(host, device, number):
     """Start copying a storage back. One that is not pinned was on the host all along."""
     if not device.startswith("cuda") or not host.is_pinned():
-        return host.clone(memory_format=torch.preserve_format)
+        return _copy(host)
     device = torch.device(device)
     lanes = _lanes_of(device)
     x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)

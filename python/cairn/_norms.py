@@ -17,6 +17,7 @@ import operator
 import torch
 from torch import fx
 
+from . import _geometry
 from . import _kernels
 from ._real import real_tensors
 
@@ -54,8 +55,6 @@ def rewrite(gm, num_fwd_outputs):
     """Restore cuDNN's norms and split norms, if the device is a GPU."""
     changed = False
     for node in list(gm.graph.nodes):
-        if node.op == "call_function" and node.target is _BACKWARD:
-            _drop_unwanted(node)
         if node.op == "call_function" and node.target in (_FUNCTIONAL, _WITHOUT):
             norm = _Norm(gm, node, num_fwd_outputs)
             if norm.on_device():
@@ -64,11 +63,6 @@ def rewrite(gm, num_fwd_outputs):
         gm.graph.eliminate_dead_code()
         gm.graph.lint()
         gm.recompile()
-
-
-def _drop_unwanted(node):
-    """A gradient op makes only the results that are asked for; correct its fake results."""
-    node.meta["val"] = tuple(v if wanted else None for v, wanted in zip(node.meta["val"], node.args[9]))
 
 
 class _Norm:
@@ -134,6 +128,7 @@ class _Norm:
                                                     self.momentum, self.eps))
         norm.meta.update(self.node.meta)
         norm.meta["val"] = (*value[:3], reserve)
+        norm.meta[_geometry.FIXED] = True
         with self.graph.inserting_after(norm):
             kept = self.graph.call_function(operator.getitem, (norm, 3))
         kept.meta["val"] = reserve
@@ -164,6 +159,7 @@ class _Norm:
         with like.fake_mode:
             new.meta["val"] = tuple(v if v is not None else torch.empty_like(like if i == 0 else weight.meta["val"])
                                     for i, v in enumerate(node.meta["val"]))
+        new.meta[_geometry.FIXED] = True
         node.replace_all_uses_with(new)
         self.graph.erase_node(node)
 
@@ -184,6 +180,7 @@ class _Norm:
         again.meta.update({k: v for k, v in first.meta.items() if k != "val"})
         with like.fake_mode:
             again.meta["val"] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+        again.meta[_geometry.FIXED] = True
         first.replace_all_uses_with(again)
         again.meta[FIRST] = norm
         norm.meta[FIRST] = again

@@ -84,13 +84,13 @@ class Planner:
         self.seconds = {}
         self.alignment = alignment_of(joint.device)
         start = time.perf_counter()
-        self.table = _costs.Table(options.costs or _costs.default_file(joint.device), joint.device)
-        self.measured = _costs.measure(joint, self.table, self.alignment)
+        self.table = joint.table
+        _costs.assign(joint, self.table)
         self.machine = self._machine() if options.offload else None
         self.kept = self._kept()
         self.reserve = self.most_kept()
         self.seconds["load"] = self.table.loading
-        self.seconds["measure"] = time.perf_counter() - start - self.table.loading
+        self.seconds["measure"] = time.perf_counter() - start + self.table.learning - self.table.loading
         self.step = joint.planner_step(self.alignment)
         self._none_peak = None
         self._tightest = self._tightest_op = None

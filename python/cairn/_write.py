@@ -12,10 +12,12 @@ from torch import fx
 from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
 
+from . import _check
 from . import _fuse
 from . import _library as lib
 from . import _moves
 from . import _norms
+from ._geometry import place_of
 from ._joint import ignores_statistics, is_effect, without_statistics
 
 
@@ -31,13 +33,18 @@ class _Boxed(CodeGen):
 
 
 def boxed(gm, *_):
-    """A module that runs the graph as it is."""
+    """A module that runs the graph as it is. Its first run is checked against the plan, if it was written from one."""
     gm.graph.set_codegen(_Boxed())
     gm.recompile()
-    call = gm.forward
+    call, checked = gm.forward, not _check.is_planned(gm)
 
     def run(arguments):
-        return call(arguments)
+        nonlocal checked
+        if checked:
+            return call(arguments)
+        results = _check.run(gm, arguments)
+        checked = True
+        return results
     run._boxed_call = True
     return run
 
@@ -81,10 +88,20 @@ class Writer:
             new = self.env[storages[0]]
         elif node.target is operator.getitem and node.args[0] in joint.op_of_node \
                 and not is_effect(node.args[0]):
-            new = self.env[storages[0]] if storages else None
+            new = self._item(node, storages[0]) if storages else None
         else:
             new = self.graph.node_copy(node, self._value)
+            new.meta[_check.HOLDS] = storages
         self.memo[node] = new
+        return new
+
+    def _item(self, node, storage):
+        """One of several results of an op; some ops return several views of one storage."""
+        value = node.meta["val"]
+        if storage.op is None or storage.slot == node.args[1] or place_of(value) == place_of(storage.like):
+            return self.env[storage]
+        new = self.graph.call_function(torch.ops.aten.as_strided.default, (self.env[storage], *place_of(value)))
+        new.meta["val"], new.meta[_check.HOLDS] = value, [storage]
         return new
 
     # ---- steps ----
@@ -100,7 +117,9 @@ class Writer:
             place, read = op.inplace[inplace - 1]
             if not (self.keep_saved and op.reads[read] in self.from_forward):
                 self.saved_inplace |= op.reads[read] in self.from_forward
-                return self._overwrite(node, arguments, keywords, place)
+                new = self._overwrite(node, arguments, keywords, place)
+                new.meta[_check.OVER] = {op.reads[read]}
+                return new
         if op.state is not None and op.index in self.again and self.inductor:
             return self._first_run(op, arguments, keywords)
         return self.graph.call_function(node.target, arguments, keywords)
@@ -157,7 +176,12 @@ class Writer:
             self.env[op.outs[0]] = new
             self._emit_note(op.outs[0])
             return
-        new = self.given_first.pop(op.index, None) or self._call(op, inplace)
+        new = self.given_first.pop(op.index, None)
+        if new is not None:
+            new.meta[_check.OVER] = {self.joint.op_of_node[_norms.other_half(op.node)].outs[0]}
+        else:
+            new = self._call(op, inplace)
+        new.meta[_check.HOLDS] = self.joint.of_node[op.node]
         for key in ("val", "tensor_meta", "stack_trace", "nn_module_stack", "seq_nr", "original_aten"):
             if key in op.node.meta:
                 new.meta[key] = op.node.meta[key]
@@ -168,7 +192,7 @@ class Writer:
                 self.env[s] = new
             else:
                 item = self.graph.call_function(operator.getitem, (new, s.slot))
-                item.meta["val"] = s.like
+                item.meta["val"], item.meta[_check.HOLDS] = s.like, [s]
                 self.env[s] = item
             self.from_forward.discard(s)
 
@@ -194,16 +218,15 @@ class Writer:
             self.going.add(s)
         elif kind == lib.FETCH:
             self.env[s] = graph.call_function(_moves.fetch, (self.hosts[s], self.device, s.index))
-            self.env[s].meta["val"] = s.like
+            self.env[s].meta["val"], self.env[s].meta[_check.HOLDS] = s.like, [s]
             self.from_forward.discard(s)
             self._emit_note(s)
         elif kind == lib.WAIT and s in self.going:
             graph.call_function(_moves.wait_out, (self.hosts[s], self.env[s], s.index))
             self.going.discard(s)
         elif kind == lib.WAIT:
-            value = self.env[s].meta["val"]
             self.env[s] = graph.call_function(_moves.wait_in, (self.env[s], s.index))
-            self.env[s].meta["val"] = value
+            self.env[s].meta["val"], self.env[s].meta[_check.HOLDS] = s.like, [s]
 
     def _emit(self, steps):
         for place in steps:
@@ -221,6 +244,7 @@ class Writer:
                 if s not in self.going:
                     self.freed.add(s)
                     self.env.pop(s, None)
+                    next(iter(reversed(self.graph.nodes))).meta.setdefault(_check.FREES, set()).add(s)
             else:
                 self._emit_move(kind, self.joint.storages[number])
 
@@ -232,7 +256,8 @@ class Writer:
             predicted -= sum(self._rounded(s.bytes) for s in op.beside)
         self.checked.add(op.index)
         alive = [self.memo[n] for n in op.node.all_input_nodes if n in self.memo]
-        self.graph.call_function(_checker(self.meter, op.name, predicted), (made, alive))
+        new = self.graph.call_function(_checker(self.meter, op.name, predicted), (made, alive))
+        new.meta[_check.COUNTS] = True
 
     def _emit_note(self, s):
         if self.meter is not None and s in self.env:
@@ -291,7 +316,7 @@ class Writer:
         self.placeholder_of, self.extra = {}, {}
         for p in joint.primals:
             new = self.graph.placeholder(p.name)
-            new.meta = p.meta
+            new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
             for s in joint.of_node[p][:1]:
                 if s in self.env:
                     self.extra[p] = new
@@ -300,6 +325,7 @@ class Writer:
         for node in joint.gm.graph.nodes:
             if node.op == "get_attr" and joint.of_node[node]:
                 new = self.graph.node_copy(node)
+                new.meta[_check.HOLDS] = joint.of_node[node]
                 for s in joint.of_node[node][:1]:
                     self.env[s], self.placeholder_of[s] = new, node
         if self.meter is not None:
@@ -343,12 +369,12 @@ class Writer:
         self.extra = {}
         self.placeholder_of = {s: p for s, p in self.placeholder_of.items()}
 
-        def arrive(name, like):
+        def arrive(name, like, holds=()):
             new = self.graph.placeholder(name)
-            new.meta = dict(like.meta)
+            new.meta = {**like.meta, _check.HOLDS: list(holds)}
             return new
         for s in self.saved:
-            self.env[s] = arrive(old[s].name, old[s])
+            self.env[s] = arrive(old[s].name, old[s], [s])
         for s in hosts:
             self.hosts[s] = arrive(old_hosts[s].name, old_hosts[s])
         for s in states:
@@ -356,7 +382,7 @@ class Writer:
         tangents = []
         for p in joint.tangents:
             new = self.graph.placeholder(p.name)
-            new.meta = p.meta
+            new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
             tangents.append(new)
             for s in joint.of_node[p][:1]:
                 self.env[s], self.placeholder_of[s] = new, p

@@ -281,14 +281,14 @@ class Planning(unittest.TestCase):
             path = os.path.join(folder, "costs.json")
             first = _backend.planner_of(model, inputs, _backend.Options(costs=path))
             second = _backend.planner_of(model, inputs, _backend.Options(costs=path))
-            self.assertGreater(first.measured, 10)
-            self.assertEqual(second.measured, 0)
+            self.assertGreater(first.table.measured, 10)
+            self.assertEqual(second.table.measured, 0)
             with open(path) as file:
                 self.assertIn("torch-cpu", _library.origin_of_costs(file.read()))
             with open(path, "w") as file:
                 file.write("{ broken")
             third = _backend.planner_of(model, inputs, _backend.Options(costs=path))
-            self.assertEqual(third.measured, first.measured)
+            self.assertEqual(third.table.measured, first.table.measured)
 
     def test_reserve(self):
         """What cuBLAS and cuBLASLt keep counts once for each part of the step whose ops use them."""

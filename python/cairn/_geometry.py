@@ -1,0 +1,163 @@
+"""How results of ops lie in memory: which share a storage, and with which offsets and strides.
+
+The tensors that a capture remembers are fake. They say what PyTorch's rules for fake tensors say, not what the ops
+do, and where a pass joined two nodes they still show the storages of the one that is gone. A plan that believed them
+would overwrite what is still read. So they are made again, node by node, and where a real op was seen to return
+something else, its results count:
+
+    capture -> passes -> propagate -> measure new ops -> propagate with what was seen -> ... until nothing is new
+
+Views are not measured. Fake and real ones differ only in strides of dimensions of size 1, and the meta device, whose
+views are the real ones, says which.
+"""
+
+import operator
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ._real import real_tensors
+
+FIXED = "cairn_fixed"  # key of nodes whose fake results are right and cannot be propagated
+
+
+def tensors_of(value):
+    return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+
+
+def key_of(tensor):
+    """The identity of a storage; fake storages live as long as the graph that holds their tensors."""
+    return tensor.untyped_storage()._cdata
+
+
+def place_of(tensor):
+    """Where the elements of a tensor lie in its storage."""
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+
+
+def values_of(node):
+    """The tensors that a node reads, in the order of its arguments."""
+    return tensors_of(fx.node.map_aggregate((node.args, node.kwargs),
+                                            lambda a: a.meta.get("val") if isinstance(a, fx.Node) else a))
+
+
+def is_strided(values):
+    return all(v.layout is torch.strided for v in values)
+
+
+def record(results, operands):
+    """Where each result lies, as nested lists: the number of its storage, shape, strides, offset and the storage's
+    bytes; None for a result that is not made. Operands' storages have the numbers from 0, new ones from -1 down. None
+    as a whole if that cannot be said."""
+    leaves = pytree.tree_leaves(results)
+    if not is_strided(tensors_of(leaves) + operands):
+        return None
+    numbers, rows = {}, []
+    for number, value in enumerate(operands):
+        numbers.setdefault(key_of(value), number)
+    new = 0
+    for value in leaves:
+        if not isinstance(value, torch.Tensor):
+            rows.append(None)
+            continue
+        key = key_of(value)
+        if key not in numbers:
+            new -= 1
+            numbers[key] = new
+        rows.append([numbers[key], list(value.shape), list(value.stride()), value.storage_offset(),
+                     value.untyped_storage().nbytes()])
+    return rows
+
+
+def _corrected(results, operands, rows):
+    """Fake results that lie as `rows` say; the given ones if those are of other shapes."""
+    leaves, form = pytree.tree_flatten(results)
+    if len(leaves) != len(rows):
+        return results
+    storages, corrected = {}, []
+    for leaf, row in zip(leaves, rows):
+        if not isinstance(leaf, torch.Tensor) or row is None:
+            corrected.append(None if isinstance(leaf, torch.Tensor) else leaf)
+            continue
+        number, shape, stride, offset, size = row
+        if shape != list(leaf.shape) or (number >= 0 and operands[number].dtype != leaf.dtype):
+            return results
+        if number >= 0:
+            storages[number] = operands[number]
+        elif number not in storages:
+            storages[number] = torch.empty(size // leaf.element_size(), dtype=leaf.dtype, device=leaf.device)
+        corrected.append(torch.as_strided(storages[number], shape, stride, offset))
+    return pytree.tree_unflatten(corrected, form)
+
+
+def makes_storage(node):
+    """Whether a node is an op that makes a storage; otherwise it only views one, or has an effect."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    return not _only_views(node.meta.get("val"), values_of(node))
+
+
+def _only_views(results, operands):
+    results = tensors_of(results)
+    if not is_strided(results + operands):
+        return False
+    given = {key_of(v) for v in operands}
+    return all(key_of(v) in given for v in results)
+
+
+def _seen_view(node):
+    """The record of a view's real results, made without memory."""
+    def on_meta(value):
+        flat = torch.empty(value.untyped_storage().nbytes() // value.element_size(), dtype=value.dtype, device="meta")
+        return torch.as_strided(flat, *place_of(value))
+    with real_tensors():
+        args, kwargs = pytree.tree_map_only(fx.Node, lambda n: pytree.tree_map_only(
+            torch.Tensor, on_meta, n.meta.get("val")), (node.args, node.kwargs))
+        return record(node.target(*args, **kwargs), tensors_of((args, kwargs)))
+
+
+class _Propagator(fx.Interpreter):
+    def __init__(self, gm, mode, seen, signature_of):
+        super().__init__(gm)
+        self.mode, self.seen, self.signature_of = mode, seen, signature_of
+
+    def run_node(self, node):
+        if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
+            return node.meta.get("val")
+        if FIXED in node.meta:
+            result = pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
+        else:
+            result = super().run_node(node)
+        if node.op == "call_function" and node.target is not operator.getitem:
+            operands = values_of(node)
+            rows = self._rows(node, result, operands)
+            if rows is not None:
+                result = _corrected(result, operands, rows)
+        if node.op != "get_attr" or isinstance(result, torch.Tensor):
+            node.meta["val"] = result
+        return result
+
+    def _rows(self, node, result, operands):
+        results = tensors_of(result)
+        if not results or not _only_views(results, operands):
+            return self.seen.get(self.signature_of(node)) if self.seen else None
+        schema = getattr(node.target, "_schema", None)
+        thin = any(n == 1 for v in results for n in v.shape)
+        return _seen_view(node) if thin and schema is not None and not schema.is_mutable else None
+
+    @staticmethod
+    def _like(value):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def propagate(gm, seen, signature_of):
+    """Make the fake results of all nodes again. `seen` are records of real results, by signature, where they differ
+    from fake ones."""
+    mode = next((v.fake_mode for n in gm.graph.nodes if n.op == "placeholder"
+                 for v in [n.meta.get("val")] if hasattr(v, "fake_mode")), None)
+    if mode is None:
+        return
+    inputs = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
+    with mode, torch.no_grad():
+        _Propagator(gm, mode, seen, signature_of).run(*inputs)
