@@ -19,7 +19,7 @@ DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo check test deps install package coverage wheel check-pytorch bench update-golden clean
+.PHONY: all demo check test deps install package coverage wheel check-pytorch bench update-abi update-golden clean
 
 all:
 	@scripts/install-deps.sh --dry-run build
@@ -65,6 +65,10 @@ check-pytorch: wheel
 
 bench: all
 	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn
+
+# Take what the library exports now as that of the coming release. Read the difference.
+update-abi: all
+	@tests/abi/test_abi.sh . build/libcairn.so UPDATE
 
 # Rewrite the expected files of the tests from what the program prints now. Read the difference.
 update-golden:

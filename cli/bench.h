@@ -2,7 +2,10 @@
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
+#include "cairn/papers.h"
 #include "model.h"
+
+extern const cli_command cli_command_bench;
 
 /* The benches; each returns an exit code. */
 #define X(identifier, name, summary) int cli_bench_##identifier(const cli_args *args);

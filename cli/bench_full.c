@@ -1,4 +1,4 @@
-/* bench_full.c: `cairn bench table2 --run --full`: the eighteen networks of table 2 of Feng and
+/* bench_full.c: `cairn-bench table2 --run --full`: the eighteen networks of table 2 of Feng and
  * Huang at the batch and the image size of the paper, trained with all the memory and, by `auto`,
  * with less than the authors' own program takes; beside what that program and eager PyTorch took on
  * one H200. It needs a device with the memory and the speed for that. */

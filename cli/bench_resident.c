@@ -1,4 +1,4 @@
-/* bench_resident.c: `cairn bench resident`: whether a long training grows: the resident memory of
+/* bench_resident.c: `cairn-bench resident`: whether a long training grows: the resident memory of
  * the process after ten steps and after a thousand. */
 #include "allocation_hook.h"
 #include "bench.h"
@@ -6,21 +6,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define EARLY 10
-
-/* Resident bytes of this process; 0: the system does not say. */
-static uint64_t resident_bytes(void) {
-    unsigned long long size, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
-        resident = 0;
-    fclose(file);
-    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static cairn_status train(const cli_bench_setup *setup, const char *network, cairn_exec *exec,
                           uint64_t steps, cairn_error *err) {
@@ -36,11 +23,11 @@ static cairn_status train(const cli_bench_setup *setup, const char *network, cai
         if (cli_allocations_peak() > library)
             library = cli_allocations_peak();
         if (step == EARLY) {
-            early = resident_bytes();
+            early = cli_resident_bytes();
             early_live = cli_allocations_live();
         }
     }
-    uint64_t late = resident_bytes(), late_live = cli_allocations_live();
+    uint64_t late = cli_resident_bytes(), late_live = cli_allocations_live();
     if (!cli_flag(setup->args, "json")) {
         printf("%s on %s: resident %llu bytes after %d steps, %llu after %llu: %+lld\n", network,
                setup->backend, (unsigned long long)early, EARLY, (unsigned long long)late,

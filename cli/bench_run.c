@@ -1,4 +1,4 @@
-/* bench_run.c: `cairn bench table2 --run`: the networks of the zoo really trained for a step, at a
+/* bench_run.c: `cairn-bench table2 --run`: the networks of the zoo really trained for a step, at a
  * small size, under every algorithm and under budgets: is the measured peak the predicted one, and
  * are loss, parameters, gradients and running statistics bitwise those of `none`? */
 #include "bench.h"

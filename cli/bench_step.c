@@ -1,4 +1,4 @@
-/* bench_step.c: `cairn bench step`: how long training steps take on a backend, with all the memory
+/* bench_step.c: `cairn-bench step`: how long training steps take on a backend, with all the memory
  * and with half of it, against what was predicted from profiled costs. Steps of the two plans are
  * taken in turns, so that other load on the machine affects both.
  *

@@ -1,4 +1,5 @@
 /* checkpoint_picture.c: a network with its checkpoints, as the papers' supplement draws them. */
+#include "cairn/papers.h"
 #include "picture.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 const cli_option cli_common_options[] = {
     {"json", 0, NULL, "print JSON for programs, one object per line"},
@@ -224,17 +225,21 @@ bool cli_size_value(const cli_args *args, const char *option, cli_size *out) {
 /* ---- Speaking ---- */
 
 int cli_usage_error(const cli_args *args, const char *format, ...) {
-    fprintf(stderr, "cairn %s: ", args->command->name);
+    fprintf(stderr, "%s%s: ", CLI_SPELLED(args->command));
     va_list arguments;
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; see cairn %s --help\n", args->command->name);
+    fprintf(stderr, "; see %s%s --help\n", CLI_SPELLED(args->command));
     return CLI_USAGE;
 }
 
 int cli_fail(cairn_status status, const cairn_error *err) {
     char buffer[1024];
+    if (status == CAIRN_ECANCELED) {
+        fprintf(stderr, "cairn: interrupted\n");
+        return CLI_INTERRUPTED;
+    }
     if (err != NULL && err->status == status && err->message[0] != '\0')
         fprintf(stderr, "cairn: %s\n", cairn_error_text(err, buffer, sizeof buffer));
     else
@@ -308,7 +313,7 @@ int cli_emit(cairn_text *text, const char *path) {
 /* ---- Help ---- */
 
 void cli_print_help(const cli_command *command) {
-    printf("Usage: cairn %s%s%s [options]\n\n%s\n\nOptions:\n", command->name,
+    printf("Usage: %s%s%s%s [options]\n\n%s\n\nOptions:\n", CLI_SPELLED(command),
            command->arguments[0] ? " " : "", command->arguments, command->details);
     const cli_option *option;
     for (int place = 0; (option = cli_option_at(command, place)) != NULL; place++) {
@@ -326,4 +331,37 @@ void cli_print_help(const cli_command *command) {
         printf("\n%s:\n", command->list_title);
     for (uint32_t i = 0; command->list != NULL && command->list(i, &named); i++)
         printf("  %-16s %s\n", named.name, named.summary);
+}
+
+/* ---- Running ---- */
+
+/* The threads of OpenMP, on which the fast backend runs, wait in a busy loop unless the environment
+ * says otherwise when the program is loaded. Beside other programs that makes a step many times
+ * slower, and alone it hardly helps. So a command that computes re-executes itself with the
+ * variable set; if that fails, it continues without. */
+static void calm_threads(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
+        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
+        execv("/proc/self/exe", argv);
+}
+
+int cli_run(const cli_command *command, int argc, char **argv, char **program) {
+    cli_args args;
+    if (!cli_parse(command, argc, argv, &args))
+        return CLI_USAGE;
+    if (cli_flag(&args, "help")) {
+        cli_print_help(command);
+        return CLI_DONE;
+    }
+    if (command->computes)
+        calm_threads(program);
+    return command->run(&args);
+}
+
+int cli_finish(int code) {
+    if (fflush(stdout) != 0 && code == CLI_DONE) {
+        fprintf(stderr, "cairn: cannot write to standard output\n");
+        return CLI_SYSTEM;
+    }
+    return code;
 }

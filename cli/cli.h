@@ -43,6 +43,7 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
     bool runs;     /* it runs the model that it opens: on the best backend, without --backend */
     bool computes; /* it runs networks, not only plans them */
+    bool alone;    /* it is a program itself, cairn-NAME */
 } cli_command;
 
 /* ---- What was given ---- */
@@ -84,6 +85,16 @@ char *cli_remember(const cli_args *args, const char *const *without);
  * cut into words and must outlive the result, which is to be released with free(). NULL after
  * saying what is wrong. */
 cli_args *cli_recall(const cli_args *given, char *lines);
+
+/* The allocator that the program gives to the library: NULL, the library's default, unless a bench
+ * has set another one before anything was made. */
+void cli_use_allocator(const cairn_allocator *allocator);
+const cairn_allocator *cli_allocator(void);
+
+/* What the system says that this process holds in memory now, and held at most; 0: it does not
+ * say. */
+uint64_t cli_resident_bytes(void);
+uint64_t cli_resident_peak_bytes(void);
 
 /* ---- What is said ---- */
 

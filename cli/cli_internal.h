@@ -1,4 +1,4 @@
-/* cli_internal.h: shared by main.c and cli.c only. */
+/* cli_internal.h: shared by the programs and cli.c only. */
 #ifndef CLI_INTERNAL_H
 #define CLI_INTERNAL_H
 
@@ -28,5 +28,15 @@ const cli_option *cli_option_at(const cli_command *command, int place);
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 
 void cli_print_help(const cli_command *command);
+
+/* How a command is called: "cairn plan", or "cairn-bench" where it is a program itself. */
+#define CLI_SPELLED(command) (command)->alone ? "cairn-" : "cairn ", (command)->name
+
+/* Run a command with the arguments after its name; `program` are those of the whole program, which
+ * may be executed again. Returns an exit code. */
+int cli_run(const cli_command *command, int argc, char **argv, char **program);
+
+/* The exit code of the program, after what was written has been written. */
+int cli_finish(int code);
 
 #endif

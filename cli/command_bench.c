@@ -1,4 +1,4 @@
-/* command_bench.c: `cairn bench NAME`: the tables and figures of the papers, and measurements of
+/* command_bench.c: `cairn-bench NAME`: the tables and figures of the papers, and measurements of
  * Cairn. A bench measures and prints; it does not judge. */
 #include "bench.h"
 
@@ -75,6 +75,7 @@ static const cli_option options[] = {
 
 const cli_command cli_command_bench = {
     .name = "bench",
+    .alone = true,
     .arguments = "[NAME]",
     .least = 0,
     .most = 1,

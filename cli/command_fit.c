@@ -1,6 +1,7 @@
 /* command_fit.c: `cairn fit MODEL --budget SIZE`: will it fit, and how large may the batch be?
  * Every answer is a plan that was made and laid out at that batch; the batch after it was tried as
  * well, and did not fit. */
+#include "interrupt.h"
 #include "planning.h"
 
 #include <stdio.h>
@@ -66,6 +67,7 @@ static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_err
     solve.seed = f->seed;
     solve.no_offload = f->model->one_memory || f->model->no_offload;
     solve.effort = f->model->effort;
+    solve.progress = cli_goes_on;
     options.algorithm = a->algorithm;
     options.solve = &solve;
     options.open = open_batch;
@@ -218,6 +220,7 @@ static int run(const cli_args *args) {
         return cli_usage_error(args, "it needs --budget SIZE, such as 8GiB");
     if (algorithm != NULL && !known(algorithm))
         return cli_usage_error(args, "there is no algorithm \"%s\" to train by", algorithm);
+    cli_catch_interrupts();
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
         return code;

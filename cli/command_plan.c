@@ -1,4 +1,5 @@
 /* command_plan.c: `cairn plan MODEL`, from a budget to a plan and what it costs. */
+#include "interrupt.h"
 #include "picture.h"
 #include "plan_report.h"
 #include "planning.h"
@@ -11,6 +12,7 @@ static int run(const cli_args *args) {
     if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots) ||
         !cli_number(args, "seed", 0, UINT64_MAX, 0, &seed))
         return CLI_USAGE;
+    cli_catch_interrupts();
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
         return code;

@@ -1,5 +1,6 @@
 /* command_profile.c: `cairn profile MODEL`: run training steps with a clock between the ops, and
  * write what each costs as a table for `--costs`. */
+#include "interrupt.h"
 #include "model.h"
 
 #include <stdio.h>
@@ -28,14 +29,14 @@ typedef struct profile {
 
 /* ---- Measuring ---- */
 
-static void show_progress(void *context, uint32_t done, uint32_t total) {
+static bool show_progress(void *context, uint64_t done, uint64_t total) {
     const profile *p = context;
-    if (!isatty(STDERR_FILENO) || cli_flag(p->args, "json"))
-        return;
-    if (done < total)
-        fprintf(stderr, "\rstep %u of %u ", done, total);
-    else
+    bool shown = isatty(STDERR_FILENO) && !cli_flag(p->args, "json");
+    if (shown && done < total && !cli_is_interrupted())
+        fprintf(stderr, "\rstep %u of %u ", (unsigned)done, (unsigned)total);
+    else if (shown)
         fprintf(stderr, "\r%20s\r", "");
+    return !cli_is_interrupted();
 }
 
 static bool read_options(profile *p) {
@@ -52,7 +53,7 @@ static cairn_status measure(profile *p, cairn_error *err) {
     options.seconds = (double)p->seconds;
     options.every_implementation = cli_flag(p->args, "every-implementation");
     options.progress = show_progress;
-    options.context = p;
+    options.progress_context = p;
     cairn_status status =
         cairn_profile(p->model.graph, p->model.device, &options, p->model.costs, &p->origin, err);
     if (uname(&system) != 0)
@@ -175,6 +176,7 @@ static int run(const cli_args *args) {
     cairn_error err = {0};
     if (!read_options(&p))
         return CLI_USAGE;
+    cli_catch_interrupts();
     int code = cli_model_open(args, cli_positional(args, 0), &p.model);
     if (code != CLI_DONE)
         return code;

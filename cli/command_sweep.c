@@ -1,5 +1,6 @@
 /* command_sweep.c: `cairn sweep MODEL`: memory against time for every algorithm, as table, CSV and
  * picture. */
+#include "interrupt.h"
 #include "sweeping.h"
 
 #include <stdio.h>
@@ -85,6 +86,7 @@ static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
     options.no_offload = s->model->one_memory || s->model->no_offload;
+    options.progress = cli_goes_on;
     *count = 0;
     for (uint32_t percent = 1; percent <= 100; percent++) {
         int64_t bound;
@@ -196,6 +198,7 @@ static int run(const cli_args *args) {
     uint64_t step;
     if (!cli_number(args, "step", 2, 50, 10, &step))
         return CLI_USAGE;
+    cli_catch_interrupts();
     int code = cli_model_open(args, cli_positional(args, 0), &model);
     if (code != CLI_DONE)
         return code;

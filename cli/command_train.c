@@ -1,26 +1,9 @@
 /* command_train.c: `cairn train MODEL`: plan, then train. */
+#include "interrupt.h"
 #include "training.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-/* ---- Being interrupted ---- */
-
-static volatile sig_atomic_t interrupted;
-
-static void note_signal(int number) {
-    interrupted = number;
-}
-
-/* The first signal ends the run after its step; the second one ends the program. */
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = note_signal};
-    action.sa_flags = (int)SA_RESETHAND;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- A step and what follows it ---- */
 
@@ -61,11 +44,10 @@ static int take_snapshot(cli_training *t) {
 static int one_step(cli_training *t) {
     cairn_train_result r = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
-    cli_watch_begin(&t->watch);
     cairn_status status = cairn_train_step(t->train, &r, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    cli_watch_end(&t->watch, r.time_ns);
+    cli_watch_step(&t->watch, r.time_ns);
     bool last = r.step == t->steps;
     bool scored = t->data != NULL && (r.epoch_end || last);
     bool due = t->snapshot_every > 0 && r.step % t->snapshot_every == 0;
@@ -75,7 +57,7 @@ static int one_step(cli_training *t) {
     int code = log_line(t, r.step, NULL);
     if (code == CLI_DONE && scored)
         code = evaluate(t, &r);
-    if (code == CLI_DONE && t->folder != NULL && (due || scored || last || interrupted))
+    if (code == CLI_DONE && t->folder != NULL && (due || scored || last || cli_is_interrupted()))
         code = take_snapshot(t);
     return code;
 }
@@ -110,7 +92,7 @@ static int train(cli_training *t) {
     cli_watch_init(&t->watch, &t->model, t->solution, t->exec.micro_batches);
     if (!cli_flag(t->args, "json"))
         cli_train_print_head(t);
-    while (code == CLI_DONE && !interrupted && cairn_train_steps(t->train) < t->steps)
+    while (code == CLI_DONE && !cli_is_interrupted() && cairn_train_steps(t->train) < t->steps)
         code = one_step(t);
     bool whole = cairn_train_steps(t->train) >= t->steps;
     if (code == CLI_DONE)
@@ -139,6 +121,7 @@ static int run_with(const cli_args *args) {
     bool resumed = cli_value(args, "resume") != NULL;
     if (!cli_train_read_options(&t))
         return CLI_USAGE;
+    cli_catch_interrupts();
     int code = cli_train_check_save(&t);
     if (code == CLI_DONE)
         code = cli_train_set_up(&t);
@@ -150,7 +133,6 @@ static int run_with(const cli_args *args) {
         code = cli_train_write_options(&t);
     if (code == CLI_DONE)
         code = cli_train_open_log(&t);
-    catch_signals();
     if (code == CLI_DONE)
         code = train(&t);
     if (t.log != NULL && fclose(t.log) != 0 && code == CLI_DONE)

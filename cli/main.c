@@ -2,9 +2,7 @@
 #include "cli_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define X(name) extern const cli_command cli_command_##name;
 #include "commands.def"
@@ -43,16 +41,6 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
-/* The threads of OpenMP, on which the fast backend runs, wait in a busy loop unless the environment
- * says otherwise when the program is loaded. Beside other programs that makes a step many times
- * slower, and alone it hardly helps. So a command that computes re-executes itself with the
- * variable set; if that fails, it continues without. */
-static void calm_threads(char **argv) {
-    if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
-        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv("/proc/self/exe", argv);
-}
-
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_overview();
@@ -71,23 +59,9 @@ static int run(int argc, char **argv) {
         fprintf(stderr, "cairn: there is no command \"%s\"; see cairn --help\n", argv[1]);
         return CLI_USAGE;
     }
-    cli_args args;
-    if (!cli_parse(command, argc - 2, argv + 2, &args))
-        return CLI_USAGE;
-    if (cli_flag(&args, "help")) {
-        cli_print_help(command);
-        return CLI_DONE;
-    }
-    if (command->computes)
-        calm_threads(argv);
-    return command->run(&args);
+    return cli_run(command, argc - 2, argv + 2, argv);
 }
 
 int main(int argc, char **argv) {
-    int code = run(argc, argv);
-    if (fflush(stdout) != 0 && code == CLI_DONE) {
-        fprintf(stderr, "cairn: cannot write to standard output\n");
-        code = CLI_SYSTEM;
-    }
-    return code;
+    return cli_finish(run(argc, argv));
 }

@@ -1,8 +1,6 @@
 /* model.c: from MODEL and its options to a graph with costs. */
 #include "model.h"
 
-#include "allocation_hook.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +97,7 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
     size.steps = h->steps;
     size.label_smoothing = smoothing;
     memcpy(size.input, h->input, sizeof size.input);
-    cairn_status status = cairn_model_open(cli_own_allocator(), name, &size, out, err);
+    cairn_status status = cairn_model_open(cli_allocator(), name, &size, out, err);
     if (status == CAIRN_EUNKNOWN)
         strncat(err->message, "; 'cairn zoo' lists the networks",
                 sizeof err->message - strlen(err->message) - 1);
@@ -204,6 +202,8 @@ static cairn_status set_costs(const cli_args *args, cli_model *model, const char
     *matched = cairn_graph_op_count(model->graph);
     if (backend != NULL)
         status = bind_costs(args, model, backend, threads, err);
+    else if (model->costs == NULL)
+        status = cairn_costs_analytic(model->graph, &model->machine, &model->costs, err);
     if (status != CAIRN_OK || path == NULL)
         return status;
     status = cairn_text_load(NULL, path, &text, err);
@@ -270,7 +270,7 @@ static cairn_status add_updates(cli_model *model, cairn_error *err) {
     return CAIRN_OK;
 }
 
-/* The graph of a training step with analytic costs, as the header and the machine say. */
+/* The graph of a training step, as the header says, and the machine; without costs. */
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
@@ -281,6 +281,12 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
         status = add_updates(out, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
+    return status;
+}
+
+/* A network on the V100, with analytic costs. */
+static cairn_status load_for_bench(const char *name, cli_model *out, cairn_error *err) {
+    cairn_status status = load_model(name, "v100", out, err);
     if (status == CAIRN_OK)
         status = cairn_costs_analytic(out->graph, &out->machine, &out->costs, err);
     return status;
@@ -291,7 +297,7 @@ cairn_status cli_model_network(const char *name, uint32_t batch, uint32_t size, 
     *out = (cli_model){0};
     out->header.batch = batch;
     out->header.input[1] = out->header.input[2] = size;
-    return load_model(name, "v100", out, err);
+    return load_for_bench(name, out, err);
 }
 
 cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, uint32_t batch,
@@ -322,7 +328,7 @@ cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps
     *out = (cli_model){0};
     out->header.batch = batch;
     out->header.steps = steps;
-    return load_model(name, "v100", out, err);
+    return load_for_bench(name, out, err);
 }
 
 static int open_model(const cli_args *args, const char *name, cli_model *out) {

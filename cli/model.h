@@ -15,9 +15,7 @@
 #define CLI_COST_OPTIONS                                                                           \
     {"machine", 'm', "NAME|FILE", "the device: v100 (default), h200, cpu, or a description"},      \
         CLI_MEASURED_OPTION,                                                                       \
-        {"backend", 0, "NAME",                                                                     \
-         "plan for this backend's memory and implementations, on the machine cpu"},                \
-    {                                                                                              \
+        {"backend", 0, "NAME", "plan for this backend's memory, implementations and machine"}, {   \
         "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
     }
 
@@ -87,8 +85,9 @@ CAIRN_MUST cairn_status cli_model_network(const char *name, uint32_t batch, uint
 CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uint32_t steps,
                                            cli_model *out, cairn_error *err);
 
-/* The model's costs become those of a backend (NULL: stay as they are) on `threads` threads, and
- * its machine the "cpu"; with the times of --costs where that is given. */
+/* The model's costs become those of a backend on `threads` threads, and its machine the device's
+ * unless --machine names one. NULL: the costs stay, or are analytic if there are none yet. Times of
+ * --costs replace them where that is given. */
 CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
                                        uint32_t threads, cairn_error *err);
 

@@ -1,4 +1,5 @@
 /* planning.c: see planning.h. */
+#include "interrupt.h"
 #include "planning.h"
 
 #include <stdio.h>
@@ -23,6 +24,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.no_offload = model->one_memory || model->no_offload;
     options.effort = model->effort;
     options.memo = model->memo;
+    options.progress = cli_goes_on;
     return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CLI_PROBLEMS_H
 #define CLI_PROBLEMS_H
 
+#include "cairn/papers.h"
 #include "cli.h"
 
 /* Solve the cases of FILE, whose text this is. Each returns an exit code, after saying what is

@@ -1,7 +1,6 @@
 /* step_watch.c: see step_watch.h. */
 #include "step_watch.h"
 
-#include "allocation_hook.h"
 #include "quantiles.h"
 
 #include <stdio.h>
@@ -9,18 +8,11 @@
 
 void cli_watch_init(cli_step_watch *watch, const cli_model *model, const cairn_solution *solution,
                     uint32_t micro_batches) {
-    *watch = (cli_step_watch){.predicted_ns = cli_predicted_ns(model, solution, micro_batches)};
+    *watch = (cli_step_watch){.predicted_ns = cli_predicted_ns(model, solution, micro_batches),
+                              .before_bytes = cli_resident_bytes()};
 }
 
-void cli_watch_begin(cli_step_watch *watch) {
-    (void)watch;
-    cli_allocations_mark();
-}
-
-void cli_watch_end(cli_step_watch *watch, int64_t time_ns) {
-    uint64_t bytes = cli_allocations_peak();
-    if (bytes > watch->library_bytes)
-        watch->library_bytes = bytes;
+void cli_watch_step(cli_step_watch *watch, int64_t time_ns) {
     if (watch->count > 0) /* the first step touches its pages for the first time */
         watch->last[(watch->count - 1) % CLI_WATCHED_STEPS] = time_ns;
     watch->count++;
@@ -29,8 +21,8 @@ void cli_watch_end(cli_step_watch *watch, int64_t time_ns) {
 void cli_watch_print_json(const cli_step_watch *watch) {
     if (watch->predicted_ns > 0)
         printf(", \"predicted_ms\": %.3f", (double)watch->predicted_ns / 1e6);
-    if (cli_allocations_counted())
-        printf(", \"library_peak_bytes\": %llu", (unsigned long long)watch->library_bytes);
+    if (cli_resident_peak_bytes() > 0)
+        printf(", \"process_bytes\": %llu", (unsigned long long)cli_resident_peak_bytes());
 }
 
 void cli_watch_print_text(const cli_step_watch *watch) {
@@ -43,7 +35,8 @@ void cli_watch_print_text(const cli_step_watch *watch) {
         printf("  predicted %s a step, measured %s (%+.1f%%)\n", cli_time(watch->predicted_ns),
                cli_time(measured), 100.0 * (double)measured / (double)watch->predicted_ns - 100.0);
     }
-    if (watch->library_bytes > 0)
-        printf("  library memory: %llu bytes at most during a step, outside the arena\n",
-               (unsigned long long)watch->library_bytes);
+    uint64_t most = cli_resident_peak_bytes();
+    if (most > 0)
+        printf("  the system says that the process held at most %s, %s before the first step\n",
+               cli_bytes(most), cli_bytes(watch->before_bytes));
 }

@@ -63,7 +63,7 @@ void cli_train_print_head(const cli_training *t) {
         printf("  host memory     %12s   %s\n", cli_bytes(f.host_bytes),
                f.home_bytes > 0 ? "with parameters and what the optimiser keeps" : "copies");
     if (t->data == NULL) {
-        printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "measured peak");
+        printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "counted peak");
         return;
     }
     cairn_data_info info = *cairn_data_get_info(t->data);
@@ -196,7 +196,7 @@ static void print_results(const cli_training *t) {
                    (unsigned long long)h.best_step);
     cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
     if (t->measured_peak > 0)
-        printf("  measured peak %s, %llu bytes, %s; with the stationary memory %s\n",
+        printf("  counted peak %s, %llu bytes, %s; with the stationary memory %s\n",
                cli_bytes(t->measured_peak), (unsigned long long)t->measured_peak,
                t->measured_peak == figures.predicted_peak_bytes ? "as predicted"
                                                                 : "not as predicted",

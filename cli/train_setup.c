@@ -1,5 +1,4 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
-#include "allocation_hook.h"
 #include "training.h"
 
 #include <string.h>
@@ -20,7 +19,7 @@ static int open_data(cli_training *t) {
     int code = cli_read_size(t->args, options.input, &classes);
     if (code != CLI_DONE)
         return code;
-    options.allocator = cli_own_allocator();
+    options.allocator = cli_allocator();
     options.seed = t->exec.seed;
     options.classes = classes;
     options.count = (uint32_t)samples;

@@ -13,13 +13,13 @@ if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/generated/cuda)
     file(GLOB kernel_headers CONFIGURE_DEPENDS ${kernels}/*.h)
     add_custom_command(OUTPUT ${CAIRN_CUDA_FATBIN} VERBATIM
-        DEPENDS ${kernels}/all_kernels.c ${kernel_headers}
+        DEPENDS ${kernels}/kernels.cu ${kernels}/all_kernels.c ${kernel_headers}
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.h
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.def
-        COMMAND ${CAIRN_NVCC} -fatbin -x cu -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
+        COMMAND ${CAIRN_NVCC} -fatbin -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
             -I${PROJECT_SOURCE_DIR}/src
             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
-            -gencode arch=compute_90,code=compute_90 ${kernels}/all_kernels.c -o ${CAIRN_CUDA_FATBIN}
+            -gencode arch=compute_90,code=compute_90 ${kernels}/kernels.cu -o ${CAIRN_CUDA_FATBIN}
         COMMENT "Compiling kernels for GPUs")
     set_source_files_properties(src/backend/cuda/embedded_kernels.c PROPERTIES OBJECT_DEPENDS ${CAIRN_CUDA_FATBIN}
         COMPILE_DEFINITIONS CRN_CUDA_FATBIN="${CAIRN_CUDA_FATBIN}")

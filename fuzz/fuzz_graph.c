@@ -1,6 +1,7 @@
 /* fuzz_graph.c: the reader of graph files. A graph that it accepts is then used: written and read
  * again it has the same bytes; it has both views and costs; it can be differentiated and planned,
  * or there is an error. */
+#include "cairn/papers.h"
 #include "fuzz.h"
 
 /* Write, read and write again: the bytes and the structure must be the same. */

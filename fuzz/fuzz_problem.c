@@ -1,7 +1,7 @@
 /* fuzz_problem.c: the readers of abstract problems. A case that is accepted can be solved, and the
  * value of the answer is what the solver claims. */
-#include "cairn/acg.h"
-#include "cairn/chain.h"
+#include "cairn/papers/acg.h"
+#include "cairn/papers/chain.h"
 #include "fuzz.h"
 
 #define MOST_VERTICES 64u /* larger inputs would take too long */

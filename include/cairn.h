@@ -1,4 +1,4 @@
-/* cairn.h: the whole public interface of libcairn.
+/* cairn.h: the public interface of libcairn.
  *
  *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> executor -> report
  *
@@ -14,9 +14,11 @@
  *   end; numbers of enums are frozen.
  * - The values of an enum bear its name (CAIRN_ROLE_INPUT, CAIRN_STEP_RUN); those of cairn_status
  * do not.
- * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are asked by index, from 0 until they say
- *   NULL; an entry has a name and a summary.
- * - The library keeps no global state, never prints and never exits.
+ * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are indexed from 0 and end with NULL; an
+ * entry has a name and a summary.
+ * - The library never prints and never exits. It keeps nothing between calls outside the objects
+ * that the caller holds. The libraries that it uses may: oneDNN, OpenMP, and NVIDIA's, which stay
+ * open once a GPU was opened.
  *
  * Threads:
  *
@@ -27,23 +29,20 @@
  *     and their solutions
  *     builder, plan builder, page,      one thread at a time
  *     text, error
- *     device, and the executors,        one thread at a time for a device and all that was made on
- *     sessions, profiles on it          it; different devices do not know of each other
- *     data                              any number of loaders at once
- *     loader                            one thread at a time; it starts another thread
+ *     device, and the executors,        one thread at a time for a device and everything made on
+ * it; sessions, profiles on it          different devices are independent data any number of
+ * loaders at once loader                            one thread at a time; it starts another thread
  *     solving, simulating, laying out   may be called from several threads at once, on one graph */
 #ifndef CAIRN_H
 #define CAIRN_H
 
 /* In the order of the data flow: a header includes only those above it. The papers' problems, which
- * need no network, come last. */
+ * need no network, are in cairn/papers.h. */
 /* clang-format off */
 #include "cairn/base.h"
 #include "cairn/graph.h"
 #include "cairn/zoo.h"
 #include "cairn/import.h"
-#include "cairn/dag.h"
-#include "cairn/views.h"
 #include "cairn/cost.h"
 #include "cairn/device.h"
 #include "cairn/optimizer.h"
@@ -60,10 +59,6 @@
 #include "cairn/train.h"
 #include "cairn/report.h"
 #include "cairn/page.h"
-#include "cairn/acg.h"
-#include "cairn/chain.h"
-#include "cairn/offload.h"
-#include "cairn/offload_view.h"
 /* clang-format on */
 
 #endif

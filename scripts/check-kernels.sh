@@ -10,8 +10,8 @@ trap 'rm -rf "$folder"' EXIT
 
 # make_ptx VERSION: compile the kernels to PTX; make_code VERSION: that PTX to code.
 make_ptx() {
-    nvcc -x cu -std=c++17 -O3 -fmad=false -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
-        -Isrc -arch=compute_$1 -ptx -o "$folder/$1.ptx" src/backend/cuda/kernels/all_kernels.c
+    nvcc -std=c++17 -O3 -fmad=false -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
+        -Isrc -arch=compute_$1 -ptx -o "$folder/$1.ptx" src/backend/cuda/kernels/kernels.cu
 }
 make_code() {
     nvcc -Werror all-warnings -arch=sm_$1 -Xptxas -v -cubin -o "$folder/$1.cubin" "$folder/$1.ptx"

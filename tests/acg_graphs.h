@@ -5,7 +5,7 @@
 #define ACG_GRAPHS_H
 
 #include "base/rng.h"
-#include "cairn/acg.h"
+#include "cairn/papers/acg.h"
 
 #include <stdlib.h>
 #include <string.h>

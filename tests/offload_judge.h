@@ -4,7 +4,7 @@
 #ifndef OFFLOAD_JUDGE_H
 #define OFFLOAD_JUDGE_H
 
-#include "cairn/offload.h"
+#include "cairn/papers/offload.h"
 #include "check.h"
 
 enum { JUDGE_MOST = 4096 }; /* moments */

@@ -9,8 +9,8 @@ mkdir -p "$folder"
 kernels=src/backend/cuda/kernels
 include=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/include
 [ -e "$include/cuda.h" ] || include=/usr/local/cuda/include
-nvcc -x cu -std=c++17 -O3 -fmad=false -Isrc -arch=sm_90 -cubin -o "$folder/kernels.cubin" \
-    $kernels/all_kernels.c
+nvcc -std=c++17 -O3 -fmad=false -Isrc -arch=sm_90 -cubin -o "$folder/kernels.cubin" \
+    $kernels/kernels.cu
 for program in kernel_check kernel_times; do
     ${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -ffp-contract=off -Isrc -I"$include" -o "$folder/$program" \
         bench/gpu/$program.c $kernels/all_kernels.c $kernels/processor_grid.c \

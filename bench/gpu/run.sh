@@ -139,8 +139,8 @@ for stage in $stages; do
     repeat) # the same plan, five times in processes of their own
         planned densenet121 32 830MiB 830MiB 830MiB 830MiB 830MiB
         ;;
-    table) run 600 "$build/cairn" bench table2 --run --full --backend cuda --repeat 5 ;;
-    table:*) run 90 "$build/cairn" bench table2 --run --full --backend cuda --repeat 5 --only "${stage#table:}" ;;
+    table) run 600 "$build/cairn-bench" table2 --run --full --backend cuda --repeat 5 ;;
+    table:*) run 90 "$build/cairn-bench" table2 --run --full --backend cuda --repeat 5 --only "${stage#table:}" ;;
     offload)
         train resnet50 64 --costs "$out/resnet50.tf32.costs.json" --algorithm offload-best \
             --activation-budget 50%

@@ -1,6 +1,6 @@
 """Training steps of Cairn and of PyTorch, or of two builds of Cairn, in turns, on one machine.
 
-Two processes are started: `cairn bench step --serve`, and steps.py or another build of the command.
+Two processes are started: `cairn-bench step --serve`, and steps.py or another build of the command.
 Each does one step when told to; the other sleeps meanwhile. The order changes from pair to pair. See
 README.md.
 """
@@ -50,7 +50,7 @@ def quartiles(values):
 
 
 def open_cairn(name, command, network, options):
-    return Contender(name, [command, "bench", "step", "--serve", "--only", network, "--backend",
+    return Contender(name, [command + "-bench", "step", "--serve", "--only", network, "--backend",
                             options.backend, "--batch", str(options.batch), "--size",
                             str(options.size), "--threads", str(options.threads)], options.threads)
 

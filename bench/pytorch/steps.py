@@ -1,5 +1,5 @@
 """One training step of PyTorch, eager, for every line on standard input; its time goes to standard
-output as JSON. The counterpart of `cairn bench step --serve`.
+output as JSON. The counterpart of `cairn-bench step --serve`.
 
     python3 steps.py NETWORK BATCH SIZE THREADS
 """

@@ -1,9 +1,9 @@
 /* arrays.h: the step of another system as plain arrays, for fronts in other languages.
  *
- * Arrays in, a graph of opaque ops with its costs out; and in one call a solution of it, whose
- * steps speak of tensors and ops by their place in the arrays. docs/graph-format.md says how such a
- * step is written: a tensor is a storage, results stay, an opaque op marks the boundary between
- * forward and backward. Then several such steps under one budget. */
+ * The arrays become a graph of opaque ops with costs, and its solution names tensors and ops by
+ * their place in the arrays. docs/graph-format.md says how to write such a step: a tensor is a
+ * storage, results stay, an opaque op marks the boundary between forward and backward. The last
+ * part chooses plans for several such steps under one budget. */
 #ifndef CAIRN_ARRAYS_H
 #define CAIRN_ARRAYS_H
 

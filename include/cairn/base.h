@@ -25,6 +25,13 @@ extern "C" {
 /* "0.1.0". The version of the library that runs, not of the header that was compiled. */
 CAIRN_API const char *cairn_version(void);
 
+/* Whether the headers are at least of this version, for #if. */
+#define CAIRN_VERSION_AT_LEAST(major, minor, patch)                                                \
+    (CAIRN_VERSION_MAJOR > (major) ||                                                              \
+     (CAIRN_VERSION_MAJOR == (major) &&                                                            \
+      (CAIRN_VERSION_MINOR > (minor) ||                                                            \
+       (CAIRN_VERSION_MINOR == (minor) && CAIRN_VERSION_PATCH >= (patch)))))
+
 /* The numbers of every enum of this interface are frozen: new ones are only ever added, at the end.
  */
 
@@ -40,7 +47,8 @@ CAIRN_API const char *cairn_version(void);
     X(EIO, -4, "a file could not be read or written")                                              \
     X(EUNKNOWN, -5, "there is nothing of that name")                                               \
     X(EOVERFLOW, -6, "a size or time is too large to represent")                                   \
-    X(ESYSTEM, -7, "the system refused")
+    X(ESYSTEM, -7, "the system refused")                                                           \
+    X(ECANCELED, -8, "the caller ended the call")
 
 typedef enum cairn_status {
 #define X(name, value, message) CAIRN_##name = value,
@@ -51,6 +59,12 @@ typedef enum cairn_status {
 /* "CAIRN_EINVAL" and "the input is wrong"; never NULL. */
 CAIRN_API const char *cairn_status_name(cairn_status status);
 CAIRN_API const char *cairn_status_message(cairn_status status);
+
+/* Progress of a long call, and the way to end it. It is called now and then by the thread that made
+ * the call: `done` of `total` units are done; a total of 0 means that nobody knows how many there
+ * are. Return false to end the call: it then returns CAIRN_ECANCELED, usually within a tenth of a
+ * second. `context` is the caller's. */
+typedef bool (*cairn_progress)(void *context, uint64_t done, uint64_t total);
 
 /* What went wrong, in words. Owned by the caller; NULL may be passed instead. Filled
  * only when a function does not return CAIRN_OK. Strings are always terminated; empty or zero means
@@ -87,13 +101,13 @@ typedef struct cairn_allocator {
  * refused if it asks for what this library does not know.
  *
  * Structs that a function fills in for the caller are versioned alike: they begin with their size
- * and start from their _INIT macro; a size of 0 is refused; a shorter struct is filled as far as it
- * goes, and of a longer one what this library does not know is 0; a function without a status then
- * fills in nothing. What a function hands out by `const T *` is the library's and may be longer
- * than the caller knows.
+ * and start from their _INIT macro. A size of 0 is refused; a function without a status then fills
+ * in nothing. A shorter struct of an older caller is filled as far as it goes. In a longer struct
+ * of a newer caller, the fields that this library does not know are zeroed. What a function returns
+ * as `const T *` belongs to the library and may be longer than the caller knows.
  *
- * All other structs that a caller makes are what they are for good: elements of arrays, the papers'
- * problems and their answers, errors, texts, allocators. */
+ * All other structs that a caller makes never change: elements of arrays, the papers' problems and
+ * their solutions, errors, texts, allocators. */
 #ifdef __cplusplus
 extern "C++" template <typename T> inline T cairn_init_sized() {
     T options = T();
@@ -101,13 +115,24 @@ extern "C++" template <typename T> inline T cairn_init_sized() {
     return options;
 }
 #define CAIRN_INIT_SIZED(type) cairn_init_sized<type>()
+#define CAIRN_INIT_FIELD(field, value) made.field = value;
+#define CAIRN_INIT_WITH(type, defaults)                                                            \
+    ([]() -> type {                                                                                \
+        type made = cairn_init_sized<type>();                                                      \
+        defaults return made;                                                                      \
+    }())
 #else
 #define CAIRN_INIT_SIZED(type)                                                                     \
     { .struct_size = sizeof(type) }
+#define CAIRN_INIT_FIELD(field, value) .field = value,
+#define CAIRN_INIT_WITH(type, defaults)                                                            \
+    { .struct_size = sizeof(type), defaults }
 #endif
 
 /* A text made by the library: JSON, a plan, a picture. `data` is terminated by a NUL that `length`
- * does not count. Release with cairn_text_release(); a zeroed text is empty and may be released. */
+ * does not count. Functions with a `cairn_text *out` make a new one: what it held before is neither
+ * read nor released. Release with cairn_text_release(); a zeroed text is empty and may be
+ * released. */
 typedef struct cairn_text {
     char *data;
     size_t length;

@@ -20,7 +20,7 @@ typedef struct cairn_budget_options {
 } cairn_budget_options;
 #define CAIRN_BUDGET_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_budget_options)
 
-/* What a limit comes to. Start from CAIRN_BUDGET_INIT; fields are only ever added at the end. */
+/* What a limit amounts to. Start from CAIRN_BUDGET_INIT; fields are only ever added at the end. */
 typedef struct cairn_budget {
     uint32_t struct_size;
     uint64_t plan_bytes;  /* for cairn_solve_options; at least 1, so that solvers refuse it and name
@@ -40,7 +40,8 @@ CAIRN_API uint64_t cairn_share_of(uint64_t whole, uint64_t millionths);
 
 /* ---- The largest batch ---- */
 
-/* The training step of a network at a batch, and its costs; both become the library's. */
+/* The training step of a network at a batch, and its costs; the library
+ * takes ownership of both. */
 typedef cairn_status (*cairn_fit_open)(void *context, uint32_t batch, cairn_graph **graph,
                                        cairn_costs **costs, cairn_error *err);
 
@@ -68,8 +69,8 @@ typedef struct cairn_fit_result {
 } cairn_fit_result;
 #define CAIRN_FIT_RESULT_INIT CAIRN_INIT_SIZED(cairn_fit_result)
 
-/* The largest batch whose plan fits the budget. What fits at a batch need not fit at the one before
- * it, nor the other way round; what is found fits, and the batch after it was tried and does not.
+/* The largest batch whose plan fits the budget. A smaller batch does not always fit where a larger
+ * one does. The batch that is found fits, and the next larger one was tried and does not.
  * No batch above 2^24 is tried. Statuses are those of `open` and of cairn_solve(), less
  * CAIRN_INFEASIBLE. */
 CAIRN_API CAIRN_MUST cairn_status cairn_fit(const cairn_fit_options *options, cairn_fit_result *out,

@@ -79,10 +79,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_i
 CAIRN_API void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
 
-/* Whether the device fuses neighbouring ops, as cairn_bind() finds out; false in other costs.
- * Solvers then recompute outside of what is fused, where the budget allows it. */
-CAIRN_API void cairn_costs_set_fused(cairn_costs *costs, bool fused);
-CAIRN_API bool cairn_costs_fused(const cairn_costs *costs);
+/* The op that the device runs in one kernel with `op` if `op` comes directly after it; CAIRN_NONE:
+ * none, which is the default. cairn_bind() sets it. Solvers then recompute outside of what is
+ * fused, where the budget allows it. */
+CAIRN_API void cairn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before);
+CAIRN_API cairn_id cairn_costs_fused(const cairn_costs *costs, cairn_id op);
+
+/* By how many percent a step with copies may take longer than simulated, because ops beside copies
+ * are slower; 0 by default. cairn_bind() sets it. `auto` copies only where it gains more. */
+CAIRN_API void cairn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);
+CAIRN_API uint32_t cairn_costs_copy_slowdown(const cairn_costs *costs);
 
 CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
 CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */

@@ -43,7 +43,7 @@ typedef struct cairn_data_options {
                           0 to below 1; of more than one sample at least one stays on each side */
 } cairn_data_options;
 #define CAIRN_DATA_OPTIONS_INIT                                                                    \
-    { .struct_size = sizeof(cairn_data_options), .validation = 0.1 }
+    CAIRN_INIT_WITH(cairn_data_options, CAIRN_INIT_FIELD(validation, 0.1))
 
 typedef struct cairn_data cairn_data;
 
@@ -58,7 +58,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_open(const char *source,
                                                   const cairn_data_options *options,
                                                   cairn_data **out, cairn_error *err);
 
-/* Only after all of its loaders. */
+/* Destroy all of its loaders first. */
 CAIRN_API void cairn_data_destroy(cairn_data *data);
 
 /* Only the library makes one; fields are only ever added at the end. */
@@ -100,7 +100,8 @@ typedef struct cairn_loader_options {
                              NULL: in memory of the data's allocator */
 } cairn_loader_options;
 #define CAIRN_LOADER_OPTIONS_INIT                                                                  \
-    { .struct_size = sizeof(cairn_loader_options), .batch = 32, .normalise = true, .prefetch = 2 }
+    CAIRN_INIT_WITH(cairn_loader_options, CAIRN_INIT_FIELD(batch, 32) CAIRN_INIT_FIELD(            \
+                                              normalise, true) CAIRN_INIT_FIELD(prefetch, 2))
 
 typedef struct cairn_loader cairn_loader;
 

@@ -4,9 +4,9 @@
  *                                     |
  *                                     +--> profile.h measures on it, exec.h runs on it
  *
- * A device is opened once and shared by all that is bound, profiled, run and evaluated on it: what
- * it has built for an op once (a kernel's plan, a library's primitive) serves every op like it.
- * One thread at a time uses a device and what was made on it. */
+ * A device is opened once and shared by everything that is bound, profiled, run or evaluated on it:
+ * what it has built for an op (a kernel's plan, a library's primitive) is used for every op like
+ * it. Only one thread at a time may use a device and everything made on it. */
 #ifndef CAIRN_DEVICE_H
 #define CAIRN_DEVICE_H
 
@@ -28,7 +28,7 @@ typedef struct cairn_device_entry {
  * not listed. */
 CAIRN_API const cairn_device_entry *cairn_device_list(uint32_t index);
 
-/* How many threads `threads` asks for: 0 is one per processor. */
+/* The number of threads that `threads` stands for: 0 is one per processor. */
 CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 
 /* ---- A device ---- */
@@ -59,13 +59,13 @@ typedef struct cairn_device_options {
 #define CAIRN_DEVICE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_device_options)
 
 /* Open a device of the backend called `name`; NULL: of the best there is. `options` may be NULL.
- * CAIRN_EUNKNOWN: there is no such backend, or not so many devices; CAIRN_ESYSTEM: it cannot be
+ * CAIRN_EUNKNOWN: there is no such backend, or it has fewer devices; CAIRN_ESYSTEM: it cannot be
  * used, and `err` says why. `*out` is NULL unless CAIRN_OK; release with cairn_device_close(). */
 CAIRN_API CAIRN_MUST cairn_status cairn_device_open(const char *name,
                                                     const cairn_device_options *options,
                                                     cairn_device **out, cairn_error *err);
 
-/* Only after all that was made on it. */
+/* Destroy everything made on the device first. */
 CAIRN_API void cairn_device_close(cairn_device *device);
 
 /* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */
@@ -92,7 +92,7 @@ CAIRN_API const char *cairn_device_outside(const cairn_device *device, uint32_t 
                                            uint64_t *bytes);
 
 /* Memory of the host from which the device copies fastest (pinned, where that means something), for
- * those who make its inputs. Zeroed. CAIRN_ESYSTEM: refused. */
+ * code that makes its inputs. Zeroed. CAIRN_ESYSTEM: refused. */
 CAIRN_API CAIRN_MUST cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes,
                                                             void **out, cairn_error *err);
 CAIRN_API void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes);

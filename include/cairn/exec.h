@@ -45,17 +45,17 @@ typedef struct cairn_exec_options {
                                arena where that is large enough; it has the same graph and device,
                                outlives this one, and the two are never run at once */
     bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
-                   runs does not record these, and is slower */
+                   runs then runs one action after the other, and is slower */
     bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
                            with several micro-batches each run adds to the sum of gradients, and
                            the last of them ends with the update. Not for evaluation. A graph that
                            has updates is always run with them */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        .struct_size = sizeof(cairn_exec_options), .learning_rate = 0.01f, .momentum = 0.9f,       \
-        .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8                                              \
-    }
+    CAIRN_INIT_WITH(cairn_exec_options,                                                            \
+                    CAIRN_INIT_FIELD(learning_rate, 0.01f) CAIRN_INIT_FIELD(momentum, 0.9f)        \
+                        CAIRN_INIT_FIELD(beta1, 0.9) CAIRN_INIT_FIELD(beta2, 0.999)                \
+                            CAIRN_INIT_FIELD(epsilon, 1e-8))
 
 /* Tensors that the optimiser keeps per parameter, for cairn_stationary_bytes(): momentum of sgd 1,
  * adam and adamw 2, and 1 more where gradients of several micro-batches are added up. */
@@ -91,11 +91,11 @@ CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exe
 
 /* ---- A step: write the inputs, run, update ---- */
 
-/* Write a tensor: an input or label, before each run, for what was written does not outlive it; or
- * what stays: a parameter, state, a parameter's gradient. `data` is all of its elements in plain
- * layout. CAIRN_EINVAL: the plan has no place for it between steps; cairn_exec_takes() says so
- * beforehand (a label in evaluation). Other failures are the device's, also of what was asked of it
- * before. */
+/* Write a tensor: an input or label, before each run, because a run may overwrite it; or a
+ * stationary tensor: a parameter, state, a parameter's gradient. `data` is all of its elements in
+ * plain layout. CAIRN_EINVAL: the plan has no place for the tensor between steps, for example for a
+ * label in evaluation; cairn_exec_takes() tells beforehand. Other failures are the device's, also
+ * of earlier calls that did not wait for it. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_write(cairn_exec *exec, cairn_id tensor,
                                                    const void *data, cairn_error *err);
 CAIRN_API bool cairn_exec_takes(const cairn_exec *exec, cairn_id tensor);
@@ -110,14 +110,15 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_feed(cairn_exec *exec, cairn_id ten
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_fill(cairn_exec *exec, uint64_t step,
                                                   cairn_error *err);
 
-/* What a run gave and took. Start from CAIRN_EXEC_RESULT_INIT; fields are only ever added at the
+/* The result of a run. Start from CAIRN_EXEC_RESULT_INIT; fields are only ever added at the
  * end. */
 typedef struct cairn_exec_result {
     uint32_t struct_size;
     float loss; /* 0 for plans of evaluation */
     int64_t time_ns;
     int64_t idle_ns;               /* of it, waiting for copies */
-    uint64_t measured_peak_bytes;  /* largest union of the address ranges bound at any moment */
+    uint64_t measured_peak_bytes;  /* counted: the largest union of the address ranges that were
+                                      bound at any moment, in the arena */
     uint32_t runs;                 /* kernels that were run */
     uint64_t correct, predictions; /* of all that the loss compared with a label, those where the
                                       label was the likeliest class; 0 for plans of evaluation */
@@ -127,8 +128,8 @@ typedef struct cairn_exec_result {
 /* Run the plan once, with `update_in_run` also the update, and wait for the end. Dropout draws from
  * the executor's seed and `step`. Afterwards the gradients of the parameters are in the stationary
  * memory. Allocates nothing.
- * CAIRN_ESYSTEM: the device failed, now or since the last call that waited for it; the executor is
- * then good for nothing but being destroyed. */
+ * CAIRN_ESYSTEM: the device failed, now or since the last call that waited for it; only
+ * cairn_exec_destroy() may follow. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step,
                                                  cairn_exec_result *out, cairn_error *err);
 

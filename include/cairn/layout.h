@@ -11,8 +11,8 @@ extern "C" {
 typedef struct cairn_layout cairn_layout;
 
 /* Give every lifetime an offset, a multiple of 64, such that no two that are live at the same step
- * overlap. The arena is at least the live peak and usually equal to it; what is aimed at is no more
- * than a hundredth above. Deterministic; the work is bounded. */
+ * overlap. The arena is at least the live peak and usually equal to it; the search ends when it is
+ * at most a hundredth larger. Deterministic; the work is bounded. */
 CAIRN_API CAIRN_MUST cairn_status cairn_layout_create(const cairn_allocator *allocator,
                                                       const cairn_lifetime *lifetimes,
                                                       uint32_t count, cairn_layout **out,

@@ -24,9 +24,8 @@ typedef struct cairn_profile_options {
     bool every_implementation; /* else the first of each op, which is what solvers use; others may
                                   be slower by orders of magnitude */
     uint64_t memory_bytes;     /* what may be used; 0: what the machine has free */
-    /* Called after every step with how many are done, of how many; may be NULL. */
-    void (*progress)(void *context, uint32_t done, uint32_t total);
-    void *context;
+    cairn_progress progress;   /* called after every step; may be NULL */
+    void *progress_context;
 } cairn_profile_options;
 #define CAIRN_PROFILE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_profile_options)
 

@@ -4,7 +4,6 @@
 #define CAIRN_REPORT_H
 
 #include "cairn/solve.h"
-#include "cairn/views.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,16 +47,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_report_trace(const cairn_report *report,
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
                                                      const char *const *colors, bool whole,
                                                      cairn_text *out);
-
-struct cairn_acg_result; /* acg.h */
-
-/* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
- * which may be NULL: one in green, one in red, what is in both in both. */
-CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
-                                                           const cairn_dag_view *view,
-                                                           const struct cairn_acg_result *green,
-                                                           const struct cairn_acg_result *red,
-                                                           cairn_text *out);
 
 /* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at
  * 0. A curve with `joined` false is drawn as marks only. Curves with the same points share a line

@@ -61,7 +61,8 @@ typedef struct cairn_sim_options {
     uint32_t struct_size;
     uint64_t budget_bytes; /* 0: none */
     const cairn_machine
-        *machine; /* for copies; NULL: they take no time and host memory is unlimited */
+        *machine;    /* for copies; NULL: they take no time and host memory is unlimited */
+    bool no_holders; /* leave the list of cairn_sim_holders() empty; it takes a second walk */
 } cairn_sim_options;
 #define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 
@@ -125,7 +126,7 @@ CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32
  */
 CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
-/* What was in memory at the peak, largest first. */
+/* What was in memory at the peak, largest first; nothing if the options said so. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for

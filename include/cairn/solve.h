@@ -24,8 +24,8 @@ typedef struct cairn_solve_options {
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
     uint64_t seed;                /* of algorithms that draw */
     cairn_cost_model cost_model;  /* of `precise` */
-    bool no_offload;              /* host and device are one memory: an automatic choice does not
-                                     offload; an algorithm that is named and does nothing else, does */
+    bool no_offload;              /* do not copy to the host, for example because host and device
+                                     share one memory; algorithms that only offload ignore this */
     bool live_peak;               /* the budget bounds the live peak, not the arena: for runtimes
                                      whose allocator places storages itself */
     uint32_t effort;              /* of `auto`: how much work it does, in multiples of the usual; 0:
@@ -34,6 +34,8 @@ typedef struct cairn_solve_options {
                                      and is faster than what is found, it is the answer. So a plan
                                      for less memory makes time monotone in the budget. */
     cairn_memo *memo;             /* what this call shares with others, or NULL */
+    cairn_progress progress;      /* may end the call, or NULL */
+    void *progress_context;
     uint64_t device_bytes;   /* instead of budget_bytes, for a graph with updates: of everything
                                 on the device, the arena and what stays there. Where that is
                                 needed and copies are allowed, parameters and slots are at home

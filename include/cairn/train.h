@@ -1,5 +1,5 @@
-/* train.h: training as an object: an executor with data, an optimiser and a schedule, that can be
- * evaluated, written to a file between any two steps, and continued from there bit for bit.
+/* train.h: a training session: an executor with data, an optimiser and a learning-rate schedule. It
+ * can be evaluated, written to a file between any two steps, and continued from there bit for bit.
  *
  *     graph, device, costs, solution, data
  *                  | cairn_train_create
@@ -53,16 +53,20 @@ CAIRN_API double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t up
 typedef struct cairn_train_options {
     uint32_t struct_size;
     const cairn_exec_options *exec; /* seed, optimiser, micro-batches; its learning rate is
-                                       not looked at; NULL: the defaults */
+                                       ignored; NULL: the defaults */
     cairn_schedule schedule;
     cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
     bool flip;        /* as in cairn_loader_options, for training */
     uint32_t crop;
     bool normalise;    /* training and validation */
     const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
+    cairn_progress progress; /* called before every step, and before every batch of an evaluation;
+                                a call that it ends leaves the session as it was; may be NULL */
+    void *progress_context;
 } cairn_train_options;
 #define CAIRN_TRAIN_OPTIONS_INIT                                                                   \
-    { .struct_size = sizeof(cairn_train_options), .schedule = {.rate = 0.01}, .normalise = true }
+    CAIRN_INIT_WITH(cairn_train_options,                                                           \
+                    CAIRN_INIT_FIELD(schedule.rate, 0.01) CAIRN_INIT_FIELD(normalise, true))
 
 typedef struct cairn_train cairn_train;
 
@@ -86,7 +90,7 @@ CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
 CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
 CAIRN_API uint64_t cairn_train_epoch_steps(const cairn_train *train);
 
-/* What a step gave and took. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
+/* The result of a step. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
  * end. */
 typedef struct cairn_train_result {
     uint32_t struct_size;
@@ -110,7 +114,7 @@ typedef struct cairn_train_result {
 CAIRN_API CAIRN_MUST cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out,
                                                    cairn_error *err);
 
-/* What validation gave. The history is an array of these: it never grows. */
+/* The result of an evaluation. The history is an array of these, so this struct never grows. */
 typedef struct cairn_train_score {
     uint64_t step; /* the number of steps before it */
     double loss;   /* mean, without label smoothing */
@@ -118,13 +122,13 @@ typedef struct cairn_train_score {
 } cairn_train_score;
 
 /* Run over all validation samples with an `infer` plan: batch-norm by its running statistics,
- * dropout off. Changes nothing but the history. CAIRN_EINVAL: there are none. */
+ * dropout off. It changes only the history. CAIRN_EINVAL: there are no validation samples. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_evaluate(cairn_train *train, cairn_train_score *out,
                                                        cairn_error *err);
 
 /* ---- History ---- */
 
-/* A step; never grows, as a score does not. */
+/* A step. This struct never grows. */
 typedef struct cairn_train_record {
     float loss;
     uint32_t correct; /* of all `predictions` of a step */
@@ -147,15 +151,14 @@ typedef struct cairn_train_history {
 CAIRN_API void cairn_train_get_history(const cairn_train *train, cairn_train_history *out);
 
 /* A step and an evaluation as lines of a log: JSON, one object a line, with numbers that are the
- * same in every run; docs/training.md. Append to `text`, which the caller has zeroed before the
- * first use. */
+ * same in every run; docs/training.md. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step,
-                                                       cairn_text *text);
+                                                       cairn_text *out);
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
                                                         const cairn_train_score *score,
-                                                        cairn_text *text);
-/* All of the history so. */
-CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *text);
+                                                        cairn_text *out);
+/* The same for the whole history. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *out);
 
 /* ---- Snapshots ---- */
 

@@ -135,7 +135,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_weights_save(cairn_exec *exec, const cai
  * may be NULL; it is initialised here and the caller's to release.
  *
  * CAIRN_EINVAL: the file lacks a tensor, has one of another shape or kind of elements, or has
- * others that the network has not; the executor is then unchanged. Otherwise fails as
+ * tensors that the network does not have; the executor is then unchanged. Otherwise fails as
  * cairn_safetensors_load() does. Optimiser slots are left as they are. O(bytes + n log n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_weights_load(cairn_exec *exec, const cairn_graph *graph,
                                                      const char *path, cairn_text *notices,

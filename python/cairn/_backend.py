@@ -102,6 +102,8 @@ class Backend:
             plan.report(self.options.report)
         if self.options.verbose:
             print(f"cairn: {plan}")
+            for signature, reason in plan.joint.table.guesses.items():
+                print(f"cairn: could not measure {signature.removeprefix('torch ')}: {''.join(reason)}")
 
     def make_plan(self, joint):
         planner = Planner(joint, self.options)

@@ -103,12 +103,11 @@ def default_file(device):
 
 class Table:
     """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: signatures of ops that could not be measured; they are tried again next
-    time."""
+    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
-        self.results, self.guesses = {}, set()
+        self.results, self.guesses = {}, {}
         self.measured = 0  # ops, by this object
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
@@ -138,6 +137,7 @@ class Table:
             self.link = (machine["link_bytes_per_second"], machine.get("link_latency_ns", 0))
 
     def set(self, signature, time_ns, workspace, library=PLAIN):
+        self.guesses.pop(signature, None)
         self.figures[signature] = (int(time_ns), int(workspace), library)
         self._new = True
 
@@ -145,9 +145,9 @@ class Table:
         self.results[signature] = rows
         self._new = True
 
-    def guess(self, signature, time_ns, library=PLAIN):
+    def guess(self, signature, time_ns, error, library=PLAIN):
         self.figures[signature] = (int(time_ns), 0, library)
-        self.guesses.add(signature)
+        self.guesses[signature] = str(error).strip().splitlines()[:1]
 
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
@@ -392,18 +392,17 @@ def _attempts(node):
 
 def _measure_cpu(missing, table):
     for signature, node in missing.items():
-        for arguments, keywords in _attempts(node):
-            results = []
-            call = lambda: node.target(*arguments, **keywords)
+        for given in _attempts(node):
+            call, results = lambda: node.target(*given[0], **given[1]), []
             try:
                 peak = _peak_cpu(lambda: results.append(call()))
-                _compare(table, signature, node, results[0], (arguments, keywords))
-                workspace = peak - _made_bytes(results, (arguments, keywords), torch.device("cpu"), 1)
+                _compare(table, signature, node, results[0], given)
+                workspace = peak - _made_bytes(results, given, torch.device("cpu"), 1)
                 del results
                 table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
                 break
-            except Exception:
-                table.guess(signature, estimate(node))
+            except Exception as error:
+                table.guess(signature, estimate(node), error)
 
 
 def _measure_cuda(missing, table, device, alignment):
@@ -413,27 +412,32 @@ def _measure_cuda(missing, table, device, alignment):
     kept, queued = library_workspaces(device) if missing else {}, {}
     table.loading += time.perf_counter() - start
     for signature, node in sorted(missing.items(), key=lambda item: -_bytes_of(item[1])):
-        try:
-            arguments, keywords = _operands(node)
-            call = lambda: node.target(*arguments, **keywords)
-            start = time.perf_counter()
-            call()  # the first run loads the kernel and allocates the library's workspace
-            table.loading += time.perf_counter() - start
-            runs, results = _Runs(call), []
-            peak = _peak_cuda(lambda: results.append(call()), device)
-            workspace = max(peak - _made_bytes(results, (arguments, keywords), device, alignment), 0)
-            _compare(table, signature, node, results[0], (arguments, keywords))
-            del results
-            left = _free_workspaces(device)
-            library = PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
-            queued[signature] = runs, workspace, library
-        except Exception:
-            _free_workspaces(device)
-            table.guess(signature, estimate(node), CUBLASLT)
+        for given in _attempts(node):
+            try:
+                queued[signature] = _queue(table, signature, node, given, kept, device, alignment)
+                break
+            except Exception as error:
+                _free_workspaces(device)
+                table.guess(signature, estimate(node), error, CUBLASLT)
     torch.cuda.synchronize(device)
     for signature, (runs, workspace, library) in queued.items():
         table.set(signature, runs.time_ns(), workspace, library)
     torch.cuda.empty_cache()
+
+
+def _queue(table, signature, node, given, kept, device, alignment):
+    """Queue the runs of one op; returns them with its workspace and library."""
+    call = lambda: node.target(*given[0], **given[1])
+    start = time.perf_counter()
+    call()  # the first run loads the kernel and allocates the library's workspace
+    table.loading += time.perf_counter() - start
+    runs, results = _Runs(call), []
+    peak = _peak_cuda(lambda: results.append(call()), device)
+    workspace = max(peak - _made_bytes(results, given, device, alignment), 0)
+    _compare(table, signature, node, results[0], given)
+    del results
+    left = _free_workspaces(device)
+    return runs, workspace, PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
 
 
 def _free_workspaces(device):

@@ -160,7 +160,7 @@ typedef struct crn_update {
 
 /* ---- A backend ---- */
 
-typedef enum crn_space { CRN_DEVICE, CRN_HOST } crn_space;
+typedef enum crn_space { CRN_SPACE_DEVICE, CRN_SPACE_HOST } crn_space;
 typedef enum crn_lane { CRN_COMPUTE, CRN_COPY_OUT, CRN_COPY_IN, CRN_LANES } crn_lane;
 
 /* An event is an index below the count that was passed to events() of the queue. */
@@ -203,7 +203,7 @@ typedef struct crn_backend {
     /* ---- Memory ---- */
 
     /* Reserve one region, aligned as the facts say (on processors at least to a page) and zeroed.
-     * CAIRN_ESYSTEM if refused; the message has both figures. The host can access CRN_HOST
+     * CAIRN_ESYSTEM if refused; the message has both figures. The host can access CRN_SPACE_HOST
      * memory. */
     CAIRN_MUST cairn_status (*reserve)(crn_device *device, crn_space space, uint64_t bytes,
                                        void **out, cairn_error *err);
@@ -288,9 +288,12 @@ typedef struct crn_backend {
     /* Whether timed events work in a recording; its actions then run one after the other. If false,
      * a timed step is not recorded. */
     bool times_recordings;
-    bool fuses;            /* a recording fuses neighbouring ops */
-    bool keeps_statistics; /* a recording recomputes batch norms with the statistics of their first
-                              run, which takes less time */
+    /* The op that a recording fuses with `op` if they are neighbours and nothing else prevents it,
+     * for the most frequent pairs; CAIRN_NONE: none. NULL: it fuses nothing. */
+    cairn_id (*fused_before)(const cairn_graph *graph, cairn_id op);
+    uint32_t copy_slowdown; /* percent: see cairn_costs_set_copy_slowdown() */
+    bool keeps_statistics;  /* a recording recomputes batch norms with the statistics of their first
+                               run, which takes less time */
     /* Between these two calls, everything that is enqueued on any lane is recorded and not run,
      * including events. At the end of a recording the compute lane must have followed every
      * copy. */

@@ -145,12 +145,12 @@ const char *cairn_optimizer_name(cairn_optimizer optimizer) {
 cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
                                        cairn_error *err) {
     crn_error_clear(err);
-    return device->backend->reserve(device->state, CRN_HOST, bytes, out, err);
+    return device->backend->reserve(device->state, CRN_SPACE_HOST, bytes, out, err);
 }
 
 void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes) {
     if (region != NULL)
-        device->backend->release(device->state, CRN_HOST, region, bytes);
+        device->backend->release(device->state, CRN_SPACE_HOST, region, bytes);
 }
 
 cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph, crn_storage *out,

@@ -103,7 +103,7 @@ cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t
         return crn_fail(err, CAIRN_ESYSTEM,
                         "cannot reserve %" PRIu64 " bytes of %s memory; the machine has %" PRIu64
                         ", of which %" PRIu64 " are free",
-                        bytes, space == CRN_DEVICE ? "device" : "host", crn_host_memory(),
+                        bytes, space == CRN_SPACE_DEVICE ? "device" : "host", crn_host_memory(),
                         crn_host_memory_free());
     *out = region;
     return CAIRN_OK;

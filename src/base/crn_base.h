@@ -101,7 +101,8 @@ typedef struct crn_arena_block crn_arena_block;
 typedef struct crn_arena {
     cairn_allocator allocator;
     crn_arena_block *blocks;
-    size_t used, size; /* of the newest block */
+    size_t used, size;       /* of the newest block */
+    struct crn_watch *watch; /* NULL, or an arena that gives nothing out once this has ended */
 } crn_arena;
 
 void crn_arena_init(crn_arena *arena, const cairn_allocator *allocator);

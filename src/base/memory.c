@@ -1,5 +1,5 @@
 /* memory.c: the default allocator, arenas, growing arrays. */
-#include "base/crn_base.h"
+#include "base/watch.h"
 
 #include <stdlib.h>
 
@@ -92,7 +92,7 @@ void crn_arena_destroy(crn_arena *arena) {
 
 void *crn_arena_take(crn_arena *arena, size_t count, size_t size) {
     uint64_t bytes;
-    if (!crn_mul_u64(count, size, &bytes) || bytes > SIZE_MAX / 4)
+    if (!crn_mul_u64(count, size, &bytes) || bytes > SIZE_MAX / 4 || crn_arena_ended(arena))
         return NULL;
     size_t unit = sizeof(max_align_t);
     size_t need = ((size_t)bytes + unit - 1) / unit * unit;

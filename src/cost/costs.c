@@ -7,6 +7,7 @@ typedef struct op_costs {
     const cairn_implementation *list;
     uint32_t count;
     int64_t saving_ns; /* of a recomputation */
+    cairn_id fused;    /* the op before it that it is fused with, or CAIRN_NONE */
 } op_costs;
 
 struct cairn_costs {
@@ -14,7 +15,7 @@ struct cairn_costs {
     uint32_t tensor_count, op_count;
     uint64_t *bytes;
     op_costs *ops;
-    bool fused;
+    uint32_t copy_slowdown; /* percent */
 };
 
 void cairn_costs_destroy(cairn_costs *costs) {
@@ -23,12 +24,20 @@ void cairn_costs_destroy(cairn_costs *costs) {
     crn_arena_destroy(&costs->arena);
 }
 
-void cairn_costs_set_fused(cairn_costs *costs, bool fused) {
-    costs->fused = fused;
+void cairn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before) {
+    costs->ops[op].fused = before;
 }
 
-bool cairn_costs_fused(const cairn_costs *costs) {
-    return costs->fused;
+cairn_id cairn_costs_fused(const cairn_costs *costs, cairn_id op) {
+    return costs->ops[op].fused;
+}
+
+void cairn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent) {
+    costs->copy_slowdown = percent;
+}
+
+uint32_t cairn_costs_copy_slowdown(const cairn_costs *costs) {
+    return costs->copy_slowdown;
 }
 
 void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
@@ -45,7 +54,7 @@ cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_imp
         if (copy[i].name == NULL)
             return CAIRN_ENOMEM;
     }
-    costs->ops[op] = (op_costs){copy, count, 0};
+    costs->ops[op] = (op_costs){copy, count, 0, costs->ops[op].fused};
     return CAIRN_OK;
 }
 
@@ -103,7 +112,7 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
     cairn_implementation *list;
     CRN_TAKE(&costs->arena, list, costs->op_count);
     for (cairn_id o = 0; o < costs->op_count; o++) {
-        costs->ops[o] = (op_costs){&list[o], 1, 0};
+        costs->ops[o] = (op_costs){&list[o], 1, 0, CAIRN_NONE};
         list[o].name = machine == NULL ? "given" : "analytic";
         uint64_t flops, bytes, limit = (uint64_t)1 << 60;
         cairn_op_work(graph, o, &flops, &bytes);

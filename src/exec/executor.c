@@ -161,7 +161,7 @@ static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
     const cairn_exec *other = exec->options.share_with;
     uint64_t bytes = exec->figures.arena_bytes;
     if (other == NULL || other->arena.bytes < bytes)
-        return reserve(exec, CRN_DEVICE, bytes, &exec->arena, err);
+        return reserve(exec, CRN_SPACE_DEVICE, bytes, &exec->arena, err);
     exec->arena = (crn_region){.base = other->arena.base, .bytes = bytes, .shared = true};
     return CAIRN_OK;
 }
@@ -169,11 +169,11 @@ static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
 static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
     const cairn_exec_figures *f = &exec->figures;
     CRN_TRY(reserve_arena(exec, err));
-    CRN_TRY(reserve(exec, CRN_HOST, f->host_bytes - f->home_bytes, &exec->host, err));
-    CRN_TRY(reserve(exec, CRN_DEVICE, f->stationary_bytes, &exec->resident, err));
+    CRN_TRY(reserve(exec, CRN_SPACE_HOST, f->host_bytes - f->home_bytes, &exec->host, err));
+    CRN_TRY(reserve(exec, CRN_SPACE_DEVICE, f->stationary_bytes, &exec->resident, err));
     if (exec->options.share_with == NULL)
-        CRN_TRY(reserve(exec, CRN_HOST, f->home_bytes, &exec->homes, err));
-    return reserve(exec, CRN_HOST, crn_staging_bytes(exec->graph), &exec->staging, err);
+        CRN_TRY(reserve(exec, CRN_SPACE_HOST, f->home_bytes, &exec->homes, err));
+    return reserve(exec, CRN_SPACE_HOST, crn_staging_bytes(exec->graph), &exec->staging, err);
 }
 
 static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
@@ -319,11 +319,11 @@ void cairn_exec_destroy(cairn_exec *exec) {
     if (exec == NULL)
         return;
     finish_queue(exec);
-    release(exec, CRN_HOST, &exec->staging);
-    release(exec, CRN_HOST, &exec->homes);
-    release(exec, CRN_DEVICE, &exec->resident);
-    release(exec, CRN_HOST, &exec->host);
-    release(exec, CRN_DEVICE, &exec->arena);
+    release(exec, CRN_SPACE_HOST, &exec->staging);
+    release(exec, CRN_SPACE_HOST, &exec->homes);
+    release(exec, CRN_SPACE_DEVICE, &exec->resident);
+    release(exec, CRN_SPACE_HOST, &exec->host);
+    release(exec, CRN_SPACE_DEVICE, &exec->arena);
     crn_arena_destroy(&exec->memory); /* the executor itself is allocated in it */
 }
 

@@ -11,6 +11,7 @@
  *     step 2:  conv 12.3 | bn 2.9 | relu 1.0 | conv 12.4 | ...
  *              mean over the equal ops of a step; median and quartiles over the steps */
 #include "base/names.h"
+#include "base/watch.h"
 #include "exec/profile_internal.h"
 
 #define WARMUPS 2
@@ -116,8 +117,9 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
             r->updates[r->counted] = after - before;
             count_step(p, r, exec, runs);
         }
-        if (p->options.progress != NULL)
-            p->options.progress(p->options.context, ++p->steps_done, p->steps_total);
+        if (p->options.progress != NULL &&
+            !p->options.progress(p->options.progress_context, ++p->steps_done, p->steps_total))
+            return crn_fail_cancelled(p->err);
         if (p->options.seconds > 0 && r->counted >= LEAST_COUNTED &&
             (double)(after - start) > 1e9 * p->options.seconds)
             break;

@@ -39,8 +39,8 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
     const crn_backend *backend = exec->backend;
     crn_device *state = exec->device->state;
     void *device = NULL, *host = NULL;
-    if (backend->reserve(state, CRN_DEVICE, 2 * LINK_BYTES, &device, NULL) == CAIRN_OK &&
-        backend->reserve(state, CRN_HOST, 2 * LINK_BYTES, &host, NULL) == CAIRN_OK) {
+    if (backend->reserve(state, CRN_SPACE_DEVICE, 2 * LINK_BYTES, &device, NULL) == CAIRN_OK &&
+        backend->reserve(state, CRN_SPACE_HOST, 2 * LINK_BYTES, &host, NULL) == CAIRN_OK) {
         backend->fill(exec->queue, device, 1, 2 * LINK_BYTES);
         (void)time_copies(exec, device, host, LINK_BYTES); /* so that all pages are mapped */
         int64_t whole = time_copies(exec, device, host, LINK_BYTES);
@@ -49,7 +49,7 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
         out->link_bytes_per_second = crn_mul_div_up(LINK_BYTES, 1000000000u, (uint64_t)moving);
     }
     if (host != NULL)
-        backend->release(state, CRN_HOST, host, 2 * LINK_BYTES);
+        backend->release(state, CRN_SPACE_HOST, host, 2 * LINK_BYTES);
     if (device != NULL)
-        backend->release(state, CRN_DEVICE, device, 2 * LINK_BYTES);
+        backend->release(state, CRN_SPACE_DEVICE, device, 2 * LINK_BYTES);
 }

@@ -1,5 +1,5 @@
 /* views.c: the vertex-weighted DAG and the chain of a graph. */
-#include "cairn/views.h"
+#include "cairn/papers/views.h"
 #include "graph/graph_internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* graph_dot.c: a graph for graphviz, with tensors as nodes and ops as edges, as the papers draw
  * it. */
 #include "base/crn_base.h"
-#include "cairn/acg.h"
+#include "cairn/papers/views.h"
 #include "cairn/report.h"
 
 #define PREAMBLE                                                                                   \

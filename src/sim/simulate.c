@@ -123,12 +123,13 @@ cairn_status crn_sim_walk_plan(crn_sim_walk *w) {
     return end(w);
 }
 
-static cairn_status judge(crn_sim_walk *w, bool keep) {
+/* `keep`: somebody will read what is recorded; `holders`: also what is in memory at the peak. */
+static cairn_status judge(crn_sim_walk *w, bool keep, bool holders) {
     CRN_TAKE(&w->sim->arena, w->sim->steps, CRN_MAX(w->sim->step_count, 1));
     if (keep)
         CRN_TRY(crn_sim_keep_operands(w));
     cairn_status status = crn_sim_walk_plan(w);
-    if (status == CAIRN_OK)
+    if (status == CAIRN_OK && keep && holders)
         status = crn_sim_find_holders(w);
     return status;
 }
@@ -159,7 +160,7 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
         w.budget = options.budget_bytes;
     w.machine = options.machine;
     crn_arena_init(&w.scratch, &allocator);
-    cairn_status status = judge(&w, out != NULL);
+    cairn_status status = judge(&w, out != NULL, !options.no_holders);
     crn_arena_release(&w.scratch);
     if (status == CAIRN_ENOMEM) {
         cairn_sim_destroy(sim);

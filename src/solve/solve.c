@@ -8,9 +8,10 @@
  * found. */
 #include "solve/solver.h"
 
+#include "base/watch.h"
 #include "layout/crn_layout.h"
-#include "solve/homes/solve_homes.h"
-#include "solve/neighbours.h"
+#include "solve/solve_homes.h"
+#include "solve/keep_fused.h"
 #include "solve/solution.h"
 
 static const cairn_solver solvers[] = {
@@ -20,7 +21,11 @@ static const cairn_solver solvers[] = {
 #undef X
 };
 
-static cairn_status (*const functions[])(const crn_problem *problem, crn_schedule *schedule) = {
+#define X(identifier, name, goal, budgeted, offloads, summary) crn_solver crn_solve_##identifier;
+#include "solve/solvers.def"
+#undef X
+
+static crn_solver *const functions[] = {
 #define X(identifier, name, goal, budgeted, offloads, summary) crn_solve_##identifier,
 #include "solve/solvers.def"
 #undef X
@@ -48,6 +53,7 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
                        crn_judgement *out) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = problem->machine;
+    options.no_holders = true;
     cairn_sim *sim = NULL;
     cairn_status status =
         cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
@@ -77,7 +83,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
                       problem->err));
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
                               problem->live_peak, problem->memo, out, problem->err));
-    CRN_TRY(crn_keep_neighbours(problem, &schedule, solvers[which].goal, out));
+    CRN_TRY(crn_keep_fused(problem, &schedule, solvers[which].goal, out));
     (*out)->lower_bound_ns = schedule.lower_bound_ns;
     *last = schedule.last;
     return CAIRN_OK;
@@ -153,7 +159,9 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                              cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = cairn_graph_allocator(graph);
+    crn_watch watch;
     crn_arena_init(&scratch, &allocator);
+    crn_watch_begin(&watch, options->progress, options->progress_context, &scratch);
     void *kept = NULL;
     crn_problem problem = {.algorithm = solvers[which].name,
                            .graph = graph,
@@ -173,7 +181,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .err = err};
     *out = NULL;
     crn_error_clear(err);
-    cairn_status status = solve_within(&problem, which, out);
+    cairn_status status = crn_watch_status(&watch, solve_within(&problem, which, out), err);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK && (*out)->lower_bound_ns == 0)
         status = crn_solution_certify(graph, costs, options, *out, err);
@@ -183,7 +191,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     }
     cairn_solution_destroy(*out);
     *out = NULL;
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    return status;
 }
 
 /* If the plan to start from fits and the new one is not faster, keep the plan to start from. */
@@ -191,9 +199,12 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
                                        const cairn_solve_options *options, cairn_status status,
                                        cairn_solution **out, cairn_error *err) {
     cairn_solution *start;
+    cairn_plan *copy;
     cairn_error own;
+    if (cairn_plan_copy(options->start, &copy) != CAIRN_OK)
+        return crn_fail_memory(err);
     cairn_status legal =
-        cairn_solution_create(graph, costs, options->start, options->machine, &start, &own);
+        crn_solution_take(graph, costs, copy, options->machine, false, options->memo, &start, &own);
     if (legal != CAIRN_OK)
         return legal == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     uint64_t needed = options->live_peak ? cairn_sim_result(start->sim)->peak_bytes
@@ -209,46 +220,6 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
     }
     cairn_solution_destroy(other);
     return status;
-}
-
-/* ---- Copies on a device that fuses ops ---- */
-
-/* A plan with copies must be faster than one without by a twentieth. The simulation does not know
- * that ops beside copies are slower, and that copies wait for ops which run side by side: a
- * measured step with copies was 7% longer than simulated. */
-#define LEAST_GAIN 20
-
-static bool has_copies(const cairn_solution *solution) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
-    for (uint32_t i = 0; i < count; i++)
-        if (steps[i].kind == CAIRN_STEP_OFFLOAD)
-            return true;
-    return false;
-}
-
-/* `auto`: keep copies only if they gain enough. */
-static cairn_status weigh_copies(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
-                                 const cairn_solve_options *given, cairn_solution **out,
-                                 cairn_error *err) {
-    cairn_solve_options options = *given;
-    cairn_solution *without;
-    cairn_error own;
-    if (!cairn_costs_fused(costs) || strcmp(solvers[which].name, "auto") != 0 || !has_copies(*out))
-        return CAIRN_OK;
-    options.no_offload = true;
-    cairn_status status = solve_by(graph, costs, which, &options, &without, &own);
-    if (status != CAIRN_OK)
-        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : CAIRN_OK;
-    int64_t time = cairn_sim_result((*out)->sim)->time_ns;
-    cairn_solution *worse = without;
-    if (cairn_sim_result(without->sim)->time_ns <= crn_add_time(time, time / LEAST_GAIN)) {
-        without->lower_bound_ns = (*out)->lower_bound_ns; /* with copies too no plan is faster */
-        worse = *out;
-        *out = without;
-    }
-    cairn_solution_destroy(worse);
-    return CAIRN_OK;
 }
 
 static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *err) {
@@ -280,8 +251,6 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     cairn_status status = options.device_bytes > 0
                               ? crn_solve_homes(graph, costs, name, &options, out, err)
                               : solve_by(graph, costs, which, &options, out, err);
-    if (status == CAIRN_OK && options.device_bytes == 0)
-        status = weigh_copies(graph, costs, which, &options, out, err);
     if (status == CAIRN_OK && options.homes != NULL)
         status = crn_solve_with_homes(graph, costs, &options, out, err);
     if (options.start != NULL && options.device_bytes == 0 &&

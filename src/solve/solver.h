@@ -23,8 +23,8 @@ typedef struct crn_problem {
     bool for_start;   /* another algorithm asks, which has plans of its own: less work is enough */
     uint32_t effort;  /* of a search; at least 1 */
     cairn_memo *memo; /* or NULL */
-    crn_arena *scratch;
-    void **kept; /* what the algorithm keeps for the next round, in scratch; NULL at first */
+    crn_arena *scratch; /* gives out nothing once the caller has ended the call: base/watch.h */
+    void **kept;        /* what the algorithm keeps for the next round, in scratch; NULL at first */
     cairn_error *err;
 } crn_problem;
 
@@ -46,10 +46,8 @@ CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *
 #define CRN_MOST_ROUNDS 8
 uint64_t crn_less_after(uint32_t round, uint64_t excess);
 
-#define X(identifier, name, goal, budgeted, offloads, summary)                                     \
-    CAIRN_MUST cairn_status crn_solve_##identifier(const crn_problem *problem,                     \
-                                                   crn_schedule *schedule);
-#include "solve/solvers.def"
-#undef X
+/* An algorithm. The dispatcher knows it by its line in solvers.def; another algorithm that calls it
+ * includes a header that declares it. */
+typedef cairn_status crn_solver(const crn_problem *problem, crn_schedule *schedule);
 
 #endif

@@ -107,33 +107,27 @@ static void put_score(const cairn_train_score *score, cairn_text *text) {
     crn_text_printf(text, "}\n");
 }
 
-/* A text that was zeroed gets the session's allocator. */
-static void adopt(const cairn_train *train, cairn_text *text) {
-    if (text->data == NULL)
-        crn_text_init(text, &train->memory.allocator);
-}
-
-cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step, cairn_text *text) {
-    adopt(train, text);
-    put_step(train, step, text);
-    return crn_text_finish(text);
+cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step, cairn_text *out) {
+    crn_text_init(out, &train->memory.allocator);
+    put_step(train, step, out);
+    return crn_text_finish(out);
 }
 
 cairn_status cairn_train_log_score(const cairn_train *train, const cairn_train_score *score,
-                                   cairn_text *text) {
-    adopt(train, text);
-    put_score(score, text);
-    return crn_text_finish(text);
+                                   cairn_text *out) {
+    crn_text_init(out, &train->memory.allocator);
+    put_score(score, out);
+    return crn_text_finish(out);
 }
 
-cairn_status cairn_train_log(const cairn_train *train, cairn_text *text) {
+cairn_status cairn_train_log(const cairn_train *train, cairn_text *out) {
     const crn_history *h = &train->history;
     uint32_t score = 0;
-    adopt(train, text);
+    crn_text_init(out, &train->memory.allocator);
     for (uint64_t step = 1; step <= h->steps; step++) {
-        put_step(train, step, text);
+        put_step(train, step, out);
         for (; score < h->score_count && h->scores[score].step <= step; score++)
-            put_score(&h->scores[score], text);
+            put_score(&h->scores[score], out);
     }
-    return crn_text_finish(text);
+    return crn_text_finish(out);
 }

@@ -6,6 +6,7 @@
  * Micro-batch m sees batch m of the loader, and dropout draws from m + 1, as does the drawn data:
  * so that step 1 of a session without data draws what `cairn train` has always drawn in its first
  * step. */
+#include "base/watch.h"
 #include "train/train_internal.h"
 
 #include <math.h>
@@ -228,6 +229,12 @@ void crn_train_go_to(cairn_train *train, uint64_t steps) {
         cairn_loader_seek(train->loader, train->position);
 }
 
+/* Whether the caller wants to go on. */
+static bool goes_on(const cairn_train *train, uint64_t done, uint64_t total) {
+    const cairn_train_options *o = &train->options;
+    return o->progress == NULL || o->progress(o->progress_context, done, total);
+}
+
 /* ---- Steps ---- */
 
 /* The samples of the next micro-batch, into the executor; the loader keeps them until the next. */
@@ -275,6 +282,8 @@ cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out, cairn
     CRN_OPEN_OUTPUT(cairn_train_result, out, err);
     if (crn_history_reserve(train, history->steps + 1, history->score_count + 1) != CAIRN_OK)
         return crn_fail_memory(err);
+    if (!goes_on(train, history->steps, train->options.schedule.total))
+        return crn_fail_cancelled(err);
     made.rate = cairn_schedule_rate(&train->options.schedule, history->steps);
     cairn_exec_set_rate(train->exec, made.rate);
     for (uint32_t i = 0; i < train->micro_batches; i++)
@@ -335,8 +344,12 @@ cairn_status cairn_train_evaluate(cairn_train *train, cairn_train_score *out, ca
     if (crn_history_reserve(train, history->steps, history->score_count + 1) != CAIRN_OK)
         return crn_fail_memory(err);
     cairn_loader_seek(train->validation, 0);
-    for (uint64_t i = 0; i < cairn_loader_batches(train->validation); i++)
+    uint64_t batches = cairn_loader_batches(train->validation);
+    for (uint64_t i = 0; i < batches; i++) {
+        if (!goes_on(train, i, batches))
+            return crn_fail_cancelled(err);
         CRN_TRY(score_batch(train, &loss, out, err));
+    }
     out->loss = loss / (double)out->predictions;
     crn_history_add_score(history, out);
     return CAIRN_OK;

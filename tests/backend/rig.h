@@ -49,7 +49,7 @@ static inline void *rig_take(const rig *r, uint64_t bytes) {
     cairn_error err = {0};
     if (!r->device->facts.separate_memory)
         return rig_block(bytes);
-    CHECK_OK(r->backend->reserve(r->device->state, CRN_DEVICE, bytes, &region, &err), &err);
+    CHECK_OK(r->backend->reserve(r->device->state, CRN_SPACE_DEVICE, bytes, &region, &err), &err);
     r->backend->fill(r->queue, region, 0xff, bytes);
     rig_join(r);
     return region;
@@ -57,7 +57,7 @@ static inline void *rig_take(const rig *r, uint64_t bytes) {
 
 static inline void rig_drop(const rig *r, void *region, uint64_t bytes) {
     if (r->device->facts.separate_memory)
-        r->backend->release(r->device->state, CRN_DEVICE, region, bytes);
+        r->backend->release(r->device->state, CRN_SPACE_DEVICE, region, bytes);
     else
         free(region);
 }

@@ -40,15 +40,15 @@ static void test_memory(void) {
     cairn_machine machine = CAIRN_MACHINE_INIT;
     cairn_error err;
     void *region, *none;
-    CHECK_OK(ref->reserve(device, CRN_DEVICE, 100000, &region, &err), &err);
+    CHECK_OK(ref->reserve(device, CRN_SPACE_DEVICE, 100000, &region, &err), &err);
     CHECK((uintptr_t)region % 4096 == 0);
     for (int i = 0; i < 100000; i++)
         if (((char *)region)[i] != 0)
             CHECK(false);
-    ref->release(device, CRN_DEVICE, region, 100000);
-    CHECK_OK(ref->reserve(device, CRN_HOST, 0, &none, &err), &err);
-    ref->release(device, CRN_HOST, none, 0);
-    CHECK(ref->reserve(device, CRN_HOST, UINT64_MAX, &none, &err) == CAIRN_ESYSTEM);
+    ref->release(device, CRN_SPACE_DEVICE, region, 100000);
+    CHECK_OK(ref->reserve(device, CRN_SPACE_HOST, 0, &none, &err), &err);
+    ref->release(device, CRN_SPACE_HOST, none, 0);
+    CHECK(ref->reserve(device, CRN_SPACE_HOST, UINT64_MAX, &none, &err) == CAIRN_ESYSTEM);
     CHECK(none == NULL && strstr(err.message, "18446744073709551615") != NULL);
     ref->describe(device, &facts, &machine);
     CHECK(facts.compute_units == 2 && !facts.separate_memory && facts.memory_bytes > 0);

@@ -21,7 +21,7 @@ awk -v dir="$work" '
 hide() {
     sed -e 's/^\( *[0-9][0-9]* *[0-9][0-9]*\) .*%.*%.*$/\1 .../' -e 's/ in [0-9].* images.*$/ .../' \
         -e 's/^  best validation.*$/  best .../' -e 's/"validation_.*$/.../' \
-        -e 's/sha256 .*$/sha256/' -e '/^snapshot-/d' "$1"
+        -e 's/sha256 .*$/sha256/' -e '/^snapshot-/d' -e '/^  the system says/d' "$1"
 }
 
 count=0

@@ -144,8 +144,15 @@ static int perform(const struct CUgraphNode_st *node) {
     return 0;
 }
 
+#define NO_CONTEXT 201 /* the driver's answer if no context is current */
+
+/* The current context of the thread: the tests use one thread for a device. */
+static CUcontext current;
+
 /* Run it now, or, while capturing, add a node after the last nodes of the stream. */
 static int put(CUstream stream, const struct CUgraphNode_st *what, size_t args_bytes) {
+    if (current != (CUcontext)(void *)&counts)
+        return NO_CONTEXT;
     if (stream->capturing == NULL) {
         counts.direct++;
         return perform(what);
@@ -230,9 +237,15 @@ static int fake_release(CUdevice device) {
     return fake_driver_answer();
 }
 
+static int fake_get_current(CUcontext *context) {
+    MAY_FAIL();
+    *context = current;
+    return 0;
+}
+
 static int fake_set_current(CUcontext context) {
     MAY_FAIL();
-    (void)context;
+    current = context;
     return 0;
 }
 
@@ -257,6 +270,8 @@ static size_t *size_of(char *block) {
 
 static int fake_alloc(CUdeviceptr *at, size_t bytes) {
     MAY_FAIL();
+    if (current != (CUcontext)(void *)&counts)
+        return NO_CONTEXT;
     if (bytes > most_device)
         return CRN_CUDA_OUT_OF_MEMORY;
     size_t size = FRONT + ((bytes + FRONT - 1) & ~(FRONT - 1));
@@ -556,6 +571,7 @@ const crn_cuda_api *fake_driver(void) {
         .cuDeviceGetAttribute = fake_attribute,
         .cuDevicePrimaryCtxRetain = fake_retain,
         .cuDevicePrimaryCtxRelease = fake_release,
+        .cuCtxGetCurrent = fake_get_current,
         .cuCtxSetCurrent = fake_set_current,
         .cuMemGetInfo = fake_memory_info,
         .cuMemAlloc = fake_alloc,

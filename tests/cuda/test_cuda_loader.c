@@ -187,7 +187,7 @@ static void test_refusals(void) {
     expect_refusal(1, CRN_CUDA_NO_DEVICE, "there is no NVIDIA GPU on this machine");
     expect_refusal(1, 999, "starting the driver fails: no reason is given");
     expect_refusal(3, 0, "opening the device fails: an illegal memory access");
-    uint64_t k = 6 + CRN_LANES + 1; /* memory is looked at behind the streams */
+    uint64_t k = 7 + CRN_LANES + 1; /* memory is looked at behind the streams */
     expect_refusal(k++, 1, "cuBLASLt cannot be used: status 1");
     expect_refusal(k++, 1, "cuDNN cannot be used");
     expect_refusal(k++, 1, "cuDNN cannot be used");

@@ -95,7 +95,7 @@ static void test_other_reason(void) {
     cairn_error err = {0};
     cairn_exec *exec;
     subject s = toy_subject();
-    fake_driver_fail_call(2, false); /* behind choosing the GPU */
+    fake_driver_fail_call(3, false); /* behind choosing the GPU */
     CHECK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, NULL, &exec, &err) ==
           CAIRN_ESYSTEM);
     CHECK(strstr(err.message, " bytes of device memory: an illegal memory access was ") != NULL);
@@ -103,7 +103,38 @@ static void test_other_reason(void) {
     close_subject(&s);
 }
 
+/* ---- The caller's context ---- */
+
+static bool is_current(CUcontext context) {
+    CUcontext current = NULL;
+    return fake_driver()->cuCtxGetCurrent(&current) == 0 && current == context;
+}
+
+/* Whatever is called, the caller's context is the current one again afterwards. */
+static void test_context(void) {
+    static int other;
+    CUcontext own = (CUcontext)(void *)&other;
+    cairn_error err = {0};
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
+    CHECK(fake_driver()->cuCtxSetCurrent(own) == 0);
+    subject s = toy_subject();
+    CHECK(is_current(own));
+    for (uint64_t step = 1; step < 4; step++) {
+        CHECK_OK(cairn_exec_fill(s.exec, step, &err), &err);
+        CHECK(is_current(own));
+        CHECK_OK(cairn_exec_run(s.exec, step, &result, &err), &err);
+        CHECK(is_current(own));
+        cairn_exec_update(s.exec);
+        CHECK_OK(cairn_exec_join(s.exec, &err), &err);
+        CHECK(is_current(own));
+    }
+    close_subject(&s);
+    CHECK(is_current(own));
+    CHECK(fake_driver()->cuCtxSetCurrent(NULL) == 0);
+}
+
 int main(void) {
+    test_context();
     test_executor(false);
     test_executor(true);
     test_conversion();

@@ -135,13 +135,13 @@ static void describe(crn_device *device, cairn_device_facts *out, cairn_machine 
 static cairn_status reserve(crn_device *device, crn_space space, uint64_t bytes, void **out,
                             cairn_error *err) {
     CRN_TRY(device->inner->reserve(device->state, space, bytes, out, err));
-    if (space == CRN_DEVICE)
+    if (space == CRN_SPACE_DEVICE)
         *out = shifted(*out);
     return CAIRN_OK;
 }
 
 static void release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
-    device->inner->release(device->state, space, space == CRN_DEVICE ? real(region) : region,
+    device->inner->release(device->state, space, space == CRN_SPACE_DEVICE ? real(region) : region,
                            bytes);
 }
 

@@ -4,7 +4,7 @@
  *     loss, gradients, updated parameters and running statistics are bitwise those of `none`
  *
  * Networks of the zoo run on the mixing backend with shifted addresses. Small ones also run on
- * every backend that computes, in check mode, and some behind shifted addresses; `cairn bench
+ * every backend that computes, in check mode, and some behind shifted addresses; `cairn-bench
  * table2 --run` does this for all networks. The algorithms are those of the list. Those that take
  * budgets get 75, 50 and 30% of what `none` needs, or their smallest budget. */
 #include "exec/fingerprint.h"

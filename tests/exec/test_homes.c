@@ -2,7 +2,7 @@
  * the bits of a step that has everything on the device; in evaluation; under a limit for
  * everything; in check mode. Argument: the backend. */
 #include "exec/whole_step.h"
-#include "solve/homes/place_homes.h"
+#include "solve/place_homes.h"
 
 #include <math.h>
 

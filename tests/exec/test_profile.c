@@ -22,10 +22,17 @@ static cairn_implementation cost_of(const cairn_costs *costs, cairn_id op, uint3
     return list[k];
 }
 
-static void count_steps(void *context, uint32_t done, uint32_t total) {
+static bool count_steps(void *context, uint64_t done, uint64_t total) {
     uint32_t *steps = context;
     CHECK_U64(done, ++*steps);
     CHECK_U64(total, 5);
+    return true;
+}
+
+static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
+    (void)context;
+    CHECK(done == 1 && total > 1);
+    return false;
 }
 
 /* The toy network on a backend, measured over three steps. */
@@ -39,10 +46,14 @@ static subject open_subject(const char *backend) {
     s.backend = s.device->facts.backend;
     options.repetitions = 3;
     options.progress = count_steps;
-    options.context = &steps;
+    options.progress_context = &steps;
     CHECK_OK(cairn_bind(s.graph, s.device, &s.costs, &err), &err);
     CHECK_OK(cairn_profile(s.graph, s.device, &options, s.costs, &s.origin, &err), &err);
     CHECK_U64(steps, 5);
+    options.progress = stop_at_once;
+    CHECK(cairn_profile(s.graph, s.device, &options, s.costs, &s.origin, &err) == CAIRN_ECANCELED);
+    options.progress = NULL;
+    CHECK_OK(cairn_profile(s.graph, s.device, &options, s.costs, &s.origin, &err), &err);
     return s;
 }
 

@@ -30,6 +30,32 @@ done
 version=$(pkg-config --modversion cairn)
 [ "$("$prefix/bin/cairn" --version)" = "cairn $version" ] || fail "the versions differ"
 
+# Another project, through the CMake package, in C99 and C++11. Every _INIT macro makes an object of
+# the type that it is named after.
+project=$prefix/project
+mkdir "$project"
+cp "$source/tests/install/project/"* "$project"
+cp "$source/tests/install/use.cpp" "$prefix"
+cat "$source"/include/cairn/*.h "$source"/include/cairn/*/*.h 2>/dev/null |
+    sed -n -e 's/^#define CAIRN_\([A-Z0-9_]*\)_INIT\( .*\)*$/\1/p' | sort -u >"$prefix/inits"
+[ "$(wc -l <"$prefix/inits")" -gt 30 ] || fail "the _INIT macros were not found"
+while read -r name; do
+    lower=$(echo "$name" | tr '[:upper:]' '[:lower:]')
+    echo "{ cairn_$lower made_it = CAIRN_${name}_INIT; (void)made_it; }"
+done <"$prefix/inits" >"$project/every_init.inc"
+cmake -S "$project" -B "$project/build" -D CMAKE_PREFIX_PATH="$prefix" \
+    -D CMAKE_CXX_FLAGS="-DEVERY_INIT=\\\"$project/every_init.inc\\\"" >"$project/log" 2>&1 &&
+    cmake --build "$project/build" >>"$project/log" 2>&1 ||
+    fail "the CMake package does not work: $(cat "$project/log")"
+for target in cairn static plan; do
+    said=$("$project/build/c99_$target")
+    [ "$said" = "$version v100" ] || fail "the program with cairn::$target said: $said"
+done
+if ldd "$project/build/c99_plan" | grep -q -e dnnl -e gomp; then
+    fail "the planner brings a backend's libraries"
+fi
+pkg-config --exists cairn-plan || fail "cairn-plan.pc was not installed"
+
 # Both examples, against the shared and the static library. pkg-config's flags are lists of words.
 # shellcheck disable=SC2046
 {

@@ -1,10 +1,18 @@
 // use.cpp: a C++ program can use the headers: they compile without a warning, and it links.
 #include <cairn.h>
+#include <cairn/papers.h>
 
 #include <cstdio>
 #include <memory>
 
+#if !CAIRN_VERSION_AT_LEAST(0, 1, 0) || CAIRN_VERSION_AT_LEAST(9, 0, 0)
+#error the version of the headers is wrong
+#endif
+
 int main() {
+#ifdef EVERY_INIT // made by test_install.sh from the headers
+#include EVERY_INIT
+#endif
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = 1;
     cairn_solve_options solving = CAIRN_SOLVE_OPTIONS_INIT;

@@ -31,6 +31,14 @@ echo '#include "solve/solver.h"' >>"$copy/src/graph/graph.c"
 refuses 'graph may not include "solve/solver.h"'
 
 fresh
+echo '#include "solve/auto/auto_search.h"' >>"$copy/src/solve/chain/precise.c"
+refuses 'solve/chain may not include "solve/auto/auto_search.h"'
+
+fresh
+echo '#include "solve/chain/piece_chain.h"' >>"$copy/src/solve/solve.c"
+refuses 'solve may not include "solve/chain/piece_chain.h"'
+
+fresh
 echo '#include "graph/graph_internal.h"' >>"$copy/src/cost/costs.c" # order allows it
 "$root/scripts/check-layers.sh" "$copy" || failures=$((failures + 1))
 
@@ -53,6 +61,10 @@ refuses 'include/cairn/base.h'
 fresh
 echo '#include "cairn/solve.h"' >>"$copy/include/cairn/cost.h"
 refuses '"cairn/solve.h" stands below it in cairn.h'
+
+fresh
+echo '#include "cairn/papers/dag.h"' >>"$copy/include/cairn/report.h"
+refuses '"cairn/papers/dag.h" is for research'
 
 fresh
 echo '#include "cairn/base.h"' >"$copy/include/cairn/stray.h"

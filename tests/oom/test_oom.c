@@ -2,6 +2,7 @@
  * see failing.h. */
 #include "base/team.h"
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "failing.h"
 
 /* ---- The input of the entries, made while nothing fails ---- */
@@ -392,12 +393,17 @@ static void test_solvers(const char *network) {
     tear_down(&f);
 }
 
-/* A plan that recomputes outside of what a device fuses; then `auto`, which has a plan with copies
- * and solves a second time without them: most of its allocations are those of test_solvers(). */
+/* A plan that recomputes outside of what a device fuses; then `auto`, which weighs copies: most of
+ * its allocations are those of test_solvers(). */
 static void test_fused(void) {
     static fixture f;
     set_up(&f, "blocks");
-    cairn_costs_set_fused(f.costs, true);
+    for (cairn_id o = 0; o < cairn_graph_op_count(f.graph); o++)
+        if (cairn_graph_op(f.graph, o)->kind == CAIRN_OP_BATCH_NORM_BWD)
+            cairn_costs_set_fused(
+                f.costs, o,
+                cairn_graph_tensor(f.graph, cairn_graph_op(f.graph, o)->inputs[2])->producer);
+    cairn_costs_set_copy_slowdown(f.costs, 5);
     f.solver = "precise";
     f.budget = cairn_sim_result(f.sim)->peak_bytes / 4 * 3;
     fail_each(&f, "fused", try_solve);

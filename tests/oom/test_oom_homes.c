@@ -4,7 +4,7 @@
 #include "cairn.h"
 #include "exec/toy_network.h"
 #include "oom/failing.h"
-#include "solve/homes/place_homes.h"
+#include "solve/place_homes.h"
 
 typedef struct fixture {
     memory memory;

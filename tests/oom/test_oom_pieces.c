@@ -1,7 +1,7 @@
 /* test_oom_pieces.c: the recurrence on chains of pieces survives running out of memory at any
  * point (see failing.h), and refuses chains whose figures it cannot add up. */
 #include "failing.h"
-#include "solve/recurrence/piece_grid.h"
+#include "solve/chain/piece_grid.h"
 
 #define PIECES 7u
 

@@ -1,9 +1,9 @@
 /* test_oom_problems.c: the abstract problems survive running out of memory at any point: see
  * failing.h. */
-#include "cairn/acg.h"
+#include "cairn/papers/acg.h"
 #include "cairn/arrays.h"
-#include "cairn/chain.h"
-#include "cairn/offload.h"
+#include "cairn/papers/chain.h"
+#include "cairn/papers/offload.h"
 #include "failing.h"
 #include "parked_step.h"
 

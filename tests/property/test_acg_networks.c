@@ -2,7 +2,7 @@
  * of `feng` were confirmed by a slow program that follows the definitions; those of `pieces` are
  * upper bounds. Times are printed, not checked. */
 #include "base/rng.h"
-#include "cairn/acg.h"
+#include "cairn/papers/acg.h"
 #include "check.h"
 
 #include <time.h>

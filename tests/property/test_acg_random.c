@@ -2,9 +2,9 @@
  * search, and relations between the algorithms on larger ones. */
 #include "acg_graphs.h"
 #include "check.h"
-#include "solve/tree/division.h"
-#include "solve/papers/acg/pieces.h"
-#include "solve/papers/acg/pieces_order.h"
+#include "solve/checkpoints/division.h"
+#include "solve/checkpoints/pieces.h"
+#include "solve/checkpoints/pieces_order.h"
 
 static uint64_t solve(const cairn_dag *dag, const char *name, cairn_acg_objective objective) {
     cairn_acg_result result;

@@ -1,6 +1,6 @@
 /* test_arena_networks.c: the arena is within a hundredth of the live peak, and within the budget,
  * for every network of the zoo under every algorithm. Machines and budgets alternate, so that each
- * of them is used, but not on every network; `cairn bench layout` prints all combinations. */
+ * of them is used, but not on every network; `cairn-bench layout` prints all combinations. */
 #include "cairn.h"
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* test_chain_random.c: the chain solvers on random chains, against a direct evaluation of the
  * nested recurrence and an independent search over all schedules, for every budget. */
 #include "base/rng.h"
-#include "cairn/chain.h"
+#include "cairn/papers/chain.h"
 #include "check.h"
 
 #define MOST 140   /* layers */

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "property/random_graph.h"
-#include "solve/homes/place_homes.h"
+#include "solve/place_homes.h"
 
 #define NETWORKS CHECK_ROUNDS(24)
 #define MOST_MOVABLE 6 /* sets of these tensors are tried, all others stay on the device */

@@ -4,8 +4,10 @@
  * simulator agrees with the recurrences. */
 #include "base/rng.h"
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
-#include "solve/trips/trips_by_chain.h"
+#include "solve/offload/offload_solvers.h"
+#include "solve/offload/trips_by_chain.h"
 #include "ration.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",

@@ -6,7 +6,7 @@
  * table. */
 #include "base/rng.h"
 #include "check.h"
-#include "solve/recurrence/piece_grid.h"
+#include "solve/chain/piece_grid.h"
 #include "ration.h"
 
 #define OPS 3

@@ -1,7 +1,7 @@
 /* test_plan_networks.c: every network of the zoo through lowering, both simulators, the plan's text
  * and the layout: keeping everything, evaluating, and random keep-sets over pieces of its chain. */
 #include "check.h"
-#include "cairn/views.h"
+#include "cairn/papers/views.h"
 #include "plan/lower.h"
 #include "property/agree.h"
 #include "property/random_graph.h"

@@ -1,8 +1,9 @@
 /* test_precise_networks.c: the prediction of the recurrence for a network agrees with the
  * simulator: the time is exactly the same, and the peak is within the memory. */
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
-#include "solve/parts/network_pieces.h"
+#include "solve/chain/network_pieces.h"
 
 typedef struct network {
     cairn_graph *graph;

@@ -10,7 +10,7 @@
 #include "plan/lower.h"
 #include "property/agree.h"
 #include "property/random_graph.h"
-#include "solve/homes/place_homes.h"
+#include "solve/place_homes.h"
 
 #define GRAPHS CHECK_ROUNDS(12000)
 #define MUTANTS 16

@@ -99,7 +99,7 @@ class Ops(unittest.TestCase):
             if not backend.plans:
                 return
             planner = _plan.Planner(backend.plans[0].joint, _backend.Options())
-            budget = planner.smallest()[0]
+            budget = planner.smallest()[0] + planner.reserve
 
     def test_table(self):
         for number, op in enumerate(table()):

@@ -3,6 +3,7 @@
  * complexity does. */
 #include "base/rng.h"
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
 
 #include <time.h>

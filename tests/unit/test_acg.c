@@ -1,6 +1,6 @@
 /* test_acg.c: reading, validation, the example cases, pictures, and running out of memory. */
 #include "check.h"
-#include "cairn/acg.h"
+#include "cairn/papers/acg.h"
 #include "ration.h"
 
 #include <jansson.h>

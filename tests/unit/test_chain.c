@@ -1,7 +1,7 @@
 /* test_chain.c: abstract chains: reading, the simulation, every algorithm on the example cases,
  * uniform chains against the formula, bad input, allocation failure. */
 #include "base/json.h"
-#include "cairn/chain.h"
+#include "cairn/papers/chain.h"
 #include "check.h"
 #include "ration.h"
 

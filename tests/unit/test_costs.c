@@ -1,6 +1,7 @@
 /* test_costs.c: machines, analytic figures worked out by hand, tables of measured costs, and the
  * JSON and views of a graph. */
 #include "cairn.h"
+#include "cairn/papers.h"
 #include "check.h"
 
 static cairn_graph *network(const char *name, uint32_t batch) {

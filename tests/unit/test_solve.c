@@ -215,9 +215,22 @@ static uint32_t count_gaps(const network *net, const cairn_solution *solution) {
     return gaps;
 }
 
+/* Let the costs say that relu_bwd is fused with the batch_norm_bwd after it and the accumulate
+ * before it, or that nothing is. */
+static void set_fused(network *net, bool fused) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(net->graph); o++) {
+        const cairn_op *op = cairn_graph_op(net->graph, o);
+        bool norm = op->kind == CAIRN_OP_BATCH_NORM_BWD, relu = op->kind == CAIRN_OP_RELU_BWD;
+        cairn_id with = !norm && !relu
+                            ? CAIRN_NONE
+                            : cairn_graph_tensor(net->graph, op->inputs[norm ? 2 : 1])->producer;
+        cairn_costs_set_fused(net->costs, o, fused ? with : CAIRN_NONE);
+    }
+}
+
 /* With costs that say that ops are fused, fewer recomputations come between them, in the same time
  * and within the budget. */
-static void check_fused(const network *net) {
+static void check_fused(network *net) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
     uint64_t all = cairn_layout_arena_bytes(net->none->layout);
@@ -228,10 +241,9 @@ static void check_fused(const network *net) {
         cairn_solution *plain, *fused;
         options.budget_bytes = all / 100 * percents[i];
         CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &plain, &err), &err);
-        cairn_costs_set_fused(net->costs, true);
-        CHECK(cairn_costs_fused(net->costs));
+        set_fused(net, true);
         CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &fused, &err), &err);
-        cairn_costs_set_fused(net->costs, false);
+        set_fused(net, false);
         CHECK(cairn_layout_arena_bytes(fused->layout) <= options.budget_bytes);
         CHECK(time_of(fused) == time_of(plain));
         uint32_t left = count_gaps(net, fused);
@@ -246,9 +258,9 @@ static void check_fused(const network *net) {
     options.budget_bytes = all / 2;
     options.machine = &net->machine;
     CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &copies, &err), &err);
-    cairn_costs_set_fused(net->costs, true);
+    cairn_costs_set_copy_slowdown(net->costs, 5);
     CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &none, &err), &err);
-    cairn_costs_set_fused(net->costs, false);
+    cairn_costs_set_copy_slowdown(net->costs, 0);
     bool gains = time_of(copies) * 21 / 20 < time_of(none);
     CHECK(cairn_sim_result(copies->sim)->host_bytes > 0 && !gains);
     CHECK_U64(cairn_sim_result(none->sim)->host_bytes, 0);
@@ -257,6 +269,44 @@ static void check_fused(const network *net) {
     cairn_solution_destroy(none);
     printf("recomputations between fused ops: %u, %u of them are left\n", before, after);
     CHECK(before > 0 && after < before / 2);
+}
+
+/* ---- Progress and an early end ---- */
+
+typedef struct patience {
+    uint32_t asked, most;
+} patience;
+
+static bool is_patient(void *context, uint64_t done, uint64_t total) {
+    patience *p = context;
+    CHECK(done > 0 && total == 0);
+    return p->asked++ < p->most;
+}
+
+/* Every solver ends when it is told to, and gives the same plan if it is only watched. */
+static void check_progress(const network *net) {
+    const cairn_solver *solver;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++) {
+        cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+        cairn_error err = {0};
+        cairn_solution *plain, *watched, *ended;
+        patience endless = {0, UINT32_MAX}, none = {0, 0};
+        options.machine = &net->machine;
+        options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 4 * 3;
+        if (cairn_solve(net->graph, net->costs, solver->name, &options, &plain, &err) != CAIRN_OK)
+            continue;
+        options.progress = is_patient;
+        options.progress_context = &endless;
+        CHECK_OK(cairn_solve(net->graph, net->costs, solver->name, &options, &watched, &err), &err);
+        CHECK(endless.asked > 0);
+        CHECK(time_of(plain) == time_of(watched));
+        options.progress_context = &none;
+        CHECK(cairn_solve(net->graph, net->costs, solver->name, &options, &ended, &err) ==
+              CAIRN_ECANCELED);
+        CHECK(ended == NULL && none.asked > 0 && err.message[0] != '\0');
+        cairn_solution_destroy(plain);
+        cairn_solution_destroy(watched);
+    }
 }
 
 int main(void) {
@@ -275,6 +325,7 @@ int main(void) {
     }
     network net = open_network("alexnet");
     check_named_offload(&net);
+    check_progress(&net);
     close_network(&net);
     net = open_network("resnet50");
     check_fused(&net);

@@ -1,5 +1,6 @@
 /* test_solve_options.c: what the options of a solver promise: a plan that is there already, costs
  * that `precise` believes, the curve of all budgets, the bounds. On a small chain with a branch. */
+#include "cairn/papers.h"
 #include "check.h"
 #include "base/rng.h"
 #include "exec/toy_network.h"

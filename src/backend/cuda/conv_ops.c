@@ -7,8 +7,9 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. Others use cuDNN if it has a plan, else Cairn's
- * direct convolution. Weights are stored as [filter][tap][channel]. */
+ * Depthwise convolutions use Cairn's own kernels. Others use cuDNN if it has a plan, else a product
+ * over unfolded images for gradients of weights in fp32, else Cairn's direct convolution. Weights
+ * are stored as [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
 /* Which operands are the images: the index of an input, or OUT plus the index of an output. */
@@ -209,6 +210,91 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
+/* ---- Gradients of weights in full fp32, for which cuDNN has no repeatable plan ----
+ *
+ * A product of matrices over unfolded images, a few images at a time:
+ *
+ *     unfolded [pixels of small, taps * channels]    gradient [filters, taps * channels]
+ *     small    [pixels of small, filters]                = small' unfolded */
+
+#ifndef CRN_MOST_UNFOLDED             /* the tests unfold one image at a time */
+#define CRN_MOST_UNFOLDED (64u << 20) /* bytes, unless one image has more */
+#endif
+
+/* How many images are unfolded at once: a divisor of the batch, so that all products have one
+ * shape; 0: the kernel cannot count the elements of one image. */
+static uint32_t images_at_once(uint64_t elements, uint32_t batch) {
+    uint32_t images = batch;
+    while (images > 1 &&
+           (batch % images != 0 || elements * images * sizeof(float) > CRN_MOST_UNFOLDED))
+        images--;
+    return elements > INT32_MAX / 2 ? 0 : images;
+}
+
+/* Whether the large image is its own unfolded form. */
+static bool is_unfolded(const cairn_attributes *a, const crn_view *large, uint64_t in) {
+    return a->kernel[0] * a->kernel[1] == 1 && a->stride[0] * a->stride[1] == 1 && a->pad[0] == 0 &&
+           a->pad[1] == 0 && a->pad[2] == 0 && a->pad[3] == 0 && large->pitch == in &&
+           large->channels == in;
+}
+
+static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *small,
+                         void *weight) {
+    const cairn_attributes *a = &work->call->op->attributes;
+    crn_site site = crn_site_of(work->call);
+    uint32_t pitch = pitch_of(&site, weights_of(work->call->op, CRN_DNN_GW));
+    uint32_t in = (uint32_t)(a->kernel[0] * a->kernel[1]) * pitch;
+    bool itself = is_unfolded(a, large, in);
+    uint32_t images =
+        itself ? large->batch : images_at_once((uint64_t)small->plane * in, large->batch);
+    crn_blas_shape shape = {.pass = CRN_BLAS_GW,
+                            .rows = (int64_t)images * small->plane,
+                            .in = in,
+                            .out = small->channels,
+                            .y_stride = small->pitch,
+                            .exact = work->device->exact};
+    crn_unfold_args args = {
+        .height = large->height,
+        .width = large->width,
+        .small_height = small->height,
+        .small_width = small->width,
+        .channels = large->channels,
+        .large_pitch = large->pitch,
+        .pitch = pitch,
+        .kernel = {a->kernel[0], a->kernel[1]},
+        .stride = {a->stride[0], a->stride[1]},
+        .pad = {a->pad[0], a->pad[1]},
+        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
+        .count = images * small->plane * in,
+    };
+    if (!itself)
+        args.to = crn_cuda_scratch(work, (uint64_t)args.count * sizeof(float));
+    uint64_t used = work->used; /* products run one after the other and share their workspace */
+    for (uint32_t first = 0; first < (work->preparing ? 1 : large->batch); first += images) {
+        const float *x = large->at, *y = small->at;
+        args.large = x + (size_t)first * large->plane * large->pitch;
+        if (!itself && !work->preparing)
+            crn_cuda_launch(work, crn_unfold_launch(&args), &args);
+        work->used = used;
+        crn_cuda_multiply(work, &shape, itself ? args.large : args.to, weight,
+                          y + (size_t)first * small->plane * small->pitch, first > 0);
+    }
+}
+
+/* Whether the gradient of weights is computed so. */
+static bool unfolds(const crn_work *work, uint8_t pass, const crn_view *large,
+                    const crn_view *small) {
+    const cairn_attributes *a = &work->call->op->attributes;
+    crn_site site = crn_site_of(work->call);
+    if (pass != CRN_DNN_GW || !work->device->exact || a->groups > 1 ||
+        large->element != CRN_ELEMENT_F32 || small->element != CRN_ELEMENT_F32)
+        return false;
+    uint64_t taps = (uint64_t)a->kernel[0] * (uint64_t)a->kernel[1];
+    uint64_t elements =
+        small->plane * taps * pitch_of(&site, weights_of(work->call->op, CRN_DNN_GW));
+    return images_at_once(elements, large->batch) > 0;
+}
+
 /* ---- The ops ---- */
 
 static void run_pass(crn_work *work, const crn_view *large, const crn_view *small, void *weight) {
@@ -218,6 +304,8 @@ static void run_pass(crn_work *work, const crn_view *large, const crn_view *smal
         run_depthwise(work, r->pass, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);
+    else if (unfolds(work, r->pass, large, small))
+        run_unfolded(work, large, small, weight);
     else
         run_direct(work, r->pass, large, small, weight);
 }

@@ -58,6 +58,7 @@ enum {
     DRIVER(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                     \
     DRIVER(cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device))                        \
     DRIVER(cuDevicePrimaryCtxRelease, (CUdevice device))                                           \
+    DRIVER(cuCtxGetCurrent, (CUcontext *context))                                                  \
     DRIVER(cuCtxSetCurrent, (CUcontext context))                                                   \
     DRIVER(cuMemGetInfo, (size_t *free, size_t *total))                                            \
     DRIVER(cuMemAlloc, (CUdeviceptr *at, size_t bytes))                                            \
@@ -150,6 +151,24 @@ enum { /* names of attributes */
        CRN_DNN_PLAN_CONFIG = 401,
        CRN_DNN_PLAN_WORKSPACE = 402,
        CRN_DNN_PLAN_DEVICE = 407,
+       CRN_DNN_FORWARD_ALPHA = 700, /* of the three operations, each with six names */
+       CRN_DNN_FORWARD_BETA = 701,
+       CRN_DNN_FORWARD_CONVOLUTION = 702,
+       CRN_DNN_FORWARD_W = 703,
+       CRN_DNN_FORWARD_X = 704,
+       CRN_DNN_FORWARD_Y = 705,
+       CRN_DNN_BACKWARD_DATA_ALPHA = 706,
+       CRN_DNN_BACKWARD_DATA_BETA = 707,
+       CRN_DNN_BACKWARD_DATA_CONVOLUTION = 708,
+       CRN_DNN_BACKWARD_DATA_W = 709,
+       CRN_DNN_BACKWARD_DATA_GX = 710,
+       CRN_DNN_BACKWARD_DATA_GY = 711,
+       CRN_DNN_BACKWARD_FILTER_ALPHA = 712,
+       CRN_DNN_BACKWARD_FILTER_BETA = 713,
+       CRN_DNN_BACKWARD_FILTER_CONVOLUTION = 714,
+       CRN_DNN_BACKWARD_FILTER_GW = 715,
+       CRN_DNN_BACKWARD_FILTER_X = 716,
+       CRN_DNN_BACKWARD_FILTER_GY = 717,
        CRN_DNN_GRAPH_HANDLE = 800,
        CRN_DNN_GRAPH_OPS = 801,
        CRN_DNN_TENSOR_ALIGNMENT = 900,

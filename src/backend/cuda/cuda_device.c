@@ -100,10 +100,9 @@ static cairn_status reserve_device(crn_device *device, uint64_t bytes, void **ou
 cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes, void **out,
                               cairn_error *err) {
     *out = NULL;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     if (bytes > SIZE_MAX / 2)
         return crn_fail(err, CAIRN_ESYSTEM, "cannot reserve %" PRIu64 " bytes", bytes);
-    if (space == CRN_DEVICE)
+    if (space == CRN_SPACE_DEVICE)
         return reserve_device(device, bytes, out, err);
     int result =
         device->api->cuMemHostAlloc(out, (size_t)CRN_MAX(bytes, 1), CRN_CUDA_HOST_PORTABLE);
@@ -118,8 +117,7 @@ cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t byte
 void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
     if (region == NULL)
         return;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
-    if (space == CRN_HOST) {
+    if (space == CRN_SPACE_HOST) {
         (void)crn_cuda_ok(device, device->api->cuMemFreeHost(region), "freeing pinned memory");
         return;
     }
@@ -152,13 +150,6 @@ static cairn_status open_context(crn_device *device, uint32_t index, cairn_error
     if ((result = api->cuDeviceGet(&device->ordinal, (int)index)) != 0 ||
         (result = api->cuDevicePrimaryCtxRetain(&device->context, device->ordinal)) != 0)
         return fail_open(device, result, "opening the device", err);
-    if ((result = api->cuCtxSetCurrent(device->context)) != 0)
-        return fail_open(device, result, "choosing the device", err);
-    for (int lane = 0; lane < CRN_LANES; lane++)
-        if ((result = api->cuStreamCreate(&device->streams[lane], CRN_CUDA_STREAM_NON_BLOCKING)) !=
-            0)
-            return fail_open(device, result, "creating a stream", err);
-    crn_cuda_look(device, CRN_STAGE_CONTEXT);
     return CAIRN_OK;
 }
 
@@ -198,11 +189,37 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
         return fail_open(device, result, "loading the kernels", err);
     uint64_t bytes = (uint64_t)CRN_TICKET_BLOCKS * CRN_TICKETS * sizeof *device->tickets;
     void *tickets;
-    CRN_TRY(crn_cuda_reserve(device, CRN_DEVICE, bytes, &tickets, err));
+    CRN_TRY(crn_cuda_reserve(device, CRN_SPACE_DEVICE, bytes, &tickets, err));
     device->tickets = tickets;
     device->reserved -= bytes; /* of this backend, but not a region of a plan */
     crn_cuda_look(device, CRN_STAGE_KERNELS);
     return CAIRN_OK;
+}
+
+static cairn_status open_streams(crn_device *device, cairn_error *err) {
+    const crn_cuda_api *api = device->api;
+    int result;
+    for (int lane = 0; lane < CRN_LANES; lane++)
+        if ((result = api->cuStreamCreate(&device->streams[lane], CRN_CUDA_STREAM_NON_BLOCKING)) !=
+            0)
+            return fail_open(device, result, "creating a stream", err);
+    crn_cuda_look(device, CRN_STAGE_CONTEXT);
+    return CAIRN_OK;
+}
+
+/* All that needs the context as the current one. */
+static cairn_status open_within(crn_device *device, cairn_error *err) {
+    CUcontext before = NULL;
+    int result = device->api->cuCtxGetCurrent(&before);
+    if (result != 0 || (result = device->api->cuCtxSetCurrent(device->context)) != 0)
+        return fail_open(device, result, "choosing the device", err);
+    cairn_status status = open_streams(device, err);
+    if (status == CAIRN_OK)
+        status = open_libraries(device, err);
+    if (status == CAIRN_OK)
+        status = open_kernels(device, err);
+    crn_cuda_leave(device, before);
+    return status;
 }
 
 cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options *options,
@@ -224,11 +241,9 @@ cairn_status crn_cuda_open_on(const crn_cuda_api *api, const crn_device_options 
     if (status == CAIRN_OK)
         status = open_context(device, options->index, err);
     if (status == CAIRN_OK)
-        status = open_libraries(device, err);
-    if (status == CAIRN_OK)
-        status = open_kernels(device, err);
+        status = open_within(device, err);
     if (status != CAIRN_OK) {
-        crn_cuda_close(device);
+        crn_cuda_within_close(device);
         return status;
     }
     *out = device;
@@ -239,8 +254,6 @@ void crn_cuda_close(crn_device *device) {
     if (device == NULL)
         return;
     const crn_cuda_api *api = device->api;
-    if (device->context != NULL)
-        (void)api->cuCtxSetCurrent(device->context);
     if (device->tickets != NULL)
         (void)api->cuMemFree((CUdeviceptr)(uintptr_t)device->tickets);
     if (device->library != NULL)

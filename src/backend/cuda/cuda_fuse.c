@@ -350,6 +350,18 @@ static void fuse_norm_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
+/* What fuse_norm_bwd() looks for, as a graph says it: solvers keep these next to each other. */
+cairn_id crn_cuda_fused_before(const cairn_graph *graph, cairn_id id) {
+    const cairn_op *op = cairn_graph_op(graph, id);
+    bool norm = op->kind == CAIRN_OP_BATCH_NORM_BWD;
+    if (!norm && op->kind != CAIRN_OP_RELU_BWD)
+        return CAIRN_NONE;
+    cairn_id before = cairn_graph_tensor(graph, op->inputs[norm ? 2 : 1])->producer;
+    cairn_op_kind kind = norm ? CAIRN_OP_RELU_BWD : CAIRN_OP_ACCUMULATE;
+    return before != CAIRN_NONE && cairn_graph_op(graph, before)->kind == kind ? before
+                                                                               : CAIRN_NONE;
+}
+
 /* Whether what `writer` writes is separate from the operands of `call`, or overlaps them element by
  * element. */
 static bool is_apart_from(const crn_call *writer, const crn_call *call) {

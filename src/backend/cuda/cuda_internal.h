@@ -18,6 +18,25 @@
 #include "backend/cuda/dnn_plans.h"
 #include "backend/cuda/kernels.h"
 
+/* kernels.h is also compiled by nvcc, which does not read backend.h: it has a copy of crn_values.
+ */
+#define CRN_SAME_VALUE(field)                                                                      \
+    _Static_assert(offsetof(crn_values, field) == offsetof(crn_step_values, field) &&              \
+                       sizeof(((crn_values *)0)->field) == sizeof(((crn_step_values *)0)->field),  \
+                   "crn_step_values differs from crn_values");
+CRN_SAME_VALUE(seed)
+CRN_SAME_VALUE(step)
+CRN_SAME_VALUE(rate)
+CRN_SAME_VALUE(keep)
+CRN_SAME_VALUE(step_size)
+CRN_SAME_VALUE(root_correction)
+CRN_SAME_VALUE(gathered)
+CRN_SAME_VALUE(first)
+CRN_SAME_VALUE(reserved)
+#undef CRN_SAME_VALUE
+_Static_assert(sizeof(crn_values) == sizeof(crn_step_values),
+               "crn_step_values differs from crn_values");
+
 #define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
 #define CRN_TICKET_BLOCKS 512u /* blocks of counters, 2 MiB in all; ops use them in turn */
 
@@ -344,20 +363,86 @@ void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event);
 CAIRN_MUST cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err);
 int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
+cairn_id crn_cuda_fused_before(const cairn_graph *graph, cairn_id op);
+
+/* Ops beside copies are slower, and copies wait for ops that run side by side: a measured step with
+ * copies was 7% longer than simulated (bench/gpu/results/h200-a59b790.log, link:0.75). */
+#define CRN_CUDA_COPY_SLOWDOWN 5
+
+/* ---- cuda_context.c ---- */
+
+/* Make the device's context the current one of this thread; returns the one before it. */
+CUcontext crn_cuda_enter(crn_device *device);
+void crn_cuda_leave(crn_device *device, CUcontext before);
+
+/* The functions of the backend's table that call the driver or a library: ACTION(name, device,
+ * parameters, arguments) returns nothing, ANSWER(type, ...) does. */
+/* clang-format off */
+#define CRN_CUDA_TABLE(ACTION, ANSWER)                                                             \
+    ACTION(describe, device, (crn_device *device, cairn_device_facts *out, cairn_machine *machine),\
+           (device, out, machine))                                                                 \
+    ANSWER(cairn_status, reserve, device, (crn_device *device, crn_space space, uint64_t bytes,    \
+           void **out, cairn_error *err), (device, space, bytes, out, err))                        \
+    ACTION(release, device, (crn_device *device, crn_space space, void *region, uint64_t bytes),   \
+           (device, space, region, bytes))                                                         \
+    ANSWER(cairn_status, choices, device, (crn_device *device, const crn_site *site,               \
+           crn_choice *out, uint32_t *count, cairn_error *err), (device, site, out, count, err))   \
+    ACTION(drop, device, (crn_device *device, crn_choice *choice), (device, choice))               \
+    ANSWER(cairn_status, queue, device, (crn_device *device, crn_queue **out, cairn_error *err),   \
+           (device, out, err))                                                                     \
+    ACTION(finish_queue, queue->device, (crn_queue *queue), (queue))                               \
+    ANSWER(cairn_status, events, queue->device, (crn_queue *queue, uint32_t count, bool timed,     \
+           cairn_error *err), (queue, count, timed, err))                                          \
+    ANSWER(cairn_status, prepare_update, queue->device, (crn_queue *queue, crn_update *update,     \
+           cairn_error *err), (queue, update, err))                                                \
+    ACTION(finish_update, queue->device, (crn_queue *queue, crn_update *update), (queue, update))  \
+    ACTION(begin, queue->device, (crn_queue *queue, const crn_values *values), (queue, values))    \
+    ACTION(enqueue, queue->device, (crn_queue *queue, const crn_call *call), (queue, call))        \
+    ACTION(fill, queue->device, (crn_queue *queue, void *at, uint8_t byte, uint64_t bytes),        \
+           (queue, at, byte, bytes))                                                               \
+    ACTION(discard, queue->device, (crn_queue *queue, void *at, uint64_t bytes),                   \
+           (queue, at, bytes))                                                                     \
+    ACTION(convert, queue->device, (crn_queue *queue, const crn_conversion *conversion),           \
+           (queue, conversion))                                                                    \
+    ACTION(take_loss, queue->device, (crn_queue *queue, const void *loss), (queue, loss))          \
+    ACTION(count_correct, queue->device, (crn_queue *queue, const crn_call *call), (queue, call))  \
+    ACTION(accumulate, queue->device, (crn_queue *queue, const crn_update *update),                \
+           (queue, update))                                                                        \
+    ACTION(update, queue->device, (crn_queue *queue, const crn_update *update), (queue, update))   \
+    ACTION(copy, queue->device, (crn_queue *queue, crn_lane lane, void *to, const void *from,      \
+           uint64_t bytes), (queue, lane, to, from, bytes))                                        \
+    ACTION(record, queue->device, (crn_queue *queue, crn_lane lane, crn_event event),              \
+           (queue, lane, event))                                                                   \
+    ACTION(follow, queue->device, (crn_queue *queue, crn_lane lane, crn_event event),              \
+           (queue, lane, event))                                                                   \
+    ANSWER(cairn_status, join, queue->device, (crn_queue *queue, crn_results *results,             \
+           cairn_error *err), (queue, results, err))                                               \
+    ANSWER(int64_t, elapsed_ns, queue->device, (crn_queue *queue, crn_event from, crn_event to),   \
+           (queue, from, to))                                                                      \
+    ANSWER(cairn_status, begin_recording, queue->device, (crn_queue *queue, cairn_error *err),     \
+           (queue, err))                                                                           \
+    ANSWER(cairn_status, end_recording, queue->device, (crn_queue *queue, crn_recording **out,     \
+           cairn_error *err), (queue, out, err))                                                   \
+    ACTION(replay, queue->device, (crn_queue *queue, crn_recording *recording,                     \
+           const crn_values *values), (queue, recording, values))                                  \
+    ACTION(forget, queue->device, (crn_queue *queue, crn_recording *recording), (queue, recording))
+/* clang-format on */
+#define CRN_ACTION(name, of, parameters, arguments) void crn_cuda_within_##name parameters;
+#define CRN_ANSWER(type, name, of, parameters, arguments) type crn_cuda_within_##name parameters;
+CRN_CUDA_TABLE(CRN_ACTION, CRN_ANSWER)
+#undef CRN_ACTION
+#undef CRN_ANSWER
+void crn_cuda_within_close(crn_device *device);
+
 /* All of a backend except its name, its summary and how it is opened. */
+#define CRN_CUDA_ACTION(name, of, parameters, arguments) .name = crn_cuda_within_##name,
+#define CRN_CUDA_ANSWER(type, name, of, parameters, arguments) .name = crn_cuda_within_##name,
 #define CRN_CUDA_FUNCTIONS                                                                         \
-    .fuses = true, .keeps_statistics = true, .close = crn_cuda_close,                              \
-    .describe = crn_cuda_describe, .outside = crn_cuda_outside, .reserve = crn_cuda_reserve,       \
-    .release = crn_cuda_release, .store = crn_cuda_store, .choices = crn_cuda_choices,             \
-    .drop = crn_cuda_drop, .queue = crn_cuda_queue, .finish_queue = crn_cuda_finish_queue,         \
-    .values = crn_cuda_values, .events = crn_cuda_events,                                          \
-    .prepare_update = crn_cuda_prepare_update, .finish_update = crn_cuda_finish_update,            \
-    .begin = crn_cuda_begin, .enqueue = crn_cuda_enqueue, .fill = crn_cuda_fill,                   \
-    .discard = crn_cuda_discard, .convert = crn_cuda_convert, .take_loss = crn_cuda_take_loss,     \
-    .count_correct = crn_cuda_count_correct, .accumulate = crn_cuda_accumulate,                    \
-    .update = crn_cuda_update, .copy = crn_cuda_copy, .record = crn_cuda_record,                   \
-    .follow = crn_cuda_follow, .join = crn_cuda_join, .elapsed_ns = crn_cuda_elapsed_ns,           \
-    .begin_recording = crn_cuda_begin_recording, .end_recording = crn_cuda_end_recording,          \
-    .replay = crn_cuda_replay, .forget = crn_cuda_forget, .times_recordings = true
+    CRN_CUDA_TABLE(CRN_CUDA_ACTION, CRN_CUDA_ANSWER).close = crn_cuda_within_close,                \
+                                    .outside = crn_cuda_outside, .store = crn_cuda_store,          \
+                                    .values = crn_cuda_values,                                     \
+                                    .fused_before = crn_cuda_fused_before,                         \
+                                    .copy_slowdown = CRN_CUDA_COPY_SLOWDOWN,                       \
+                                    .keeps_statistics = true, .times_recordings = true
 
 #endif

@@ -17,7 +17,7 @@ typedef union symbol {
 } symbol;
 
 static cairn_status open_library(const char *file, const char *what, void **out, cairn_error *err) {
-    *out = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    *out = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (*out == NULL)
         return crn_fail(err, CAIRN_ESYSTEM, "%s (%s) cannot be opened: %s", what, file, dlerror());
     return CAIRN_OK;

@@ -21,11 +21,11 @@ cairn_status crn_cuda_queue(crn_device *device, crn_queue **out, cairn_error *er
     *queue = (crn_queue){.device = device};
     void *block = NULL, *host = NULL;
     cairn_status status = crn_cuda_reserve(
-        device, CRN_DEVICE, sizeof(crn_step_values) + sizeof *queue->results, &block, err);
+        device, CRN_SPACE_DEVICE, sizeof(crn_step_values) + sizeof *queue->results, &block, err);
     if (status == CAIRN_OK) {
         queue->values = block;
         queue->results = (crn_cuda_results *)(void *)((char *)block + sizeof(crn_step_values));
-        status = crn_cuda_reserve(device, CRN_HOST, sizeof *queue->host, &host, err);
+        status = crn_cuda_reserve(device, CRN_SPACE_HOST, sizeof *queue->host, &host, err);
     }
     if (status != CAIRN_OK) {
         crn_cuda_finish_queue(queue);
@@ -52,10 +52,10 @@ void crn_cuda_finish_queue(crn_queue *queue) {
     crn_device *device = queue->device;
     if (queue->event_count > 0)
         drop_events(queue);
-    crn_cuda_release(device, CRN_DEVICE, queue->staging, queue->staging_bytes);
-    crn_cuda_release(device, CRN_DEVICE, queue->values,
+    crn_cuda_release(device, CRN_SPACE_DEVICE, queue->staging, queue->staging_bytes);
+    crn_cuda_release(device, CRN_SPACE_DEVICE, queue->values,
                      sizeof(crn_step_values) + sizeof *queue->results);
-    crn_cuda_release(device, CRN_HOST, queue->host, sizeof *queue->host);
+    crn_cuda_release(device, CRN_SPACE_HOST, queue->host, sizeof *queue->host);
     crn_resize(&device->allocator, queue, sizeof *queue, 0);
 }
 
@@ -208,10 +208,8 @@ static void request(crn_queue *queue, crn_cuda_action action) {
 /* ---- On the compute lane ---- */
 
 void crn_cuda_begin(crn_queue *queue, const crn_values *values) {
-    crn_device *device = queue->device;
     queue->predictions = 0;
     queue->seen = false;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     set_values(queue, values);
 }
 
@@ -261,11 +259,11 @@ static bool need_staging(crn_queue *queue, uint64_t bytes) {
         return true;
     (void)crn_cuda_ok(device, device->api->cuStreamSynchronize(device->streams[CRN_COMPUTE]),
                       "a conversion");
-    crn_cuda_release(device, CRN_DEVICE, queue->staging, queue->staging_bytes);
+    crn_cuda_release(device, CRN_SPACE_DEVICE, queue->staging, queue->staging_bytes);
     queue->staging_bytes = 0;
     queue->staging = NULL;
-    if (crn_cuda_reserve(device, CRN_DEVICE, CRN_MAX(bytes, STAGING), &queue->staging, &err) !=
-        CAIRN_OK)
+    if (crn_cuda_reserve(device, CRN_SPACE_DEVICE, CRN_MAX(bytes, STAGING), &queue->staging,
+                         &err) != CAIRN_OK)
         return crn_cuda_keep(device, &err);
     queue->staging_bytes = CRN_MAX(bytes, STAGING);
     return true;
@@ -354,7 +352,6 @@ void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event) {
 cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, cairn_error *err) {
     crn_device *device = queue->device;
     const crn_cuda_api *api = device->api;
-    (void)crn_cuda_ok(device, api->cuCtxSetCurrent(device->context), "choosing the GPU");
     if (results != NULL && !queue->seen)
         send_results(queue);
     for (int lane = 0; lane < CRN_LANES; lane++)

@@ -144,7 +144,8 @@ static cairn_status give_scratch(crn_queue *queue, crn_recording *r, cairn_error
         most = CRN_MAX(most, crn_align(r->actions.data[i].scratch_bytes));
     if (most == 0)
         return CAIRN_OK;
-    CRN_TRY(crn_cuda_reserve(queue->device, CRN_DEVICE, most * SCRATCH_BLOCKS, &r->scratch, err));
+    CRN_TRY(
+        crn_cuda_reserve(queue->device, CRN_SPACE_DEVICE, most * SCRATCH_BLOCKS, &r->scratch, err));
     r->scratch_bytes = most * SCRATCH_BLOCKS;
     for (uint32_t i = 0; i < r->actions.length; i++) {
         crn_cuda_action *a = &r->actions.data[i];
@@ -184,7 +185,7 @@ static cairn_status keep_statistics(crn_queue *queue, crn_recording *r, cairn_er
             bytes += kept_bytes(&r->actions.data[i].call);
     if (bytes == 0)
         return CAIRN_OK;
-    CRN_TRY(crn_cuda_reserve(queue->device, CRN_DEVICE, bytes, &r->kept, err));
+    CRN_TRY(crn_cuda_reserve(queue->device, CRN_SPACE_DEVICE, bytes, &r->kept, err));
     r->kept_bytes = bytes;
     char *next = r->kept;
     for (uint32_t i = 0; i < r->actions.length; i++) {
@@ -336,7 +337,6 @@ void crn_cuda_replay(crn_queue *queue, crn_recording *recording, const crn_value
     queue->predictions = recording->predictions;
     queue->seen = true;
     queue->host->values = *values;
-    (void)crn_cuda_ok(device, device->api->cuCtxSetCurrent(device->context), "choosing the GPU");
     (void)crn_cuda_ok(device,
                       device->api->cuGraphLaunch(recording->exec, device->streams[CRN_COMPUTE]),
                       "a step");
@@ -350,8 +350,8 @@ void crn_cuda_forget(crn_queue *queue, crn_recording *recording) {
         (void)device->api->cuGraphExecDestroy(recording->exec);
     if (recording->graph != NULL)
         (void)device->api->cuGraphDestroy(recording->graph);
-    crn_cuda_release(device, CRN_DEVICE, recording->scratch, recording->scratch_bytes);
-    crn_cuda_release(device, CRN_DEVICE, recording->kept, recording->kept_bytes);
+    crn_cuda_release(device, CRN_SPACE_DEVICE, recording->scratch, recording->scratch_bytes);
+    crn_cuda_release(device, CRN_SPACE_DEVICE, recording->kept, recording->kept_bytes);
     crn_arena_release(&recording->memory);
     crn_resize(&device->allocator, recording, sizeof *recording, 0);
 }

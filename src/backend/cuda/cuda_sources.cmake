@@ -1,6 +1,6 @@
 # The host code of the backend cuda. Its kernels are compiled by cmake/CudaKernels.cmake.
 list(APPEND CAIRN_SOURCES
-    src/backend/cuda/cuda_backend.c src/backend/cuda/cuda_loader.c src/backend/cuda/cuda_device.c
+    src/backend/cuda/cuda_backend.c src/backend/cuda/cuda_context.c src/backend/cuda/cuda_loader.c src/backend/cuda/cuda_device.c
     src/backend/cuda/cuda_storage.c src/backend/cuda/cuda_choices.c src/backend/cuda/cuda_queue.c
     src/backend/cuda/cuda_update.c src/backend/cuda/cuda_record.c src/backend/cuda/cuda_fuse.c
     src/backend/cuda/hazards.c src/backend/cuda/dnn_plans.c src/backend/cuda/blas_products.c

@@ -66,7 +66,7 @@ cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update, cairn
         return crn_fail_memory(err);
     *made = (table){.count = (uint32_t)count, .bytes = count * sizeof *made->chunks};
     update->state = made;
-    cairn_status status = crn_cuda_reserve(device, CRN_DEVICE, made->bytes, &region, err);
+    cairn_status status = crn_cuda_reserve(device, CRN_SPACE_DEVICE, made->bytes, &region, err);
     made->chunks = region;
     if (status == CAIRN_OK)
         status = fill_table(queue, update, made, err);
@@ -79,7 +79,7 @@ void crn_cuda_finish_update(crn_queue *queue, crn_update *update) {
     table *made = update->state;
     if (made == NULL)
         return;
-    crn_cuda_release(queue->device, CRN_DEVICE, made->chunks, made->bytes);
+    crn_cuda_release(queue->device, CRN_SPACE_DEVICE, made->chunks, made->bytes);
     crn_resize(&queue->device->allocator, made, sizeof *made, 0);
     update->state = NULL;
 }

@@ -5,8 +5,18 @@ typedef cudnnBackendDescriptor_t descriptor;
 
 #define MOST_PROPOSALS 64
 #define MOST_NOTES 16
-#define WRONG_GW 1   /* an engine whose gradients of channels-last weights are wrong (measured) */
 #define ALIGNMENT 16 /* of addresses other than that of x, bytes */
+
+/* Engines of convolutions, by the global index that cuDNN 9 gives them. NVIDIA documents none of
+ * them; this is what was measured on an H200. */
+enum {
+    ENGINE_GW_WRONG = 1,     /* its gradients of channels-last weights are wrong */
+    ENGINE_GW_SLOW = 48,     /* 113 us where engine 34 takes 83: see reluctance() */
+    ENGINE_GW_SLOW_TOO = 23, /* likewise tried last */
+    ENGINE_BLAS = 58,        /* these three call cuBLASLt */
+    ENGINE_BLAS_TOO = 62,
+    ENGINE_BLAS_LAST = 63
+};
 
 /* Descriptors are created one from the other. After the first failure the other calls do nothing.
  * All descriptors are released at the end, in reverse order. */
@@ -101,9 +111,12 @@ static descriptor make_convolution(work *w, const crn_dnn_shape *s) {
 static const struct {
     int kind, alpha, beta, convolution, w, x, y;
 } passes[] = {
-    [CRN_DNN_Y] = {CRN_DNN_FORWARD, 700, 701, 702, 703, 704, 705},
-    [CRN_DNN_GX] = {CRN_DNN_BACKWARD_DATA, 706, 707, 708, 709, 710, 711},
-    [CRN_DNN_GW] = {CRN_DNN_BACKWARD_FILTER, 712, 713, 714, 715, 716, 717},
+#define PASS(kind, w, x, y)                                                                        \
+    { kind, kind##_ALPHA, kind##_BETA, kind##_CONVOLUTION, kind##_##w, kind##_##x, kind##_##y }
+    [CRN_DNN_Y] = PASS(CRN_DNN_FORWARD, W, X, Y),
+    [CRN_DNN_GX] = PASS(CRN_DNN_BACKWARD_DATA, W, GX, GY),
+    [CRN_DNN_GW] = PASS(CRN_DNN_BACKWARD_FILTER, GW, X, GY),
+#undef PASS
 };
 
 static descriptor make_graph(work *w, const crn_dnn_shape *s) {
@@ -162,7 +175,7 @@ static bool is_wanted(const crn_dnn *dnn, const crn_dnn_shape *s, descriptor con
         count = 0;
     for (int64_t i = 0; i < count; i++)
         wanted = wanted && is_good(notes[i], s->exact);
-    if (s->pass == CRN_DNN_GW && *engine == WRONG_GW)
+    if (s->pass == CRN_DNN_GW && *engine == ENGINE_GW_WRONG)
         wanted = false;
     drop_all(&w);
     return wanted;
@@ -243,7 +256,7 @@ cairn_status crn_dnn_propose(const crn_dnn *dnn, const crn_dnn_shape *shape, crn
 
 /* Engines that use cuBLASLt. */
 static bool is_product(int64_t engine) {
-    return engine == 58 || engine == 62 || engine == 63;
+    return engine == ENGINE_BLAS || engine == ENGINE_BLAS_TOO || engine == ENGINE_BLAS_LAST;
 }
 
 /* Whether the convolution is a product of matrices. */
@@ -260,7 +273,7 @@ static bool is_pointwise(const crn_dnn_shape *s) {
 static int reluctance(const crn_dnn_shape *s, int64_t engine) {
     if (s->half)
         return 0;
-    if (s->pass == CRN_DNN_GW && (engine == 48 || engine == 23))
+    if (s->pass == CRN_DNN_GW && (engine == ENGINE_GW_SLOW || engine == ENGINE_GW_SLOW_TOO))
         return 2;
     return is_product(engine) == is_pointwise(s) ? 0 : 1;
 }

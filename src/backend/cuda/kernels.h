@@ -311,6 +311,20 @@ typedef struct crn_convert_args {
     void *to;
 } crn_convert_args;
 
+/* Unfold images: a row of the result has what the filters see of one pixel of the small image.
+ *
+ *     large [images, height, width, large_pitch] -> to [images * small pixels, taps, pitch]
+ *
+ * What lies outside of the image, and channels from `channels` to `pitch`, are zero. */
+typedef struct crn_unfold_args {
+    uint32_t height, width, small_height, small_width;
+    uint32_t channels, large_pitch, pitch;
+    int32_t kernel[2], stride[2], pad[2], dilation[2];
+    uint32_t count; /* elements of the result */
+    const float *large;
+    float *to;
+} crn_unfold_args;
+
 /* ---- Loss ----
  *
  * Plain [batch, classes, pixels] and labels [batch, pixels]. */

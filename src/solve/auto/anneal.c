@@ -63,7 +63,7 @@ static bool is_better(crn_search *s, int64_t limit, const crn_saved *best) {
 static void cool(crn_search *s, int64_t limit, int64_t most, uint32_t moves, crn_saved *best) {
     crn_matrix *m = s->matrix;
     int64_t heat = s->flat->base_time / HEAT, now = energy(s, limit, most);
-    for (uint32_t k = 0; k < moves && !m->failed; k++) {
+    for (uint32_t k = 0; k < moves && !crn_search_ended(s); k++) {
         int64_t threshold = heat / moves * (moves - k) / 1024 * draw(s, 1024);
         m->journal.length = 0;
         change(s);

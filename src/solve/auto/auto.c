@@ -9,57 +9,89 @@
  *
  * The dispatcher calls again with less memory if the arena of a plan exceeds the budget. The bound
  * and the starts are made in the first round; later rounds continue from the best set. */
-#include "cairn/views.h"
+#include "cairn/papers/views.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/auto_ladder.h"
 #include "solve/auto/certify.h"
+#include "solve/chain/precise.h"
+#include "solve/checkpoints/checkpoints.h"
 
 #define SEED 0x5eedu
+
+/* Work, in units of crn_search_work(), at effort 1. Improving the best set gets WORK, or OP_WORK
+ * per op if that is less; everything else gets a share of it. The shares were found by trying:
+ * doubling one of them gains less than doubling WORK. */
 #ifndef CRN_AUTO_WORK /* tests that solve thousands of problems define less */
 #define CRN_AUTO_WORK 8000000u
 #endif
-#define WORK CRN_AUTO_WORK    /* most units of work for improving, at effort 1, and ... */
-#define OP_WORK 24000u        /* ... units per op */
-#define COPY_WORK 24u         /* each search with copies gets 1/24 of the work */
-#define SMALL 1000u           /* up to this many ops `precise` is always run, because it is cheap */
-#define COARSE 200u           /* ops of a coarse network, on which searching costs little */
-#define LONG_CHAIN 200u       /* pieces */
-#define CLOSE 200             /* a start within 1/200 of the bound is good enough */
-#define FAR 20                /* a plan that is not within 1/20 may be far from the best */
-#define VERY_FAR 6            /* one that is not within 1/6 is near the smallest budget */
-#define ENOUGH 2000           /* improving ends within 1/2000 of it */
-#define NEARLY 20000          /* with copies it ends within 1/20000 */
-#define START_WORK (WORK / 4) /* for each kind of starts */
-#define ANNEAL_WORK (WORK / 6) /* for small graphs */
+#define WORK CRN_AUTO_WORK
+#define OP_WORK 24000u
+#define START_WORK (WORK / 4)  /* each kind of starts */
+#define ANNEAL_WORK (WORK / 6) /* annealing, on small graphs */
 #define LADDER_WORK (WORK / 6) /* towards the smallest budget */
-#define ALONE_ROUNDS 4u        /* without copies, where no plan with copies fits, */
-#define ALONE_STEP 32u /* each with less memory by at most a part of the peak: 1/32, 2/32, ... */
+#define COPY_SHARE 24u         /* each search with copies: 1/24 of improving */
+#define LATER_SHARE 8u         /* improving after the first round: 1/8 */
 
-/* What is kept from round to round. */
+/* Sizes of graphs, in ops unless said otherwise. What takes longer than linear time in the ops is
+ * done only up to one of them. */
+#define COARSE 200u /* searching again from other starts costs little */
+#define SMALL 1000u /* `precise` and last resorts of other algorithms cost little */
+#define LONG_CHAIN                                                                                 \
+    200u /* pieces: `precise` thins such a chain, so it is quick on larger graphs                  \
+          */
+
+/* How close a plan is to the bound: within 1/x of the time without recomputation. */
+#define VERY_FAR 6   /* not within 1/6: the budget is near the smallest one, and plans are few */
+#define FAR 20       /* not within 1/20: the plan may be far from the best one */
+#define CLOSE 200    /* a start that is good enough */
+#define CLOSER 1000  /* the same for starts from the bound, which are cheap */
+#define ENOUGH 2000  /* improving ends */
+#define NEARLY 20000 /* nothing is searched for any more with copies */
+
+/* Rounds without copies where no plan with copies fits, each with less memory by at most a part of
+ * the peak: 1/32, 2/32, ... */
+#define ALONE_ROUNDS 4u
+#define ALONE_STEP 32u
+
+/* A plan within the whole budget, judged by the simulator and the layout. */
+typedef struct candidate {
+    crn_schedule schedule;
+    int64_t time; /* INT64_MAX: none */
+} candidate;
+
+/* The last resort: the first of a fixed list of plans that fits, for the case that the search finds
+ * none; or the smallest plan. */
+typedef struct last_resort {
+    candidate plan;
+    bool feasible;        /* it is within the budget */
+    const crn_rung *rung; /* that it is made from, if that is within the budget, or NULL */
+    bool hastened;        /* it is as fast as it gets */
+    bool needs_copies;    /* the smallest plan without copies that was found exceeds the budget */
+} last_resort;
+
+/* What is kept from round to round. choose() takes the fastest of the plans. */
 typedef struct rounds {
+    /* The problem, and the bounds for its whole budget. */
     crn_flat *flat;
     crn_matrix *matrix;
     crn_search *search;
     crn_bound *bound;
-    crn_bound_result found;
+    crn_bound_result found; /* of plans without copies */
     int64_t joint_extra_ns; /* of plans with copies, if they are allowed */
-    crn_saved best;         /* of the current round */
-    bool fits;              /* there is a best set */
-    uint32_t round;
-    bool searched;        /* bounds, starts and the last resort are made */
-    const crn_rung *rung; /* that is within the budget, or NULL */
-    crn_schedule resort; /* the last resort: a plan within the whole budget, or the smallest plan */
-    int64_t resort_time;
-    bool feasible;      /* the last resort is within the budget */
-    bool hastened;      /* it is as fast as it gets */
-    bool needs_copies;  /* the smallest plan without copies that was found exceeds the budget */
-    crn_schedule other; /* the plan of another algorithm within the whole budget */
-    int64_t other_time; /* INT64_MAX: none */
+
+    /* The plans. */
+    crn_saved best;   /* set of recomputations, within the memory of the current round */
+    bool fits;        /* there is a best set */
+    candidate other;  /* of another algorithm without copies */
+    candidate copied; /* of `offload-best` */
     bool asked_offload;
-    crn_schedule copied; /* the plan of `offload-best` within the whole budget */
-    int64_t copied_time; /* INT64_MAX: none */
-    uint64_t share;      /* of the link, that gave the best plan; 0: not known yet */
-    bool joined;         /* the plan of an earlier round had copies, and did not fit */
+    last_resort resort;
+
+    /* Where the rounds are. */
+    uint32_t round;
+    bool searched;  /* bounds, starts and the last resort are made */
+    bool joined;    /* the plan of an earlier round had copies, and did not fit */
+    uint64_t share; /* of the link, that gave the best plan; 0: not known yet */
 } rounds;
 
 /* A lower bound of the time of plans without copies; INT64_MAX: none fits. */
@@ -100,7 +132,7 @@ static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64
     if (r->found.op == CRN_NO_OP)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
-    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, 1000) && !crn_search_late(s);
+    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, CLOSER) && !crn_search_late(s);
          k++) {
         int64_t price = r->found.price / 64 * parts[k / 2] + 1;
         CRN_TRY(crn_start_from_cut(s, r->bound, price, problem->scratch));
@@ -139,13 +171,13 @@ static cairn_status compare_other(const crn_problem *problem, rounds *r,
     cairn_status status = crn_ladder_judge_within(problem, schedule, &found);
     if (status != CAIRN_OK)
         return status == CAIRN_EINVAL ? CAIRN_OK : status;
-    if (found.time >= CRN_MIN(own_time(r), r->other_time))
+    if (found.time >= CRN_MIN(own_time(r), r->other.time))
         return CAIRN_OK;
     *peak = found.peak;
     *over = found.arena > budget ? found.arena - budget : 0;
     if (*over == 0) {
-        r->other = *schedule;
-        r->other_time = found.time;
+        r->other.schedule = *schedule;
+        r->other.time = found.time;
     }
     return CAIRN_OK;
 }
@@ -215,7 +247,7 @@ static cairn_status begin(const crn_problem *problem, rounds **out) {
     CRN_TRY(crn_matrix_create(r->flat, arena, &r->matrix));
     CRN_TRY(crn_search_create(r->flat, r->matrix, SEED ^ problem->seed, arena, &r->search));
     CRN_TRY(crn_bound_create(r->flat, false, arena, &r->bound));
-    r->other_time = r->copied_time = INT64_MAX;
+    r->other.time = r->copied.time = INT64_MAX;
     *out = r;
     return CAIRN_OK;
 }
@@ -255,7 +287,14 @@ static cairn_status try_offload(const crn_problem *problem, rounds *r) {
     if (r->asked_offload)
         return CAIRN_OK;
     r->asked_offload = true;
-    return crn_joint_ask_offload(problem, &r->copied, &r->copied_time);
+    return crn_joint_ask_offload(problem, &r->copied.schedule, &r->copied.time);
+}
+
+/* What a plan with copies that takes `time` counts, compared with plans without: the simulation
+ * does not know that ops beside copies are slower. */
+static int64_t with_slowdown(const crn_problem *problem, int64_t time) {
+    int64_t percent = cairn_costs_copy_slowdown(problem->costs);
+    return time == INT64_MAX ? time : crn_add_time(time, time / 100 * percent);
 }
 
 /* Search for plans with copies too, if they can be faster. */
@@ -264,12 +303,13 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
     *joint = (crn_joint){.problem = problem, .search = r->search, .bound = r->bound};
     joint->found = r->found;
     joint->share = is_close(r, FAR) ? 0 : r->share;
-    joint->work = work / COPY_WORK;
-    joint->best_time = CRN_MIN(own_time(r), r->resort_time);
+    joint->work = work / COPY_SHARE;
+    joint->best_time = CRN_MIN(own_time(r), r->resort.plan.time);
     int64_t enough = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
     if (enough == INT64_MAX) /* only the smallest plan is searched for */
         return try_offload(problem, r);
-    if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY)
+    if (r->found.op == CRN_NO_OP || joint->best_time <= enough + enough / NEARLY ||
+        joint->best_time <= with_slowdown(problem, enough))
         return CAIRN_OK;
     joint->is_far = joint->best_time - enough > enough / VERY_FAR;
     /* Where only plans near the smallest one fit, at half as much again as the bound, copies do not
@@ -372,8 +412,8 @@ static cairn_status try_resort(const crn_problem *problem, rounds *r, const char
         return status == CAIRN_EINVAL ? CAIRN_OK : status;
     if (found.arena < *needed) {
         *needed = found.arena;
-        r->resort = schedule;
-        r->resort_time = found.time;
+        r->resort.plan.schedule = schedule;
+        r->resort.plan.time = found.time;
     }
     return CAIRN_OK;
 }
@@ -381,12 +421,12 @@ static cairn_status try_resort(const crn_problem *problem, rounds *r, const char
 /* The set of recomputations cannot express everything that other algorithms do. */
 static cairn_status try_resorts(const crn_problem *problem, rounds *r) {
     crn_judgement own;
-    CRN_TRY(crn_ladder_judge(problem, &r->resort, false, &own));
+    CRN_TRY(crn_ladder_judge(problem, &r->resort.plan.schedule, false, &own));
     uint64_t needed = own.arena;
     CRN_TRY(try_resort(problem, r, "precise", &needed));
     for (uint32_t k = 0; k < CRN_LENGTH(cheap) && r->flat->op_count <= CRN_FEW_OPS; k++)
         CRN_TRY(try_resort(problem, r, cheap[k], &needed));
-    r->feasible = needed <= CRN_MAX(problem->limit, problem->budget);
+    r->resort.feasible = needed <= CRN_MAX(problem->limit, problem->budget);
     return CAIRN_OK;
 }
 
@@ -395,21 +435,23 @@ static cairn_status try_resorts(const crn_problem *problem, rounds *r) {
 static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t limit, bool copies) {
     crn_ladder ladder = {.problem = problem, .search = r->search, .bound = r->bound};
     ladder.work = LADDER_WORK * problem->effort;
-    CRN_TRY(crn_ladder_find(&ladder, &r->rung, &r->feasible));
-    if (!r->feasible)
-        r->rung = NULL;
-    r->needs_copies = crn_matrix_peak(r->matrix) > limit;
-    CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort));
-    r->resort_time = r->matrix->time << r->flat->time_shift;
-    if (r->feasible)
+    CRN_TRY(crn_ladder_find(&ladder, &r->resort.rung, &r->resort.feasible));
+    if (!r->resort.feasible)
+        r->resort.rung = NULL;
+    r->resort.needs_copies = crn_matrix_peak(r->matrix) > limit;
+    CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &r->resort.plan.schedule));
+    r->resort.plan.time = r->matrix->time << r->flat->time_shift;
+    if (r->resort.feasible)
         finish_start(r, limit);
     else if (r->flat->op_count <= SMALL)
         CRN_TRY(try_resorts(problem, r));
     ladder = (crn_ladder){.problem = problem, .search = r->search, .work = ladder.work};
-    if (!r->feasible && copies)
-        CRN_TRY(crn_joint_least_parked(&ladder, &r->resort, &r->resort_time, &r->feasible));
-    if (!r->feasible && copies)
-        CRN_TRY(crn_joint_least(problem, &r->resort, &r->resort_time, &r->feasible));
+    if (!r->resort.feasible && copies)
+        CRN_TRY(crn_joint_least_parked(&ladder, &r->resort.plan.schedule, &r->resort.plan.time,
+                                       &r->resort.feasible));
+    if (!r->resort.feasible && copies)
+        CRN_TRY(crn_joint_least(problem, &r->resort.plan.schedule, &r->resort.plan.time,
+                                &r->resort.feasible));
     return CAIRN_OK;
 }
 
@@ -418,7 +460,7 @@ static cairn_status first_round(const crn_problem *problem, rounds *r, int64_t l
     r->searched = true;
     CRN_TRY(find_bounds(problem, r, copies));
     CRN_TRY(find_resort(problem, r, limit, copies));
-    if (!r->feasible || (r->needs_copies && r->flat->op_count > SMALL))
+    if (!r->resort.feasible || (r->resort.needs_copies && r->flat->op_count > SMALL))
         return CAIRN_OK;
     return search(problem, r, limit, work);
 }
@@ -429,12 +471,12 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
     crn_search *s = r->search;
     crn_schedule faster = {0};
     crn_judgement found;
-    if (r->hastened || r->rung == NULL || r->flat->op_count > SMALL)
+    if (r->resort.hastened || r->resort.rung == NULL || r->flat->op_count > SMALL)
         return CAIRN_OK;
-    r->hastened = true;
+    r->resort.hastened = true;
     int64_t budget = (int64_t)CRN_MIN(CRN_MAX(problem->limit, problem->budget), INT64_MAX / 4);
     int64_t limit = budget - budget / CRN_ISOLATED;
-    crn_matrix_load(r->matrix, &r->rung->set);
+    crn_matrix_load(r->matrix, &r->resort.rung->set);
     s->merge = false;
     crn_isolate_peak(s, budget, limit, work);
     crn_thin_all(s, limit);
@@ -443,9 +485,9 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
     crn_matrix_prune_all(r->matrix);
     CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &faster));
     CRN_TRY(crn_ladder_judge(problem, &faster, false, &found));
-    if (found.arena <= (uint64_t)budget && r->matrix->time < r->rung->set.time) {
-        r->resort = faster;
-        r->resort_time = r->matrix->time << r->flat->time_shift;
+    if (found.arena <= (uint64_t)budget && r->matrix->time < r->resort.rung->set.time) {
+        r->resort.plan.schedule = faster;
+        r->resort.plan.time = r->matrix->time << r->flat->time_shift;
     }
     return CAIRN_OK;
 }
@@ -454,7 +496,7 @@ static cairn_status hasten_resort(const crn_problem *problem, rounds *r, uint64_
  * own; if it fits in one of them, it is a plan within the whole budget. */
 static cairn_status go_alone(const crn_problem *problem, rounds *r, uint64_t work) {
     uint64_t budget = CRN_MAX(problem->limit, problem->budget);
-    int64_t least = CRN_MIN(r->resort_time, CRN_MIN(r->other_time, r->copied_time));
+    int64_t least = CRN_MIN(r->resort.plan.time, CRN_MIN(r->other.time, r->copied.time));
     for (uint32_t round = 0; round < ALONE_ROUNDS && own_time(r) < least; round++) {
         crn_schedule schedule = {0};
         crn_judgement found;
@@ -462,8 +504,8 @@ static cairn_status go_alone(const crn_problem *problem, rounds *r, uint64_t wor
         CRN_TRY(crn_auto_emit(r->matrix, NULL, problem->scratch, &schedule));
         CRN_TRY(crn_ladder_judge_within(problem, &schedule, &found));
         if (found.arena <= budget) {
-            r->other = schedule;
-            r->other_time = own_time(r);
+            r->other.schedule = schedule;
+            r->other.time = own_time(r);
             return CAIRN_OK;
         }
         uint64_t less = crn_less_after(round, found.arena - budget);
@@ -482,14 +524,16 @@ static cairn_status choose(const crn_problem *problem, rounds *r, const crn_join
                            crn_schedule *schedule) {
     int64_t own = r->joined ? INT64_MAX : own_time(r);
     int64_t both = joint->best.decisions.length > 0 ? joint->best_time : INT64_MAX;
-    int64_t best = CRN_MIN(CRN_MIN(own, both), CRN_MIN(r->other_time, r->copied_time));
-    if (!r->feasible || best >= r->resort_time) {
-        *schedule = r->resort;
+    int64_t copied = with_slowdown(problem, r->copied.time);
+    both = with_slowdown(problem, both);
+    int64_t best = CRN_MIN(CRN_MIN(own, both), CRN_MIN(r->other.time, copied));
+    if (!r->resort.feasible || best >= r->resort.plan.time) {
+        *schedule = r->resort.plan.schedule;
         schedule->last = true;
-    } else if (r->other_time == best)
-        *schedule = r->other;
-    else if (r->copied_time == best)
-        *schedule = r->copied;
+    } else if (r->other.time == best)
+        *schedule = r->other.schedule;
+    else if (copied == best)
+        *schedule = r->copied.schedule;
     else if (both == best) {
         *schedule = joint->best;
         r->joined = true;
@@ -506,7 +550,7 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     bool copies = problem->machine != NULL && !problem->no_offload;
     bool last = r->round++ == CRN_MOST_ROUNDS - 1;
     uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
-    uint64_t later_work = work / 8;
+    uint64_t later_work = work / LATER_SHARE;
     crn_joint joint = {0};
     if (!r->searched)
         CRN_TRY(first_round(problem, r, limit, work, copies));
@@ -517,9 +561,9 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
         if (!r->joined && r->fits)
             improve(r, limit, work);
     }
-    if (own_time(r) >= r->resort_time)
+    if (own_time(r) >= r->resort.plan.time)
         CRN_TRY(hasten_resort(problem, r, later_work));
-    if (copies && r->feasible && !last)
+    if (copies && r->resort.feasible && !last)
         CRN_TRY(try_copies(problem, r, limit, work, &joint));
     if (r->joined && joint.best.decisions.length == 0) {
         CRN_TRY(go_alone(problem, r, later_work));
@@ -530,6 +574,8 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
     schedule->lower_bound_ns = crn_add_time(r->bound->base_ns, r->joint_extra_ns);
     return CAIRN_OK;
 }
+
+crn_solver crn_solve_auto; /* of solvers.def */
 
 cairn_status crn_solve_auto(const crn_problem *problem, crn_schedule *schedule) {
     rounds *r = *problem->kept;

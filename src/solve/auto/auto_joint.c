@@ -11,6 +11,8 @@
  * simulated. */
 #include "solve/auto/auto_joint.h"
 
+#include "solve/offload/offload_solvers.h"
+
 #define CUTS 8u
 #define FILLS 8u
 #define SHARES 6u
@@ -95,6 +97,7 @@ static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t 
         crn_lower(p->graph, p->costs, schedule, CAIRN_GOAL_TRAIN, (uint64_t)limit, &plan, p->err));
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     options.machine = p->machine;
+    options.no_holders = true;
     cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err);
     if (status == CAIRN_OK) {
         const cairn_sim_summary *s = cairn_sim_result(sim);

@@ -8,6 +8,7 @@
 #define CRN_AUTO_SEARCH_H
 
 #include "base/rng.h"
+#include "base/watch.h"
 #include "solve/auto/rerun_matrix.h"
 
 #define CRN_MOST_CLOSURE 400u /* nodes of a closure */
@@ -36,6 +37,7 @@ typedef struct crn_search {
     crn_rng rng;
     uint64_t work;     /* done so far: nodes of closures, candidates */
     uint64_t deadline; /* in work; repair gives up after it */
+    crn_arena *arena;  /* whose watch may end the search */
 
     uint32_t unit;      /* a unit of memory has 2^unit bytes */
     uint64_t all_units; /* of all values */
@@ -134,6 +136,13 @@ void crn_anneal(crn_search *s, int64_t limit, uint64_t work);
 uint64_t crn_search_work(const crn_search *s);
 static inline bool crn_search_late(const crn_search *s) {
     return crn_search_work(s) >= s->deadline;
+}
+
+/* Whether memory is out, or the caller has ended the search; then the matrix has failed. */
+static inline bool crn_search_ended(crn_search *s) {
+    if (crn_arena_ended(s->arena))
+        s->matrix->failed = true;
+    return s->matrix->failed;
 }
 
 #endif

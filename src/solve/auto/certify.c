@@ -1,4 +1,5 @@
 /* certify.c: lower bounds for all plans: of the time within a budget, and of the memory. */
+#include "base/watch.h"
 #include "cairn/solve.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/certify.h"
@@ -85,12 +86,13 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
+    crn_watch watch;
     crn_arena_init(&arena, &allocator);
+    crn_watch_begin(&watch, options.progress, options.progress_context, &arena);
     bool fits = false;
     cairn_status status = find_time(graph, costs, &options, &arena, out, &fits);
     crn_arena_release(&arena);
-    if (status != CAIRN_OK)
-        return crn_fail_memory(err);
+    CRN_TRY(crn_watch_status(&watch, status, err));
     if (!fits)
         return crn_fail(err, CAIRN_INFEASIBLE, "no plan of \"%s\" fits into %llu bytes",
                         cairn_graph_name(graph), (unsigned long long)options.budget_bytes);

@@ -274,7 +274,7 @@ static bool apply(crn_search *s, const decision *d, crn_event_key peak, int64_t 
 bool crn_repair(crn_search *s, int64_t limit, uint32_t most, int64_t most_time) {
     crn_matrix *m = s->matrix;
     for (uint32_t step = 0; crn_matrix_peak(m) > limit; step++) {
-        if (step == most || m->time > most_time || m->failed || crn_search_late(s))
+        if (step == most || m->time > most_time || crn_search_ended(s) || crn_search_late(s))
             return false;
         crn_event_key peak = crn_matrix_peak_run(m, crn_matrix_peak_slot(m));
         uint64_t excess = (uint64_t)(crn_matrix_peak(m) - limit);

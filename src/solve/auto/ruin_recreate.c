@@ -140,7 +140,8 @@ void crn_improve(crn_search *s, int64_t limit, uint64_t work, int64_t enough) {
     m->journal.length = 0;
     crn_matrix_save(m, &best);
     int64_t current = m->time, base = s->flat->base_time;
-    for (uint32_t turn = 1; m->all.length > 0 && !m->failed && best.time > enough; turn++) {
+    for (uint32_t turn = 1; m->all.length > 0 && !crn_search_ended(s) && best.time > enough;
+         turn++) {
         s->work += 4;
         used = crn_search_work(s) - start;
         if (used >= work)
@@ -180,7 +181,7 @@ void crn_descend(crn_search *s, int64_t limit, uint64_t work) {
     uint64_t end = crn_search_work(s) + work, lowered = crn_search_work(s);
     m->journaling = true;
     m->journal.length = 0;
-    while (peak > limit && !m->failed) {
+    while (peak > limit && !crn_search_ended(s)) {
         s->work += 4;
         if (crn_search_work(s) >= CRN_MIN(end, lowered + work / 2))
             break;
@@ -230,6 +231,7 @@ cairn_status crn_search_create(const crn_flat *flat, crn_matrix *matrix, uint64_
     CRN_TAKE(arena, s, 1);
     s->flat = flat;
     s->matrix = matrix;
+    s->arena = arena;
     s->rng.state = seed;
     s->unit = choose_unit(flat);
     s->closure_limit = CRN_MOST_CLOSURE;

@@ -7,6 +7,8 @@
  */
 #include "solve/auto/time_bound.h"
 
+#include "base/watch.h"
+
 #include <stdlib.h>
 
 #define SMALL 200u /* up to this many ops every moment is tried */
@@ -331,7 +333,8 @@ static cairn_status try_moment(moments *m, int64_t op) {
 }
 
 static bool goes_on(const moments *m) {
-    return m->bound->cuts < m->last_cut && m->best.extra_ns < INT64_MAX;
+    return m->bound->cuts < m->last_cut && m->best.extra_ns < INT64_MAX &&
+           !crn_arena_ended(m->bound->arena);
 }
 
 cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, uint32_t cuts,

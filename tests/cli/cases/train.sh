@@ -8,7 +8,7 @@ tail -qn 1 out1 out2 out3 out4 | sort -u | wc -l
 for i in 1 2 3 4; do
     sed -n 's/.*"step": \(.*\), "loss.*predicted_peak_bytes": \(.*\), "measured_peak_bytes": \(.*\), "arena.*/\1 \2 \3/p' out$i
 done
-"$CAIRN" train lstm $model | sed 's/ [0-9.]* *[0-9.]* [mu]*s / LOSS TIME /; s/sha256 .*/sha256/; s/, which is slow: this build.*//'
+"$CAIRN" train lstm $model | sed 's/ [0-9.]* *[0-9.]* [mu]*s / LOSS TIME /; s/sha256 .*/sha256/; s/at most .* before/at most ... before/; s/, which is slow: this build.*//'
 
 # A plan from a file, for the model it names.
 "$CAIRN" plan lstm --batch 2 --input 8x16 --seq 6 --classes 4 --machine cpu --algorithm feng -o feng.plan >/dev/null

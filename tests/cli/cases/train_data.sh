@@ -1,6 +1,6 @@
 # Training on data: what is printed, what is left on disk, and what is refused. Losses, times and
 # hashes depend on the machine and are not shown.
-hide() { sed -e 's/ [0-9.]* *[0-9.]*%.*$/ .../; s/ in [0-9].*$/ .../; s/ after step.*$/ .../; s/sha256 .*/sha256/'; }
+hide() { sed -e 's/ [0-9.]* *[0-9.]*%.*$/ .../; s/ in [0-9].*$/ .../; s/ after step.*$/ .../; s/sha256 .*/sha256/; s/at most .* before/at most ... before/'; }
 model="convnet --backend ref --data synthetic --samples 120 --input 3x8x8 --batch 8 --threads 2 --seed 3"
 "$CAIRN" train $model --epochs 2 --out run --save a.safetensors | hide
 ls run

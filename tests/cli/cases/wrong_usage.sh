@@ -18,6 +18,6 @@ cairn plan alexnet --budget -1
 cairn plan alexnet --budget 99999999999GiB
 cairn plan alexnet --budget 1GiB --activation-budget 1GiB
 cairn solve nosuch file
-cairn bench table2 --full
+cairn bench
 cairn train alexnet --backend ref --math fp64
 cairn train alexnet --backend ref --math bf16

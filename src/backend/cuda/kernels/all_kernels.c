@@ -1,5 +1,6 @@
-/* all_kernels.c: every kernel in every form. For nvcc (-x cu -fmad=false) these are kernels for a
- * GPU. For a C compiler (-ffp-contract=off) they are functions that run one block, see grid.h. */
+/* all_kernels.c: every kernel in every form. For nvcc (kernels.cu, -fmad=false) these are kernels
+ * for a GPU. For a C compiler (-ffp-contract=off) they are functions that run one block, see
+ * grid.h. */
 #include "backend/cuda/kernels/columns.h"
 #include "backend/cuda/kernels/spans.h"
 #include "backend/cuda/kernels/block_sums.h"

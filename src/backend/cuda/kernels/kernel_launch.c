@@ -510,6 +510,10 @@ crn_launch crn_convert_launch(crn_convert_args *given) {
     return flat_launch(CRN_K_convert, given->count);
 }
 
+crn_launch crn_unfold_launch(crn_unfold_args *given) {
+    return flat_launch(CRN_K_unfold, given->count);
+}
+
 /* ---- Loss ---- */
 
 /* One block for each pixel, or one thread. */

@@ -1,5 +1,5 @@
 /* plain_kernels.h: kernels with one form: products of matrices for drivers without libraries,
- * conversion, the optimisers, patterns and checks. */
+ * conversion, unfolding, the optimisers, patterns and checks. */
 #include "backend/cuda/kernels/block_sums.h"
 
 /* stats from the running statistics */
@@ -52,6 +52,29 @@ CRN_KERNEL(crn_matmul, crn_matmul_args) {
         if (p->add)
             sum += crn_matrix_at(&p->c, g.y, i, j);
         crn_put_as(p->c.element, p->c.at, g.y * p->c.next + i * p->c.row + j * p->c.column, sum);
+    }
+}
+
+/* ---- Unfolding ---- */
+
+CRN_DEVICE float crn_unfolded(const crn_unfold_args *p, uint32_t i) {
+    uint32_t c = i % p->pitch, rest = i / p->pitch, taps = (uint32_t)(p->kernel[0] * p->kernel[1]);
+    int32_t tap = (int32_t)(rest % taps);
+    uint32_t pixel = rest / taps, row = pixel / p->small_width;
+    int32_t x = (int32_t)(pixel % p->small_width) * p->stride[1] +
+                tap % p->kernel[1] * p->dilation[1] - p->pad[1];
+    int32_t y = (int32_t)(row % p->small_height) * p->stride[0] +
+                tap / p->kernel[1] * p->dilation[0] - p->pad[0];
+    if (c >= p->channels || y < 0 || y >= (int32_t)p->height || x < 0 || x >= (int32_t)p->width)
+        return 0;
+    size_t at = (size_t)(row / p->small_height) * p->height + (uint32_t)y;
+    return p->large[(at * p->width + (uint32_t)x) * p->large_pitch + c];
+}
+
+CRN_KERNEL(crn_unfold, crn_unfold_args) {
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = g.x * g.threads + t; i < p->count; i += g.blocks * g.threads)
+            p->to[i] = crn_unfolded(p, i);
     }
 }
 

@@ -1,0 +1,59 @@
+#!/bin/sh
+# readme.sh BUILD OUT: measure every figure of README.md again, on the machine at hand, in one run.
+#   BUILD   a build folder with the command, the benches and the tests
+#   OUT     a folder for the logs; OUT/readme-COMMIT.log has everything, under the README's headings
+# PYTHON (default python3) is compared with if it has PyTorch. What this machine lacks (a GPU, PyTorch)
+# is named and left out. Takes about an hour on two cores.
+set -u
+build=$1
+out=$2
+python=${PYTHON:-python3}
+root=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$out"
+commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
+log=$out/readme-$commit.log
+: >"$log"
+
+say() {
+    echo "$@" | tee -a "$log"
+}
+run() { # run COMMAND ...: what it prints goes to the log, and how it ended
+    say "\$ $*"
+    "$@" >>"$log" 2>&1
+    say "  (status $?)"
+}
+
+say "commit $commit, $(uname -sm), $(nproc) processors, $(date -u +%Y-%m-%d)"
+git -C "$root" diff --quiet HEAD 2>/dev/null || say "with changes that are not committed"
+
+say "== From PyTorch"
+if "$python" -c 'import torch, cairn; assert torch.cuda.is_available()' 2>/dev/null; then
+    run "$python" "$root/bench/pytorch/budget.py" --device cuda --part step
+else
+    say "left out: $python has no PyTorch with a GPU, or not the package cairn"
+fi
+
+say "== On a GPU: steps inside budgets, PyTorch beside them, table 2"
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+    run "$root/bench/gpu/run.sh" "$build" "$out/gpu"
+    cat "$out/gpu/gpu.log" >>"$log"
+else
+    say "left out: there is no NVIDIA GPU"
+fi
+
+say "== On the processor: steps against PyTorch"
+if "$python" -c 'import torch' 2>/dev/null; then
+    run "$python" "$root/bench/pytorch/compare.py" --cairn "$build/cairn"
+else
+    say "left out: $python has no PyTorch"
+fi
+
+say "== On the processor: steps inside budgets"
+run "$build/cairn-bench" step
+
+say "== Simulated: least memory"
+run "$build/cairn-bench" table2 --json
+
+say "== Guarantees"
+run "$build/cairn-bench" layout
+say "everything is in $log"

@@ -1,0 +1,17 @@
+/* papers.h: the abstract problems of the papers, for research: they need no network, and cairn.h
+ * does not include them. Each has a list of algorithms, a reader for files of cases, and a judge.
+ *
+ *     acg.h            checkpoints on any graph: least memory with one recomputation
+ *     chain.h          a chain of layers: least time under a budget
+ *     offload.h        copies to the host on a chain: least idle time
+ *     views.h, offload_view.h    a network as such a problem */
+#ifndef CAIRN_PAPERS_H
+#define CAIRN_PAPERS_H
+
+#include "cairn/papers/acg.h"
+#include "cairn/papers/chain.h"
+#include "cairn/papers/offload.h"
+#include "cairn/papers/offload_view.h"
+#include "cairn/papers/views.h"
+
+#endif

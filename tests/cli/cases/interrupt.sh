@@ -1,0 +1,16 @@
+# A signal ends whatever computes for long: a message, exit code 130, no output half-way.
+interrupt() {
+    "$CAIRN" "$@" >out 2>err &
+    pid=$!
+    # the last digit says whether the program has a handler for signal 2
+    until grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do sleep 0.1; done
+    kill -INT $pid
+    wait $pid
+    echo "$1: [exit $?]"
+    cat out err
+}
+interrupt plan densenet201 --activation-budget 40% --effort 1000
+interrupt plan lstm --seq 400 --activation-budget 10% --algorithm precise
+interrupt fit resnet50 --budget 8GiB --effort 1000
+interrupt sweep resnet50 --step 2
+interrupt profile alexnet --batch 1 --repeat 100000
