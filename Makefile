@@ -19,7 +19,7 @@ DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo check test deps install package coverage wheel check-pytorch bench update-abi update-golden clean
+.PHONY: all demo demo-gpt check test deps install package coverage wheel check-pytorch bench update-abi update-golden clean
 
 all:
 	@scripts/install-deps.sh --dry-run build
@@ -31,6 +31,12 @@ demo:
 	@cmake --preset release -D CAIRN_TESTS=OFF >/dev/null
 	@cmake --build build -j $(JOBS) --target cairn_command >/dev/null
 	@scripts/demo.sh build/cairn
+
+demo-gpt:
+	@scripts/install-deps.sh build
+	@cmake --preset release -D CAIRN_TESTS=OFF >/dev/null
+	@cmake --build build -j $(JOBS) --target cairn_command >/dev/null
+	@scripts/demo-gpt.sh build/cairn
 
 check:
 	@scripts/install-deps.sh check

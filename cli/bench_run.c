@@ -22,7 +22,7 @@ typedef struct trial {
 
 static cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    bool recurrent = entry->defaults.steps > 0;
+    bool sequence = entry->defaults.steps > 0, tokens = sequence && entry->small != NULL;
     uint32_t side = 32;
     if (strcmp(entry->name, "alexnet") == 0)
         side = 63; /* the least size that its pooling does not reduce to nothing */
@@ -30,10 +30,12 @@ static cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
         side = 75;
     options.batch = 2;
     options.classes = 10;
-    options.steps = recurrent ? 10 : 0;
-    options.input[0] = recurrent ? 32 : 3;
-    options.input[1] = recurrent ? 64 : side;
-    options.input[2] = recurrent ? 0 : side;
+    options.steps = sequence ? 10 : 0;
+    if (tokens)
+        return options;
+    options.input[0] = sequence ? 32 : 3;
+    options.input[1] = sequence ? 64 : side;
+    options.input[2] = sequence ? 0 : side;
     return options;
 }
 
@@ -45,7 +47,8 @@ static cairn_status open_network(const trial *t, const cairn_zoo_entry *entry, c
     snprintf(out->header.model, sizeof out->header.model, "%s", entry->name);
     out->header.batch = options.batch;
     memcpy(out->header.input, options.input, sizeof options.input);
-    cairn_status status = cairn_zoo_build(NULL, entry->name, &options, &forward, err);
+    const char *name = entry->small != NULL ? entry->small : entry->name;
+    cairn_status status = cairn_zoo_build(NULL, name, &options, &forward, err);
     if (status == CAIRN_OK)
         status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
     if (status == CAIRN_OK)

@@ -241,7 +241,7 @@ static const cli_option options[] = {
     {"algorithm", 'a', "NAME", "only this algorithm, and none"},
     {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},
     {"classes", 0, "N", "number of classes"},
-    {"seq", 0, "N", "steps of a recurrent network"},
+    {"seq", 0, "N", "steps of a recurrent network; tokens of a sequence"},
     CLI_COST_OPTIONS,
     CLI_SLOTS_OPTION,
     {"seed", 0, "N", "seed of algorithms that use random numbers (default 1)"},

@@ -359,10 +359,12 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     return cli_fail(status, &err);
 }
 
-int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
-                       uint32_t classes, uint32_t updates, cli_model *out) {
+static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
+                      uint32_t classes, uint32_t batch, uint32_t updates, cli_model *out) {
     *out = (cli_model){.header.updates = updates};
     int code = read_options(args, &out->header);
+    if (batch > 0)
+        out->header.batch = batch;
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
     if (code != CLI_DONE)
@@ -372,6 +374,15 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
     if (out->header.classes == 0)
         out->header.classes = classes;
     return open_model(args, name, out);
+}
+
+int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, uint32_t updates, cli_model *out) {
+    return open_sized(args, name, input, classes, 0, updates, out);
+}
+
+int cli_model_open_one(const cli_args *args, const char *name, cli_model *out) {
+    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, 0, out);
 }
 
 bool cli_counts_all(const cli_args *args) {

@@ -9,7 +9,7 @@
     {"batch", 'b', "N", "images or sequences per step (default 32)"},                              \
         {"input", 0, "CxHxW", "input size; for rnn and lstm FEATURESxHIDDEN"},                     \
         {"classes", 0, "N", "number of classes"}, {                                                \
-        "seq", 0, "N", "steps of a recurrent network"                                              \
+        "seq", 0, "N", "steps of a recurrent network; tokens of a sequence"                        \
     }
 
 #define CLI_COST_OPTIONS                                                                           \
@@ -59,6 +59,9 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out);
  * the options override them; with `updates` as in cairn_plan_header. */
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, uint32_t updates, cli_model *out);
+
+/* The same with a batch of one. */
+int cli_model_open_one(const cli_args *args, const char *name, cli_model *out);
 
 /* Whether the limit that was asked for is one of everything on the device, which `auto` divides:
  * the graph then has updates. Named algorithms of others plan activations only. */

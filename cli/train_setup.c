@@ -5,6 +5,26 @@
 
 /* ---- Data ---- */
 
+static const cairn_zoo_entry *entry_of(const char *name) {
+    const cairn_zoo_entry *entry;
+    size_t length = name == NULL ? 0 : strcspn(name, ":");
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0)
+            return entry;
+    return NULL;
+}
+
+/* Sequences are as long as the network reads them. */
+static bool read_tokens(const cli_training *t, uint32_t *out) {
+    const cairn_zoo_entry *entry = entry_of(cli_positional(t->args, 0));
+    uint64_t tokens;
+    if (!cli_number(t->args, "seq", 1, UINT32_MAX, entry == NULL ? 0 : entry->defaults.steps,
+                    &tokens))
+        return false;
+    *out = (uint32_t)tokens;
+    return true;
+}
+
 static int open_data(cli_training *t) {
     const char *source = cli_value(t->args, "data");
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
@@ -14,7 +34,8 @@ static int open_data(cli_training *t) {
     if (source == NULL)
         return CLI_DONE;
     if (!cli_real(t->args, "validation", 0, 1, options.validation, &options.validation) ||
-        !cli_number(t->args, "samples", 2, UINT32_MAX, 0, &samples))
+        !cli_number(t->args, "samples", 2, UINT32_MAX, 0, &samples) ||
+        !read_tokens(t, &options.tokens))
         return CLI_USAGE;
     int code = cli_read_size(t->args, options.input, &classes);
     if (code != CLI_DONE)
@@ -29,13 +50,15 @@ static int open_data(cli_training *t) {
 
 /* ---- The model ---- */
 
-/* Whether a network of the zoo reads images, which all but the recurrent ones do. */
+/* Whether a network of the zoo reads images; others are recurrent or read tokens. */
 static bool reads_images(const char *name) {
-    const cairn_zoo_entry *entry;
-    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strcmp(entry->name, name) == 0)
-            return entry->defaults.input[2] > 0;
-    return false;
+    const cairn_zoo_entry *entry = entry_of(name);
+    return entry != NULL && entry->defaults.input[2] > 0;
+}
+
+/* The vocabulary of text is that of bytes; that of other tokens is the network's own. */
+static bool is_text(const cli_training *t) {
+    return strncmp(cli_value(t->args, "data"), "text:", 5) == 0;
 }
 
 /* Whether updates are ops of the step: unless a plan for activations only is asked for. */
@@ -54,6 +77,8 @@ static int open_named(cli_training *t, const char *name, const cairn_plan_header
             input[i] = info.shape[i];
         classes = info.classes;
     }
+    if (t->data != NULL && cairn_data_get_info(t->data)->tokens && is_text(t))
+        classes = cairn_data_get_info(t->data)->classes;
     uint32_t updates = planned != NULL ? planned->updates : 0;
     if (planned == NULL && has_updates(t->args))
         updates = 1 + cairn_optimizer_slots(&t->exec);

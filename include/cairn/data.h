@@ -41,13 +41,15 @@ typedef struct cairn_data_options {
     uint32_t count;    /* of the synthetic task, samples in both splits; 0: 10000 */
     double validation; /* share held out where the source has no validation split, from
                           0 to below 1; of more than one sample at least one stays on each side */
+    uint32_t tokens;   /* of a sample of tokens or text; 0: 256 */
 } cairn_data_options;
 #define CAIRN_DATA_OPTIONS_INIT                                                                    \
     CAIRN_INIT_WITH(cairn_data_options, CAIRN_INIT_FIELD(validation, 0.1))
 
 typedef struct cairn_data cairn_data;
 
-/* Open "synthetic", "mnist:DIR", "cifar10:DIR" or "tensors:DIR"; `options` may be NULL. Files are
+/* Open "synthetic", "mnist:DIR", "cifar10:DIR", "tensors:DIR", "tokens:FILE" or "text:FILE", the
+ * last two also with a second file for validation after a comma; `options` may be NULL. Files are
  * checked (sizes, counts, every label) and stay open; of their contents only the labels are kept in
  * memory. The files must not be changed while the data is in use.
  *
@@ -71,6 +73,8 @@ typedef struct cairn_data_info {
     uint64_t resident_bytes;    /* memory that is held, without that of loaders */
     uint64_t fingerprint; /* of shape, split and labels, not of values: a run that is continued can
                              tell that it was given other data */
+    bool tokens;          /* samples are sequences of integers, each with the one that follows as
+                             its label */
 } cairn_data_info;
 CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
 
@@ -133,8 +137,10 @@ typedef struct cairn_batch {
     uint32_t struct_size;
     uint32_t count;        /* samples that are counted; the rest repeat others */
     const float *inputs;   /* batch x the shape of a sample, row by row */
-    const int32_t *labels; /* batch */
+    const int32_t *labels; /* batch; of sequences batch x tokens */
     uint64_t number;       /* of this batch */
+    const int32_t *tokens; /* of sequences instead of `inputs`: batch x tokens, as labels are; else
+                              NULL */
 } cairn_batch;
 #define CAIRN_BATCH_INIT CAIRN_INIT_SIZED(cairn_batch)
 

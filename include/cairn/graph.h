@@ -110,7 +110,13 @@ typedef struct cairn_attributes {
     int32_t count_padding; /* whether an average counts padded zeros */
     double probability;    /* that dropout drops */
     double epsilon, momentum;
-    double smoothing; /* of labels: this share of the target is spread over all classes */
+    double smoothing;        /* of labels: this share of the target is spread over all classes */
+    int32_t heads, kv_heads; /* of attention: of queries, of keys and values */
+    int32_t causal;          /* whether a token attends only to itself and those before it */
+    int32_t tanh;            /* whether a gelu is computed with tanh; else it is exact */
+    int32_t same_row;        /* whether row 0 is added to all tokens; else row t to token t */
+    double theta;            /* the base of a rotary embedding's angles */
+    double deviation;        /* weights start normal with it; 0: by the fan-in */
 } cairn_attributes;
 #define CAIRN_ATTRIBUTES_INIT CAIRN_INIT_SIZED(cairn_attributes)
 
@@ -223,6 +229,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_builder_finish(cairn_builder *builder, c
 
 CAIRN_API cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
                                      const uint32_t *shape);
+/* The same with integers: numbers of tokens. */
+CAIRN_API cairn_id cairn_build_tokens(cairn_builder *builder, const char *name, uint32_t rank,
+                                      const uint32_t *shape);
 CAIRN_API cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
                                      const uint32_t *shape);
 /* A parameter by itself, for layers that share one. */
@@ -243,8 +252,13 @@ CAIRN_API cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, 
 /* Kernel and stride `factor`, with bias: enlarges by the factor. */
 CAIRN_API cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name,
                                                 cairn_id x, uint32_t channels, uint32_t factor);
+/* x is [..., F]. */
 CAIRN_API cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x,
                                       uint32_t features);
+/* The same with parameters that the caller made: weight [O, F]; bias [O], or CAIRN_NONE for none.
+ * They start normal with `deviation`; 0: as the others do. */
+CAIRN_API cairn_id cairn_build_linear_with(cairn_builder *builder, const char *name, cairn_id x,
+                                           cairn_id weight, cairn_id bias, double deviation);
 CAIRN_API cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
                                           double epsilon);
 CAIRN_API cairn_id cairn_build_relu(cairn_builder *builder, const char *name, cairn_id x);
@@ -280,6 +294,43 @@ CAIRN_API cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char 
 CAIRN_API cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name,
                                                       cairn_id logits, cairn_id labels,
                                                       double smoothing);
+
+/* ---- Sequences of tokens: x is [N, T, D] unless said otherwise; see docs/ops.md ---- */
+
+/* Rows of `weight` [V, D] for tokens [N, T]. */
+CAIRN_API cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
+                                         cairn_id weight, double deviation);
+/* Row t of `weight` [L, D] is added to token t. `same_row`: row 0 is added to all. */
+CAIRN_API cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
+                                             cairn_id weight, bool same_row, double deviation);
+/* The pixels of x [N, C, H, W] as tokens [N, H*W, C]. `class_token` [C], or CAIRN_NONE for none,
+ * comes before them. */
+CAIRN_API cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
+                                            cairn_id class_token);
+/* Token `index` of every sequence: [N, D]. */
+CAIRN_API cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
+                                            uint32_t index);
+/* Of the last dimension of an x of any shape. */
+CAIRN_API cairn_id cairn_build_layer_norm(cairn_builder *builder, const char *name, cairn_id x,
+                                          double epsilon);
+CAIRN_API cairn_id cairn_build_rms_norm(cairn_builder *builder, const char *name, cairn_id x,
+                                        double epsilon);
+/* x is [N, T, (heads + 2 kv_heads) * d]: queries, keys, values. */
+CAIRN_API cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x,
+                                      uint32_t heads, uint32_t kv_heads, double theta);
+CAIRN_API cairn_id cairn_build_attention(cairn_builder *builder, const char *name, cairn_id x,
+                                         uint32_t heads, uint32_t kv_heads, bool causal);
+CAIRN_API cairn_id cairn_build_gelu(cairn_builder *builder, const char *name, cairn_id x,
+                                    bool tanh);
+CAIRN_API cairn_id cairn_build_silu(cairn_builder *builder, const char *name, cairn_id x);
+CAIRN_API cairn_id cairn_build_multiply(cairn_builder *builder, const char *name, cairn_id a,
+                                        cairn_id b);
+/* x is [..., 2F]: silu of the first half times the second one. */
+CAIRN_API cairn_id cairn_build_swiglu(cairn_builder *builder, const char *name, cairn_id x);
+/* Logits [N, T, V], labels [N, T]; labels below 0 are ignored. */
+CAIRN_API cairn_id cairn_build_token_cross_entropy(cairn_builder *builder, const char *name,
+                                                   cairn_id logits, cairn_id labels,
+                                                   double smoothing);
 
 /* ---- Differentiating ---- */
 

@@ -12,9 +12,10 @@ extern "C" {
 typedef struct cairn_zoo_options {
     uint32_t struct_size;
     uint32_t batch;
-    uint32_t input[3]; /* channels, height, width; for recurrent ones features, hidden size, 0 */
-    uint32_t classes;
-    uint32_t steps;         /* of a recurrent network */
+    uint32_t input[3];      /* channels, height, width; for recurrent ones features, hidden size, 0;
+                             * zeros for networks that read tokens */
+    uint32_t classes;       /* the vocabulary of networks that read tokens */
+    uint32_t steps;         /* of a recurrent network; tokens of a sequence */
     double label_smoothing; /* of the loss */
 } cairn_zoo_options;
 #define CAIRN_ZOO_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_zoo_options)
@@ -23,12 +24,15 @@ typedef struct cairn_zoo_entry {
     const char *name;
     const char *summary;
     cairn_zoo_options defaults;
+    const char *small; /* a small network of the same form, for trials; NULL: give a small input */
 } cairn_zoo_entry;
 
 /* Entry `index`, or NULL past the end. */
 CAIRN_API const cairn_zoo_entry *cairn_zoo_list(uint32_t index);
 
 /* The forward graph of a network, loss included: input and label in, mean cross-entropy out.
+ * Transformers come in sizes: after their name there may be a colon and a list of sizes, such as
+ * "gpt2:1558M" or "llama:layers=4,width=256,heads=8,kv_heads=2,ffn=704" (docs/transformers.md).
  * CAIRN_EUNKNOWN: there is no network of that name; CAIRN_EINVAL: it cannot have that input;
  * CAIRN_EOVERFLOW: a tensor would be too large. */
 CAIRN_API CAIRN_MUST cairn_status cairn_zoo_build(const cairn_allocator *allocator,

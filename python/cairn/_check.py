@@ -17,7 +17,7 @@ from torch import fx
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ._errors import CairnError
-from ._geometry import key_of, place_of, tensors_of
+from ._geometry import key_of, place_of, planned_of, tensors_of
 
 HOLDS = "cairn_holds"  # key of a written node: the storages that its values lie in
 OVER = "cairn_over"    # those that it overwrites
@@ -67,7 +67,7 @@ class _Checked(fx.Interpreter):
     @staticmethod
     def _pairs(node, value):
         """The values of a node with the storages that they should lie in."""
-        values, holds = tensors_of(value), node.meta.get(HOLDS) or ()
+        values, holds = planned_of(value, node.meta.get("val")), node.meta.get(HOLDS) or ()
         return list(zip(values, holds)) if len(values) == len(holds) else []
 
     def _check_reads(self, node, read):
@@ -100,7 +100,7 @@ class _Checked(fx.Interpreter):
     @staticmethod
     def _compare(node, result, fresh):
         """Compare with the fake results from which the plan was made."""
-        real, fake = tensors_of(result), tensors_of(node.meta.get("val"))
+        real, fake = planned_of(result, node.meta.get("val")), tensors_of(node.meta.get("val"))
         if HOLDS not in node.meta or not fake:
             return
         if len(real) != len(fake):

@@ -1,8 +1,9 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than the op
-itself.
+other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results,
+says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than
+the op itself.
 """
 
 import gc
@@ -17,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from . import _fuse
 from . import _norms
-from ._geometry import makes_storage, propagate, record, tensors_of, values_of
+from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._joint import is_collective, is_effect, is_random
 from ._real import real_tensors
 
@@ -103,7 +104,8 @@ def default_file(device):
 
 class Table:
     """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next time."""
+    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next
+    time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
@@ -397,7 +399,7 @@ def _measure_cpu(missing, table):
             try:
                 peak = _peak_cpu(lambda: results.append(call()))
                 _compare(table, signature, node, results[0], given)
-                workspace = peak - _made_bytes(results, given, torch.device("cpu"), 1)
+                workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 del results
                 table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
                 break
@@ -433,7 +435,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     table.loading += time.perf_counter() - start
     runs, results = _Runs(call), []
     peak = _peak_cuda(lambda: results.append(call()), device)
-    workspace = max(peak - _made_bytes(results, given, device, alignment), 0)
+    workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)
     del results
     left = _free_workspaces(device)

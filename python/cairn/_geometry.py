@@ -26,6 +26,14 @@ def tensors_of(value):
     return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
 
+def planned_of(results, fake):
+    """The tensors among real results that the fake ones have too. Some ops make results that nobody asked for."""
+    leaves, planned = pytree.tree_leaves(results), pytree.tree_leaves(fake)
+    if len(leaves) != len(planned):
+        return tensors_of(leaves)
+    return [r for r, f in zip(leaves, planned) if isinstance(f, torch.Tensor) and isinstance(r, torch.Tensor)]
+
+
 def key_of(tensor):
     """The identity of a storage; fake storages live as long as the graph that holds their tensors."""
     return tensor.untyped_storage()._cdata

@@ -1,6 +1,6 @@
 /* processor_results.c: the results of a step: the loss, and how often the label was the likeliest
  * class. That is read from the probabilities that a cross-entropy has just made, as plain [N, C,
- * S]. */
+ * S]; those of tokens are [N, C]. */
 #include "backend/processor_internal.h"
 
 void crn_processor_take_loss(crn_queue *queue, const void *loss) {
@@ -25,13 +25,15 @@ void crn_processor_count_correct(crn_queue *queue, const crn_call *call) {
     const cairn_tensor *logits = cairn_graph_tensor(call->graph, call->op->inputs[0]);
     const float *p = call->outputs[1];
     const int32_t *labels = call->inputs[1];
-    uint32_t batch = logits->shape[0], classes = logits->shape[1];
-    uint64_t pixels = 1;
-    for (uint32_t i = 2; i < logits->rank; i++)
-        pixels *= logits->shape[i];
-    for (uint32_t n = 0; p != NULL && n < batch; n++)
-        for (uint64_t s = 0; s < pixels; s++)
-            out->correct +=
-                is_likeliest(p + n * classes * pixels + s, classes, pixels, labels[n * pixels + s]);
-    out->predictions += p != NULL ? batch * pixels : 0;
+    bool tokens = call->op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY;
+    uint32_t classes = logits->shape[tokens ? logits->rank - 1 : 1];
+    uint64_t pixels = 1, batch = logits->shape[0];
+    for (uint32_t i = tokens ? 1 : 2; i < logits->rank - tokens; i++)
+        *(tokens ? &batch : &pixels) *= logits->shape[i];
+    for (uint64_t n = 0; p != NULL && n < batch; n++)
+        for (uint64_t s = 0; s < pixels; s++) {
+            int32_t label = labels[n * pixels + s];
+            out->correct += is_likeliest(p + n * classes * pixels + s, classes, pixels, label);
+            out->predictions += !tokens || label >= 0; /* others are ignored */
+        }
 }

@@ -40,6 +40,12 @@ static uint64_t products(const cairn_graph *graph, const cairn_op *op) {
             elements(tensor_of(graph, op->params[0])) + elements(tensor_of(graph, op->params[1]));
         return multiply(tensor_of(graph, op->inputs[0])->shape[0], weights);
     }
+    case CAIRN_OP_ATTENTION: { /* the products of queries and keys, probabilities and values */
+        const cairn_tensor *stats = tensor_of(graph, op->outputs[1]);
+        uint64_t scores = multiply(elements(stats), stats->shape[2]);
+        uint64_t size = output->shape[2] / stats->shape[1];
+        return multiply(scores, op->attributes.causal ? size : 2 * size);
+    }
     default:
         return 0;
     }
@@ -73,7 +79,9 @@ void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint6
     }
     *bytes = sum_bytes(graph, op->inputs, op->input_count) +
              sum_bytes(graph, op->outputs, op->output_count) +
-             sum_bytes(graph, op->params, op->param_count);
+             (op->kind == CAIRN_OP_EMBEDDING /* reads only the rows that it copies */
+                  ? sum_bytes(graph, op->outputs, op->output_count)
+                  : sum_bytes(graph, op->params, op->param_count));
     if (op->kind == CAIRN_OP_OPAQUE)
         return;
     bool backward_product = op->of != CAIRN_NONE && op->kind != CAIRN_OP_ACCUMULATE;
@@ -81,7 +89,8 @@ void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint6
     uint64_t count =
         op->phase == CAIRN_PHASE_FORWARD || backward_product ? products(graph, product) : 0;
     if (count > 0) {
-        *flops = multiply(count, 2);
+        /* Attention's backward has five products, its forward two. */
+        *flops = op->kind == CAIRN_OP_ATTENTION_BWD ? multiply(count, 5) : multiply(count, 2);
         return;
     }
     uint64_t largest = 0;

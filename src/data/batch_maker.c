@@ -46,6 +46,8 @@ static void set_view(crn_batch_maker *m) {
 
 static cairn_status set_normalisation(crn_batch_maker *m, cairn_error *err) {
     const float *mean = NULL, *deviation = NULL;
+    if (m->data->info.tokens)
+        m->options.normalise = false;
     if (m->options.normalise)
         CRN_TRY(cairn_data_statistics(m->data, &mean, &deviation, err));
     for (uint32_t c = 0; c < m->planes; c++) {
@@ -179,6 +181,14 @@ static cairn_status make_sample(crn_batch_maker *m, uint64_t epoch, uint32_t pla
     return finite ? CAIRN_OK : crn_data_not_finite(m->data, number, err);
 }
 
+/* Windows of training begin at another token in every epoch. */
+static uint32_t draw_shift(const crn_batch_maker *m, uint64_t epoch) {
+    if (!m->options.shuffle)
+        return 0;
+    crn_rng rng = {crn_mix(crn_mix(m->options.seed, CRN_STREAM_AUGMENT), epoch)};
+    return (uint32_t)crn_rng_below(&rng, m->data->info.shape[0]);
+}
+
 /* ---- A batch ---- */
 
 cairn_status crn_batch_make(crn_batch_maker *m, uint64_t number, float *inputs, int32_t *labels,
@@ -189,7 +199,12 @@ cairn_status crn_batch_make(crn_batch_maker *m, uint64_t number, float *inputs, 
     for (uint32_t k = 0; k < m->options.batch; k++) {
         uint32_t at = (uint32_t)((before + k) % m->count); /* past the end: from the beginning */
         uint32_t place = m->first + (m->order == NULL ? at : m->order[at]);
-        CRN_TRY(make_sample(m, epoch, place, inputs + k * m->data->elements, &labels[k], err));
+        uint64_t first = k * m->data->elements;
+        if (m->data->info.tokens)
+            CRN_TRY(crn_data_window(m->data, place, draw_shift(m, epoch), m->raw,
+                                    (int32_t *)(void *)inputs + first, labels + first, err));
+        else
+            CRN_TRY(make_sample(m, epoch, place, inputs + first, &labels[k], err));
     }
     return CAIRN_OK;
 }

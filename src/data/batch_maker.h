@@ -25,9 +25,15 @@ typedef struct crn_batch_maker {
 CAIRN_MUST cairn_status crn_batch_maker_init(crn_batch_maker *maker, crn_arena *arena,
                                              cairn_error *err);
 
+/* The labels of a sample. */
+static inline uint64_t crn_sample_labels(const cairn_data *data) {
+    return data->info.tokens ? data->elements : 1;
+}
+
 /* How many samples of the batch are counted. */
 uint32_t crn_batch_count(const crn_batch_maker *maker, uint64_t number);
 
+/* Of sequences the inputs are integers in the same memory. */
 CAIRN_MUST cairn_status crn_batch_make(crn_batch_maker *maker, uint64_t number, float *inputs,
                                        int32_t *labels, cairn_error *err);
 

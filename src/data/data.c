@@ -37,7 +37,11 @@ static cairn_status fail_source(cairn_error *err, const char *text) {
                        text, known);
 }
 
-/* The source that `text` names, and its folder. */
+static bool in_folder(const cairn_data_source *known) {
+    return strcmp(known->argument, ":DIR") == 0;
+}
+
+/* The source that `text` names, and its folder or file. */
 static cairn_status find_source(const char *text, const source **out, const char **folder,
                                 cairn_error *err) {
     size_t length = strcspn(text, ":");
@@ -47,8 +51,9 @@ static cairn_status find_source(const char *text, const source **out, const char
             continue;
         bool wants = known->argument[0] != '\0', given = text[length] == ':';
         if (wants && (!given || text[length + 1] == '\0'))
-            return crn_fail_at(err, CAIRN_EINVAL, text, "data source %s needs a folder: %s%s",
-                               known->name, known->name, known->argument);
+            return crn_fail_at(err, CAIRN_EINVAL, text, "data source %s needs a %s: %s%s",
+                               known->name, in_folder(known) ? "folder" : "file", known->name,
+                               known->argument);
         if (!wants && given)
             return crn_fail_at(err, CAIRN_EINVAL, text, "data source %s takes no folder",
                                known->name);
@@ -127,8 +132,8 @@ static cairn_status hold_out(cairn_data *data) {
     data->info.train = count - held;
     data->info.validation = held;
     data->info.held_out = true;
-    if (data->draw != NULL)
-        return CAIRN_OK; /* samples are independent: hold out the last ones */
+    if (data->draw != NULL || data->info.tokens)
+        return CAIRN_OK; /* hold out the last ones: samples are independent, or windows of a text */
     CRN_TAKE(&data->arena, data->order, count);
     crn_rng rng = {crn_mix(data->options.seed, CRN_STREAM_SPLIT)};
     uint32_t *train = data->order, *validation = data->order + data->info.train;
@@ -153,6 +158,8 @@ static uint64_t fingerprint(const cairn_data *data) {
     hash = crn_mix(hash, info->validation);
     if (data->draw != NULL)
         return crn_mix(hash, data->options.seed);
+    if (info->tokens)
+        return crn_mix(hash, data->content);
     for (uint32_t place = 0; place < info->train + info->validation; place++) {
         uint32_t number = crn_data_number(data, place);
         hash = crn_mix(crn_mix(hash, number), (uint64_t)data->labels[number]);
@@ -181,7 +188,7 @@ static cairn_status open_source(cairn_data *data, const char *text, cairn_error 
     const char *folder = NULL;
     CRN_TRY(check_options(&data->options, err));
     CRN_TRY(find_source(text, &from, &folder, err));
-    if (folder != NULL)
+    if (folder != NULL && in_folder(&from->known))
         CRN_TRY(crn_data_check_folder(folder, err));
     CRN_TRY(from->open(data, folder, err));
     if (data->info.validation == 0)

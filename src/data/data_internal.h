@@ -40,8 +40,10 @@ struct cairn_data {
     uint64_t sample_bytes; /* of a sample in its file */
     crn_data_file *files;
     uint32_t file_count;
-    int32_t *labels; /* by number; NULL: they are drawn */
-    uint32_t *order; /* numbers in the order of the splits; NULL: that of the files */
+    uint32_t token_bytes; /* of sequences: the bytes of a token; else 0 */
+    uint64_t content;     /* of sequences: a fingerprint of all tokens */
+    int32_t *labels;      /* by number; NULL: they are drawn, or follow from the sample */
+    uint32_t *order;      /* numbers in the order of the splits; NULL: that of the files */
     /* Draw the sample of a number, where there are no files; gives its label. */
     int32_t (*draw)(const cairn_data *data, uint32_t number, uint8_t *to);
     pthread_mutex_t lock;    /* for the following, computed once */
@@ -101,6 +103,11 @@ CAIRN_MUST cairn_status crn_data_file_read(const crn_data_file *file, uint64_t o
  * in the file. */
 CAIRN_MUST cairn_status crn_data_sample(const cairn_data *data, uint32_t place, void *raw,
                                         int32_t *label, cairn_error *err);
+
+/* Of sequences: the window at a place, moved by `shift` tokens, and the token after each. */
+CAIRN_MUST cairn_status crn_data_window(const cairn_data *data, uint32_t place, uint32_t shift,
+                                        uint8_t *raw, int32_t *inputs, int32_t *labels,
+                                        cairn_error *err);
 
 /* The number of the sample at a place, and the file that it is in. */
 static inline uint32_t crn_data_number(const cairn_data *data, uint32_t place) {

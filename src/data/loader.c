@@ -72,10 +72,15 @@ static void *work(void *argument) {
 
 /* ---- Creating ---- */
 
+/* Labels of a batch. */
+static uint64_t labels_of(const cairn_loader *l) {
+    return l->maker.options.batch * crn_sample_labels(l->maker.data);
+}
+
 static cairn_status place_in_arena(cairn_loader *l, uint64_t elements) {
     for (uint32_t i = 0; i < l->slot_count; i++) {
         CRN_TAKE(&l->arena, l->slots[i].inputs, elements);
-        CRN_TAKE(&l->arena, l->slots[i].labels, l->maker.options.batch);
+        CRN_TAKE(&l->arena, l->slots[i].labels, labels_of(l));
     }
     return CAIRN_OK;
 }
@@ -83,7 +88,7 @@ static cairn_status place_in_arena(cairn_loader *l, uint64_t elements) {
 /* From where the device copies fastest; `bytes` of inputs in a batch. */
 static cairn_status place_in_region(cairn_loader *l, uint64_t bytes, cairn_error *err) {
     uint64_t inputs = crn_align(bytes);
-    uint64_t both = inputs + crn_align(l->maker.options.batch * sizeof(int32_t));
+    uint64_t both = inputs + crn_align(labels_of(l) * sizeof(int32_t));
     if (!crn_mul_u64(both, l->slot_count, &l->region_bytes))
         return crn_fail(err, CAIRN_EOVERFLOW, "%u batches are too large", l->slot_count);
     CRN_TRY(cairn_device_host_reserve(l->maker.options.device, l->region_bytes, &l->region, err));
@@ -106,7 +111,7 @@ static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
     CRN_TRY(o->device != NULL ? place_in_region(l, bytes, err) : place_in_arena(l, elements));
     l->bytes = sizeof *l + l->maker.data->sample_bytes +
                (o->shuffle ? (uint64_t)l->maker.count * sizeof *l->maker.order : 0) +
-               l->slot_count * (sizeof *l->slots + bytes + o->batch * sizeof(int32_t));
+               l->slot_count * (sizeof *l->slots + bytes + labels_of(l) * sizeof(int32_t));
     return CAIRN_OK;
 }
 
@@ -211,7 +216,9 @@ cairn_status cairn_loader_next(cairn_loader *l, cairn_batch *out, cairn_error *e
     const slot *s = next_slot(l);
     cairn_status status = s->status;
     if (status == CAIRN_OK) {
-        made.inputs = s->inputs;
+        bool tokens = l->maker.data->info.tokens;
+        made.inputs = tokens ? NULL : s->inputs;
+        made.tokens = tokens ? (const int32_t *)(const void *)s->inputs : NULL;
         made.labels = s->labels;
         made.number = l->base + l->given++;
         made.count = crn_batch_count(&l->maker, made.number);

@@ -3,8 +3,9 @@
  * backend and number of threads.
  *
  * Weights are uniform in +-sqrt(6 / fan-in) (K. He and others, "Delving deep into rectifiers",
- * 2015), of recurrent cells in +-1/sqrt(hidden size) as in PyTorch; biases are zero. Batch-norm
- * starts as the identity: weight and running variance 1, bias and running mean 0. */
+ * 2015), or nearly normal where the op has a deviation; of recurrent cells in +-1/sqrt(hidden size)
+ * as in PyTorch; biases are zero. Batch-norm starts as the identity: weight and running variance 1,
+ * bias and running mean 0. */
 #include "exec/exec_internal.h"
 #include "graph/graph_internal.h"
 
@@ -25,9 +26,10 @@ static uint64_t stream(const cairn_exec *exec, cairn_id tensor, uint64_t step) {
 
 /* ---- Parameters ---- */
 
-/* How the elements of a parameter are made: all `value`, or uniform in +-bound. */
+/* How the elements of a parameter are made: all `value`, uniform in +-bound, or nearly normal with
+ * a deviation. */
 typedef struct filling {
-    float value, bound;
+    float value, bound, deviation;
     uint64_t from;
 } filling;
 
@@ -49,6 +51,20 @@ static void make_uniform(void *context, uint64_t first, uint64_t bytes, void *to
     }
 }
 
+/* The sum of four uniform numbers of 16 bits, scaled to mean 0 and variance 1. */
+static float nearly_normal(uint64_t bits) {
+    uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
+}
+
+static void make_normal(void *context, uint64_t first, uint64_t bytes, void *to) {
+    const filling *with = context;
+    float *element = to;
+    first /= sizeof *element;
+    for (uint64_t i = 0; i < bytes / sizeof *element; i++)
+        element[i] = with->deviation * nearly_normal(crn_mix(with->from, first + i));
+}
+
 static cairn_status fill_constant(cairn_exec *exec, cairn_id tensor, float value,
                                   cairn_error *err) {
     filling with = {.value = value};
@@ -58,6 +74,12 @@ static cairn_status fill_constant(cairn_exec *exec, cairn_id tensor, float value
 static cairn_status fill_uniform(cairn_exec *exec, cairn_id tensor, float bound, cairn_error *err) {
     filling with = {.bound = bound, .from = stream(exec, tensor, 0)};
     return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_uniform, &with, err);
+}
+
+static cairn_status fill_normal(cairn_exec *exec, cairn_id tensor, float deviation,
+                                cairn_error *err) {
+    filling with = {.deviation = deviation, .from = stream(exec, tensor, 0)};
+    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_normal, &with, err);
 }
 
 /* The number of products that an output element of the op sums. */
@@ -81,43 +103,58 @@ static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint3
         uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
         return fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden), err);
     }
+    if (param->rank > 1 && op->attributes.deviation > 0)
+        return fill_normal(exec, op->params[i], (float)op->attributes.deviation, err);
     if (param->role == CAIRN_ROLE_PARAMETER && param->rank > 1)
         return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(start, param)), err);
     return fill_constant(exec, op->params[i], 0.0f, err);
 }
 
-static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, cairn_error *err) {
+/* The first op that uses a parameter says how it begins. */
+static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, bool *done,
+                                  cairn_error *err) {
     for (uint32_t i = 0; i < op->param_count; i++)
-        CRN_TRY(initialize_param(exec, op, i, err));
+        if (!done[op->params[i]]) {
+            CRN_TRY(initialize_param(exec, op, i, err));
+            done[op->params[i]] = true;
+        }
     return CAIRN_OK;
 }
 
 /* The memory is zeroed when it is reserved. */
 cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++)
+    cairn_allocator allocator = cairn_graph_allocator(exec->graph);
+    uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    bool *done = crn_resize(&allocator, NULL, 0, tensors * sizeof *done);
+    if (done == NULL)
+        return crn_fail_memory(err);
+    memset(done, 0, tensors * sizeof *done);
+    cairn_status status = CAIRN_OK;
+    for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(exec->graph); o++)
         if (cairn_graph_op(exec->graph, o)->phase == CAIRN_PHASE_FORWARD)
-            CRN_TRY(initialize_op(exec, cairn_graph_op(exec->graph, o), err));
-    return CAIRN_OK;
+            status = initialize_op(exec, cairn_graph_op(exec->graph, o), done, err);
+    crn_resize(&allocator, done, tensors * sizeof *done, 0);
+    return status;
 }
 
 /* ---- Data ---- */
 
-/* The number of classes of a label: the channels of the logits that it is used with. */
-static uint32_t classes_of(const cairn_exec *exec, cairn_id label) {
+/* The number of values that an integer input may have: the classes of the logits that a label is
+ * used with, or the rows of the table that a token selects from. */
+static uint32_t classes_of(const cairn_exec *exec, cairn_id input) {
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(exec->graph, label, &count);
+    const cairn_id *readers = cairn_graph_readers(exec->graph, input, &count);
     for (uint32_t i = 0; i < count; i++) {
         const cairn_op *op = cairn_graph_op(exec->graph, readers[i]);
+        const cairn_tensor *read = cairn_graph_tensor(exec->graph, op->inputs[0]);
         if (op->kind == CAIRN_OP_CROSS_ENTROPY)
-            return cairn_graph_tensor(exec->graph, op->inputs[0])->shape[1];
+            return read->shape[1];
+        if (op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
+            return read->shape[read->rank - 1];
+        if (op->kind == CAIRN_OP_EMBEDDING)
+            return cairn_graph_tensor(exec->graph, op->params[0])->shape[0];
     }
     return 1;
-}
-
-/* The sum of four uniform numbers of 16 bits, scaled to mean 0 and variance 1. */
-static float nearly_normal(uint64_t bits) {
-    uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 
 /* How the elements of an input are drawn. */

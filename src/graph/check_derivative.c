@@ -77,6 +77,25 @@ static cairn_status check_update(const cairn_graph *graph, const cairn_op *op, c
                               op->name);
 }
 
+/* Kernels rely on a backward op having the attributes of its forward op. The one exception is the
+ * place of an input in a concatenation. */
+static cairn_status check_attributes(const cairn_op *op, const cairn_op *forward, bool each_input,
+                                     cairn_error *err) {
+    uint32_t both = crn_op_kinds[op->kind].attributes & crn_op_kinds[forward->kind].attributes;
+    for (size_t k = 0; k < crn_attribute_count; k++) {
+        const crn_attribute *a = &crn_attribute_list[k];
+        size_t size = a->count == 0 ? sizeof(double) : a->count * sizeof(int32_t);
+        if ((both & a->bit) == 0 || (each_input && a->bit == A_INDEX))
+            continue;
+        if (memcmp((const char *)&op->attributes + a->offset,
+                   (const char *)&forward->attributes + a->offset, size) != 0)
+            return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                               "op \"%s\" does not have the %s of \"%s\"", op->name, a->name,
+                               forward->name);
+    }
+    return CAIRN_OK;
+}
+
 cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
     if (op->kind == CAIRN_OP_ACCUMULATE) {
         const cairn_tensor *t = graph->tensors.data;
@@ -96,11 +115,7 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
             "one; check its \"of\"",
             op->name, crn_op_kinds[op->kind].name);
     const cairn_op *forward = &graph->ops.data[op->of];
-    if (op->kind == CAIRN_OP_CROSS_ENTROPY_BWD &&
-        op->attributes.smoothing != forward->attributes.smoothing)
-        return crn_fail_at(err, CAIRN_EINVAL, op->name,
-                           "op \"%s\" does not have the smoothing of \"%s\"", op->name,
-                           forward->name);
+    CRN_TRY(check_attributes(op, forward, r->each_input, err));
     for (uint32_t input = 0; input < (r->each_input ? forward->input_count : 1); input++) {
         if (r->each_input && op->attributes.index != crn_channel_offset(graph, forward, input))
             continue;

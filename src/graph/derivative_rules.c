@@ -58,8 +58,27 @@ const crn_rule crn_rules[] = {
     {CAIRN_OP_LSTM_CELL, CAIRN_OP_LSTM_CELL_BWD_WEIGHT, .reads = {X(0), X(1), T(0)},
      .writes = {GW(0), GW(1), GW(2), GW(3)}},
     {CAIRN_OP_CROSS_ENTROPY, CAIRN_OP_CROSS_ENTROPY_BWD, .reads = {Y(1), X(1)}, .writes = {GX(0)}},
+    {CAIRN_OP_EMBEDDING, CAIRN_OP_EMBEDDING_BWD, .reads = {X(0), GY(0)}, .writes = {GW(0)}},
+    {CAIRN_OP_ADD_POSITIONS, CAIRN_OP_ADD_POSITIONS_BWD, .reads = {GY(0)}, .writes = {GW(0)}},
+    {CAIRN_OP_IMAGE_TOKENS, CAIRN_OP_IMAGE_TOKENS_BWD, .reads = {GY(0)}, .writes = {GX(0), GW(0)}},
+    {CAIRN_OP_SELECT_TOKEN, CAIRN_OP_SELECT_TOKEN_BWD, .reads = {GY(0)}, .writes = {GX(0)}},
+    {CAIRN_OP_LAYER_NORM, CAIRN_OP_LAYER_NORM_BWD, .reads = {X(0), Y(1), GY(0)}, .params = {W(0)},
+     .writes = {GX(0), GW(0), GW(1)}},
+    {CAIRN_OP_RMS_NORM, CAIRN_OP_RMS_NORM_BWD, .reads = {X(0), Y(1), GY(0)}, .params = {W(0)},
+     .writes = {GX(0), GW(0)}},
+    {CAIRN_OP_ROTARY, CAIRN_OP_ROTARY_BWD, .reads = {GY(0)}, .writes = {GX(0)}},
+    {CAIRN_OP_ATTENTION, CAIRN_OP_ATTENTION_BWD, .reads = {X(0), Y(0), Y(1), GY(0)},
+     .writes = {GX(0)}},
+    {CAIRN_OP_GELU, CAIRN_OP_GELU_BWD, .reads = {X(0), GY(0)}, .writes = {GX(0)}},
+    {CAIRN_OP_SILU, CAIRN_OP_SILU_BWD, .reads = {X(0), GY(0)}, .writes = {GX(0)}},
+    {CAIRN_OP_MULTIPLY, CAIRN_OP_MULTIPLY_BWD, .reads = {X(0), X(1), GY(0)},
+     .writes = {GX(0), GX(1)}},
+    {CAIRN_OP_SWIGLU, CAIRN_OP_SWIGLU_BWD, .reads = {X(0), GY(0)}, .writes = {GX(0)}},
+    {CAIRN_OP_TOKEN_CROSS_ENTROPY, CAIRN_OP_TOKEN_CROSS_ENTROPY_BWD, .reads = {Y(1), X(1)},
+     .writes = {GX(0)}},
 };
-/* An addition has no backward op: the gradient of its output is the gradient of both inputs. */
+/* An op that passes gradients (op_kinds.def) needs no rule for its inputs: the gradient of its
+ * output is theirs. An addition has no backward op at all. */
 
 #undef X
 #undef Y

@@ -18,8 +18,9 @@ typedef struct work {
 static void find_wanted(work *at, bool inputs) {
     const cairn_graph *g = at->forward;
     for (cairn_id t = 0; t < g->tensors.length; t++) {
-        cairn_role role = g->tensors.data[t].role;
-        at->wanted[t] = role == CAIRN_ROLE_PARAMETER || (inputs && role == CAIRN_ROLE_INPUT);
+        const cairn_tensor *tensor = &g->tensors.data[t];
+        bool input = tensor->role == CAIRN_ROLE_INPUT && tensor->dtype == CAIRN_DTYPE_F32;
+        at->wanted[t] = tensor->role == CAIRN_ROLE_PARAMETER || (inputs && input);
         at->gradient[t] = CAIRN_NONE;
     }
     for (cairn_id o = 0; o < g->ops.length; o++) {
@@ -202,14 +203,8 @@ static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
     bool is_loss = at->forward->tensors.data[op->outputs[0]].role == CAIRN_ROLE_LOSS;
     if (!at->wanted[op->outputs[0]] || (!is_loss && at->gradient[op->outputs[0]] == CAIRN_NONE))
         return CAIRN_OK; /* no gradient is computed upstream, or the loss does not depend on it */
-    if (op->kind == CAIRN_OP_ADD) {
-        for (uint32_t i = 0; i < 2; i++)
-            if (at->wanted[op->inputs[i]])
-                CRN_TRY(contribute(at, id, op->inputs[i], at->gradient[op->outputs[0]]));
-        return CAIRN_OK;
-    }
     cairn_id handed = CAIRN_NONE;
-    bool any = false;
+    bool any = crn_op_kinds[op->kind].passes;
     for (const crn_rule *r = crn_rules; r < crn_rules + crn_rule_count; r++) {
         if (r->forward != op->kind)
             continue;
@@ -218,6 +213,9 @@ static cairn_status differentiate_op(work *at, cairn_id id, cairn_error *err) {
         for (uint32_t input = 0; input < times; input++)
             CRN_TRY(apply(at, r, id, input, &handed));
     }
+    for (uint32_t i = 0; i < op->input_count && crn_op_kinds[op->kind].passes; i++)
+        if (at->wanted[op->inputs[i]])
+            CRN_TRY(contribute(at, id, op->inputs[i], at->gradient[op->outputs[0]]));
     if (!any)
         return crn_fail_at(
             err, CAIRN_EINVAL, op->name,

@@ -41,14 +41,22 @@ enum {
     A_EPSILON = 1 << 9,
     A_MOMENTUM = 1 << 10,
     A_SMOOTHING = 1 << 11,
+    A_HEADS = 1 << 12,
+    A_KV_HEADS = 1 << 13,
+    A_CAUSAL = 1 << 14,
+    A_TANH = 1 << 15,
+    A_SAME_ROW = 1 << 16,
+    A_THETA = 1 << 17,
+    A_DEVIATION = 1 << 18,
     /* The attributes that files may leave out. A file never holds one that is 0. */
-    A_OPTIONAL = A_SMOOTHING
+    A_OPTIONAL = A_SMOOTHING | A_CAUSAL | A_TANH | A_SAME_ROW | A_DEVIATION
 };
 
 /* How the parameters of an op are initialised. */
 typedef enum crn_start {
     S_NONE,
-    S_FAN_IN,       /* weights uniform in +-sqrt(6 / fan-in), biases zero */
+    S_FAN_IN,       /* weights uniform in +-sqrt(6 / fan-in), or normal with the deviation that the
+                     * op has as an attribute; biases zero */
     S_FAN_IN_FIRST, /* the same, but the fan-in is the first dimension of the weight */
     S_HIDDEN,       /* all uniform in +-1 / sqrt(hidden size) */
     S_IDENTITY      /* the first and the last are one, the others zero, as for batch-norm */
@@ -60,6 +68,7 @@ typedef struct crn_op_kind {
     uint32_t attributes; /* A_* */
     uint32_t flags;      /* every op of the kind has these */
     bool product;        /* multiplies matrices: slow to recompute */
+    bool passes;         /* the gradient of its output is that of every input */
     uint32_t work;       /* operations per element; 0: the number of elements of its window */
     const cairn_inplace *inplace; /* permissions, in the order in which they are tried */
     uint32_t inplace_count;
@@ -101,6 +110,9 @@ cairn_status crn_builder_add_op(cairn_builder *builder, const cairn_op *op, cair
 /* Infer the outputs of a forward op from its inputs and parameters: role, dtype and shape of each,
  * and whether it is an alias (alias_of is then the storage of input 0). The error message names the
  * op. Not for opaque and backward ops. */
+/* Whether ops of the kind belong to the forward phase. An opaque op may belong to any. */
+bool crn_is_forward_kind(cairn_op_kind kind);
+
 CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
                                           cairn_tensor out[CRN_MAX_FORWARD_OUTPUTS],
                                           cairn_error *err);

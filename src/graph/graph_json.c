@@ -60,9 +60,11 @@ static void write_flags(cairn_text *text, uint32_t flags) {
         crn_text_put(text, "]", 1);
 }
 
-/* Whether an attribute that is a double is zero. */
-static bool is_zero(const char *field) {
+static bool is_zero(const crn_attribute *a, const char *field) {
+    static const char zeros[4 * sizeof(int32_t)];
     double value;
+    if (a->count > 0)
+        return memcmp(field, zeros, a->count * sizeof(int32_t)) == 0;
     memcpy(&value, field, sizeof value);
     return value == 0;
 }
@@ -75,7 +77,7 @@ static void write_attributes(cairn_text *text, const cairn_op *op) {
         if ((crn_op_kinds[op->kind].attributes & a->bit) == 0)
             continue;
         const char *field = (const char *)&op->attributes + a->offset;
-        if ((a->bit & A_OPTIONAL) && is_zero(field))
+        if ((a->bit & A_OPTIONAL) && is_zero(a, field))
             continue;
         crn_text_printf(text, "%s\"%s\": ", any ? ", " : before, a->name);
         any = true;

@@ -29,6 +29,11 @@ cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t ra
     return add_tensor(builder, name, CAIRN_ROLE_INPUT, CAIRN_DTYPE_F32, rank, shape);
 }
 
+cairn_id cairn_build_tokens(cairn_builder *builder, const char *name, uint32_t rank,
+                            const uint32_t *shape) {
+    return add_tensor(builder, name, CAIRN_ROLE_INPUT, CAIRN_DTYPE_I32, rank, shape);
+}
+
 cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
                            const uint32_t *shape) {
     return add_tensor(builder, name, CAIRN_ROLE_LABEL, CAIRN_DTYPE_I32, rank, shape);
@@ -124,13 +129,26 @@ cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name, 
     return add_op(builder, CAIRN_OP_CONV_TRANSPOSE2D, name, 1, &x, 2, params, &a);
 }
 
+/* The length of the last dimension; 0 after an error. */
+static uint32_t last_of(const cairn_builder *builder, cairn_id x) {
+    cairn_tensor tensor = cairn_builder_peek(builder, x);
+    return tensor.rank == 0 ? 0 : tensor.shape[tensor.rank - 1];
+}
+
 cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x,
                             uint32_t features) {
-    uint32_t weight_shape[] = {features, cairn_builder_peek(builder, x).shape[1]};
+    uint32_t weight_shape[] = {features, last_of(builder, x)};
     cairn_id params[2];
     params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 2, weight_shape);
     params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &features);
     return add_op(builder, CAIRN_OP_LINEAR, name, 1, &x, 2, params, NULL);
+}
+
+cairn_id cairn_build_linear_with(cairn_builder *builder, const char *name, cairn_id x,
+                                 cairn_id weight, cairn_id bias, double deviation) {
+    cairn_attributes a = {.deviation = deviation};
+    cairn_id params[] = {weight, bias};
+    return add_op(builder, CAIRN_OP_LINEAR, name, 1, &x, bias == CAIRN_NONE ? 1 : 2, params, &a);
 }
 
 cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
@@ -226,4 +244,93 @@ cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *
     cairn_id inputs[] = {logits, labels};
     cairn_attributes a = {.smoothing = smoothing};
     return add_op(builder, CAIRN_OP_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);
+}
+
+/* ---- Sequences of tokens ---- */
+
+cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
+                               cairn_id weight, double deviation) {
+    cairn_attributes a = {.deviation = deviation};
+    return add_op(builder, CAIRN_OP_EMBEDDING, name, 1, &tokens, 1, &weight, &a);
+}
+
+cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
+                                   cairn_id weight, bool same_row, double deviation) {
+    cairn_attributes a = {.same_row = same_row, .deviation = deviation};
+    return add_op(builder, CAIRN_OP_ADD_POSITIONS, name, 1, &x, 1, &weight, &a);
+}
+
+cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
+                                  cairn_id class_token) {
+    return add_op(builder, CAIRN_OP_IMAGE_TOKENS, name, 1, &x, class_token != CAIRN_NONE,
+                  &class_token, NULL);
+}
+
+cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
+                                  uint32_t index) {
+    cairn_attributes a = {.index = (int32_t)CRN_MIN(index, INT32_MAX)};
+    return add_op(builder, CAIRN_OP_SELECT_TOKEN, name, 1, &x, 0, NULL, &a);
+}
+
+cairn_id cairn_build_layer_norm(cairn_builder *builder, const char *name, cairn_id x,
+                                double epsilon) {
+    cairn_attributes a = {.epsilon = epsilon};
+    uint32_t width = last_of(builder, x);
+    cairn_id params[2];
+    params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &width);
+    params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &width);
+    return add_op(builder, CAIRN_OP_LAYER_NORM, name, 1, &x, 2, params, &a);
+}
+
+cairn_id cairn_build_rms_norm(cairn_builder *builder, const char *name, cairn_id x,
+                              double epsilon) {
+    cairn_attributes a = {.epsilon = epsilon};
+    uint32_t width = last_of(builder, x);
+    cairn_id weight = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &width);
+    return add_op(builder, CAIRN_OP_RMS_NORM, name, 1, &x, 1, &weight, &a);
+}
+
+static cairn_attributes heads_of(uint32_t heads, uint32_t kv_heads) {
+    cairn_attributes a = {.heads = (int32_t)CRN_MIN(heads, INT32_MAX),
+                          .kv_heads = (int32_t)CRN_MIN(kv_heads, INT32_MAX)};
+    return a;
+}
+
+cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
+                            uint32_t kv_heads, double theta) {
+    cairn_attributes a = heads_of(heads, kv_heads);
+    a.theta = theta;
+    return add_op(builder, CAIRN_OP_ROTARY, name, 1, &x, 0, NULL, &a);
+}
+
+cairn_id cairn_build_attention(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
+                               uint32_t kv_heads, bool causal) {
+    cairn_attributes a = heads_of(heads, kv_heads);
+    a.causal = causal;
+    return add_op(builder, CAIRN_OP_ATTENTION, name, 1, &x, 0, NULL, &a);
+}
+
+cairn_id cairn_build_gelu(cairn_builder *builder, const char *name, cairn_id x, bool tanh) {
+    cairn_attributes a = {.tanh = tanh};
+    return add_op(builder, CAIRN_OP_GELU, name, 1, &x, 0, NULL, &a);
+}
+
+cairn_id cairn_build_silu(cairn_builder *builder, const char *name, cairn_id x) {
+    return add_op(builder, CAIRN_OP_SILU, name, 1, &x, 0, NULL, NULL);
+}
+
+cairn_id cairn_build_multiply(cairn_builder *builder, const char *name, cairn_id a, cairn_id b) {
+    cairn_id inputs[] = {a, b};
+    return add_op(builder, CAIRN_OP_MULTIPLY, name, 2, inputs, 0, NULL, NULL);
+}
+
+cairn_id cairn_build_swiglu(cairn_builder *builder, const char *name, cairn_id x) {
+    return add_op(builder, CAIRN_OP_SWIGLU, name, 1, &x, 0, NULL, NULL);
+}
+
+cairn_id cairn_build_token_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
+                                         cairn_id labels, double smoothing) {
+    cairn_id inputs[] = {logits, labels};
+    cairn_attributes a = {.smoothing = smoothing};
+    return add_op(builder, CAIRN_OP_TOKEN_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);
 }

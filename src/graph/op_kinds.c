@@ -5,7 +5,9 @@
 #define F_ONCE CAIRN_OP_FLAG_ONCE
 #define F_RANDOM CAIRN_OP_FLAG_RANDOM
 
-#define F_PRODUCT 0x100u /* a property of the kind, not a flag of its ops */
+/* Properties of the kind, not flags of its ops. */
+#define F_PRODUCT 0x100u
+#define F_PASSES 0x200u
 #define FLAGS_OF_OPS 0xffu
 #define WINDOW 0
 
@@ -33,6 +35,7 @@ const crn_op_kind crn_op_kinds[CAIRN_OP_KINDS] = {
                          attributes,                                                               \
                          (flags)&FLAGS_OF_OPS,                                                     \
                          ((flags)&F_PRODUCT) != 0,                                                 \
+                         ((flags)&F_PASSES) != 0,                                                  \
                          work,                                                                     \
                          inplace,                                                                  \
                          start,                                                                    \
@@ -55,6 +58,13 @@ const crn_attribute crn_attribute_list[] = {
     {A_EPSILON, "epsilon", FIELD(epsilon), 0},
     {A_MOMENTUM, "momentum", FIELD(momentum), 0},
     {A_SMOOTHING, "smoothing", FIELD(smoothing), 0},
+    {A_HEADS, "heads", FIELD(heads), 1},
+    {A_KV_HEADS, "kv_heads", FIELD(kv_heads), 1},
+    {A_CAUSAL, "causal", FIELD(causal), 1},
+    {A_TANH, "tanh", FIELD(tanh), 1},
+    {A_SAME_ROW, "same_row", FIELD(same_row), 1},
+    {A_THETA, "theta", FIELD(theta), 0},
+    {A_DEVIATION, "deviation", FIELD(deviation), 0},
 };
 const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 

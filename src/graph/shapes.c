@@ -132,14 +132,34 @@ static cairn_status infer_conv_transpose2d(const inference *at) {
     return CAIRN_OK;
 }
 
+/* The number of rows of input 0, each along its last dimension. */
+static cairn_status want_rows(const inference *at, uint32_t *rows) {
+    const cairn_tensor *x = input(at, 0);
+    uint64_t count = 1;
+    if (x->rank < 2 || x->dtype != CAIRN_DTYPE_F32)
+        return refuse(at, "needs an input of shape [..., F]");
+    for (uint32_t i = 0; i + 1 < x->rank; i++)
+        if (!crn_mul_u64(count, x->shape[i], &count) || count > UINT32_MAX)
+            return refuse(at, "has an input of too many rows");
+    *rows = (uint32_t)count;
+    return CAIRN_OK;
+}
+
+/* Output 0 has the shape of input 0, except for its last dimension. */
+static void set_last(const inference *at, uint32_t last) {
+    const cairn_tensor *x = input(at, 0);
+    set_shape(&at->out[0], x->rank, x->shape);
+    at->out[0].shape[x->rank - 1] = last;
+}
+
 static cairn_status infer_linear(const inference *at) {
     const cairn_tensor *x = input(at, 0), *weight = param(at, 0);
-    if (x->rank != 2 || x->dtype != CAIRN_DTYPE_F32)
-        return refuse(at, "needs an input of shape [N, F]");
-    if (weight->rank != 2 || !HAS_SHAPE(weight, weight->shape[0], x->shape[1]))
+    uint32_t rows;
+    CRN_TRY(want_rows(at, &rows));
+    if (weight->rank != 2 || !HAS_SHAPE(weight, weight->shape[0], x->shape[x->rank - 1]))
         return refuse(at, "has a weight of the wrong shape");
     CRN_TRY(want_bias(at, weight->shape[0]));
-    SHAPE(&at->out[0], x->shape[0], weight->shape[0]);
+    set_last(at, weight->shape[0]);
     return CAIRN_OK;
 }
 
@@ -279,15 +299,8 @@ static cairn_status infer_lstm_cell(const inference *at) {
     return CAIRN_OK;
 }
 
-static cairn_status infer_cross_entropy(const inference *at) {
-    const cairn_tensor *logits = input(at, 0), *labels = input(at, 1);
-    bool fits = labels->dtype == CAIRN_DTYPE_I32 && logits->dtype == CAIRN_DTYPE_F32 &&
-                logits->rank >= 2 && labels->rank == logits->rank - 1 &&
-                labels->shape[0] == logits->shape[0];
-    for (uint32_t i = 1; fits && i < labels->rank; i++)
-        fits = labels->shape[i] == logits->shape[i + 1];
-    if (!fits)
-        return refuse(at, "needs logits [N, C, ...] and integer labels [N, ...]");
+static cairn_status infer_loss(const inference *at) {
+    const cairn_tensor *logits = input(at, 0);
     double smoothing = at->op->attributes.smoothing;
     if (!(smoothing >= 0 && smoothing < 1))
         return refuse(at, "has a smoothing outside 0 <= s < 1");
@@ -297,26 +310,194 @@ static cairn_status infer_cross_entropy(const inference *at) {
     return CAIRN_OK;
 }
 
+static cairn_status infer_cross_entropy(const inference *at) {
+    const cairn_tensor *logits = input(at, 0), *labels = input(at, 1);
+    bool fits = labels->dtype == CAIRN_DTYPE_I32 && logits->dtype == CAIRN_DTYPE_F32 &&
+                logits->rank >= 2 && labels->rank == logits->rank - 1 &&
+                labels->shape[0] == logits->shape[0];
+    for (uint32_t i = 1; fits && i < labels->rank; i++)
+        fits = labels->shape[i] == logits->shape[i + 1];
+    if (!fits)
+        return refuse(at, "needs logits [N, C, ...] and integer labels [N, ...]");
+    return infer_loss(at);
+}
+
+/* ---- Sequences of tokens ---- */
+
+static cairn_status want_sequence(const inference *at) {
+    const cairn_tensor *x = input(at, 0);
+    if (x->rank != 3 || x->dtype != CAIRN_DTYPE_F32)
+        return refuse(at, "needs an input of shape [N, T, D]");
+    return CAIRN_OK;
+}
+
+static cairn_status infer_embedding(const inference *at) {
+    const cairn_tensor *tokens = input(at, 0), *weight = param(at, 0);
+    if (tokens->dtype != CAIRN_DTYPE_I32 || tokens->rank < 1 || tokens->rank >= CAIRN_MAX_RANK)
+        return refuse(at, "needs integer tokens of shape [N, T]");
+    if (weight->rank != 2 || weight->dtype != CAIRN_DTYPE_F32 || weight->shape[0] > INT32_MAX)
+        return refuse(at, "needs a weight of shape [V, D]");
+    set_shape(&at->out[0], tokens->rank, tokens->shape);
+    at->out[0].shape[at->out[0].rank++] = weight->shape[1];
+    return CAIRN_OK;
+}
+
+static cairn_status infer_add_positions(const inference *at) {
+    CRN_TRY(want_sequence(at));
+    const cairn_tensor *x = input(at, 0), *weight = param(at, 0);
+    uint32_t least = at->op->attributes.same_row ? 1 : x->shape[1];
+    if (weight->rank != 2 || !HAS_SHAPE(weight, weight->shape[0], x->shape[2]))
+        return refuse(at, "has a weight of the wrong shape");
+    if (weight->shape[0] < least)
+        return refuse(at, "has fewer positions than its input has tokens");
+    return infer_same(at);
+}
+
+static cairn_status infer_image_tokens(const inference *at) {
+    CRN_TRY(want_image(at));
+    const cairn_tensor *x = input(at, 0);
+    uint64_t tokens = (uint64_t)x->shape[2] * x->shape[3] + at->op->param_count;
+    if (at->op->param_count > 0 && !HAS_SHAPE(param(at, 0), x->shape[1]))
+        return refuse(at, "has a class token of the wrong shape");
+    if (tokens > INT32_MAX)
+        return refuse(at, "makes a sequence that is too long");
+    SHAPE(&at->out[0], x->shape[0], (uint32_t)tokens, x->shape[1]);
+    return CAIRN_OK;
+}
+
+static cairn_status infer_select_token(const inference *at) {
+    CRN_TRY(want_sequence(at));
+    const cairn_tensor *x = input(at, 0);
+    int32_t index = at->op->attributes.index;
+    if (index < 0 || (uint32_t)index >= x->shape[1])
+        return refuse(at, "selects a token that its input does not have");
+    SHAPE(&at->out[0], x->shape[0], x->shape[2]);
+    return CAIRN_OK;
+}
+
+static cairn_status want_row_parameters(const inference *at) {
+    const cairn_tensor *x = input(at, 0);
+    for (uint32_t i = 0; i < at->op->param_count; i++)
+        if (!HAS_SHAPE(param(at, i), x->shape[x->rank - 1]))
+            return refuse(at, "has a weight or bias of the wrong shape");
+    return CAIRN_OK;
+}
+
+static cairn_status infer_layer_norm(const inference *at) {
+    uint32_t rows;
+    CRN_TRY(want_rows(at, &rows));
+    CRN_TRY(want_row_parameters(at));
+    SHAPE(&at->out[1], 2, rows);
+    return infer_same(at);
+}
+
+static cairn_status infer_rms_norm(const inference *at) {
+    uint32_t rows;
+    CRN_TRY(want_rows(at, &rows));
+    CRN_TRY(want_row_parameters(at));
+    SHAPE(&at->out[1], rows);
+    return infer_same(at);
+}
+
+/* x is [N, T, (heads + 2 kv_heads) * d]; `*size` is d. */
+static cairn_status want_heads(const inference *at, uint32_t *size) {
+    CRN_TRY(want_sequence(at));
+    const cairn_attributes *a = &at->op->attributes;
+    uint32_t width = input(at, 0)->shape[2];
+    if (a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return refuse(at, "needs heads that are a multiple of its key and value heads");
+    uint64_t parts = (uint64_t)a->heads + 2 * (uint64_t)a->kv_heads;
+    if (width % parts != 0)
+        return refuse(at, "has an input that its heads do not divide");
+    *size = (uint32_t)(width / parts);
+    return CAIRN_OK;
+}
+
+static cairn_status infer_rotary(const inference *at) {
+    uint32_t size;
+    CRN_TRY(want_heads(at, &size));
+    if (size % 2 != 0)
+        return refuse(at, "needs heads of even size");
+    if (!(at->op->attributes.theta > 0))
+        return refuse(at, "needs a theta above 0");
+    return infer_same(at);
+}
+
+static cairn_status infer_attention(const inference *at) {
+    const cairn_tensor *x = input(at, 0);
+    uint32_t size, heads = (uint32_t)at->op->attributes.heads;
+    CRN_TRY(want_heads(at, &size));
+    SHAPE(&at->out[0], x->shape[0], x->shape[1], heads * size);
+    SHAPE(&at->out[1], x->shape[0], heads, x->shape[1]);
+    return CAIRN_OK;
+}
+
+static cairn_status infer_multiply(const inference *at) {
+    if (at->op->inputs[0] == at->op->inputs[1])
+        return refuse(at, "multiplies a tensor by itself");
+    if (!crn_same_shape(input(at, 0), input(at, 1)))
+        return refuse(at, "multiplies tensors of different shapes");
+    return infer_same(at);
+}
+
+static cairn_status infer_swiglu(const inference *at) {
+    const cairn_tensor *x = input(at, 0);
+    uint32_t rows;
+    CRN_TRY(want_rows(at, &rows));
+    if (x->shape[x->rank - 1] % 2 != 0)
+        return refuse(at, "needs rows of even length");
+    set_last(at, x->shape[x->rank - 1] / 2);
+    return CAIRN_OK;
+}
+
+static cairn_status infer_token_cross_entropy(const inference *at) {
+    const cairn_tensor *logits = input(at, 0), *labels = input(at, 1);
+    uint32_t rows;
+    CRN_TRY(want_rows(at, &rows));
+    if (labels->dtype != CAIRN_DTYPE_I32 || labels->rank != logits->rank - 1 ||
+        memcmp(labels->shape, logits->shape, labels->rank * sizeof *labels->shape) != 0)
+        return refuse(at, "needs logits [N, T, V] and integer labels [N, T]");
+    return infer_loss(at);
+}
+
+static cairn_status (*const infer[CAIRN_OP_KINDS])(const inference *at) = {
+    [CAIRN_OP_CONV2D] = infer_conv2d,
+    [CAIRN_OP_CONV_TRANSPOSE2D] = infer_conv_transpose2d,
+    [CAIRN_OP_LINEAR] = infer_linear,
+    [CAIRN_OP_BATCH_NORM] = infer_batch_norm,
+    [CAIRN_OP_RELU] = infer_same,
+    [CAIRN_OP_DROPOUT] = infer_dropout,
+    [CAIRN_OP_MAX_POOL] = infer_max_pool,
+    [CAIRN_OP_AVG_POOL] = infer_pool,
+    [CAIRN_OP_ADAPTIVE_AVG_POOL] = infer_adaptive_avg_pool,
+    [CAIRN_OP_ADD] = infer_add,
+    [CAIRN_OP_CONCAT] = infer_concat,
+    [CAIRN_OP_FLATTEN] = infer_flatten,
+    [CAIRN_OP_SELECT] = infer_select,
+    [CAIRN_OP_RNN_CELL] = infer_rnn_cell,
+    [CAIRN_OP_LSTM_CELL] = infer_lstm_cell,
+    [CAIRN_OP_CROSS_ENTROPY] = infer_cross_entropy,
+    [CAIRN_OP_EMBEDDING] = infer_embedding,
+    [CAIRN_OP_ADD_POSITIONS] = infer_add_positions,
+    [CAIRN_OP_IMAGE_TOKENS] = infer_image_tokens,
+    [CAIRN_OP_SELECT_TOKEN] = infer_select_token,
+    [CAIRN_OP_LAYER_NORM] = infer_layer_norm,
+    [CAIRN_OP_RMS_NORM] = infer_rms_norm,
+    [CAIRN_OP_ROTARY] = infer_rotary,
+    [CAIRN_OP_ATTENTION] = infer_attention,
+    [CAIRN_OP_GELU] = infer_same,
+    [CAIRN_OP_SILU] = infer_same,
+    [CAIRN_OP_MULTIPLY] = infer_multiply,
+    [CAIRN_OP_SWIGLU] = infer_swiglu,
+    [CAIRN_OP_TOKEN_CROSS_ENTROPY] = infer_token_cross_entropy,
+};
+
+bool crn_is_forward_kind(cairn_op_kind kind) {
+    return infer[kind] != NULL;
+}
+
 cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
                                cairn_tensor out[CRN_MAX_FORWARD_OUTPUTS], cairn_error *err) {
-    static cairn_status (*const infer[CAIRN_OP_KINDS])(const inference *at) = {
-        [CAIRN_OP_CONV2D] = infer_conv2d,
-        [CAIRN_OP_CONV_TRANSPOSE2D] = infer_conv_transpose2d,
-        [CAIRN_OP_LINEAR] = infer_linear,
-        [CAIRN_OP_BATCH_NORM] = infer_batch_norm,
-        [CAIRN_OP_RELU] = infer_same,
-        [CAIRN_OP_DROPOUT] = infer_dropout,
-        [CAIRN_OP_MAX_POOL] = infer_max_pool,
-        [CAIRN_OP_AVG_POOL] = infer_pool,
-        [CAIRN_OP_ADAPTIVE_AVG_POOL] = infer_adaptive_avg_pool,
-        [CAIRN_OP_ADD] = infer_add,
-        [CAIRN_OP_CONCAT] = infer_concat,
-        [CAIRN_OP_FLATTEN] = infer_flatten,
-        [CAIRN_OP_SELECT] = infer_select,
-        [CAIRN_OP_RNN_CELL] = infer_rnn_cell,
-        [CAIRN_OP_LSTM_CELL] = infer_lstm_cell,
-        [CAIRN_OP_CROSS_ENTROPY] = infer_cross_entropy,
-    };
     /* The first output is the result of the op; a second one is only for its backward op. */
     out[0] = out[1] = (cairn_tensor)CAIRN_TENSOR_INIT;
     out[0].role = CAIRN_ROLE_ACTIVATION;

@@ -283,7 +283,7 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
 static cairn_status check_shapes(const cairn_graph *g, const cairn_op *op, cairn_error *err) {
     if (op->kind == CAIRN_OP_OPAQUE)
         return CAIRN_OK;
-    bool is_backward = op->kind >= CAIRN_OP_CONV2D_BWD_WEIGHT;
+    bool is_backward = !crn_is_forward_kind(op->kind);
     if (is_backward != (op->phase != CAIRN_PHASE_FORWARD))
         return crn_fail_at(err, CAIRN_EINVAL, op->name, "op \"%s\" (%s) is not of the %s phase",
                            op->name, crn_op_kinds[op->kind].name, crn_phase_names[op->phase]);

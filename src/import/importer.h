@@ -16,4 +16,8 @@ typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char 
 #include "import/importers.def"
 #undef X
 
+/* The place in the zoo's list of the network that a name, with or without sizes, means; UINT32_MAX:
+ * there is none. */
+uint32_t crn_zoo_find(const char *name);
+
 #endif

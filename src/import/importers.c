@@ -17,14 +17,6 @@ const cairn_importer *cairn_importer_list(uint32_t index) {
     return index < CRN_LENGTH(importers) ? &importers[index] : NULL;
 }
 
-static bool in_zoo(const char *model) {
-    const cairn_zoo_entry *entry;
-    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strcmp(entry->name, model) == 0)
-            return true;
-    return false;
-}
-
 static bool has_suffix(const char *model, const char *suffix) {
     size_t length = strlen(model), end = strlen(suffix);
     return length > end && strcmp(model + length - end, suffix) == 0;
@@ -34,7 +26,8 @@ const cairn_importer *cairn_model_importer(const char *model) {
     const cairn_importer *graph = NULL;
     for (size_t i = 0; i < CRN_LENGTH(importers); i++) {
         const cairn_importer *importer = &importers[i];
-        if (importer->suffix == NULL ? in_zoo(model) : has_suffix(model, importer->suffix))
+        if (importer->suffix == NULL ? crn_zoo_find(model) != UINT32_MAX
+                                     : has_suffix(model, importer->suffix))
             return importer;
         if (functions[i] == crn_import_graph)
             graph = importer;

@@ -8,10 +8,11 @@
 #define DEFAULT_BATCH 32
 
 static const cairn_zoo_entry entries[] = {
-#define X(name, family, depth, channels, height, width, classes, steps, summary)                   \
+#define X(name, family, depth, channels, height, width, classes, steps, small, summary)            \
     {#name,                                                                                        \
      summary,                                                                                      \
-     {sizeof(cairn_zoo_options), DEFAULT_BATCH, {channels, height, width}, classes, steps, 0}},
+     {sizeof(cairn_zoo_options), DEFAULT_BATCH, {channels, height, width}, classes, steps, 0},     \
+     small},
 #include "import/networks.def"
 #undef X
 };
@@ -21,7 +22,7 @@ static const struct recipe {
     void (*build)(crn_zoo *net);
     uint32_t depth;
 } recipes[] = {
-#define X(name, family, depth, channels, height, width, classes, steps, summary)                   \
+#define X(name, family, depth, channels, height, width, classes, steps, small, summary)            \
     {crn_zoo_##family, depth},
 #include "import/networks.def"
 #undef X
@@ -107,13 +108,20 @@ uint32_t crn_zoo_channels(const crn_zoo *net, cairn_id x) {
 
 /* ---- building ---- */
 
+uint32_t crn_zoo_find(const char *name) {
+    size_t length = strcspn(name, ":");
+    for (uint32_t i = 0; i < CRN_LENGTH(entries); i++)
+        if (strlen(entries[i].name) == length && strncmp(entries[i].name, name, length) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
 static cairn_status find(const char *name, uint32_t *index, cairn_error *err) {
     char known[400] = "";
+    *index = crn_zoo_find(name);
+    if (*index != UINT32_MAX)
+        return CAIRN_OK;
     for (uint32_t i = 0; i < CRN_LENGTH(entries); i++) {
-        if (strcmp(entries[i].name, name) == 0) {
-            *index = i;
-            return CAIRN_OK;
-        }
         size_t length = strlen(known);
         snprintf(known + length, sizeof(known) - length, "%s%s", i > 0 ? ", " : "",
                  entries[i].name);
@@ -137,8 +145,15 @@ static void fill_in(const cairn_zoo_entry *entry, cairn_zoo_options *options) {
 }
 
 /* Refuse what would have no effect. */
-static cairn_status check(const cairn_zoo_entry *entry, const cairn_zoo_options *options,
-                          cairn_error *err) {
+static cairn_status check(const cairn_zoo_entry *entry, const char *sizes,
+                          const cairn_zoo_options *options, cairn_error *err) {
+    if (entry->small == NULL && sizes[0] != '\0')
+        return crn_fail(err, CAIRN_EINVAL, "%s has one size only; leave out \":%.64s\"",
+                        entry->name, sizes);
+    if (entry->defaults.input[0] == 0 && options->input[0] != 0)
+        return crn_fail(err, CAIRN_EINVAL,
+                        "%s reads tokens and has no input size; give their number only",
+                        entry->name);
     if (entry->defaults.steps == 0 && options->steps != 0)
         return crn_fail(err, CAIRN_EINVAL,
                         "%s is not recurrent and has no steps; leave their number out",
@@ -154,8 +169,11 @@ cairn_status crn_import_zoo(const cairn_allocator *allocator, const char *name,
                             cairn_zoo_options *size, cairn_graph **out, cairn_error *err) {
     uint32_t index = 0;
     CRN_TRY(find(name, &index, err));
+    const char *sizes = name + strlen(entries[index].name);
+    sizes += *sizes == ':';
+    size->classes = given_or(size->classes, crn_zoo_vocabulary(sizes));
     fill_in(&entries[index], size);
-    CRN_TRY(check(&entries[index], size, err));
+    CRN_TRY(check(&entries[index], sizes, size, err));
 
     crn_zoo net = {.batch = size->batch,
                    .channels = size->input[0],
@@ -164,6 +182,7 @@ cairn_status crn_import_zoo(const cairn_allocator *allocator, const char *name,
                    .classes = size->classes,
                    .steps = size->steps,
                    .smoothing = size->label_smoothing,
+                   .sizes = sizes,
                    .depth = recipes[index].depth};
     if (cairn_builder_create(allocator, name, &net.builder) != CAIRN_OK)
         return crn_fail_memory(err);

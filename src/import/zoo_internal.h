@@ -13,16 +13,45 @@ typedef struct crn_zoo {
     cairn_builder *builder;
     uint32_t batch, channels, height, width; /* recurrent: channels are features, height hidden */
     uint32_t classes, steps, depth;
-    double smoothing; /* of labels */
-    size_t scope;     /* length of the prefix that crn_zoo_name() puts before a name */
-    char path[160];   /* the prefix, then the name made last */
+    double smoothing;  /* of labels */
+    const char *sizes; /* what follows the colon of the name; "": nothing */
+    size_t scope;      /* length of the prefix that crn_zoo_name() puts before a name */
+    char path[160];    /* the prefix, then the name made last */
 } crn_zoo;
 
 /* The families: crn_zoo_resnet() and so on, declared from the list. */
-#define X(name, family, depth, channels, height, width, classes, steps, summary)                   \
+#define X(name, family, depth, channels, height, width, classes, steps, small, summary)            \
     void crn_zoo_##family(crn_zoo *net);
 #include "import/networks.def"
 #undef X
+
+/* ---- zoo_sizes.c: transformers ---- */
+
+typedef struct crn_zoo_sizes {
+    uint32_t layers, width, heads, kv_heads, ffn;
+    uint32_t vocabulary, positions; /* the default vocabulary; the rows of a table of positions */
+    double theta, epsilon;
+    bool tied, biased; /* the head is the embedding's table; projections to queries have a bias */
+} crn_zoo_sizes;
+
+/* The sizes of a family, as the network's name gives them. False: it names some that do not exist,
+ * or they do not fit each other, and the builder has failed. */
+bool crn_zoo_read_sizes(crn_zoo *net, const char *family, crn_zoo_sizes *out);
+
+/* The vocabulary of the published size that begins a list; 0: it begins with none. */
+uint32_t crn_zoo_vocabulary(const char *sizes);
+
+#define CRN_ZOO_DEVIATION 0.02 /* with which weights of transformers start */
+
+/* A linear layer with parameters NAME.weight and, if `bias`, NAME.bias. */
+cairn_id crn_zoo_linear(crn_zoo *net, const char *name, cairn_id x, uint32_t features, bool bias,
+                        double deviation);
+/* Tokens "input" [batch, steps], and the rows of a new table for them, which is NAME.weight. */
+cairn_id crn_zoo_embedding(crn_zoo *net, const char *name, uint32_t width, cairn_id *table);
+/* "label" [batch, steps] and "loss". */
+void crn_zoo_token_loss(crn_zoo *net, cairn_id logits);
+
+/* ---- zoo.c ---- */
 
 /* Enter a module: names from here on begin with its name and a dot. Returns the argument
  * for crn_zoo_leave(), which leaves it. */

@@ -44,7 +44,8 @@ static const char *shape_text(char *buffer, size_t size, uint32_t rank, const ui
 static cairn_status check_input(const cairn_train *train, const cairn_data_info *info,
                                 cairn_error *err) {
     const cairn_tensor *input = cairn_graph_tensor(train->graph, train->input);
-    bool same = input->dtype == CAIRN_DTYPE_F32 && input->rank == info->rank + 1;
+    cairn_dtype dtype = info->tokens ? CAIRN_DTYPE_I32 : CAIRN_DTYPE_F32;
+    bool same = input->dtype == dtype && input->rank == info->rank + 1;
     for (uint32_t i = 0; same && i < info->rank; i++)
         same = input->shape[i + 1] == info->shape[i];
     if (same)
@@ -60,9 +61,11 @@ static cairn_status check_input(const cairn_train *train, const cairn_data_info 
 static cairn_status check_label(const cairn_train *train, const cairn_data_info *info,
                                 cairn_error *err) {
     const cairn_tensor *label = cairn_graph_tensor(train->graph, train->label);
-    if (label->dtype != CAIRN_DTYPE_I32 || label->rank != 1 || label->shape[0] != train->batch)
-        return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a sample",
-                        cairn_graph_name(train->graph));
+    uint32_t rank = info->tokens ? 2 : 1;
+    if (label->dtype != CAIRN_DTYPE_I32 || label->rank != rank || label->shape[0] != train->batch ||
+        (info->tokens && label->shape[1] != info->shape[0]))
+        return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a %s",
+                        cairn_graph_name(train->graph), info->tokens ? "token" : "sample");
     if (info->classes > train->classes)
         return crn_fail(err, CAIRN_EINVAL,
                         "the samples are of %u classes, and %s tells only %u apart", info->classes,
@@ -85,8 +88,11 @@ static cairn_status find_ends(cairn_train *train, cairn_error *err) {
     train->label = only_tensor(train->graph, CAIRN_ROLE_LABEL);
     if (summary.input != CAIRN_NONE)
         train->batch = cairn_graph_tensor(train->graph, summary.input)->shape[0];
-    if (summary.output != CAIRN_NONE && cairn_graph_tensor(train->graph, summary.output)->rank > 1)
-        train->classes = cairn_graph_tensor(train->graph, summary.output)->shape[1];
+    if (summary.output != CAIRN_NONE) {
+        const cairn_tensor *output = cairn_graph_tensor(train->graph, summary.output);
+        bool tokens = output->rank == 3; /* [N, T, V]; pixels are [N, C, H, W] */
+        train->classes = output->rank > 1 ? output->shape[tokens ? 2 : 1] : 0;
+    }
     train->predictions = count_predictions(train) * train->micro_batches;
     if (train->options.data == NULL)
         return CAIRN_OK;
@@ -237,6 +243,10 @@ static bool goes_on(const cairn_train *train, uint64_t done, uint64_t total) {
 
 /* ---- Steps ---- */
 
+static const void *inputs_of(const cairn_batch *batch) {
+    return batch->tokens != NULL ? (const void *)batch->tokens : batch->inputs;
+}
+
 /* The samples of the next micro-batch, into the executor; the loader keeps them until the next. */
 static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_error *err) {
     if (train->loader == NULL)
@@ -244,7 +254,7 @@ static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_erro
     cairn_batch batch = CAIRN_BATCH_INIT;
     int64_t start = clock_ns();
     CRN_TRY(cairn_loader_next(train->loader, &batch, err));
-    CRN_TRY(cairn_exec_feed(train->exec, train->input, batch.inputs, err));
+    CRN_TRY(cairn_exec_feed(train->exec, train->input, inputs_of(&batch), err));
     CRN_TRY(cairn_exec_feed(train->exec, train->label, batch.labels, err));
     out->data_ns += clock_ns() - start;
     return CAIRN_OK;
@@ -298,8 +308,8 @@ cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out, cairn
 
 /* ---- Evaluation ---- */
 
-/* The loss of one sample: log(sum of exp(x - largest)) - (x[label] - largest), and whether the
- * label is the likeliest class; of equals the first is, where there are NaNs none. */
+/* The loss of one sample, or one token: log(sum of exp(x - largest)) - (x[label] - largest), and
+ * whether the label is the likeliest class; of equals the first is, where there are NaNs none. */
 static double sample_loss(const float *x, uint32_t classes, int32_t label, bool *correct) {
     float largest = x[0];
     for (uint32_t c = 1; c < classes; c++)
@@ -320,17 +330,21 @@ static cairn_status score_batch(cairn_train *train, double *loss, cairn_train_sc
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(train->graph, &summary);
     CRN_TRY(cairn_loader_next(train->validation, &batch, err));
-    CRN_TRY(cairn_exec_feed(train->evaluator, train->input, batch.inputs, err));
+    CRN_TRY(cairn_exec_feed(train->evaluator, train->input, inputs_of(&batch), err));
     CRN_TRY(cairn_exec_run(train->evaluator, 0, &result, err));
     CRN_TRY(cairn_exec_read(train->evaluator, summary.output, train->logits, err));
     const float *logits = train->logits;
-    for (uint32_t n = 0; n < batch.count; n++) {
+    uint64_t labels =
+        batch.tokens == NULL
+            ? batch.count
+            : batch.count * (uint64_t)cairn_data_get_info(train->options.data)->shape[0];
+    for (uint64_t n = 0; n < labels; n++) {
         bool correct;
         *loss += sample_loss(logits + (size_t)n * train->classes, train->classes, batch.labels[n],
                              &correct);
         out->correct += correct;
     }
-    out->predictions += batch.count;
+    out->predictions += labels;
     return CAIRN_OK;
 }
 

@@ -83,13 +83,24 @@ static inline cairn_id narrow_op(const narrowing *n, cairn_id id) {
     }
 }
 
-/* The network with its widths divided by `divisor`. The caller destroys the result. */
+/* The zoo's own small network of the form; NULL: it has none. */
+static inline const char *narrow_small(const char *name) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strcmp(entry->name, name) == 0)
+            return entry->small;
+    return NULL;
+}
+
+/* The network with its widths divided by `divisor`; a transformer is a small one with any divisor
+ * above 1. The caller destroys the result. */
 static inline cairn_graph *narrow_build(const char *name, const cairn_zoo_options *options,
                                         uint32_t divisor) {
     cairn_graph *from, *to;
     cairn_error err = {0};
-    CHECK_OK(cairn_zoo_build(NULL, name, options, &from, &err), &err);
-    if (divisor == 1)
+    const char *small = divisor > 1 ? narrow_small(name) : NULL;
+    CHECK_OK(cairn_zoo_build(NULL, small != NULL ? small : name, options, &from, &err), &err);
+    if (divisor == 1 || small != NULL)
         return from;
     uint32_t tensors = cairn_graph_tensor_count(from), ops = cairn_graph_op_count(from);
     narrowing n = {.from = from, .divisor = divisor, .made = calloc(tensors, sizeof *n.made)};

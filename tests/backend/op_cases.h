@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #define OP_CASE_CLASSES 3 /* labels of a cross-entropy under test are below this */
+#define OP_CASE_TOKENS 5  /* tokens of an embedding under test are below this */
 
 typedef struct op_case {
     const char *name;
@@ -70,7 +71,9 @@ static inline cairn_id case_op(cairn_builder *b, const json_t *given, cairn_op *
                  *read = json_object_get(given, "reads");
     for (uint32_t i = 0; i < json_array_size(shapes); i++) {
         uint32_t shape[CAIRN_MAX_RANK], rank = case_shape(json_array_get(shapes, i), shape);
-        inputs[i] = cairn_build_input(b, (const char *[]){"x0", "x1", "x2", "x3"}[i], rank, shape);
+        const char *name = (const char *[]){"x0", "x1", "x2", "x3"}[i];
+        inputs[i] = op->kind == CAIRN_OP_EMBEDDING ? cairn_build_tokens(b, name, rank, shape)
+                                                   : cairn_build_input(b, name, rank, shape);
     }
     op->input_count = (uint32_t)json_array_size(read != NULL ? read : shapes);
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -93,9 +96,13 @@ static inline cairn_id case_op(cairn_builder *b, const json_t *given, cairn_op *
     return outputs[0];
 }
 
+static inline bool case_is_loss(cairn_op_kind kind) {
+    return kind == CAIRN_OP_CROSS_ENTROPY || kind == CAIRN_OP_TOKEN_CROSS_ENTROPY;
+}
+
 /* Add the loss. A cross-entropy under test is the loss itself. */
 static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op *op) {
-    if (op->kind != CAIRN_OP_CROSS_ENTROPY) {
+    if (!case_is_loss(op->kind)) {
         cairn_id y = case_op(b, given, op), flat = y;
         if (cairn_builder_peek(b, y).rank > 2)
             flat = cairn_build_flatten(b, "flat", y);
@@ -106,6 +113,9 @@ static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op
     uint32_t shape[CAIRN_MAX_RANK];
     uint32_t rank = case_shape(json_array_get(json_object_get(given, "inputs"), 0), shape);
     cairn_id x = cairn_build_input(b, "x0", rank, shape);
+    if (op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
+        return cairn_build_token_cross_entropy(
+            b, "y", x, cairn_build_label(b, "labels", rank - 1, shape), op->attributes.smoothing);
     memmove(shape + 1, shape + 2, (rank - 2) * sizeof *shape);
     cairn_id labels = cairn_build_label(b, "labels", rank - 1, shape);
     return cairn_build_smoothed_cross_entropy(b, "y", x, labels, op->attributes.smoothing);
@@ -139,8 +149,7 @@ static inline op_case case_build(const json_t *given, bool input_gradients) {
     CHECK_OK(cairn_graph_differentiate(forward, &options, &c.graph, &err), &err);
     c.behind = cairn_graph_op_count(forward);
     cairn_graph_destroy(forward);
-    for (cairn_id t = cairn_graph_tensor_count(c.graph);
-         t-- > 0 && c.kind != CAIRN_OP_CROSS_ENTROPY;)
+    for (cairn_id t = cairn_graph_tensor_count(c.graph); t-- > 0 && !case_is_loss(c.kind);)
         if (cairn_graph_tensor(c.graph, t)->gradient_of == c.y &&
             cairn_graph_op(c.graph, cairn_graph_tensor(c.graph, t)->producer)->of != c.op)
             c.gy = t;
@@ -176,10 +185,14 @@ static inline void case_fill(const op_case *c, const rig *r) {
         const cairn_tensor *tensor = cairn_graph_tensor(c->graph, t);
         void *plain = rig_block(tensor->bytes);
         bool parameter = tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_STATE;
-        if (tensor->role == CAIRN_ROLE_INPUT)
+        if (tensor->role == CAIRN_ROLE_INPUT && tensor->dtype == CAIRN_DTYPE_F32)
             fill_input(plain, tensor, 0);
+        else if (tensor->role == CAIRN_ROLE_INPUT)
+            fill_labels(plain, tensor, 0, OP_CASE_TOKENS);
         if (tensor->role == CAIRN_ROLE_LABEL)
             fill_labels(plain, tensor, 0, OP_CASE_CLASSES);
+        if (tensor->role == CAIRN_ROLE_LABEL && c->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
+            ((int32_t *)plain)[1] = -100; /* ignored */
         if (parameter)
             fill_parameter(plain, tensor);
         if (parameter || tensor->role == CAIRN_ROLE_INPUT || tensor->role == CAIRN_ROLE_LABEL)

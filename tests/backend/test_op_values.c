@@ -17,7 +17,7 @@ static cairn_id find(const op_case *c, const char *name) {
     cairn_id gradient = rig_gradient(c->graph, cairn_graph_find_tensor(c->graph, plain));
     return gradient == CAIRN_NONE
                ? c->gy
-               : gradient; /* that of an addition's input is that of its result */
+               : gradient; /* an op that passes gradients has none of its own for inputs */
 }
 
 static void compare(const op_case *c, const rig *r, const char *name, const json_t *expected) {
@@ -42,11 +42,24 @@ static void compare(const op_case *c, const rig *r, const char *name, const json
     free(plain);
 }
 
+/* Whether the backend has the op under test. Only those of GPUs may lack one. */
+static bool has_op(const rig *r, const op_case *c) {
+    uint32_t count;
+    rig_choices(r, c->op, &count);
+    CHECK(count > 0 || strncmp(backend, "cuda", 4) == 0);
+    return count > 0;
+}
+
 static void test_case(const json_t *given, json_t *reference) {
     op_case c = case_build(given, true);
     rig r;
     rig_open_on(&r, c.graph, test_device(backend, 2));
     rig_place(&r);
+    if (!has_op(&r, &c)) {
+        rig_close(&r);
+        cairn_graph_destroy(c.graph);
+        return;
+    }
     case_fill(&c, &r);
     rig_run(&r, c.op);
     rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));

@@ -11,10 +11,10 @@ static void note_kinds(const cairn_graph *graph) {
         kinds_run[cairn_graph_op(graph, o)->kind] = true;
 }
 
-/* The gradient of a tensor; the inputs of an addition have the gradient of its result. */
+/* The gradient of a tensor; the inputs of an op that passes gradients have that of its result. */
 static const float *gradient_of(const rig *r, const op_case *c, cairn_id tensor) {
     cairn_id gradient = rig_gradient(c->graph, tensor);
-    if (gradient == CAIRN_NONE && c->kind == CAIRN_OP_ADD)
+    if (gradient == CAIRN_NONE && crn_op_kinds[c->kind].passes)
         gradient = c->gy;
     return gradient == CAIRN_NONE ? NULL : r->place[gradient];
 }
@@ -44,6 +44,13 @@ static double step_of(cairn_op_kind kind) {
     case CAIRN_OP_RNN_CELL:
     case CAIRN_OP_LSTM_CELL:
     case CAIRN_OP_CROSS_ENTROPY:
+    case CAIRN_OP_TOKEN_CROSS_ENTROPY:
+    case CAIRN_OP_LAYER_NORM:
+    case CAIRN_OP_RMS_NORM:
+    case CAIRN_OP_ATTENTION:
+    case CAIRN_OP_GELU:
+    case CAIRN_OP_SILU:
+    case CAIRN_OP_SWIGLU:
         return 1.0 / 16;
     default:
         return 0.5;
@@ -93,8 +100,9 @@ static void test_gradients(const json_t *given, bool training) {
     rig_run(&r, c.op);
     rig_run_range(&r, c.behind, cairn_graph_op_count(c.graph));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(c.graph); t++) {
-        cairn_role role = cairn_graph_tensor(c.graph, t)->role;
-        if (role != CAIRN_ROLE_INPUT && role != CAIRN_ROLE_PARAMETER)
+        const cairn_tensor *tensor = cairn_graph_tensor(c.graph, t);
+        if ((tensor->role != CAIRN_ROLE_INPUT && tensor->role != CAIRN_ROLE_PARAMETER) ||
+            tensor->dtype != CAIRN_DTYPE_F32)
             continue;
         const float *gradient = gradient_of(&r, &c, t);
         CHECK(gradient != NULL);

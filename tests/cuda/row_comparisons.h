@@ -53,10 +53,14 @@ static void product_weight(comparison *at, const void *gradient, const void *x, 
     kernel_rig_run(&at->k, crn_matmul_launch(&args), &args);
 }
 
+static uint32_t rows_of(const cairn_tensor *tensor) {
+    return (uint32_t)(fill_count(tensor) / tensor->shape[tensor->rank - 1]);
+}
+
 static void linear(comparison *at, const cairn_op *op) {
     const cairn_tensor *x = tensor_of(at, op->inputs[0]), *w = tensor_of(at, op->params[0]);
     float *y = empty(at, op->outputs[0], 4);
-    product(at, y, plain(at, op->inputs[0]), floats(at, op->params[0]), x->shape[0], w->shape[0],
+    product(at, y, plain(at, op->inputs[0]), floats(at, op->params[0]), rows_of(x), w->shape[0],
             w->shape[1], op->param_count > 1 ? floats(at, op->params[1]) : NULL, false);
     compare_floats(at, y, op->outputs[0], F32_TOLERANCE);
 }
@@ -64,7 +68,7 @@ static void linear(comparison *at, const cairn_op *op) {
 static void linear_bwd_data(comparison *at, const cairn_op *op) {
     const cairn_tensor *gy = tensor_of(at, op->inputs[0]), *w = tensor_of(at, op->params[0]);
     float *gx = empty(at, op->outputs[0], 4);
-    product_data(at, plain(at, op->inputs[0]), floats(at, op->params[0]), gx, 1, gy->shape[0],
+    product_data(at, plain(at, op->inputs[0]), floats(at, op->params[0]), gx, 1, rows_of(gy),
                  w->shape[0], w->shape[1]);
     compare_floats(at, gx, op->outputs[0], F32_TOLERANCE);
 }
@@ -74,8 +78,8 @@ static void linear_bwd_weight(comparison *at, const cairn_op *op) {
     if (!wanted(op, 0))
         return;
     float *weight = empty(at, op->outputs[0], 4);
-    product_weight(at, plain(at, op->inputs[1]), plain(at, op->inputs[0]), weight, 1, x->shape[0],
-                   gy->shape[1], x->shape[1]);
+    product_weight(at, plain(at, op->inputs[1]), plain(at, op->inputs[0]), weight, 1, rows_of(x),
+                   gy->shape[gy->rank - 1], x->shape[x->rank - 1]);
     compare_floats(at, weight, op->outputs[0], F32_TOLERANCE);
 }
 

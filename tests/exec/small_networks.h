@@ -8,7 +8,7 @@
 /* Channels, height and width of the smallest sensible input; batch 2, ten classes. */
 static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
-    bool recurrent = entry->defaults.steps > 0;
+    bool sequence = entry->defaults.steps > 0, tokens = sequence && entry->small != NULL;
     uint32_t side = 32;
     if (strcmp(entry->name, "alexnet") == 0)
         side = 63;
@@ -16,10 +16,12 @@ static inline cairn_zoo_options small_options(const cairn_zoo_entry *entry) {
         side = 75;
     options.batch = 2;
     options.classes = 10;
-    options.steps = recurrent ? 10 : 0;
-    options.input[0] = recurrent ? 16 : 3;
+    options.steps = sequence ? 10 : 0;
+    if (tokens)
+        return options;
+    options.input[0] = sequence ? 16 : 3;
     options.input[1] = side;
-    options.input[2] = recurrent ? 0 : side;
+    options.input[2] = sequence ? 0 : side;
     return options;
 }
 

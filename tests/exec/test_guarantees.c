@@ -85,7 +85,8 @@ static void check_evaluation(const subject *s) {
 static cairn_graph *network(const char *name) {
     if (strcmp(name, "toy") == 0)
         return toy_network(NULL, 2, 16);
-    return small_network(name, zoo_entry(name)->defaults.steps > 0 ? 1 : 8);
+    const cairn_zoo_entry *entry = zoo_entry(name);
+    return small_network(name, entry->defaults.steps > 0 && entry->small == NULL ? 1 : 8);
 }
 
 static void check_network(const char *name, const char *backend) {
@@ -120,9 +121,10 @@ static void check_network(const char *name, const char *backend) {
 
 /* Without arguments: the list. Otherwise the networks that are named, on the best backend. */
 int main(int argc, char **argv) {
-    static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn", "lstm", "toy"};
-    static const char *const by_all[] = {"lstm", "toy"};
-    static const char *const by_offset[] = {"resnet18", "rnn", "toy"};
+    static const char *const by_mixing[] = {"resnet18", "densenet121", "rnn",
+                                            "lstm",     "gpt2",        "toy"};
+    static const char *const by_all[] = {"lstm", "gpt2", "llama", "toy"};
+    static const char *const by_offset[] = {"resnet18", "rnn", "vit_b_16", "bert_base", "toy"};
     const cairn_device_entry *backend;
     for (int i = 1; i < argc; i++)
         check_network(argv[i], cairn_device_list(0)->name);

@@ -414,7 +414,7 @@ static void check_wrong(const char *source, const cairn_data_options *options, c
 static void test_wrong_sources(void) {
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     WRONG("imagenet:/tmp", EUNKNOWN, "imagenet:/tmp",
-          "there are synthetic, mnist:DIR, cifar10:DIR and tensors:DIR");
+          "there are synthetic, mnist:DIR, cifar10:DIR, tensors:DIR, tokens:FILE[,FILE] and ");
     WRONG("", EUNKNOWN, "", "there is no data source \"\"");
     WRONG("mnist", EINVAL, "", "needs a folder: mnist:DIR");
     WRONG("mnist:", EINVAL, "", "needs a folder: mnist:DIR");
@@ -639,7 +639,7 @@ static void test_list(void) {
     uint32_t count = 0;
     for (const cairn_data_source *s; (s = cairn_data_source_list(count)) != NULL; count++)
         CHECK(s->name[0] != '\0' && s->summary[0] != '\0' && s->argument != NULL);
-    CHECK_U64(count, 4);
+    CHECK_U64(count, 6);
 }
 
 int main(void) {

@@ -15,8 +15,12 @@ static cairn_graph *build(const char *name, cairn_zoo_options options) {
     return graph;
 }
 
+static bool reads_tokens(const cairn_zoo_entry *entry) {
+    return entry->defaults.input[0] == 0;
+}
+
 static bool recurrent(const cairn_zoo_entry *entry) {
-    return entry->defaults.steps > 0;
+    return entry->defaults.steps > 0 && !reads_tokens(entry);
 }
 
 /* ---- the list ---- */
@@ -29,7 +33,7 @@ static void test_list(void) {
         for (uint32_t i = 0; i < count; i++)
             CHECK(strcmp(cairn_zoo_list(i)->name, entry->name) != 0);
     }
-    CHECK_U64(count, 22);
+    CHECK_U64(count, 27);
     CHECK(cairn_zoo_list(UINT32_MAX) == NULL);
 }
 
@@ -80,6 +84,19 @@ static void test_parameter_counts(void) {
         {"rnn", 0, (128 + 256 + 2) * 256 + 257 * 10},
         {"lstm", 0, (128 + 256 + 2) * 1024 + 257 * 10},
         {"convnet", 0, 18626},
+        {"gpt2", 0, 124439808},
+        {"gpt2:124M", 0, 124439808},
+        {"gpt2:355M", 0, 354823168},
+        {"gpt2:774M", 0, 774030080},
+        {"gpt2:1558M", 0, 1557611200},
+        {"llama", 0, 1235814400},
+        {"llama:llama-2-7b", 0, 6738415616},
+        {"llama:qwen2.5-0.5b", 0, 494032768},
+        {"llama:qwen2.5-1.5b", 0, 1543714304},
+        {"llama:qwen2.5-7b", 0, 7615616512},
+        {"bert_base", 0, 109514298},
+        {"vit_b_16", 0, 86567656},
+        {"vit_l_16", 0, 304326632},
     };
     for (size_t i = 0; i < CRN_LENGTH(known); i++) {
         cairn_graph *graph = build(known[i].name, (cairn_zoo_options){.classes = known[i].classes});
@@ -127,6 +144,23 @@ static void test_parameter_names(void) {
         {"convnet", "stage1.conv2.weight", 4, {8, 8, 3, 3}},
         {"convnet", "stage3.bn1.bias", 1, {32}},
         {"convnet", "fc.weight", 2, {10, 32}},
+        {"gpt2", "transformer.wte.weight", 2, {50257, 768}},
+        {"gpt2", "transformer.wpe.weight", 2, {1024, 768}},
+        {"gpt2:355M", "transformer.h.23.attn.c_attn.bias", 1, {3072}},
+        {"gpt2", "transformer.h.11.mlp.c_fc.weight", 2, {3072, 768}},
+        {"gpt2", "transformer.ln_f.bias", 1, {768}},
+        {"llama", "model.layers.15.self_attn.qkv_proj.weight", 2, {3072, 2048}},
+        {"llama:llama-2-7b", "lm_head.weight", 2, {32000, 4096}},
+        {"llama:qwen2.5-0.5b", "model.layers.0.self_attn.qkv_proj.bias", 1, {1152}},
+        {"llama:layers=1,ffn=100", "model.layers.0.mlp.gate_up_proj.weight", 2, {200, 2048}},
+        {"bert_base", "bert.embeddings.token_type_embeddings.weight", 2, {2, 768}},
+        {"bert_base", "cls.predictions.bias", 1, {30522}},
+        {"vit_b_16", "encoder.pos_embedding", 2, {197, 768}},
+        {"vit_b_16",
+         "encoder.layers.encoder_layer_3.self_attention.in_proj_weight",
+         2,
+         {2304, 768}},
+        {"vit_l_16", "heads.head.weight", 2, {1000, 1024}},
     };
     for (size_t i = 0; i < CRN_LENGTH(known); i++) {
         cairn_graph *graph = build(known[i].network, (cairn_zoo_options){0});
@@ -232,14 +266,16 @@ static void check_output(const cairn_graph *graph, const cairn_zoo_options *opti
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_graph_summarize(graph, &summary);
     const cairn_tensor *output = cairn_graph_tensor(graph, summary.output);
-    bool pixels = output->rank == 4;
-    CHECK(output->rank == 2 || pixels);
+    bool pixels = output->rank == 4, tokens = output->rank == 3;
+    CHECK(output->rank == 2 || pixels || tokens);
     CHECK_U64(output->shape[0], options->batch);
-    CHECK_U64(output->shape[1], options->classes);
+    CHECK_U64(output->shape[tokens ? 2 : 1], options->classes);
+    if (tokens)
+        CHECK_U64(output->shape[1], options->steps);
     if (pixels)
         CHECK(output->shape[2] == options->input[1] && output->shape[3] == options->input[2]);
     const cairn_tensor *label = cairn_graph_tensor(graph, cairn_graph_find_tensor(graph, "label"));
-    CHECK(label->role == CAIRN_ROLE_LABEL && label->rank == (pixels ? 3 : 1));
+    CHECK(label->role == CAIRN_ROLE_LABEL && label->rank == (pixels ? 3u : tokens ? 2u : 1u));
     CHECK_STRING(cairn_graph_tensor(graph, summary.loss)->name, "loss");
     CHECK(cairn_graph_tensor(graph, summary.loss)->role == CAIRN_ROLE_LOSS);
 }
@@ -282,6 +318,11 @@ static void test_odd_inputs(void) {
         cairn_zoo_options options = entry->defaults;
         options.batch = 3;
         options.classes = 1;
+        if (reads_tokens(entry)) {
+            options.steps = 7;
+            check_whole(entry->name, options);
+            continue;
+        }
         options.input[0] = 5;
         bool unet = strcmp(entry->name, "unet") == 0;
         options.input[1] = unet ? 16 : 97;
@@ -339,6 +380,15 @@ static void test_refusals(void) {
     check_refused("rnn", (cairn_zoo_options){.label_smoothing = 1}, CAIRN_EINVAL, "smoothing");
     check_refused("rnn", (cairn_zoo_options){.input = {3, 4, 5}}, CAIRN_EINVAL, "hidden");
     check_refused("rnn", (cairn_zoo_options){.steps = UINT32_MAX}, CAIRN_EINVAL, "steps");
+    check_refused("resnet50:large", (cairn_zoo_options){0}, CAIRN_EINVAL, "one size only");
+    check_refused("gpt2:117M", (cairn_zoo_options){0}, CAIRN_EINVAL, "1558M");
+    check_refused("gpt2:layers=0", (cairn_zoo_options){0}, CAIRN_EINVAL, "layers=0");
+    check_refused("gpt2:layers=2,heads", (cairn_zoo_options){0}, CAIRN_EINVAL, "\"heads\"");
+    check_refused("gpt2:width=4294967296", (cairn_zoo_options){0}, CAIRN_EINVAL, "no size");
+    check_refused("gpt2:width=100", (cairn_zoo_options){0}, CAIRN_EINVAL, "multiple");
+    check_refused("gpt2:", (cairn_zoo_options){.input = {3}}, CAIRN_EINVAL, "reads tokens");
+    check_refused("gpt2", (cairn_zoo_options){.steps = 1025}, CAIRN_EINVAL, "fewer positions");
+    check_refused("vit_b_16", (cairn_zoo_options){.input = {3, 15, 16}}, CAIRN_EINVAL, "conv_proj");
     check_refused("unet", (cairn_zoo_options){.input = {3, 97, 131}}, CAIRN_EINVAL,
                   "multiples of 16");
     /* too small: the op at which the image vanishes is named */
@@ -377,7 +427,7 @@ static void test_smallest(void) {
 /* ---- memory that runs out ---- */
 
 static void test_out_of_memory(void) {
-    const char *const names[] = {"alexnet", "inception_v3", "lstm"};
+    const char *const names[] = {"alexnet", "inception_v3", "lstm", "llama:layers=2"};
     for (size_t i = 0; i < CRN_LENGTH(names); i++) {
         cairn_status status = CAIRN_ENOMEM;
         for (long allowed = 0; status != CAIRN_OK && allowed < 10000; allowed++) {

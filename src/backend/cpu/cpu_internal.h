@@ -2,7 +2,9 @@
  *
  *     convolutions, linear layers    recipes of oneDNN primitives (recipe.h)
  *     products of recurrent cells    oneDNN's matrix product, with the reference's cells around it
+ *     attention                      oneDNN's matrix product on tiles, Cairn's own softmax
  *     other ops on images            Cairn's own loops over blocks of channels
+ *     other ops on sequences         Cairn's own loops over rows
  *     the rest                       the reference, with a change of layout if needed
  *
  * Images are stored in blocks of as many channels as a vector register holds (cpu_storage.c): for
@@ -40,6 +42,9 @@ crn_team_loop crn_cpu_team;
  * before. */
 int crn_cpu_set_threads(int threads);
 
+/* The number of the calling thread in its loop, below the number of threads. */
+size_t crn_cpu_thread(void);
+
 /* ---- Images in blocks ---- */
 
 /* An image tensor [N, C, H, W] as it is stored. */
@@ -68,8 +73,10 @@ static inline uint32_t crn_image_blocks(const crn_image *image) {
     return (uint32_t)(image->batch * image->blocks);
 }
 
-/* Whether all images among the operands are stored in blocks; whether all have the same format. */
+/* Whether all images among the operands are stored in blocks; whether none is; whether all have the
+ * same format. */
 bool crn_cpu_all_blocked(const crn_site *site);
+bool crn_cpu_all_plain(const crn_site *site);
 bool crn_cpu_all_alike(const crn_site *site);
 
 /* ---- cpu_fallback.c ---- */
@@ -89,5 +96,7 @@ void crn_cpu_fallback(const crn_call *call);
 
 uint64_t crn_cpu_lstm_workspace(const crn_site *site);
 uint64_t crn_cpu_norm_workspace(const crn_site *site);
+uint64_t crn_cpu_attention_workspace(const crn_site *site);
+uint64_t crn_cpu_attention_bwd_workspace(const crn_site *site);
 
 #endif

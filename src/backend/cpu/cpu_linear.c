@@ -1,5 +1,6 @@
 /* cpu_linear.c: linear layers by oneDNN. Weights stay plain: they are read once a pass, and
  * reordering them would cost more than the product. */
+#include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/recipe.h"
 
 typedef struct linear {
@@ -9,7 +10,8 @@ typedef struct linear {
 static linear describe(crn_recipe *r, cairn_id weight, bool bias) {
     const crn_site *site = r->site;
     const uint32_t *w = cairn_graph_tensor(site->graph, weight)->shape;
-    uint32_t batch = cairn_graph_tensor(site->graph, site->op->inputs[0])->shape[0];
+    const cairn_tensor *rows = cairn_graph_tensor(site->graph, site->op->inputs[0]);
+    uint32_t batch = (uint32_t)crn_ref_rows(rows);
     const uint32_t x[] = {batch, w[1]}, y[] = {batch, w[0]};
     return (linear){crn_recipe_plain(r, x, 2), crn_recipe_plain(r, w, 2),
                     bias ? crn_recipe_plain(r, w, 1) : NULL, crn_recipe_plain(r, y, 2)};

@@ -76,12 +76,21 @@ static bool is_blocked(crn_storage image, crn_storage first) {
     return image.block > 1;
 }
 
+static bool is_unblocked(crn_storage image, crn_storage first) {
+    (void)first;
+    return image.block == 1;
+}
+
 static bool is_like_first(crn_storage image, crn_storage first) {
     return image.block == first.block;
 }
 
 bool crn_cpu_all_blocked(const crn_site *site) {
     return all_images(site, is_blocked);
+}
+
+bool crn_cpu_all_plain(const crn_site *site) {
+    return all_images(site, is_unblocked);
 }
 
 bool crn_cpu_all_alike(const crn_site *site) {

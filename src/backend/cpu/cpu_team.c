@@ -11,6 +11,7 @@
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
+int omp_get_thread_num(void);
 
 typedef struct loop {
     void (*body)(void *context, uint32_t index);
@@ -42,4 +43,8 @@ int crn_cpu_set_threads(int threads) {
     int before = omp_get_max_threads();
     omp_set_num_threads(threads);
     return before;
+}
+
+size_t crn_cpu_thread(void) {
+    return (size_t)omp_get_thread_num();
 }

@@ -20,19 +20,27 @@ static void sum_rows(crn_work *work, const void *at, uint32_t rows, uint32_t cha
     crn_cuda_column_sums(work, &matrix, sums, NULL);
 }
 
-/* ---- Linear layers ---- */
+/* ---- Linear layers: N is the product of all dimensions but the last ---- */
+
+static uint32_t rows_of(const cairn_tensor *tensor) {
+    uint32_t rows = 1;
+    for (uint32_t i = 0; i + 1 < tensor->rank; i++)
+        rows *= tensor->shape[i];
+    return rows;
+}
 
 /* x [N, F] -> y [N, O] = x W' + b */
 void crn_cuda_linear(crn_work *work) {
     const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
-    uint32_t out = crn_cuda_tensor(work, work->call->op->outputs[0])->shape[1];
-    crn_blas_shape shape = product(work, CRN_BLAS_Y, x->shape[0], x->shape[1], out);
+    const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[0]);
+    uint32_t rows = rows_of(x), out = weight->shape[0];
+    crn_blas_shape shape = product(work, CRN_BLAS_Y, rows, weight->shape[1], out);
     void *y = crn_cuda_out(work, 0);
     crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_param(work, 0), y, false);
     const float *bias = crn_cuda_param(work, 1);
     if (bias == NULL)
         return;
-    crn_bias_args args = {.cut = {.rows = x->shape[0], .channels = out},
+    crn_bias_args args = {.cut = {.rows = rows, .channels = out},
                           .x_pitch = out,
                           .y_pitch = out,
                           .x = y,
@@ -45,7 +53,8 @@ void crn_cuda_linear(crn_work *work) {
 void crn_cuda_linear_bwd_data(crn_work *work) {
     const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[0]);
     const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[0]);
-    crn_blas_shape shape = product(work, CRN_BLAS_GX, gy->shape[0], weight->shape[1], gy->shape[1]);
+    crn_blas_shape shape =
+        product(work, CRN_BLAS_GX, rows_of(gy), weight->shape[1], weight->shape[0]);
     crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), crn_cuda_param(work, 0),
                       crn_cuda_in(work, 0), false);
 }
@@ -54,12 +63,13 @@ void crn_cuda_linear_bwd_data(crn_work *work) {
 void crn_cuda_linear_bwd_weight(crn_work *work) {
     const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
     const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[1]);
-    crn_blas_shape shape = product(work, CRN_BLAS_GW, x->shape[0], x->shape[1], gy->shape[1]);
+    uint32_t rows = rows_of(x), in = x->shape[x->rank - 1], out = gy->shape[gy->rank - 1];
+    crn_blas_shape shape = product(work, CRN_BLAS_GW, rows, in, out);
     if (crn_cuda_wants(work, 0))
         crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_out(work, 0),
                           crn_cuda_in(work, 1), false);
     if (crn_cuda_wants(work, 1))
-        sum_rows(work, crn_cuda_in(work, 1), gy->shape[0], gy->shape[1], crn_cuda_out(work, 1));
+        sum_rows(work, crn_cuda_in(work, 1), rows, out, crn_cuda_out(work, 1));
 }
 
 /* ---- Cells, forward ---- */

@@ -54,6 +54,11 @@ static inline size_t crn_ref_elements(const cairn_tensor *tensor) {
     return crn_ref_size(tensor, 0, tensor->rank);
 }
 
+/* The rows along the last dimension. */
+static inline size_t crn_ref_rows(const cairn_tensor *tensor) {
+    return crn_ref_size(tensor, 0, tensor->rank - 1);
+}
+
 /* ---- Sums ----
  *
  * There are eight partial sums, which are added up in a fixed order at the end. So the compiler may

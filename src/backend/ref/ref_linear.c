@@ -63,17 +63,17 @@ static void output_column(void *context, uint32_t o) {
                                      (at->bias != NULL ? at->bias[o] : 0);
 }
 
-/* x [N, F] -> y [N, O] = x W' + b */
+/* x [N, F] -> y [N, O] = x W' + b; N is the product of all dimensions but the last */
 void crn_ref_linear(const crn_call *call) {
     const cairn_tensor *x = crn_ref_input(call, 0), *y = crn_ref_output(call, 0);
     forward at = {.x = call->inputs[0],
                   .weight = call->params[0],
                   .bias = call->op->param_count > 1 ? call->params[1] : NULL,
                   .y = call->outputs[0],
-                  .batch = x->shape[0],
-                  .features = x->shape[1],
-                  .outputs = y->shape[1]};
-    crn_team_for(call->threads, y->shape[1], output_column, &at);
+                  .batch = crn_ref_rows(x),
+                  .features = x->shape[x->rank - 1],
+                  .outputs = y->shape[y->rank - 1]};
+    crn_team_for(call->threads, (uint32_t)at.outputs, output_column, &at);
 }
 
 /* gy [N, O] -> gx [N, F] = gy W */
@@ -81,8 +81,8 @@ void crn_ref_linear_bwd_data(const crn_call *call) {
     const cairn_tensor *gy = crn_ref_input(call, 0), *weight = crn_ref_param(call, 0);
     crn_ref_product product = {.queue = call->queue,
                                .gates = 1,
-                               .batch = gy->shape[0],
-                               .hidden = gy->shape[1],
+                               .batch = (uint32_t)crn_ref_rows(gy),
+                               .hidden = gy->shape[gy->rank - 1],
                                .features = weight->shape[1],
                                .gradient = call->inputs[0],
                                .weight = call->params[0],
@@ -95,9 +95,9 @@ void crn_ref_linear_bwd_weight(const crn_call *call) {
     const cairn_tensor *x = crn_ref_input(call, 0), *gy = crn_ref_input(call, 1);
     crn_ref_product product = {.queue = call->queue,
                                .gates = 1,
-                               .batch = gy->shape[0],
-                               .hidden = gy->shape[1],
-                               .features = x->shape[1],
+                               .batch = (uint32_t)crn_ref_rows(gy),
+                               .hidden = gy->shape[gy->rank - 1],
+                               .features = x->shape[x->rank - 1],
                                .gradient = call->inputs[1],
                                .x = call->inputs[0],
                                .weight_gradient = crn_ref_out(call, 0),

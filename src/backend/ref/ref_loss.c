@@ -1,8 +1,10 @@
 /* ref_loss.c: softmax and the mean negative log likelihood.
  *
  * The logits are [N, C, S] and the labels [N, S], where S is the product of the dimensions after
- * the classes. The loss of each image is stored in the workspace, and the calling thread adds them
- * up in order. A label outside the classes gives a loss of NaN and is not used as an index.
+ * the classes. Those of tokens are [N, C] and [N], where N is the number of all tokens, and labels
+ * below 0 are ignored: they have no loss and no gradient, and do not count in the mean. The loss of
+ * each image is stored in the workspace, and the calling thread adds them up in order. A label
+ * outside the classes gives a loss of NaN and is not used as an index.
  *
  * With smoothing s the target is t[c] = (1 - s at the label) + s/C, and the loss
  * log(sum of exp(x - largest)) - sum over c of t[c] (x[c] - largest). */
@@ -17,16 +19,30 @@ typedef struct loss {
     double *parts;         /* [N] */
     size_t batch, classes, pixels;
     double smoothing;
+    double count; /* labels that are not ignored, at least 1 */
+    bool ignores;
 } loss;
 
 static loss shape_of(const crn_call *call) {
     const cairn_tensor *logits = crn_ref_input(call, 0);
-    return (loss){.from = call->inputs[0],
-                  .labels = call->inputs[1],
-                  .batch = logits->shape[0],
-                  .classes = logits->shape[1],
-                  .pixels = crn_ref_size(logits, 2, logits->rank),
-                  .smoothing = call->op->attributes.smoothing};
+    bool tokens = call->op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY ||
+                  call->op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY_BWD;
+    loss at = {.from = call->inputs[0],
+               .labels = call->inputs[1],
+               .batch = tokens ? crn_ref_rows(logits) : logits->shape[0],
+               .classes = logits->shape[tokens ? logits->rank - 1 : 1],
+               .pixels = tokens ? 1 : crn_ref_size(logits, 2, logits->rank),
+               .smoothing = call->op->attributes.smoothing,
+               .ignores = tokens};
+    size_t ignored = 0;
+    for (size_t i = 0; i < at.batch && tokens; i++)
+        ignored += at.labels[i] < 0;
+    at.count = (double)CRN_MAX(at.batch * at.pixels - ignored, 1);
+    return at;
+}
+
+static bool is_ignored(const loss *at, size_t label) {
+    return at->ignores && at->labels[label] < 0;
 }
 
 /* The logits weighted with the target: the one at the label, or, with smoothing, also a little of
@@ -55,7 +71,7 @@ static double pixel_loss(const loss *at, const float *x, float *probabilities, i
         sum += expf(x[c * step] - largest);
     for (size_t c = 0; c < at->classes && probabilities != NULL; c++)
         probabilities[c * step] = (float)(expf(x[c * step] - largest) / sum);
-    return log(sum) - (wanted - largest);
+    return at->ignores && label < 0 ? 0 : log(sum) - (wanted - largest);
 }
 
 static void image_loss(void *context, uint32_t n) {
@@ -69,7 +85,9 @@ static void image_loss(void *context, uint32_t n) {
 }
 
 uint64_t crn_ref_cross_entropy_workspace(const crn_site *site) {
-    return cairn_graph_tensor(site->graph, site->op->inputs[0])->shape[0] * sizeof(double);
+    const cairn_tensor *labels = cairn_graph_tensor(site->graph, site->op->inputs[1]);
+    bool tokens = site->op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY;
+    return (tokens ? crn_ref_elements(labels) : labels->shape[0]) * sizeof(double);
 }
 
 /* logits [N, C, S], labels [N, S] -> loss [1], probabilities [N, C, S] */
@@ -82,15 +100,19 @@ void crn_ref_cross_entropy(const crn_call *call) {
     for (size_t n = 0; n < at.batch; n++)
         sum += at.parts[n];
     if (call->outputs[0] != NULL)
-        *(float *)call->outputs[0] = (float)(sum / (double)(at.batch * at.pixels));
+        *(float *)call->outputs[0] = (float)(sum / at.count);
 }
 
-/* (p - target) / (N*S); without smoothing the target is 1 at the label */
+/* (p - target) / count; without smoothing the target is 1 at the label */
 static void image_bwd(void *context, uint32_t n) {
     const loss *at = context;
     const float *p = at->from + n * at->classes * at->pixels;
     float *gx = at->to + n * at->classes * at->pixels;
-    float count = (float)(at->batch * at->pixels);
+    float count = (float)at->count;
+    if (is_ignored(at, n)) { /* of tokens, which have one label each */
+        memset(gx, 0, at->classes * sizeof *gx);
+        return;
+    }
     float spread = (float)(at->smoothing / (double)at->classes);
     float peak = (float)(1 - at->smoothing) + spread;
     for (size_t c = 0; c < at->classes; c++)

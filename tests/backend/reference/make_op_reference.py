@@ -19,6 +19,7 @@ import fill
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
 CLASSES = 3  # OP_CASE_CLASSES
+TOKENS = 5  # OP_CASE_TOKENS
 
 
 def tensor(array, gradient=True):
@@ -70,7 +71,74 @@ def cross_entropy(a, x):
     return F.cross_entropy(x, torch.tensor(labels), label_smoothing=smoothing)
 
 
+def embedding(a, x, w):
+    return F.embedding(x, w)
+
+
+def add_positions(a, x, w):
+    return x + (w[0] if a.get("same_row") else w[: x.shape[1]])
+
+
+def image_tokens(a, x, w=None):
+    y = x.flatten(2).transpose(1, 2)
+    return y if w is None else torch.cat([w.expand(len(x), 1, -1), y], 1)
+
+
+def split_heads(a, x):
+    """[N, T, (H + 2K) d] as queries [N, H, T, d], keys and values [N, K, T, d]."""
+    n, t, width = x.shape
+    heads, kv = a["heads"], a["kv_heads"]
+    return torch.split(x.view(n, t, heads + 2 * kv, -1).transpose(1, 2), [heads, kv, kv], 1)
+
+
+def rotary(a, x):
+    q, k, v = split_heads(a, x)
+    half = q.shape[-1] // 2
+    angles = torch.outer(
+        torch.arange(x.shape[1], dtype=torch.float64),
+        a["theta"] ** (-torch.arange(half, dtype=torch.float64) / half),
+    )
+    c, s = angles.cos(), angles.sin()
+
+    def turn(z):
+        z1, z2 = z[..., :half], z[..., half:]
+        return torch.cat([z1 * c - z2 * s, z2 * c + z1 * s], -1)
+
+    return torch.cat([turn(q), turn(k), v], 1).transpose(1, 2).reshape(x.shape)
+
+
+def attention(a, x):
+    q, k, v = split_heads(a, x)
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=bool(a.get("causal")), enable_gqa=True)
+    return y.transpose(1, 2).flatten(2)
+
+
+def swiglu(a, x):
+    first, second = x.chunk(2, -1)
+    return F.silu(first) * second
+
+
+def token_cross_entropy(a, x):
+    labels = fill.labels("labels", list(x.shape[:-1]), 0, CLASSES).reshape(-1)
+    labels[1] = -100
+    smoothing = a.get("smoothing", 0.0)
+    return F.cross_entropy(x.flatten(0, -2), torch.tensor(labels), label_smoothing=smoothing)
+
+
 KINDS = {
+    "embedding": embedding,
+    "add_positions": add_positions,
+    "image_tokens": image_tokens,
+    "select_token": lambda a, x: x[:, a["index"]],
+    "layer_norm": lambda a, x, w, b=None: F.layer_norm(x, x.shape[-1:], w, b, a["epsilon"]),
+    "rms_norm": lambda a, x, w: F.rms_norm(x, x.shape[-1:], w, a["epsilon"]),
+    "rotary": rotary,
+    "attention": attention,
+    "gelu": lambda a, x: F.gelu(x, approximate="tanh" if a.get("tanh") else "none"),
+    "silu": lambda a, x: F.silu(x),
+    "multiply": lambda a, x, y: x * y,
+    "swiglu": swiglu,
+    "token_cross_entropy": token_cross_entropy,
     "conv2d": conv2d,
     "conv_transpose2d": lambda a, x, w, b=None: F.conv_transpose2d(x, w, b, a["stride"]),
     "linear": lambda a, x, w, b=None: F.linear(x, w, b),
@@ -96,6 +164,8 @@ CELL = ["y.rnn.weight_ih", "y.rnn.weight_hh", "y.bias_ih", "y.bias_hh"]
 def compute(case):
     kind = case["kind"]
     inputs = {f"x{i}": tensor(fill.inputs(f"x{i}", s, 0)) for i, s in enumerate(case["inputs"])}
+    if kind == "embedding":
+        inputs = {"x0": torch.tensor(fill.labels("x0", case["inputs"][0], 0, TOKENS))}
     names = CELL if kind.endswith("_cell") else PLAIN
     params = {
         name: tensor(fill.parameter(name, shape), "running" not in name)
@@ -104,9 +174,11 @@ def compute(case):
     reads = [inputs[f"x{i}"] for i in case.get("reads", range(len(inputs)))]
     y = KINDS[kind](case.get("attributes", {}), *reads, *params.values())
     gy = torch.tensor(fill.values("gy", list(y.shape)), dtype=torch.float64)
-    y.backward(torch.ones(()) if kind == "cross_entropy" else gy)
+    y.backward(torch.ones(()) if kind.endswith("cross_entropy") else gy)
     expected = {"y": y}
     for name, t in {**inputs, **params}.items():
+        if not t.is_floating_point():
+            continue
         expected[name if t.grad is None else name + ".grad"] = t if t.grad is None else t.grad
     return expected
 

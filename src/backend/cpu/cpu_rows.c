@@ -1,0 +1,170 @@
+/* cpu_rows.c: ops on rows: layer norm, RMS norm, and the loss over tokens. Formulas are those of
+ * the reference (ref_row_norm.c, ref_loss.c). Sums along a row have sixteen lanes; sums over rows
+ * are made of runs of a few rows, which are added in double precision. */
+#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/cpu_math.h"
+
+#include <math.h>
+
+#define COLUMNS 64u /* that one index owns */
+#define RUN 32u     /* rows that are summed in float */
+
+/* ---- Norms ---- */
+
+typedef struct norm {
+    const float *x, *gy, *gamma, *beta;
+    const float *given_mean, *given_inverse;
+    float *y, *mean, *inverse, *gx, *ggamma, *gbeta;
+    size_t rows, width;
+    double epsilon;
+    bool centred; /* a layer norm */
+} norm;
+
+static norm shape_of(const crn_call *call, bool centred) {
+    const cairn_tensor *x = crn_ref_input(call, 0);
+    return (norm){.x = call->inputs[0],
+                  .gamma = call->params[0],
+                  .rows = crn_ref_rows(x),
+                  .width = x->shape[x->rank - 1],
+                  .epsilon = call->op->attributes.epsilon,
+                  .centred = centred};
+}
+
+CRN_IN_LOOP float row_sum(const float *x, size_t count) {
+    float lane[CRN_CPU_LANES] = {0};
+    size_t i = 0;
+    for (; i + CRN_CPU_LANES <= count; i += CRN_CPU_LANES)
+        for (size_t l = 0; l < CRN_CPU_LANES; l++)
+            lane[l] += x[i + l];
+    for (size_t l = 0; i + l < count; l++)
+        lane[l] += x[i + l];
+    return crn_cpu_total(lane);
+}
+
+CRN_IN_LOOP float row_squares(const float *x, float mean, size_t count) {
+    float lane[CRN_CPU_LANES] = {0};
+    size_t i = 0;
+    for (; i + CRN_CPU_LANES <= count; i += CRN_CPU_LANES)
+        for (size_t l = 0; l < CRN_CPU_LANES; l++)
+            lane[l] += (x[i + l] - mean) * (x[i + l] - mean);
+    for (size_t l = 0; i + l < count; l++)
+        lane[l] += (x[i + l] - mean) * (x[i + l] - mean);
+    return crn_cpu_total(lane);
+}
+
+CRN_VECTORISED static void normalise_row(void *context, uint32_t r) {
+    const norm *at = context;
+    const float *x = at->x + r * at->width, *gamma = at->gamma, *beta = at->beta;
+    float *y = at->y + r * at->width;
+    float mean = at->centred ? row_sum(x, at->width) / (float)at->width : 0;
+    double variance = row_squares(x, mean, at->width) / (float)at->width;
+    float inverse = (float)(1 / sqrt(variance + at->epsilon));
+    if (at->mean != NULL)
+        at->mean[r] = mean;
+    if (at->inverse != NULL)
+        at->inverse[r] = inverse;
+    if (beta == NULL)
+        for (size_t i = 0; i < at->width; i++)
+            y[i] = (x[i] - mean) * inverse * gamma[i];
+    else
+        for (size_t i = 0; i < at->width; i++)
+            y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
+}
+
+/* x [..., D] -> y, stats [2, R]: mean, 1 / deviation */
+void crn_cpu_layer_norm(const crn_call *call) {
+    norm at = shape_of(call, true);
+    float *stats = crn_ref_out(call, 1);
+    at.y = call->outputs[0];
+    at.beta = call->op->param_count > 1 ? call->params[1] : NULL;
+    at.mean = stats;
+    at.inverse = stats != NULL ? stats + at.rows : NULL;
+    crn_team_for(call->threads, (uint32_t)at.rows, normalise_row, &at);
+}
+
+/* x [..., D] -> y, stats [R]: 1 / root mean square */
+void crn_cpu_rms_norm(const crn_call *call) {
+    norm at = shape_of(call, false);
+    at.y = call->outputs[0];
+    at.inverse = crn_ref_out(call, 1);
+    crn_team_for(call->threads, (uint32_t)at.rows, normalise_row, &at);
+}
+
+/* The gradients of gamma and beta for a block of columns. */
+CRN_VECTORISED static void sum_columns(void *context, uint32_t block) {
+    const norm *at = context;
+    size_t first = (size_t)block * COLUMNS, count = CRN_MIN(COLUMNS, at->width - first);
+    double gamma[COLUMNS] = {0}, beta[COLUMNS] = {0};
+    for (size_t from = 0; from < at->rows; from += RUN) {
+        float some_gamma[COLUMNS] = {0}, some_beta[COLUMNS] = {0};
+        for (size_t r = from; r < CRN_MIN(at->rows, from + RUN); r++) {
+            const float *x = at->x + r * at->width + first, *gy = at->gy + r * at->width + first;
+            float mean = at->given_mean != NULL ? at->given_mean[r] : 0;
+            float inverse = at->given_inverse[r];
+            for (size_t i = 0; i < count; i++) {
+                some_gamma[i] += gy[i] * ((x[i] - mean) * inverse);
+                some_beta[i] += gy[i];
+            }
+        }
+        for (size_t i = 0; i < count; i++) {
+            gamma[i] += some_gamma[i];
+            beta[i] += some_beta[i];
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (at->ggamma != NULL)
+            at->ggamma[first + i] = (float)gamma[i];
+        if (at->gbeta != NULL)
+            at->gbeta[first + i] = (float)beta[i];
+    }
+}
+
+CRN_VECTORISED static void differentiate_row(void *context, uint32_t r) {
+    const norm *at = context;
+    const float *x = at->x + r * at->width, *gy = at->gy + r * at->width, *gamma = at->gamma;
+    float *gx = at->gx + r * at->width;
+    float mean = at->given_mean != NULL ? at->given_mean[r] : 0, inverse = at->given_inverse[r];
+    float sum[CRN_CPU_LANES] = {0}, product[CRN_CPU_LANES] = {0};
+    size_t whole = at->width / CRN_CPU_LANES * CRN_CPU_LANES;
+    for (size_t i = 0; i < whole; i += CRN_CPU_LANES)
+        for (size_t l = 0; l < CRN_CPU_LANES; l++) {
+            float g = gy[i + l] * gamma[i + l];
+            sum[l] += g;
+            product[l] += g * ((x[i + l] - mean) * inverse);
+        }
+    for (size_t i = whole; i < at->width; i++) {
+        sum[i - whole] += gy[i] * gamma[i];
+        product[i - whole] += gy[i] * gamma[i] * ((x[i] - mean) * inverse);
+    }
+    float shift = at->centred ? crn_cpu_total(sum) / (float)at->width : 0;
+    float slope = crn_cpu_total(product) / (float)at->width;
+    for (size_t i = 0; i < at->width; i++)
+        gx[i] = inverse * (gy[i] * gamma[i] - shift - (x[i] - mean) * inverse * slope);
+}
+
+static void differentiate(const crn_call *call, norm *at) {
+    at->gy = call->inputs[2];
+    at->gx = crn_ref_out(call, 0);
+    at->ggamma = crn_ref_out(call, 1);
+    at->gbeta = crn_ref_out(call, 2);
+    if (at->ggamma != NULL || at->gbeta != NULL)
+        crn_team_for(call->threads, (uint32_t)((at->width + COLUMNS - 1) / COLUMNS), sum_columns,
+                     at);
+    if (at->gx != NULL)
+        crn_team_for(call->threads, (uint32_t)at->rows, differentiate_row, at);
+}
+
+/* x, stats [2, R], gy -> gx, gradients of gamma and beta [D] */
+void crn_cpu_layer_norm_bwd(const crn_call *call) {
+    norm at = shape_of(call, true);
+    at.given_mean = call->inputs[1];
+    at.given_inverse = at.given_mean + at.rows;
+    differentiate(call, &at);
+}
+
+/* x, stats [R], gy -> gx, gradient of gamma [D] */
+void crn_cpu_rms_norm_bwd(const crn_call *call) {
+    norm at = shape_of(call, false);
+    at.given_inverse = call->inputs[1];
+    differentiate(call, &at);
+}
