@@ -10,7 +10,8 @@
 #   make install   into PREFIX (/usr/local), below DESTDIR
 #   make package   build/cairn_VERSION_ARCHITECTURE.deb
 #   make coverage  how much of src/ the tests reach
-#   make wheel     build/dist/cairn-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
+#   make wheel     build/dist/cairn_torch-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
+#   make wheels    the same for glibc 2.28 and newer, on x86-64 and aarch64
 #   make check-pytorch  its tests, with the torch that PYTHON has
 #   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 
@@ -19,7 +20,7 @@ DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo demo-gpt check test deps install package coverage wheel check-pytorch bench update-abi update-golden clean
+.PHONY: all demo demo-gpt check test deps install package coverage wheel wheels check-pytorch bench update-abi update-golden clean
 
 all:
 	@scripts/install-deps.sh --dry-run build
@@ -65,6 +66,10 @@ wheel:
 	@cmake --preset release >/dev/null
 	@cmake --build build -j $(JOBS) --target cairn_plan >/dev/null
 	@python3 python/make_wheel.py build build/dist
+
+wheels:
+	@scripts/install-deps.sh wheels
+	@JOBS=$(JOBS) scripts/wheels.sh
 
 check-pytorch: wheel
 	@JOBS=$(JOBS) scripts/check-pytorch.sh $(PYTHON) build

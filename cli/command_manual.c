@@ -119,7 +119,7 @@ static int write_man(void) {
     printf(
         ".SH DESCRIPTION\n"
         "Training a network needs memory for every tensor that the backward pass will read.\n"
-        "Cairn decides which to keep, which to compute again and which to park in host memory,\n"
+        "Cairn decides which to keep, which to recompute and which to offload to host memory,\n"
         "so that a training step fits a budget and takes as little longer as possible. The\n"
         "gradients stay the same.\n.PP\n"
         "A \\fIMODEL\\fR is a network of \\fBcairn zoo\\fR or a graph file. A \\fISIZE\\fR is a\n"

@@ -94,8 +94,8 @@ CAIRN_MUST cairn_status cli_model_sequence(const char *name, uint32_t batch, uin
 CAIRN_MUST cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
                                        uint32_t threads, cairn_error *err);
 
-/* What a step should take by this solution, run over so many micro-batches and updated once; 0: not
- * all is measured. */
+/* The time of a step by this solution, over `micro_batches` and with one update; 0: not all ops are
+ * measured. */
 int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
                          uint32_t micro_batches);
 

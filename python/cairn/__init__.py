@@ -5,18 +5,35 @@
 docs/pytorch.md shows how; the planner is libcairn_plan.so in this folder.
 """
 
-from ._backend import Backend, Options, planner_of
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError("cairn needs PyTorch 2.11 or newer, which this Python does not have: `pip install torch`, "
+                      "or see https://pytorch.org/get-started for other builds of it") from error
+
+from ._backend import Backend, planner_of
 from ._errors import BudgetError, CairnError
 from ._library import choose_regions, version
+from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
 from ._record import record
 
 __version__ = version()
-__all__ = ["backend", "fits", "sweep", "Plan", "Backend", "BudgetError", "CairnError", "choose_regions", "record",
-           "version"]
+__all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
+           "fits", "record", "sweep", "version"]
+
+Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
 
-def backend(budget=None, **options):
+def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
+            total: bool = False, outside: int = 0, report: File | None = None, plan: Plan | File | None = None,
+            costs: File | None = None, cudagraphs: bool = False, check: bool = False,
+            verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
@@ -33,47 +50,53 @@ def backend(budget=None, **options):
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
-    return Backend(Options(budget, **options))
+    return Backend(from_call(locals()))
 
 
 class Fit:
     """Whether a step fits: True or False. `smallest` is the smallest possible budget in bytes."""
 
-    def __init__(self, plan, smallest, reason):
+    def __init__(self, plan: Plan | None, smallest: int | None, reason: str | None) -> None:
         self.plan, self.smallest, self.reason = plan, smallest, reason
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.plan is not None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<fits: {self.plan}>" if self.plan else f"<does not fit: {self.reason}>"
 
 
-def fits(model, inputs, budget, **options):
-    """Whether the training step of model(*inputs) can be run in `budget`, without running it."""
-    planner = planner_of(model, inputs, Options(budget, **options))
+def fits(model: Model, inputs: Sequence[Any], budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
+         offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
+         cudagraphs: bool = False) -> Fit:
+    """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
+    those of backend()."""
+    planner = planner_of(model, inputs, from_call(locals()))
     try:
         return Fit(planner.plan(budget), None, None)
     except BudgetError as error:
         return Fit(None, error.smallest, str(error))
 
 
-class Sweep(list):
+class Sweep(list[tuple[int, Plan]]):
     """Points (budget, plan), by falling budget; `smallest` is the smallest possible budget."""
-    smallest = None
+    smallest: int
 
-    def table(self):
+    def table(self) -> str:
         lines = [f"{'budget':>14} {'memory':>14} {'time':>10} {'repeated':>9} {'over':>7} {'bound':>7}"]
         for budget, plan in self:
-            bound = "" if not plan.bound_ns else f"{100 * (plan.bound_ns / (plan.time_ns / (1 + plan.overhead)) - 1):6.2f}%"
+            once = plan.time_ns / (1 + plan.overhead)
+            bound = f"{100 * (plan.bound_ns / once - 1):6.2f}%" if plan.bound_ns else ""
             lines.append(f"{budget:>14} {plan.peak:>14} {plan.time_ns / 1e6:>8.2f}ms {plan.reruns:>9} "
                          f"{100 * plan.overhead:>6.2f}% {bound:>7}")
         return "\n".join(lines)
 
 
-def sweep(model, inputs, points=10, **options):
-    """Memory against time: plans for budgets from what the plain step needs down to the smallest."""
-    planner = planner_of(model, inputs, Options(None, **options))
+def sweep(model: Model, inputs: Sequence[Any], points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
+          offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False) -> Sweep:
+    """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
+    are those of backend()."""
+    planner = planner_of(model, inputs, from_call(locals()))
     none = planner.none()
     curve = Sweep([(none.peak, none)])
     curve.smallest = planner.smallest()[0]

@@ -13,24 +13,14 @@ from . import _norms
 from ._errors import CairnError
 from ._geometry import propagate
 from ._joint import Joint, copy_mutated, device_of, refuse
+from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
-class Options:
-    def __init__(self, budget=None, mode="exact", algorithm="auto", offload=False, report=None, total=False,
-                 outside=0, costs=None, plan=None, cudagraphs=False, check=False, verbose=False):
-        if mode not in ("exact", "inductor"):
-            raise ValueError(f"mode is {mode!r}; it must be 'exact' or 'inductor'")
-        if mode == "inductor" and (offload or cudagraphs or check):
-            raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
-        self.budget, self.mode, self.algorithm, self.offload = budget, mode, algorithm, offload
-        self.report, self.total, self.outside, self.costs = report, total, outside, costs
-        self.plan, self.cudagraphs, self.check, self.verbose = plan, cudagraphs, check, verbose
-
-
-def capture(gm, num_fwd_outputs, options, inductor=False):
-    """The joint graph as storages and ops, with its costs."""
+def capture(gm, num_fwd_outputs, options, inductor=False, together=True):
+    """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
+    measures for them."""
     from torch._functorch.compile_utils import fx_graph_cse
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
@@ -42,7 +32,10 @@ def capture(gm, num_fwd_outputs, options, inductor=False):
     if not inductor:
         _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
-    _costs.learn(gm, table, device, alignment_of(device))
+    if together:
+        _distributed.learn(gm, table, device, alignment_of(device), options.offload)
+    else:
+        _costs.learn(gm, table, device, alignment_of(device))
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not (options.cudagraphs or inductor),
                  inplace=not inductor)
 
@@ -146,7 +139,7 @@ class _Stop(CairnError):
 def planner_of(model, inputs, options):
     """Capture the step model(*inputs) and its gradients without running the model."""
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
-        raise _Stop(capture(gm, num_fwd_outputs, options))
+        raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
     probe = Backend(options)
 

@@ -113,6 +113,7 @@ class Table:
         self.measured = 0  # ops, by this object
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
+        self._device, self._kept = device, None
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
         self._new = False
@@ -154,6 +155,22 @@ class Table:
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
         self._new = True
+
+    def kept(self):
+        """What libraries keep on the device; measured once."""
+        if self._kept is None:
+            self._kept = library_workspaces(self._device)
+        return self._kept
+
+    def facts(self):
+        """All that is known of ops and copies, for the table of another process."""
+        return self.figures, self.results, self.guesses, self.link
+
+    def take(self, facts):
+        figures, results, guesses, self.link = facts
+        self.figures.update(figures)
+        self.results.update(results)
+        self.guesses.update(guesses)
 
     def save(self):
         """Write the file completely or not at all, together with what other processes have measured."""
@@ -400,7 +417,7 @@ def _measure_cpu(missing, table):
                 peak = _peak_cpu(lambda: results.append(call()))
                 _compare(table, signature, node, results[0], given)
                 workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
-                del results
+                results.clear()
                 table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
                 break
             except Exception as error:
@@ -411,7 +428,7 @@ def _measure_cuda(missing, table, device, alignment):
     """All runs are queued before the device is waited for. The ops with the largest operands come first, so that the
     allocator divides their memory for the others."""
     start = time.perf_counter()
-    kept, queued = library_workspaces(device) if missing else {}, {}
+    kept, queued = table.kept() if missing else {}, {}
     table.loading += time.perf_counter() - start
     for signature, node in sorted(missing.items(), key=lambda item: -_bytes_of(item[1])):
         for given in _attempts(node):
@@ -437,7 +454,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     peak = _peak_cuda(lambda: results.append(call()), device)
     workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)
-    del results
+    results.clear()
     left = _free_workspaces(device)
     return runs, workspace, PLAIN if left == 0 else CUBLAS if left <= kept[CUBLAS] else CUBLASLT
 

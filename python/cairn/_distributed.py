@@ -1,4 +1,4 @@
-"""One plan for all processes: rank 0 makes it, the others read it.
+"""One plan for all processes: rank 0 measures and makes it, the others read it.
 
 Ranks measure different times. With different plans they would wait for each other at every collective.
 """
@@ -6,6 +6,7 @@ Ranks measure different times. With different plans they would wait for each oth
 import torch.distributed as dist
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import _costs, _geometry
 from ._errors import BudgetError, CairnError
 
 
@@ -23,27 +24,51 @@ def most(value):
     return max(values)
 
 
+def from_first(make):
+    """What make() returns on rank 0."""
+    if _alone():
+        return make()
+    message = [make() if dist.get_rank() == 0 else None]
+    with _disable_current_modes():  # ops during a capture are not real ops
+        dist.broadcast_object_list(message, src=0)
+    return message[0]
+
+
+def learn(gm, table, device, alignment, offload):
+    """_costs.learn, on rank 0 only. The others take what it knows, and measure only ops that it does not have."""
+    def make():
+        _costs.learn(gm, table, device, alignment)
+        if offload:
+            _costs.measure_link(table, device)
+        return table.facts()
+    facts = from_first(make)
+    if not _alone() and dist.get_rank() != 0:
+        table.take(facts)
+        _geometry.propagate(gm, table.results, _costs.signature_of)
+        _costs.learn(gm, table, device, alignment)
+
+
 def plan(planner, size):
     """The plan of all ranks for a step of `size` bytes; None: no limit."""
     if _alone():
         return planner.within(size)
-    message = [None]
-    if dist.get_rank() == 0:
+    made = None
+
+    def make():
+        nonlocal made
         try:
             made = planner.within(size)
-            message = [("plan", made.algorithm, made.budget, made.text())]
+            return "plan", made.algorithm, made.budget, made.text()
         except BudgetError as error:
-            message = [("budget", str(error), error.smallest, error.op)]
+            return "budget", str(error), error.smallest, error.op
         except CairnError as error:
-            message = [("error", str(error))]
-    with _disable_current_modes():  # ops during a capture are not real ops
-        dist.broadcast_object_list(message, src=0)
-    kind, *rest = message[0]
+            return "error", str(error)
+    kind, *rest = from_first(make)
     if kind == "budget":
         raise BudgetError(*rest)
     if kind == "error":
         raise CairnError(*rest)
-    if dist.get_rank() == 0:
+    if made is not None:
         return made
     algorithm, budget, text = rest
     read = planner.read(text, budget)

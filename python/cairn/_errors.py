@@ -6,13 +6,13 @@ from torch._dynamo.exc import ShortenTraceback
 class CairnError(ShortenTraceback):
     """A step that cannot be planned."""
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         super().__init__(message, first_useful_frame=None)
 
 
 class BudgetError(CairnError):
     """No plan fits. `smallest` is the smallest possible budget in bytes, `op` the op that sets it."""
 
-    def __init__(self, message, smallest, op):
+    def __init__(self, message: str, smallest: int, op: str | None) -> None:
         super().__init__(message)
         self.smallest, self.op = smallest, op

@@ -39,14 +39,14 @@ for _op, _places in (("relu.default", (0,)), ("add.Tensor", (0, 1)), ("sub.Tenso
 
 # In training mode these ops only write their running statistics; their other results do not depend
 # on them.
-_BATCH_NORMS = {getattr(getattr(aten, packet), "default")
+_BATCH_NORMS = {getattr(aten, packet).default
                 for packet in ("_native_batch_norm_legit_functional", "_batch_norm_with_update_functional")
                 if hasattr(aten, packet)}
 
 
 # These update their running statistics in place, although their schema does not say so. They are
 # recomputed without running statistics.
-_SILENT_BATCH_NORMS = {getattr(getattr(aten, packet), "default") for packet in ("cudnn_batch_norm", "miopen_batch_norm")
+_SILENT_BATCH_NORMS = {getattr(aten, packet).default for packet in ("cudnn_batch_norm", "miopen_batch_norm")
                        if hasattr(aten, packet)}
 
 

@@ -70,7 +70,7 @@ _KERNELS = {
 
 def _element(expression, operands, part):
     """The expression with every operand replaced by a part of it."""
-    return re.sub(r"\b(%s)\b" % "|".join(operands), lambda match: f"v{match[0]}{part}", expression)
+    return re.sub(rf"\b({'|'.join(operands)})\b", lambda match: f"v{match[0]}{part}", expression)
 
 
 def source_of(name, width, formula=0):

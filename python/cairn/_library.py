@@ -158,7 +158,7 @@ for _name in ("cairn_arrays_step_destroy", "cairn_arrays_solution_destroy", "cai
     getattr(_lib, _name).restype = None
 
 
-def version():
+def version() -> str:
     return _lib.cairn_version().decode()
 
 
@@ -313,7 +313,7 @@ def origin_of_costs(text):
     return origin.backend.decode()
 
 
-def choose_regions(ways, budget):
+def choose_regions(ways: list[list[tuple[int, int, int]]], budget: int) -> list[int]:
     """The chosen way of each region; `ways` is a list of lists of (peak, saved, time)."""
     first, flat = [0], []
     for region in ways:

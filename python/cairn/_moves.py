@@ -42,7 +42,7 @@ class _Lanes:
         self.in_done = {}
 
 
-_lanes = {}
+_lanes: dict[torch.device, _Lanes] = {}
 _kept = None  # while a step is recorded: numbers of storages, and their permanent places on the host
 
 

@@ -220,7 +220,7 @@ def reserve_bytes(x):
 # ---- whether both halves give the same bits ----
 
 DRAWS = 6
-_found = {}
+_found: dict[tuple, int | None] = {}
 
 
 def formula_of(norm, eps):

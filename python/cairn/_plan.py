@@ -8,9 +8,7 @@ from . import _costs
 from . import _library as lib
 from . import _sizes
 from ._errors import BudgetError, CairnError
-
-
-MOST_ASKED = 24  # attempts in the search for the smallest budget
+from ._options import File
 
 
 def alignment_of(device):
@@ -46,31 +44,31 @@ class Plan:
         self.offloads = sum(kind == lib.OFFLOAD for kind, _, _ in self.steps)
 
     @property
-    def overhead(self):
+    def overhead(self) -> float:
         """Extra time over running everything once, as a share."""
         once = sum(int(op.time_ns) for op in self.joint.ops)
         return self.time_ns / once - 1 if once else 0.0
 
     @property
-    def gap(self):
+    def gap(self) -> float | None:
         """An upper bound of the distance from the fastest possible plan, as a share; None if no bound is known."""
         return self.time_ns / self.bound_ns - 1 if self.bound_ns else None
 
-    def text(self):
+    def text(self) -> str:
         """The plan's file: docs/plan-format.md."""
         return self._solution.text()
 
-    def save(self, path):
+    def save(self, path: File) -> None:
         with open(path, "w") as file:
             file.write(self.text())
 
-    def report(self, path):
+    def report(self, path: File) -> None:
         """A picture of the plan, by the path's ending .svg or .html."""
         picture = self._solution.picture(path)
         with open(path, "w") as file:
             file.write(picture)
 
-    def __str__(self):
+    def __str__(self) -> str:
         gap = "" if self.gap is None else f", at most {100 * self.gap:.1f}% from optimal"
         return (f"{self.algorithm}: {_sizes.show(self.peak)} of memory, {100 * self.overhead:.1f}% more time "
                 f"({self.reruns} ops repeated, {self.offloads} tensors offloaded{gap})")
@@ -123,7 +121,7 @@ class Planner:
 
     def _kept(self):
         used = any(op.library != _costs.PLAIN for op in self.joint.ops)
-        return _costs.library_workspaces(self.joint.device) if used else {_costs.PLAIN: 0}
+        return self.table.kept() if used else {_costs.PLAIN: 0}
 
     def kept_by(self, steps):
         """What the libraries keep that the ops of a plan use."""
@@ -200,23 +198,15 @@ class Planner:
             raise CairnError(f"the planner refused the step: {failure}") from None
 
     def smallest(self):
-        """The smallest budget for which a plan is found, and the op that sets it. The search for a plan is not
-        exhaustive, so it is repeated with less and less memory until it finds no plan, or MOST_ASKED times.
-        Afterwards smaller budgets are refused."""
+        """The smallest budget for which a plan is found, and the op that sets it. Every refusal of the planner names
+        it; the plan for it is kept, so that smaller budgets are refused without asking."""
         if self._tightest is None:
-            size, self._tightest_op = 1, None
-            for _ in range(MOST_ASKED):
-                try:
-                    self._tightest = self._solve(size)
-                    size = self._tightest.peak - 1
-                except lib.Failure as failure:
-                    self._only_infeasible(failure)
-                    self._tightest_op = failure.name
-                    if self._tightest is not None:
-                        break
-                    size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
-            if self._tightest is None:
-                self._tightest = self.step.solve("none")
+            try:
+                self._tightest = self._solve(1)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+                self._tightest_op = failure.name
+                self._tightest = self._solve(failure.smallest_budget)
         return self._tightest.peak, self._tightest_op
 
     def _refusal(self, size):

@@ -1,11 +1,15 @@
 """A whole step, forward and backward, as one CUDA graph that is replayed."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 
 from . import _moves
 
 
-def record(model, call, inputs, warmup=3):
+def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Sequence[Any],
+           warmup: int = 3) -> Callable[..., torch.Tensor]:
     """A function step(*inputs) that runs call(*inputs) and its backward part, and returns the loss.
 
     `call` is the compiled model. On a CUDA device the step is recorded once, for inputs of these shapes, and
@@ -25,7 +29,7 @@ def record(model, call, inputs, warmup=3):
     torch._C._cuda_clearCublasWorkspaces()  # the plan counts the workspaces of one stream
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    hosts = {}
+    hosts: dict = {}
     with torch.cuda.stream(side), _moves.keep_hosts(hosts):
         for _ in range(warmup):
             call(*held).backward()
@@ -52,7 +56,7 @@ def record(model, call, inputs, warmup=3):
         for p, g in zip(parameters, gradients):
             p.grad = g
         return loss
-    replay.graph, replay.hosts = graph, hosts
+    vars(replay).update(graph=graph, hosts=hosts)  # which live as long as the function
     return replay
 
 

@@ -6,7 +6,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
-def parse(size, whole=None):
+def parse(size: int | float | str, whole: int | None = None) -> int:
     """The bytes of a size such as 4294967296, "4GiB" or "500MB"; or of "40%" of `whole`."""
     if isinstance(size, (int, float)) and not isinstance(size, bool):
         return int(size)
@@ -23,9 +23,9 @@ def parse(size, whole=None):
     return int(number * _UNITS[unit.upper()])
 
 
-def show(size):
+def show(size: int) -> str:
     """4.00 GiB"""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size} bytes" if unit == "bytes" else f"{size:.2f} {unit}"
-        size /= 1024
+    if size < 1024:
+        return f"{size} bytes"
+    scale, unit = next(pair for pair in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= pair[0])
+    return f"{size / scale:.2f} {unit}"

@@ -10,7 +10,7 @@
 typedef struct crn_condition {
     const char *name;
     char value[80];
-    bool of_device; /* a run on another backend has another, and may go on all the same */
+    bool of_device; /* it differs between backends; a run may continue on another one */
 } crn_condition;
 
 typedef struct crn_history {

@@ -394,6 +394,7 @@ static void fake_dnn_last_error(char *out, size_t size) {
 
 struct crn_blas_opaque {
     int64_t rows, columns, stride; /* of a layout, by columns */
+    int64_t parts, next;           /* likewise; 0 parts is 1 */
     bool turn_a, turn_b;           /* of a product */
     uint32_t set;                  /* attributes that a preference was given */
 };
@@ -417,6 +418,17 @@ static int fake_layout(crn_blas_object *out, int type, uint64_t rows, uint64_t c
     *out = make_object(sizeof **out);
     **out = (struct crn_blas_opaque){
         .rows = (int64_t)rows, .columns = (int64_t)columns, .stride = stride};
+    return 0;
+}
+
+static int fake_set_layout(crn_blas_object layout, int name, const void *value, size_t bytes) {
+    MAY_FAIL();
+    if (name == CRN_BLAS_BATCH_COUNT && bytes == sizeof(int32_t))
+        layout->parts = *(const int32_t *)value;
+    else if (name == CRN_BLAS_BATCH_STRIDE && bytes == sizeof(int64_t))
+        layout->next = *(const int64_t *)value;
+    else
+        return BAD_PARAMETER;
     return 0;
 }
 
@@ -478,10 +490,8 @@ typedef struct product_run {
     float alpha, beta;
 } product_run;
 
-static void run_product(const void *args) {
-    const product_run *r = args;
+static void run_part(const product_run *r) {
     int64_t depth = r->product.turn_a ? r->a.rows : r->a.columns;
-    products++;
     for (int64_t i = 0; i < r->d.rows; i++)
         for (int64_t j = 0; j < r->d.columns; j++) {
             float sum = 0, *to = &r->dt[j * r->d.stride + i];
@@ -490,6 +500,17 @@ static void run_product(const void *args) {
                        r->bt[r->product.turn_b ? k * r->b.stride + j : j * r->b.stride + k];
             *to = r->alpha * sum + (r->beta != 0 ? r->beta * *to : 0);
         }
+}
+
+static void run_product(const void *args) {
+    product_run part = *(const product_run *)args;
+    products++;
+    for (int64_t i = 0; i < CRN_MAX(part.d.parts, 1); i++) {
+        run_part(&part);
+        part.at += part.a.next;
+        part.bt += part.b.next;
+        part.dt += part.d.next;
+    }
 }
 
 static int fake_matmul(cublasLtHandle_t handle, crn_blas_object product, const void *alpha,
@@ -537,6 +558,7 @@ const crn_cuda_api *fake_driver_with_libraries(void) {
     api.cublasLtCreate = fake_blas_create;
     api.cublasLtDestroy = fake_blas_destroy;
     api.cublasLtMatrixLayoutCreate = fake_layout;
+    api.cublasLtMatrixLayoutSetAttribute = fake_set_layout;
     api.cublasLtMatrixLayoutDestroy = fake_blas_drop;
     api.cublasLtMatmulDescCreate = fake_product;
     api.cublasLtMatmulDescDestroy = fake_blas_drop;

@@ -22,12 +22,25 @@ def gpt():
     return GPT(length=32, layers=2, dropout=0.0)
 
 
-def ddp(rank):
-    """DDP around a compiled model; all ranks use the plan of rank 0."""
+def count_measured():
+    """A list that gets the number of ops whenever ops are measured."""
+    from cairn import _costs
+    measure, counts = _costs._measure_cpu, []
+
+    def counted(missing, table):
+        counts.append(len(missing))
+        measure(missing, table)
+    _costs._measure_cpu = counted
+    return counts
+
+
+def ddp(rank, folder):
+    """DDP around a compiled model; all ranks use the plan of rank 0, and only rank 0 measures."""
     from torch.nn.parallel import DistributedDataParallel as DDP
     torch._dynamo.config.optimize_ddp = False
     inputs, results = batch(rank), []
-    backend = cairn.backend("80%", check=True)
+    backend = cairn.backend("80%", check=True, costs=os.path.join(folder, f"costs-{rank}.json"))
+    measured = count_measured()
     for wrap in (lambda m: DDP(m), lambda m: DDP(torch.compile(m, backend=backend, fullgraph=True, dynamic=False)),
                  lambda m: torch.compile(DDP(m), backend=backend, dynamic=False)):
         torch._dynamo.reset()
@@ -39,10 +52,10 @@ def ddp(rank):
         results.append([loss.detach()] + [p.grad.clone() for p in model.parameters()])
     return dict(same=[all(torch.equal(a, b) for a, b in zip(results[0], r)) for r in results[1:]],
                 reruns=[p.reruns for p in backend.plans], plans=[hash_of(p) for p in backend.plans],
-                differences=sum(len(m.differences) for m in backend.meters))
+                differences=sum(len(m.differences) for m in backend.meters), measured=sum(measured))
 
 
-def fsdp(rank):
+def fsdp(rank, folder):
     """FSDP2 with every block compiled by itself."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -70,7 +83,7 @@ def fsdp(rank):
                 plans=[hash_of(p) for p in backend.plans], differences=0)
 
 
-def caches(rank):
+def caches(rank, folder):
     """Two processes with two budgets and one cache: two plans, in both modes."""
     x, losses, plans = torch.randn(64, 32, generator=torch.Generator().manual_seed(0)), [], []
     for mode in ("exact", "inductor"):
@@ -83,6 +96,14 @@ def caches(rank):
         losses.append(float(loss.detach()))
         plans.append(backend.plans[0])
     return dict(same=losses, reruns=[p.reruns for p in plans], plans=[hash_of(p) for p in plans], differences=0)
+
+
+def recipes(rank, folder):
+    """The recipes of docs/pytorch.md for several processes."""
+    from test_recipes import compare, plain
+    found = [compare(title, plain) for title in ("DDP",)]
+    return dict(same=[one["same"] and one["trained"] and not one["over"] for one in found],
+                reruns=[n for one in found for n in one["reruns"]], plans=[], differences=0)
 
 
 def hash_of(plan):
@@ -119,7 +140,7 @@ def counted(call, x):
     return loss.detach(), sum(event.count for event in profile.key_averages() if "_c10d_functional::all" in event.key)
 
 
-def collectives(rank):
+def collectives(rank, folder):
     """A collective runs once a step, also where everything around it is run again."""
     torch.manual_seed(0)
     model = Gated()
@@ -141,7 +162,8 @@ def main(kind, rank, world, store):
     torch.set_num_threads(1)
     if kind != "caches":
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
-    found = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives}[kind](rank)
+    kinds = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives, "recipes": recipes}
+    found = kinds[kind](rank, os.path.dirname(store))
     print("FOUND " + json.dumps(found), flush=True)
     if kind != "caches":
         dist.barrier()

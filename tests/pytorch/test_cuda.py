@@ -6,7 +6,6 @@ peak within 0.5% of that; copies on streams of their own; steps recorded as CUDA
 import copy
 import json
 import os
-import sys
 import unittest
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -81,8 +80,8 @@ class Cuda(unittest.TestCase):
         found = runs_of(mine, compiled(mine, backend), inputs)
         plan, meter = backend.plans[0], backend.meters[0]
         again, peak, predicted, fused = self.check_peak(model, inputs, budget, **options)
-        line = dict(network=name, budget=budget, predicted=predicted, reserve=plan.reserve, allocated=peak, repeated=plan.reruns,
-                    offloads=plan.offloads, fused=fused, losses=self.first == 0,
+        line = dict(network=name, budget=budget, predicted=predicted, reserve=plan.reserve, allocated=peak,
+                    repeated=plan.reruns, offloads=plan.offloads, fused=fused, losses=self.first == 0,
                     same=[same(expected, found[self.first:]), same(expected, again[self.first:])],
                     differences=meter.differences[:2], **{k: str(v) for k, v in options.items()})
         print(json.dumps(line), flush=True)

@@ -308,6 +308,18 @@ class Planning(unittest.TestCase):
             planner.plan(smallest - 1)
         self.assertEqual(refused.exception.smallest, smallest)
 
+    def test_smallest(self):
+        """The planner names its smallest budget in one answer: one question, and the plan for it."""
+        planner = _backend.planner_of(*make("resnet18"), _backend.Options())
+        solve, asked = planner.step.solve, []
+        planner.step.solve = lambda algorithm, size, *rest: asked.append(size) or solve(algorithm, size, *rest)
+        smallest, op = planner.smallest()
+        self.assertEqual(len(asked), 2)
+        self.assertTrue(op)
+        self.assertLessEqual(planner.plan(smallest).peak, smallest)
+        with self.assertRaises(cairn.BudgetError):
+            planner.plan(smallest - 1)
+
     def test_library_in_file(self):
         """The file of costs keeps which library an op uses."""
         with tempfile.TemporaryDirectory() as folder:

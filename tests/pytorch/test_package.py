@@ -1,8 +1,9 @@
 """The installed package: it contains the planner, and no library that would clash with those of PyTorch."""
 
+import dataclasses
 import importlib.metadata
+import inspect
 import os
-import re
 import subprocess
 import unittest
 
@@ -27,14 +28,35 @@ class Package(unittest.TestCase):
     def test_version(self):
         self.assertEqual(cairn.__version__, _library.version())
         self.assertRegex(cairn.__version__, r"^\d+\.\d+\.\d+$")
-        self.assertEqual(cairn.__version__, importlib.metadata.version("cairn"))
+        self.assertEqual(cairn.__version__, importlib.metadata.version("cairn-torch"))
 
-    def test_tag(self):
-        """The wheel is for any Python and a C library from 2.36 on, and its library needs no newer one."""
-        self.assertIn("Tag: py3-none-manylinux_2_36_x86_64", importlib.metadata.distribution("cairn").read_text("WHEEL"))
-        needed = {tuple(map(int, found)) for found in re.findall(r"GLIBC_(\d+)\.(\d+)", read("-V"))}
-        self.assertTrue(needed)
-        self.assertLessEqual(max(needed), (2, 36))
+    def test_metadata(self):
+        """Any Python will do, torch is required, and the licences of what is bundled are there."""
+        installed = importlib.metadata.distribution("cairn-torch")
+        self.assertIn("Tag: py3-none-", installed.read_text("WHEEL"))
+        self.assertTrue(any(one.startswith("torch") for one in installed.requires))
+        self.assertIn("Jansson", installed.read_text("licenses/python/licenses/jansson.txt"))
+        self.assertIn("Apache License", installed.read_text("licenses/LICENSE"))
+
+    def test_signatures(self):
+        """Every option is visible, annotated, explained, and has one default everywhere."""
+        options = {field.name: field.default for field in dataclasses.fields(cairn.Options)}
+        self.assertEqual(list(options), list(inspect.signature(cairn.backend).parameters))
+        for function in (cairn.backend, cairn.fits, cairn.sweep, cairn.record, cairn.choose_regions):
+            for parameter in inspect.signature(function).parameters.values():
+                self.assertNotIn(parameter.kind, (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL))
+                self.assertIsNot(parameter.annotation, parameter.empty, parameter.name)
+                if parameter.default is not parameter.empty and parameter.name in options:
+                    self.assertEqual(parameter.default, options[parameter.name], parameter.name)
+        for name in options:
+            self.assertRegex(cairn.backend.__doc__, rf"(?m)^    {name} ")
+
+    def test_options_arrive(self):
+        given = dict(budget="40%", algorithm="none", offload=True, total=True, outside=7, report="a.svg", plan="b",
+                     costs="c", cudagraphs=True, check=True, verbose=True)
+        self.assertEqual(cairn.backend(**given).options, cairn.Options(**given))
+        with self.assertRaises(TypeError):
+            cairn.backend(bugdet="40%")
 
     def test_structs(self):
         """ctypes and the library agree on the structs: a struct of another size is refused or cut."""

@@ -38,11 +38,16 @@ class Processes(unittest.TestCase):
         found = run("ddp")
         self.check(found)
         self.assertEqual(len(found[0]["plans"]), 2)
+        self.assertGreater(found[0]["measured"], 10)
+        self.assertEqual(found[1]["measured"], 0)
 
     def test_fsdp(self):
         found = run("fsdp")
         self.check(found)
         self.assertGreaterEqual(len(found[0]["plans"]), 1)
+
+    def test_recipes(self):
+        self.check(run("recipes"))
 
     def test_collectives(self):
         self.check(run("collectives"))

@@ -5,14 +5,28 @@
 #define MOST_WORKSPACE (4u << 20) /* bytes; more is not faster at the sizes of linear layers */
 #define REDUCTIONS 6u             /* all schemes except those that use atomics in place */
 
+/* One layout; `next` elements lead from a part to the next. */
+static int make_layout(const crn_cuda_api *api, const crn_blas_shape *s, uint64_t rows,
+                       uint64_t columns, int64_t stride, int64_t next, crn_blas_object *out) {
+    int32_t parts = (int32_t)s->parts;
+    int failed = api->cublasLtMatrixLayoutCreate(out, CRN_BLAS_FLOAT, rows, columns, stride);
+    if (failed == 0 && parts > 1)
+        failed =
+            api->cublasLtMatrixLayoutSetAttribute(*out, CRN_BLAS_BATCH_COUNT, &parts, sizeof parts);
+    if (failed == 0 && parts > 1)
+        failed =
+            api->cublasLtMatrixLayoutSetAttribute(*out, CRN_BLAS_BATCH_STRIDE, &next, sizeof next);
+    return failed;
+}
+
 static int make_operands(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_plan *out) {
     crn_blas_object x = NULL, w = NULL, y = NULL;
     uint64_t rows = (uint64_t)s->rows, in = (uint64_t)s->in, outs = (uint64_t)s->out;
-    int failed = api->cublasLtMatrixLayoutCreate(&x, CRN_BLAS_FLOAT, in, rows, s->in);
+    int failed = make_layout(api, s, in, rows, s->in, s->rows * s->in, &x);
     if (failed == 0)
-        failed = api->cublasLtMatrixLayoutCreate(&w, CRN_BLAS_FLOAT, in, outs, s->in);
+        failed = make_layout(api, s, in, outs, s->in, s->in * s->out, &w);
     if (failed == 0)
-        failed = api->cublasLtMatrixLayoutCreate(&y, CRN_BLAS_FLOAT, outs, rows, s->y_stride);
+        failed = make_layout(api, s, outs, rows, s->y_stride, s->rows * s->y_stride, &y);
     out->a = s->pass == CRN_BLAS_GW ? x : w;
     out->b = s->pass == CRN_BLAS_Y ? x : y;
     out->d = s->pass == CRN_BLAS_Y ? y : s->pass == CRN_BLAS_GX ? x : w;

@@ -7,8 +7,8 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. Others use cuDNN if it has a plan, else a product
- * over unfolded images for gradients of weights in fp32, else Cairn's direct convolution. Weights
+ * Depthwise convolutions use Cairn's own kernels. Gradients of weights in fp32 are products over
+ * unfolded images. Others use cuDNN if it has a plan, else Cairn's direct convolution. Weights
  * are stored as [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
@@ -210,16 +210,22 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
-/* ---- Gradients of weights in full fp32, for which cuDNN has no repeatable plan ----
+/* ---- Gradients of weights in full fp32, for which cuDNN has no fast and repeatable plan ----
  *
  * A product of matrices over unfolded images, a few images at a time:
  *
  *     unfolded [pixels of small, taps * channels]    gradient [filters, taps * channels]
- *     small    [pixels of small, filters]                = small' unfolded */
+ *     small    [pixels of small, filters]                = small' unfolded
+ *
+ * The gradient is small and the sum over the pixels is long. So the pixels are cut into parts, each
+ * with a gradient, to use the whole GPU; the gradients are added up in the end. */
 
-#ifndef CRN_MOST_UNFOLDED             /* the tests unfold one image at a time */
+#ifndef CRN_MOST_UNFOLDED             /* the tests unfold one image at a time, with small parts */
 #define CRN_MOST_UNFOLDED (64u << 20) /* bytes, unless one image has more */
+#define CRN_LEAST_ROWS 128            /* of a part */
 #endif
+#define MOST_PARTS_BYTES (32u << 20)
+#define BLOCKS 264 /* of a product, that keep an H200 busy */
 
 /* How many images are unfolded at once: a divisor of the batch, so that all products have one
  * shape; 0: the kernel cannot count the elements of one image. */
@@ -231,11 +237,39 @@ static uint32_t images_at_once(uint64_t elements, uint32_t batch) {
     return elements > INT32_MAX / 2 ? 0 : images;
 }
 
+/* Into how many parts the rows of a product are cut; a divisor of them. A block of a product has
+ * 128 x 64 elements. */
+static int64_t count_parts(const crn_blas_shape *s) {
+    int64_t tiles = ((s->in + 127) / 128) * ((s->out + 63) / 64);
+    int64_t parts = CRN_MIN((BLOCKS + tiles - 1) / tiles, s->rows / CRN_LEAST_ROWS);
+    parts = CRN_MIN(parts, (int64_t)MOST_PARTS_BYTES / (s->in * s->out * (int64_t)sizeof(float)));
+    while (parts > 1 && s->rows % parts != 0)
+        parts--;
+    return CRN_MAX(parts, 1);
+}
+
 /* Whether the large image is its own unfolded form. */
 static bool is_unfolded(const cairn_attributes *a, const crn_view *large, uint64_t in) {
     return a->kernel[0] * a->kernel[1] == 1 && a->stride[0] * a->stride[1] == 1 && a->pad[0] == 0 &&
            a->pad[1] == 0 && a->pad[2] == 0 && a->pad[3] == 0 && large->pitch == in &&
            large->channels == in;
+}
+
+static crn_unfold_args unfold_args(const cairn_attributes *a, const crn_view *large,
+                                   const crn_view *small, uint32_t pitch) {
+    return (crn_unfold_args){
+        .height = large->height,
+        .width = large->width,
+        .small_height = small->height,
+        .small_width = small->width,
+        .channels = large->channels,
+        .large_pitch = large->pitch,
+        .pitch = pitch,
+        .kernel = {a->kernel[0], a->kernel[1]},
+        .stride = {a->stride[0], a->stride[1]},
+        .pad = {a->pad[0], a->pad[1]},
+        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
+    };
 }
 
 static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *small,
@@ -253,22 +287,18 @@ static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *
                             .out = small->channels,
                             .y_stride = small->pitch,
                             .exact = work->device->exact};
-    crn_unfold_args args = {
-        .height = large->height,
-        .width = large->width,
-        .small_height = small->height,
-        .small_width = small->width,
-        .channels = large->channels,
-        .large_pitch = large->pitch,
-        .pitch = pitch,
-        .kernel = {a->kernel[0], a->kernel[1]},
-        .stride = {a->stride[0], a->stride[1]},
-        .pad = {a->pad[0], a->pad[1]},
-        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
-        .count = images * small->plane * in,
-    };
+    shape.parts = count_parts(&shape);
+    shape.rows /= shape.parts;
+    crn_unfold_args args = unfold_args(a, large, small, pitch);
+    crn_add_parts_args sum = {
+        .count = in * small->channels, .parts = (uint32_t)shape.parts, .to = weight};
+    args.count = images * small->plane * in;
     if (!itself)
         args.to = crn_cuda_scratch(work, (uint64_t)args.count * sizeof(float));
+    float *gradients = weight;
+    if (shape.parts > 1)
+        sum.from = gradients =
+            crn_cuda_scratch(work, (uint64_t)sum.count * sum.parts * sizeof(float));
     uint64_t used = work->used; /* products run one after the other and share their workspace */
     for (uint32_t first = 0; first < (work->preparing ? 1 : large->batch); first += images) {
         const float *x = large->at, *y = small->at;
@@ -276,23 +306,26 @@ static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *
         if (!itself && !work->preparing)
             crn_cuda_launch(work, crn_unfold_launch(&args), &args);
         work->used = used;
-        crn_cuda_multiply(work, &shape, itself ? args.large : args.to, weight,
+        crn_cuda_multiply(work, &shape, itself ? args.large : args.to, gradients,
                           y + (size_t)first * small->plane * small->pitch, first > 0);
     }
+    if (shape.parts > 1 && !work->preparing)
+        crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
 }
 
-/* Whether the gradient of weights is computed so. */
-static bool unfolds(const crn_work *work, uint8_t pass, const crn_view *large,
-                    const crn_view *small) {
-    const cairn_attributes *a = &work->call->op->attributes;
-    crn_site site = crn_site_of(work->call);
-    if (pass != CRN_DNN_GW || !work->device->exact || a->groups > 1 ||
-        large->element != CRN_ELEMENT_F32 || small->element != CRN_ELEMENT_F32)
+bool crn_cuda_unfolds(const crn_device *device, const crn_site *site) {
+    const cairn_op *op = site->op;
+    const cairn_attributes *a = &op->attributes;
+    const struct roles *r = roles_of(op->kind);
+    if (!device->exact || r == NULL || r->pass != CRN_DNN_GW || a->groups > 1 ||
+        weights_of(op, r->pass) == CAIRN_NONE || crn_cuda_is_depthwise(site))
         return false;
+    crn_view large = crn_cuda_view(site, operand(op, r->large));
+    crn_view small = crn_cuda_view(site, operand(op, r->small));
     uint64_t taps = (uint64_t)a->kernel[0] * (uint64_t)a->kernel[1];
-    uint64_t elements =
-        small->plane * taps * pitch_of(&site, weights_of(work->call->op, CRN_DNN_GW));
-    return images_at_once(elements, large->batch) > 0;
+    uint64_t elements = small.plane * taps * pitch_of(site, weights_of(op, r->pass));
+    return large.element == CRN_ELEMENT_F32 && small.element == CRN_ELEMENT_F32 &&
+           images_at_once(elements, large.batch) > 0;
 }
 
 /* ---- The ops ---- */
@@ -302,10 +335,10 @@ static void run_pass(crn_work *work, const crn_view *large, const crn_view *smal
     const struct roles *r = roles_of(work->call->op->kind);
     if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
+    else if (crn_cuda_unfolds(work->device, &site))
+        run_unfolded(work, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);
-    else if (unfolds(work, r->pass, large, small))
-        run_unfolded(work, large, small, weight);
     else
         run_direct(work, r->pass, large, small, weight);
 }

@@ -234,6 +234,8 @@ enum {
     CRN_BLAS_FLOAT = 0, /* CUDA_R_32F */
     CRN_BLAS_COMPUTE_FP32 = 68,
     CRN_BLAS_COMPUTE_TF32 = 77,
+    CRN_BLAS_BATCH_COUNT = 5, /* attributes of a layout */
+    CRN_BLAS_BATCH_STRIDE = 6,
     CRN_BLAS_TRANSPOSE_A = 3, /* attributes of a product */
     CRN_BLAS_TRANSPOSE_B = 4,
     CRN_BLAS_MOST_WORKSPACE = 1, /* of a preference */
@@ -248,6 +250,8 @@ enum {
     BLAS(cublasLtDestroy, (cublasLtHandle_t handle))                                               \
     BLAS(cublasLtMatrixLayoutCreate, (crn_blas_object *out, int type, uint64_t rows,               \
                                       uint64_t columns, int64_t stride))                           \
+    BLAS(cublasLtMatrixLayoutSetAttribute, (crn_blas_object layout, int name, const void *value,   \
+                                            size_t bytes))                                         \
     BLAS(cublasLtMatrixLayoutDestroy, (crn_blas_object layout))                                    \
     BLAS(cublasLtMatmulDescCreate, (crn_blas_object *out, int compute, int scale))                 \
     BLAS(cublasLtMatmulDescDestroy, (crn_blas_object product))                                     \

@@ -144,6 +144,9 @@ void crn_cuda_drop(crn_device *device, crn_choice *choice);
  * start of x to the first one that the convolution reads. */
 bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
 
+/* Whether the op is a gradient of weights that is computed as a product over unfolded images. */
+bool crn_cuda_unfolds(const crn_device *device, const crn_site *site);
+
 /* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
 bool crn_cuda_is_depthwise(const crn_site *site);
 

@@ -325,6 +325,13 @@ typedef struct crn_unfold_args {
     float *to;
 } crn_unfold_args;
 
+/* to[i] = the sum over all parts of from[part * count + i], in their order */
+typedef struct crn_add_parts_args {
+    uint32_t count, parts;
+    const float *from;
+    float *to;
+} crn_add_parts_args;
+
 /* ---- Loss ----
  *
  * Plain [batch, classes, pixels] and labels [batch, pixels]. */

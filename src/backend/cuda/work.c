@@ -101,10 +101,10 @@ static const crn_blas_plan *plan_of(crn_work *work, const crn_blas_shape *shape)
 /* The same with Cairn's own kernel: c [m, n] = a [m, k] b [k, n], with strides for transposes. */
 static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matrix x, crn_matrix w,
                                crn_matrix y, bool add) {
-    crn_matrix w_turned = {w.at, w.column, w.row, 0, w.element};
-    crn_matrix y_turned = {y.at, y.column, y.row, 0, y.element};
+    crn_matrix w_turned = {w.at, w.column, w.row, w.next, w.element};
+    crn_matrix y_turned = {y.at, y.column, y.row, y.next, y.element};
     uint32_t rows = (uint32_t)s->rows, in = (uint32_t)s->in, out = (uint32_t)s->out;
-    crn_matmul_args args = {.batch = 1, .add = add};
+    crn_matmul_args args = {.batch = (uint32_t)CRN_MAX(s->parts, 1), .add = add};
     if (s->pass == CRN_BLAS_Y) {
         args.m = rows, args.n = out, args.k = in;
         args.a = x, args.b = w_turned, args.c = y;
@@ -118,15 +118,16 @@ static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matr
     crn_cuda_launch(work, crn_matmul_launch(&args), &args);
 }
 
-static crn_matrix by_rows(const void *at, int64_t stride) {
-    return (crn_matrix){crn_cuda_writable(at), (uint64_t)stride, 1, 0, CRN_ELEMENT_F32};
+static crn_matrix by_rows(const void *at, int64_t rows, int64_t stride) {
+    return (crn_matrix){crn_cuda_writable(at), (uint64_t)stride, 1, (uint64_t)(rows * stride),
+                        CRN_ELEMENT_F32};
 }
 
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add) {
     crn_device *device = work->device;
-    crn_matrix mx = by_rows(x, shape->in), mw = by_rows(w, shape->in),
-               my = by_rows(y, shape->y_stride);
+    crn_matrix mx = by_rows(x, shape->rows, shape->in), mw = by_rows(w, shape->out, shape->in),
+               my = by_rows(y, shape->rows, shape->y_stride);
     const crn_blas_plan *plan = device->blas != NULL ? plan_of(work, shape) : NULL;
     if (plan == NULL) {
         if (!work->preparing)

@@ -60,6 +60,7 @@ struct crn_piece_grid {
 LOOPS(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAVE_WIDE 1
+#include <cpuid.h>
 LOOPS(wide256, __attribute__((target("avx2"))))
 LOOPS(wide512, __attribute__((target("avx512f"))))
 #endif
@@ -69,12 +70,33 @@ typedef struct loops {
     void (*one)(int64_t *e, const int64_t *x, int64_t base, size_t count);
 } loops;
 
+#ifdef HAVE_WIDE
+/* The widest vectors of processor and operating system. __builtin_cpu_supports() says the same, but
+ * needs a variable of libgcc, which some compilers for x86-64 do not have. */
+static unsigned vector_bytes(void) {
+    enum { SAVES_YMM = 0x06, SAVES_ZMM = 0xe6 }; /* bits of the register that xgetbv reads */
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
+        return 16;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 16;
+    if ((b & bit_AVX512F) != 0 && (saved & SAVES_ZMM) == SAVES_ZMM)
+        return 64;
+    return (b & bit_AVX2) != 0 && (saved & SAVES_YMM) == SAVES_YMM ? 32 : 16;
+}
+#endif
+
 static loops choose_loops(void) {
 #ifdef HAVE_WIDE
-    if (__builtin_cpu_supports("avx512f"))
+    switch (vector_bytes()) {
+    case 64:
         return (loops){wide512_two, wide512_one};
-    if (__builtin_cpu_supports("avx2"))
+    case 32:
         return (loops){wide256_two, wide256_one};
+    default:
+        break;
+    }
 #endif
     return (loops){plain_two, plain_one};
 }

@@ -514,6 +514,10 @@ crn_launch crn_unfold_launch(crn_unfold_args *given) {
     return flat_launch(CRN_K_unfold, given->count);
 }
 
+crn_launch crn_add_parts_launch(crn_add_parts_args *given) {
+    return flat_launch(CRN_K_add_parts, given->count);
+}
+
 /* ---- Loss ---- */
 
 /* One block for each pixel, or one thread. */

@@ -78,6 +78,17 @@ CRN_KERNEL(crn_unfold, crn_unfold_args) {
     }
 }
 
+CRN_KERNEL(crn_add_parts, crn_add_parts_args) {
+    CRN_EACH_THREAD(t) {
+        for (uint32_t i = g.x * g.threads + t; i < p->count; i += g.blocks * g.threads) {
+            float sum = 0;
+            for (uint32_t part = 0; part < p->parts; part++)
+                sum += p->from[(size_t)part * p->count + i];
+            p->to[i] = sum;
+        }
+    }
+}
+
 CRN_KERNEL(crn_convert, crn_convert_args) {
     CRN_EACH_THREAD(t) {
         for (uint64_t i = (uint64_t)g.x * g.threads + t; i < p->count;
