@@ -30,7 +30,8 @@ all:
 demo:
 	@scripts/install-deps.sh build
 	@cmake --preset release -D CAIRN_TESTS=OFF >/dev/null
-	@cmake --build build -j $(JOBS) --target cairn_command >/dev/null
+	@echo "Compiling; this takes a few minutes the first time."
+	@cmake --build build -j $(JOBS) --target cairn_command
 	@scripts/demo.sh build/cairn
 
 demo-gpt:
@@ -51,7 +52,7 @@ deps:
 	@scripts/install-deps.sh build
 
 install: all
-	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 package:
 	@scripts/install-deps.sh package

@@ -1,7 +1,12 @@
 /* cli.c: parsing of arguments and printing of messages, the same for every subcommand. */
 #include "cli_internal.h"
+#include "outputs.h"
+#include "terminal.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +30,47 @@ const cli_option *cli_option_at(const cli_command *command, int place) {
     return NULL;
 }
 
+static char *next_buffer(void) {
+    static char ring[8][32];
+    static unsigned turn;
+    return ring[turn++ % 8];
+}
+
+/* ---- Spelling ---- */
+
+/* Letters to change, insert or remove to make one word of the other (Levenshtein, 1966), or to swap
+ * with their neighbours. */
+static size_t distance(const char *a, const char *b) {
+    size_t rows[3][64], n = strlen(b);
+    if (n >= 64 || strlen(a) >= 64)
+        return SIZE_MAX;
+    for (size_t k = 0; k <= n; k++)
+        rows[0][k] = k;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t k = 1; k <= n; k++) {
+            size_t least = above[k - 1] + (a[i - 1] != b[k - 1]);
+            least = above[k] + 1 < least ? above[k] + 1 : least;
+            least = row[k - 1] + 1 < least ? row[k - 1] + 1 : least;
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+                before[k - 2] + 1 < least)
+                least = before[k - 2] + 1;
+            row[k] = least;
+        }
+    }
+    return rows[strlen(a) % 3][n];
+}
+
+const char *cli_closer(const char *word, const char *best, const char *name) {
+    size_t most = strlen(word) < 4 ? 1 : 2;
+    size_t found = distance(word, name);
+    bool begins = strlen(word) > 2 && strncmp(name, word, strlen(word)) == 0;
+    if (found > most && !begins)
+        return best;
+    return best == NULL || found < distance(word, best) ? name : best;
+}
+
 /* ---- Parsing ---- */
 
 static int find_option(const cli_command *command, const char *name, size_t length, char letter) {
@@ -37,6 +83,17 @@ static int find_option(const cli_command *command, const char *name, size_t leng
     return -1;
 }
 
+/* The option whose name is closest; NULL: none is close. */
+static const char *closest_option(const cli_command *command, const char *name, size_t length) {
+    const cli_option *option;
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)length, name);
+    const char *best = NULL;
+    for (int place = 0; (option = cli_option_at(command, place)) != NULL; place++)
+        best = cli_closer(word, best, option->name);
+    return best;
+}
+
 /* One option at argv[*at], with its value if it takes one. */
 static bool parse_option(cli_args *args, int argc, char **argv, int *at) {
     const char *word = argv[*at];
@@ -45,17 +102,26 @@ static bool parse_option(cli_args *args, int argc, char **argv, int *at) {
     const char *equals = is_long ? strchr(name, '=') : NULL;
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
     int place = find_option(args->command, name, length, is_long ? 0 : name[0]);
-    if (place < 0 || (!is_long && length != 1)) {
-        cli_usage_error(args, "unknown option %s", word);
+    const cli_option *option = place < 0 ? NULL : cli_option_at(args->command, place);
+    const char *attached = !is_long && length > 1 ? name + 1 : NULL; /* -b4 */
+    if (option == NULL || (attached != NULL && option->argument == NULL)) {
+        const char *meant = is_long ? closest_option(args->command, name, length) : NULL;
+        if (meant != NULL)
+            cli_usage_error(args, "unknown option %s; did you mean --%s?", word, meant);
+        else
+            cli_usage_error(args, "unknown option %s", word);
         return false;
     }
-    const cli_option *option = cli_option_at(args->command, place);
     if (option->argument == NULL) {
         if (equals != NULL) {
             cli_usage_error(args, "--%s takes no value", option->name);
             return false;
         }
         args->values[place] = "";
+        return true;
+    }
+    if (attached != NULL) {
+        args->values[place] = attached + (*attached == '=');
         return true;
     }
     if (equals == NULL && *at + 1 >= argc) {
@@ -163,28 +229,44 @@ bool cli_choice_value(const cli_args *args, const char *option, const char *(*na
     return false;
 }
 
-/* Bytes of one unit, or 0 for an unknown one. */
+const char *cli_budget_above(uint64_t bytes) {
+    char *buffer = next_buffer();
+    uint64_t mib = (uint64_t)1 << 20, unit = bytes < mib ? 1024 : mib;
+    snprintf(buffer, 32, "%llu%s", (unsigned long long)((bytes + unit - 1) / unit),
+             unit == mib ? "MiB" : "KiB");
+    return buffer;
+}
+
+const char *cli_budget_below(uint64_t bytes) {
+    char *buffer = next_buffer();
+    uint64_t mib = (uint64_t)1 << 20, gib = (uint64_t)1 << 30;
+    uint64_t unit = bytes % gib == 0 ? gib : bytes < mib ? 1024 : mib;
+    snprintf(buffer, 32, "%llu%s", (unsigned long long)(bytes / unit),
+             unit == gib   ? "GiB"
+             : unit == mib ? "MiB"
+                           : "KiB");
+    return buffer;
+}
+
+/* Bytes of one unit, or 0 for an unknown one: "GB" is 10^9, "GiB" and "G" are 2^30, in any case. */
 static uint64_t unit_bytes(const char *unit) {
-    static const struct {
-        const char *name;
-        uint64_t bytes;
-    } units[] = {
-        {"", 1},
-        {"B", 1},
-        {"kB", 1000},
-        {"KB", 1000},
-        {"MB", 1000000},
-        {"GB", 1000000000},
-        {"KiB", 1 << 10},
-        {"MiB", 1 << 20},
-        {"GiB", 1 << 30},
-        {"TB", 1000000000000},
-        {"TiB", (uint64_t)1 << 40},
-    };
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(units[i].name, unit) == 0)
-            return units[i].bytes;
-    return 0;
+    static const char prefixes[] = "kmgt";
+    char lower[4] = "";
+    size_t length = strlen(unit);
+    if (length > 3)
+        return 0;
+    for (size_t i = 0; i < length; i++)
+        lower[i] = (char)tolower((unsigned char)unit[i]);
+    if (length == 0 || strcmp(lower, "b") == 0)
+        return 1;
+    const char *prefix = strchr(prefixes, lower[0]);
+    bool decimal = strcmp(lower + 1, "b") == 0;
+    if (prefix == NULL || !(decimal || lower[1] == '\0' || strcmp(lower + 1, "ib") == 0))
+        return 0;
+    uint64_t bytes = 1;
+    for (const char *p = prefixes; p <= prefix; p++)
+        bytes *= decimal ? 1000 : 1024;
+    return bytes;
 }
 
 /* Decimal digits with up to six after the point, exactly: "1.5" of a unit. */
@@ -217,7 +299,7 @@ bool cli_size_value(const cli_args *args, const char *option, cli_size *out) {
     *out = (cli_size){.given = text != NULL};
     if (text == NULL || parse_size(text, out))
         return true;
-    cli_usage_error(args, "--%s must be a size such as 8GiB, 500MB or 40%%, not \"%s\"", option,
+    cli_usage_error(args, "--%s must be a size such as 8GiB, 8G, 500MB or 40%%, not \"%s\"", option,
                     text);
     return false;
 }
@@ -240,10 +322,15 @@ int cli_fail(cairn_status status, const cairn_error *err) {
         fprintf(stderr, "cairn: interrupted\n");
         return CLI_INTERRUPTED;
     }
-    if (err != NULL && err->status == status && err->message[0] != '\0')
-        fprintf(stderr, "cairn: %s\n", cairn_error_text(err, buffer, sizeof buffer));
-    else
+    if (err != NULL && err->status == status && err->message[0] != '\0') {
+        cairn_error_text(err, buffer, sizeof buffer);
+        for (char *c = buffer; *c != '\0'; c++) /* a terminal would obey names of files and ops */
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
+        fprintf(stderr, "cairn: %s\n", buffer);
+    } else {
         fprintf(stderr, "cairn: %s\n", cairn_status_message(status));
+    }
     switch (status) {
     case CAIRN_OK:
         return CLI_DONE;
@@ -256,12 +343,6 @@ int cli_fail(cairn_status status, const cairn_error *err) {
     default:
         return CLI_WRONG_INPUT;
     }
-}
-
-static char *next_buffer(void) {
-    static char ring[8][32];
-    static unsigned turn;
-    return ring[turn++ % 8];
 }
 
 const char *cli_bytes(uint64_t bytes) {
@@ -310,27 +391,79 @@ int cli_emit(cairn_text *text, const char *path) {
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* ---- Help ---- */
+/* ---- Help: at most 80 columns ---- */
+
+#define HELP_WIDTH 80
+#define HELP_LEFT 28 /* columns of an option and its argument */
+
+/* Words of a paragraph up to `end`, in lines that begin at column `left`; the first is there. */
+static void print_words(const char *text, const char *end, int left) {
+    int column = left;
+    while (text < end) {
+        int length = (int)strcspn(text, " \n");
+        length = text + length > end ? (int)(end - text) : length;
+        if (column > left && column + 1 + length > HELP_WIDTH) {
+            printf("\n%*s", left, "");
+            column = left;
+        }
+        printf("%s%.*s", column > left ? " " : "", length, text);
+        column += length + (column > left);
+        text += length;
+        text +=
+            strspn(text, " \n") < (size_t)(end - text) ? strspn(text, " \n") : (size_t)(end - text);
+    }
+    printf("\n");
+}
+
+static void print_paragraphs(const char *text) {
+    while (*text != '\0') {
+        const char *end = strstr(text, "\n\n");
+        print_words(text, end == NULL ? text + strlen(text) : end, 0);
+        printf("\n");
+        text = end == NULL ? text + strlen(text) : end + 2;
+    }
+}
+
+static void print_row(const char *left, int width, const char *text) {
+    printf("  %-*s ", width, left);
+    if ((int)strlen(left) > width)
+        printf("\n%*s", width + 3, "");
+    print_words(text, text + strlen(text), width + 3);
+}
+
+static void print_examples(const char *lines) {
+    if (lines != NULL)
+        printf("\n%sExamples:%s\n", cli_style_code(CLI_BOLD), cli_style_code(CLI_PLAIN));
+    while (lines != NULL && *lines != '\0') {
+        size_t length = strcspn(lines, "\n");
+        printf("  cairn %.*s\n", (int)length, lines);
+        lines += length + (lines[length] == '\n');
+    }
+}
 
 void cli_print_help(const cli_command *command) {
-    printf("Usage: %s%s%s%s [options]\n\n%s\n\nOptions:\n", CLI_SPELLED(command),
-           command->arguments[0] ? " " : "", command->arguments, command->details);
     const cli_option *option;
+    cli_named named;
+    printf("Usage: %s%s%s%s [options]\n\n", CLI_SPELLED(command), command->arguments[0] ? " " : "",
+           command->arguments);
+    print_paragraphs(command->details);
+    printf("%sOptions:%s\n", cli_style_code(CLI_BOLD), cli_style_code(CLI_PLAIN));
     for (int place = 0; (option = cli_option_at(command, place)) != NULL; place++) {
-        char left[64];
-        char letter[8] = "    ";
+        char left[64], letter[8] = "    ";
         if (option->letter != 0)
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, option->name,
                  option->argument != NULL ? " " : "",
                  option->argument != NULL ? option->argument : "");
-        printf("  %-30s %s\n", left, option->help);
+        print_row(left, HELP_LEFT, option->help);
     }
-    cli_named named;
-    if (command->list != NULL)
-        printf("\n%s:\n", command->list_title);
-    for (uint32_t i = 0; command->list != NULL && command->list(i, &named); i++)
-        printf("  %-16s %s\n", named.name, named.summary);
+    for (int k = 0; k < 4 && command->lists[k].title != NULL; k++) {
+        printf("\n%s%s:%s\n", cli_style_code(CLI_BOLD), command->lists[k].title,
+               cli_style_code(CLI_PLAIN));
+        for (uint32_t i = 0; command->lists[k].at(i, &named); i++)
+            print_row(named.name, 16, named.summary);
+    }
+    print_examples(command->examples);
 }
 
 /* ---- Running ---- */
@@ -340,9 +473,33 @@ void cli_print_help(const cli_command *command) {
  * slower, and alone it hardly helps. So a command that computes re-executes itself with the
  * variable set; if that fails, it continues without. */
 static void calm_threads(char **argv) {
-    if (getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
+    char path[4096]; /* the program's real one, after which the process is called */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    if (length > 0 && getenv("OMP_WAIT_POLICY") == NULL && getenv("GOMP_SPINCOUNT") == NULL &&
         setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv("/proc/self/exe", argv);
+        execv(path, argv);
+}
+
+static void say_out_of_memory(int number) {
+    static const char sentence[] =
+        "cairn: a library ended the program, most likely because the limit of its address space "
+        "(ulimit -v) leaves it no memory\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    _exit(CLI_SYSTEM);
+}
+
+/* oneDNN and OpenMP abort, or write where they got no memory, when an allocation fails. Where
+ * address space is limited, say so. */
+static void watch_limit(void) {
+    struct rlimit limit;
+    struct sigaction action = {.sa_handler = say_out_of_memory};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGABRT, &action, NULL);
+    sigaction(SIGSEGV, &action, NULL);
 }
 
 int cli_run(const cli_command *command, int argc, char **argv, char **program) {
@@ -353,8 +510,13 @@ int cli_run(const cli_command *command, int argc, char **argv, char **program) {
         cli_print_help(command);
         return CLI_DONE;
     }
-    if (command->computes)
+    int code = cli_check_outputs(&args);
+    if (code != CLI_DONE)
+        return code;
+    if (command->computes) {
         calm_threads(program);
+        watch_limit();
+    }
     return command->run(&args);
 }
 

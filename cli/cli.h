@@ -37,9 +37,13 @@ typedef struct cli_command {
     const char *summary;       /* one line, for the list of commands */
     const char *details;       /* paragraphs for --help and the man page */
     const cli_option *options; /* ends with a NULL name; --help and --json need not be listed */
-    /* Things that the command knows by name, under a title, or NULL; false past the end. */
-    const char *list_title;
-    bool (*list)(uint32_t index, cli_named *out);
+    /* Things that the command knows by name, from the lists of the library; ends with a NULL title.
+     * The first is what --algorithm takes. */
+    struct cli_list {
+        const char *title;
+        bool (*at)(uint32_t index, cli_named *out); /* false past the end */
+    } lists[4];
+    const char *examples; /* command lines, one a line, without the "cairn" */
     int (*run)(const cli_args *args);
     bool runs;     /* it runs the model that it opens: on the best backend, without --backend */
     bool computes; /* it runs networks, not only plans them */
@@ -106,6 +110,14 @@ int cli_usage_error(const cli_args *args, const char *format, ...);
  * be used in one call of printf. Times likewise: "12.3 ms". */
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t nanoseconds);
+
+/* A budget that a user can type, not below or not above these bytes: "694MiB". In the same ring. */
+const char *cli_budget_above(uint64_t bytes);
+const char *cli_budget_below(uint64_t bytes);
+
+/* For "did you mean": `name` if it is closer to the misspelt `word` than `best`, which is NULL at
+ * first; `best` if it is not, or not close at all. */
+const char *cli_closer(const char *word, const char *best, const char *name);
 
 /* Nanoseconds of a monotonic clock. */
 int64_t cli_clock(void);

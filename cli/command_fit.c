@@ -3,11 +3,11 @@
  * well, and did not fit. */
 #include "interrupt.h"
 #include "planning.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_ANSWERS 32
 
@@ -22,24 +22,16 @@ typedef struct fitting {
     uint64_t budget, stationary, seed;
     answer answers[MOST_ANSWERS];
     uint32_t count;
+    uint32_t done, total; /* algorithms that are tried */
 } fitting;
-
-static void show_progress(const fitting *f, const char *algorithm, uint32_t batch) {
-    if (isatty(STDERR_FILENO) && !cli_flag(f->args, "json"))
-        fprintf(stderr, "\r%-16s batch %-9u", algorithm, batch);
-}
-
-static void clear_progress(const fitting *f) {
-    if (isatty(STDERR_FILENO) && !cli_flag(f->args, "json"))
-        fprintf(stderr, "\r%40s\r", "");
-}
 
 /* The model at one batch. */
 static cairn_status open_batch(void *context, uint32_t batch, cairn_graph **graph,
                                cairn_costs **costs, cairn_error *err) {
     const fitting *f = context;
     cli_model model;
-    show_progress(f, f->answers[f->count].algorithm, batch);
+    cli_progress(f->args, "%u of %u: %s, batch %u", f->done + 1, f->total,
+                 f->answers[f->count].algorithm, batch);
     cairn_status status = cli_model_with_batch(f->args, f->model, batch, &model, err);
     if (status == CAIRN_OK) {
         *graph = model.graph;
@@ -65,7 +57,7 @@ static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_err
         solve.budget_bytes = f->budget > f->stationary ? f->budget - f->stationary : 1;
     solve.machine = &f->model->machine;
     solve.seed = f->seed;
-    solve.no_offload = f->model->one_memory || f->model->no_offload;
+    solve.no_offload = cli_model_stays(f->model);
     solve.effort = f->model->effort;
     solve.progress = cli_goes_on;
     options.algorithm = a->algorithm;
@@ -76,20 +68,30 @@ static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_err
     return cairn_fit(&options, &a->is, err);
 }
 
+/* Whether an algorithm is tried: not those that offload where that frees nothing. */
+static bool is_tried(const fitting *f, const cairn_solver *solver) {
+    const char *only = cli_value(f->args, "algorithm");
+    if (solver->goal != CAIRN_GOAL_TRAIN)
+        return false;
+    if (only != NULL)
+        return strcmp(solver->name, "none") == 0 || strcmp(only, solver->name) == 0;
+    return !(solver->offloads && cli_model_stays(f->model));
+}
+
 /* Algorithms that do not apply to the network are left out. */
 static cairn_status find_all(fitting *f, cairn_error *err) {
-    const char *only = cli_value(f->args, "algorithm");
     const cairn_solver *solver;
     uint32_t hint = 1;
+    for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
+        f->total += is_tried(f, solver);
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && f->count < MOST_ANSWERS; i++) {
         bool none = strcmp(solver->name, "none") == 0;
-        if (solver->goal != CAIRN_GOAL_TRAIN ||
-            (only != NULL && !none && strcmp(only, solver->name) != 0) ||
-            (only == NULL && solver->offloads && (f->model->one_memory || f->model->no_offload)))
+        if (!is_tried(f, solver))
             continue;
         answer *a = &f->answers[f->count];
         *a = (answer){.algorithm = solver->name, .is = CAIRN_FIT_RESULT_INIT};
         cairn_status status = find_largest(f, hint, a, err);
+        f->done++;
         if (status == CAIRN_EINVAL && !none)
             continue;
         if (status != CAIRN_OK)
@@ -195,7 +197,7 @@ static int fit(fitting *f, uint32_t slots) {
     cairn_error err = {0};
     f->stationary = cairn_stationary_bytes(f->model->graph, f->model->costs, slots);
     cairn_status status = find_all(f, &err);
-    clear_progress(f);
+    cli_progress_clear(f->args);
     return status == CAIRN_OK ? show(f) : cli_fail(status, &err);
 }
 
@@ -256,12 +258,14 @@ const cli_command cli_command_fit = {
     .most = 1,
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
-        "MODEL is a network of 'cairn zoo'. Prints, for none and for every algorithm that\n"
+        "MODEL is a network of 'cairn zoo' or your own (NAME.net). Prints, for none and for every "
+        "algorithm that\n"
         "applies, the largest batch whose plan fits, the predicted images per second, and the op\n"
         "that prevents a larger batch. Measured costs (--costs) are used only for batches that\n"
         "were measured.",
     .options = options,
-    .list_title = "Algorithms",
-    .list = cli_list_algorithms,
+    .lists = {{"Algorithms", cli_list_algorithms}, {"Machines", cli_list_machines}},
+    .examples = "fit resnet50 --budget 8GiB\n"
+                "fit my.net --machine cpu --budget 500MB --optimizer-slots 2",
     .run = run,
 };

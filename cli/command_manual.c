@@ -52,6 +52,21 @@ static void man_option(const cli_option *option) {
     putchar('\n');
 }
 
+/* Examples as they are typed. */
+static void man_lines(const char *lines) {
+    if (lines == NULL)
+        return;
+    printf(".PP\nExamples:\n.PP\n.nf\n");
+    while (*lines != '\0') {
+        size_t length = strcspn(lines, "\n");
+        char line[200];
+        snprintf(line, sizeof line, "    cairn %.*s\n", (int)length, lines);
+        put_roff(line);
+        lines += length + (lines[length] == '\n');
+    }
+    printf(".fi\n");
+}
+
 static void man_command(const cli_command *command) {
     printf(".SS cairn %s ", command->name);
     put_roff(command->arguments);
@@ -61,10 +76,12 @@ static void man_command(const cli_command *command) {
     for (const cli_option *option = command->options; option->name != NULL; option++)
         man_option(option);
     cli_named named;
-    if (command->list != NULL)
-        printf(".PP\n%s:\n", command->list_title);
-    for (uint32_t i = 0; command->list != NULL && command->list(i, &named); i++)
-        put_term(named.name, named.summary);
+    for (int k = 0; k < 4 && command->lists[k].title != NULL; k++) {
+        printf(".PP\n%s:\n", command->lists[k].title);
+        for (uint32_t i = 0; command->lists[k].at(i, &named); i++)
+            put_term(named.name, named.summary);
+    }
+    man_lines(command->examples);
 }
 
 static void man_synopsis(void) {
@@ -152,7 +169,7 @@ static values values_of(const cli_command *command, const cli_option *option) {
     if (strcmp(option->name, "machine") == 0)
         return VALUES_MACHINE;
     if (strcmp(option->name, "algorithm") == 0)
-        return command->list != NULL ? VALUES_LIST : VALUES_FREE;
+        return command->lists[0].title != NULL ? VALUES_LIST : VALUES_FREE;
     return strstr(option->argument, "FILE") != NULL ? VALUES_FILE : VALUES_FREE;
 }
 
@@ -169,7 +186,7 @@ static void put_words(const cli_command *command, values kind) {
     const cairn_zoo_entry *entry;
     const cairn_machine *machine;
     cli_named named;
-    for (uint32_t i = 0; kind == VALUES_LIST && command->list(i, &named); i++)
+    for (uint32_t i = 0; kind == VALUES_LIST && command->lists[0].at(i, &named); i++)
         printf("%s%s", i > 0 ? " " : "", named.name);
     for (uint32_t i = 0; kind == VALUES_MACHINE && (machine = cairn_machine_list(i)) != NULL; i++)
         printf("%s%s", i > 0 ? " " : "", machine->name);

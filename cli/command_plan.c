@@ -26,7 +26,7 @@ static int run(const cli_args *args) {
     if (code == CLI_DONE)
         cli_model_sign(&model, solution->plan);
     if (code == CLI_DONE && !to_stdout)
-        code = cli_report_plan(args, &model, solution, (uint32_t)slots, limit.plan_bytes);
+        code = cli_report_plan(args, &model, solution, (uint32_t)slots, &limit);
     if (code == CLI_DONE && output != NULL)
         code = cli_write_plan(&model, solution->plan, output);
     if (code == CLI_DONE && cli_value(args, "picture") != NULL)
@@ -58,12 +58,14 @@ const cli_command cli_command_plan = {
     .least = 1,
     .most = 1,
     .summary = "plan a training step inside a memory budget",
-    .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Prints the predicted peak, the time\n"
-        "and its overhead over plain training, how much faster any plan could be, and what\n"
-        "holds the memory at the peak.",
+    .details = "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Prints the "
+               "predicted peak, the time\n"
+               "and its overhead over plain training, how much faster any plan could be, and what\n"
+               "holds the memory at the peak.",
     .options = options,
-    .list_title = "Algorithms",
-    .list = cli_list_algorithms,
+    .lists = {{"Algorithms", cli_list_algorithms}, {"Machines", cli_list_machines}},
+    .examples = "plan resnet50 --batch 64 --budget 8GiB -o resnet.plan\n"
+                "plan my.net --batch 32 --budget 50% --html page.html\n"
+                "plan vgg16 --backend cpu --budget 2G --top 20",
     .run = run,
 };

@@ -2,12 +2,12 @@
  * write what each costs as a table for `--costs`. */
 #include "interrupt.h"
 #include "model.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 /* Ops of one signature. */
 typedef struct group {
@@ -31,11 +31,11 @@ typedef struct profile {
 
 static bool show_progress(void *context, uint64_t done, uint64_t total) {
     const profile *p = context;
-    bool shown = isatty(STDERR_FILENO) && !cli_flag(p->args, "json");
-    if (shown && done < total && !cli_is_interrupted())
-        fprintf(stderr, "\rstep %u of %u ", (unsigned)done, (unsigned)total);
-    else if (shown)
-        fprintf(stderr, "\r%20s\r", "");
+    if (done < total && !cli_is_interrupted())
+        cli_progress(p->args, "profile: step %u of %u, %u%%", (unsigned)done, (unsigned)total,
+                     (unsigned)(100 * done / total));
+    else
+        cli_progress_clear(p->args);
     return !cli_is_interrupted();
 }
 
@@ -210,10 +210,13 @@ const cli_command cli_command_profile = {
     .most = 1,
     .summary = "measure what the ops of a network cost on a backend",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Runs training steps and measures how\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Runs training "
+        "steps and measures how\n"
         "long each op takes; the cost of an op is the median over the steps. 'cairn plan',\n"
         "'train', 'simulate' and 'sweep' read the table that -o writes (--costs); their batch and\n"
         "input must be those of the table.",
+    .examples = "profile resnet18 --batch 16 -o costs.json\n"
+                "plan resnet18 --batch 16 --backend cpu --costs costs.json --budget 50%",
     .options = options,
     .run = run,
     .computes = true,

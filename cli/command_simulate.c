@@ -26,13 +26,16 @@ static int simulate(const cli_args *args) {
     cairn_solution *solution;
     cairn_error err = {0};
     uint64_t slots;
+    const cairn_budget none = CAIRN_BUDGET_INIT;
     if (!cli_number(args, "optimizer-slots", 0, 8, 1, &slots))
         return CLI_USAGE;
     int code = open_plan(args, &model, &text);
     if (code != CLI_DONE)
         return code;
     cairn_status status = cli_judge_plan(&model, cli_positional(args, 0), &text, &solution, &err);
-    code = status == CAIRN_OK ? cli_report_plan(args, &model, solution, (uint32_t)slots, 0)
+    if (status == CAIRN_OK)
+        cli_model_sign(&model, solution->plan);
+    code = status == CAIRN_OK ? cli_report_plan(args, &model, solution, (uint32_t)slots, &none)
                               : cli_fail(status, &err);
     cairn_solution_destroy(solution);
     cairn_text_release(&text);
@@ -106,6 +109,9 @@ const cli_command cli_command_simulate = {
     .details =
         "PLAN is a file that 'cairn plan -o' wrote. Without MODEL, the plan is for the model that\n"
         "its file names. Another batch or input of the same network may be given.",
+    .lists = {{"Machines", cli_list_machines}},
+    .examples = "simulate resnet.plan --html page.html\n"
+                "simulate resnet.plan --batch 32 --machine h200",
     .options = simulate_options,
     .run = simulate,
 };
@@ -120,6 +126,7 @@ const cli_command cli_command_verify = {
         "PLAN and MODEL are those of 'cairn simulate'. The exit status is 0 if the plan is legal.\n"
         "If it is not, the status is 1, and a message names the broken rule, the step and the\n"
         "tensor.",
+    .examples = "verify resnet.plan && echo legal",
     .options = verify_options,
     .run = verify,
 };

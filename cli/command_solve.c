@@ -61,6 +61,7 @@ const cli_command cli_command_solve = {
         "  offload  which activations of a chain to offload (Beaumont et al.);\n"
         "           algorithms offload-best, offload-dynprog, offload-greedy, vdnn, tflms and\n"
         "           autoswap",
+    .examples = "solve chain cases.json --algorithm exact",
     .options = options,
     .run = run,
 };

@@ -85,7 +85,7 @@ static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32
                                 cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
-    options.no_offload = s->model->one_memory || s->model->no_offload;
+    options.no_offload = cli_model_stays(s->model);
     options.progress = cli_goes_on;
     *count = 0;
     for (uint32_t percent = 1; percent <= 100; percent++) {
@@ -205,7 +205,7 @@ static int run(const cli_args *args) {
     cairn_error err = {0};
     cli_sweep s = {.model = &model, .step = (uint32_t)step};
     s.keep = cli_value(args, "html") != NULL;
-    s.progress = !cli_flag(args, "json");
+    s.args = args;
     cairn_status status = cli_sweep_run(&s, &err);
     code = status == CAIRN_OK ? show(args, &s) : cli_fail(status, &err);
     cli_sweep_release(&s);
@@ -231,10 +231,13 @@ const cli_command cli_command_sweep = {
     .most = 1,
     .summary = "memory against time, for every algorithm",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file. Every algorithm makes a plan; those\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Every algorithm "
+        "makes a plan; those\n"
         "that take a budget make one for each of several budgets. Shows the time of each plan,\n"
         "which op sets the smallest budget, and how much faster any plan could be. Several\n"
         "algorithms run at a time, one per processor.",
+    .examples = "sweep resnet50 --batch 64 --html sweep.html\n"
+                "sweep my.net --machine cpu --step 5",
     .options = options,
     .run = run,
 };

@@ -1,7 +1,9 @@
 /* command_train.c: `cairn train MODEL`: plan, then train. */
 #include "interrupt.h"
+#include "outputs.h"
 #include "training.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -41,6 +43,20 @@ static int take_snapshot(cli_training *t) {
     return cli_fail(status, &err);
 }
 
+/* A loss that is no number stays one: say so once, and stop unless told otherwise. */
+static int check_loss(cli_training *t, const cairn_train_result *r) {
+    if (isfinite(r->loss) || t->warned)
+        return CLI_DONE;
+    t->warned = true;
+    cli_train_clear_progress(t);
+    fprintf(stderr,
+            "cairn: the loss of step %llu is not finite; a smaller --lr, --warmup or --normalise "
+            "data may help%s\n",
+            (unsigned long long)r->step,
+            t->stop_on_nan ? ", and --stop-on-nan no goes on all the same" : "");
+    return t->stop_on_nan ? CLI_WRONG_INPUT : CLI_DONE;
+}
+
 static int one_step(cli_training *t) {
     cairn_train_result r = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
@@ -55,6 +71,8 @@ static int one_step(cli_training *t) {
     t->measured_peak = r.measured_peak_bytes;
     cli_train_print_step(t, &r);
     int code = log_line(t, r.step, NULL);
+    if (code == CLI_DONE)
+        code = check_loss(t, &r);
     if (code == CLI_DONE && scored)
         code = evaluate(t, &r);
     if (code == CLI_DONE && t->folder != NULL && (due || scored || last || cli_is_interrupted()))
@@ -66,13 +84,10 @@ static int one_step(cli_training *t) {
 
 static int save_weights(const cli_training *t) {
     const char *path = cli_value(t->args, "save");
-    cairn_weights_save_options options = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
     cairn_error err = {0};
     if (path == NULL)
         return CLI_DONE;
-    options.steps = cairn_train_steps(t->train) * t->exec.micro_batches;
-    cairn_status status =
-        cairn_weights_save(cairn_train_exec(t->train), t->model.graph, path, &options, &err);
+    cairn_status status = cairn_train_save_weights(t->train, path, &err);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -90,8 +105,7 @@ static int train(cli_training *t) {
     t->start_ns = cli_clock();
     t->first_step = cairn_train_steps(t->train);
     cli_watch_init(&t->watch, &t->model, t->solution, t->exec.micro_batches);
-    if (!cli_flag(t->args, "json"))
-        cli_train_print_head(t);
+    cli_train_print_head(t);
     while (code == CLI_DONE && !cli_is_interrupted() && cairn_train_steps(t->train) < t->steps)
         code = one_step(t);
     bool whole = cairn_train_steps(t->train) >= t->steps;
@@ -110,7 +124,7 @@ static int resume(cli_training *t) {
     cairn_text notices = {0};
     cairn_error err = {0};
     cairn_status status = cairn_train_resume(t->train, t->folder, &notices, &err);
-    cli_train_notices(&notices);
+    cli_print_notices(&notices);
     if (status == CAIRN_EUNKNOWN) /* it ended before its first snapshot */
         return CLI_DONE;
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
@@ -122,9 +136,7 @@ static int run_with(const cli_args *args) {
     if (!cli_train_read_options(&t))
         return CLI_USAGE;
     cli_catch_interrupts();
-    int code = cli_train_check_save(&t);
-    if (code == CLI_DONE)
-        code = cli_train_set_up(&t);
+    int code = cli_train_set_up(&t);
     if (code == CLI_DONE && t.folder != NULL)
         code = cli_train_open_folder(&t, resumed);
     if (code == CLI_DONE && resumed)
@@ -153,6 +165,8 @@ static int run(const cli_args *args) {
         return cli_usage_error(args, "--out and --resume exclude each other");
     int code = cli_train_recall(args, folder, &lines, &recalled);
     if (code == CLI_DONE)
+        code = cli_check_outputs(recalled);
+    if (code == CLI_DONE)
         code = run_with(recalled);
     free(recalled);
     free(lines);
@@ -163,9 +177,7 @@ static const cli_option options[] = {
     {"data", 'd', "SOURCE", "training data; without it random numbers (see above)"},
     {"epochs", 'e', "N", "passes over the data (default 1)"},
     {"steps", 'n', "N", "the number of steps, instead of --epochs (default 10 without --data)"},
-    {"samples", 0, "N", "samples of the synthetic task, both splits together (default 10000)"},
-    {"validation", 0, "SHARE",
-     "share of the samples for validation, if the data has no such split (default 0.1)"},
+    CLI_DATA_OPTIONS,
     {"augment", 0, "LIST", "flip, crop or crop:PIXELS (default 4), separated by commas"},
     {"optimizer", 0, "NAME", "sgd (default), adam or adamw"},
     {"lr", 0, "RATE", "learning rate (default 0.01; adam and adamw: 0.001)"},
@@ -181,9 +193,10 @@ static const cli_option options[] = {
      "--schedule step: steps between two decays (default: a third of all steps)"},
     {"decay-factor", 0, "F", "--schedule step: what a decay multiplies the rate by (default 0.1)"},
     {"lr-least", 0, "RATE", "--schedule cosine: the last learning rate (default 0)"},
+    {"stop-on-nan", 0, "WHEN", "yes (default) or no: end when the loss is not finite"},
     {"label-smoothing", 0, "S", "share of the target that is spread over all classes"},
     {"accumulate", 0, "K", "micro-batches whose gradients are averaged for a step (default 1)"},
-    {"weights", 'w', "FILE", "start from these weights (safetensors)"},
+    {"weights", 'w', "FILE", "start from these weights (safetensors), or a run's folder"},
     {"save", 0, "FILE", "write the weights at the end (safetensors)"},
     {"out", 'o', "FOLDER", "write snapshots, a log and a picture there"},
     {"snapshot-every", 0, "N", "also write a snapshot every N steps, not only after each epoch"},
@@ -210,18 +223,24 @@ const cli_command cli_command_train = {
     .most = 1,
     .summary = "train inside a memory budget",
     .details =
-        "MODEL is a network of 'cairn zoo' or a graph file; it may be left out with --plan, whose\n"
+        "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file; it may be left "
+        "out with --plan, whose\n"
         "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
         "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for the size of its\n"
         "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
-        "line.\n\n"
+        "line.\n\n" CLI_NORMALISE_DETAILS "\n\n"
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
         "number of steps, any two plans give the same hash. A run that was interrupted or killed\n"
         "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"
-        "a snapshot. See docs/training.md and docs/guide.md.",
+        "a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
     .options = options,
-    .list_title = "Algorithms",
-    .list = cli_list_algorithms,
+    .lists = {{"Algorithms", cli_list_algorithms},
+              {"Data sources", cli_list_sources},
+              {"Backends", cli_list_backends}},
+    .examples = "train convnet --data synthetic --epochs 3 --out run\n"
+                "train my.net --data tensors:FOLDER --budget 50% --save my.safetensors\n"
+                "train resnet18 --data cifar10:FOLDER --augment flip,crop --lr 0.1\n"
+                "train --resume run",
     .run = run,
     .computes = true,
     .runs = true,

@@ -71,8 +71,22 @@ static int write_files(const cli_args *args, const cli_model *model) {
     return code;
 }
 
+/* --source: as a person would write it. */
+static int print_source(const cli_args *args, const char *name) {
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_text text;
+    int code = cli_read_sizes(args, name, &size);
+    if (code != CLI_DONE)
+        return code;
+    cairn_status status = cairn_model_source(NULL, name, &size, &text, &err);
+    return status == CAIRN_OK ? cli_emit(&text, cli_value(args, "output")) : cli_fail(status, &err);
+}
+
 static int show(const cli_args *args, const char *name) {
     cli_model model;
+    if (cli_flag(args, "source"))
+        return print_source(args, name);
     int code = cli_model_open(args, name, &model);
     if (code != CLI_DONE)
         return code;
@@ -113,6 +127,8 @@ static int list(const cli_args *args) {
 
 static int run(const cli_args *args) {
     const char *name = cli_positional(args, 0);
+    if (name == NULL && cli_flag(args, "source"))
+        return cli_usage_error(args, "--source needs NAME");
     return name == NULL ? list(args) : show(args, name);
 }
 
@@ -120,6 +136,7 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     {"output", 'o', "FILE",
      "write the graph of a training step (docs/graph-format.md); - prints it"},
+    {"source", 0, NULL, "print it as a network file (docs/network-format.md), to begin your own"},
     {"picture", 0, "FILE", "draw the network: FILE.svg through graphviz, or FILE.dot"},
     {"whole", 0, NULL, "draw the backward pass as well"},
     {NULL, 0, NULL, NULL},
@@ -132,8 +149,11 @@ const cli_command cli_command_zoo = {
     .most = 1,
     .summary = "list the networks that are built in, or show one",
     .details =
-        "Without NAME, lists the networks. With NAME (a network or a graph file), shows its\n"
+        "Without NAME, lists the networks. With NAME (a network or a file of one), shows its\n"
         "size and forward ops; --json prints one line for programs.",
+    .examples = "zoo\n"
+                "zoo resnet18 --batch 64\n"
+                "zoo resnet18 --source >my.net",
     .options = options,
     .run = run,
 };

@@ -4,8 +4,8 @@
 
 #include "cairn.h"
 
-/* From now on the first SIGINT or SIGTERM is only noted, for a command that asks; the second one
- * ends the program. */
+/* From now on the first SIGINT, SIGTERM or SIGHUP is only noted, for a command that asks; the
+ * second one ends the program. */
 void cli_catch_interrupts(void);
 bool cli_is_interrupted(void);
 

@@ -56,7 +56,12 @@ static int run(int argc, char **argv) {
     }
     const cli_command *command = find_command(argv[1]);
     if (command == NULL) {
-        fprintf(stderr, "cairn: there is no command \"%s\"; see cairn --help\n", argv[1]);
+        const char *meant = NULL;
+        for (const cli_command *const *c = commands; *c != NULL; c++)
+            meant = (*c)->summary != NULL ? cli_closer(argv[1], meant, (*c)->name) : meant;
+        fprintf(stderr, "cairn: there is no command \"%s\"%s%s%s; see cairn --help\n", argv[1],
+                meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
+                meant != NULL ? "\"?" : "");
         return CLI_USAGE;
     }
     return cli_run(command, argc - 2, argv + 2, argv);

@@ -15,6 +15,10 @@ void cli_model_close(cli_model *model) {
     *model = (cli_model){0};
 }
 
+bool cli_model_stays(const cli_model *model) {
+    return model->one_memory || model->no_offload;
+}
+
 void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     cairn_plan_header header = *cairn_plan_get_header(plan);
     memcpy(header.model, model->header.model, sizeof header.model);
@@ -26,7 +30,7 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
 }
 
-/* "3x224x224": one to three numbers. */
+/* "3x224x224": one to three numbers; those that are missing stay 0. */
 static bool parse_input(const cli_args *args, uint32_t out[3]) {
     const char *text = cli_value(args, "input");
     if (text == NULL)
@@ -84,8 +88,76 @@ int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
     return code;
 }
 
-static bool in_zoo(const char *name) {
-    return cairn_model_importer(name)->suffix == NULL;
+/* ---- Sizes: --batch, --input, --classes, --seq ---- */
+
+/* Sizes may follow a name: gpt2:355M. */
+static const cairn_zoo_entry *in_zoo(const char *name) {
+    const cairn_zoo_entry *entry;
+    size_t length = strcspn(name, ":");
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0)
+            return entry;
+    return NULL;
+}
+
+static uint32_t numbers_of(const uint32_t input[3]) {
+    return (input[0] > 0) + (input[1] > 0) + (input[2] > 0);
+}
+
+/* A network of the zoo takes three numbers, or two if it is recurrent. */
+static int check_input(const cli_args *args, const cairn_zoo_entry *entry,
+                       const uint32_t given[3]) {
+    if (cli_value(args, "input") == NULL || entry == NULL ||
+        numbers_of(given) == numbers_of(entry->defaults.input))
+        return CLI_DONE;
+    if (entry->defaults.input[0] == 0)
+        return cli_usage_error(args, "%s reads tokens; give their number, --seq, and no --input",
+                               entry->name);
+    return cli_usage_error(args, "--input must be %s for %s, not \"%s\"",
+                           entry->defaults.input[2] > 0 ? "CHANNELSxHEIGHTxWIDTH"
+                                                        : "FEATURESxHIDDEN",
+                           entry->name, cli_value(args, "input"));
+}
+
+/* A graph file has one size. The synthetic task still takes an input and a number of classes. */
+static int refuse_sizes(const cli_args *args, const char *name) {
+    static const char *const options[] = {"batch", "seq", "input", "classes"};
+    const char *data = cli_value(args, "data");
+    bool synthetic = data != NULL && strcmp(data, "synthetic") == 0;
+    if (cairn_model_importer(name)->sized)
+        return CLI_DONE;
+    for (int i = 0; i < (synthetic ? 2 : 4); i++)
+        if (cli_value(args, options[i]) != NULL)
+            return cli_usage_error(args, "%s is a graph of one size, which --%s cannot change",
+                                   name, options[i]);
+    return CLI_DONE;
+}
+
+int cli_read_sizes(const cli_args *args, const char *name, cairn_zoo_options *out) {
+    cairn_plan_header header = {0};
+    int code = read_options(args, &header);
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(name), header.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, name);
+    out->batch = header.batch;
+    out->classes = header.classes;
+    out->steps = header.steps;
+    memcpy(out->input, header.input, sizeof out->input);
+    return code;
+}
+
+static void suggest_network(const char *name, cairn_error *err) {
+    const cairn_zoo_entry *entry;
+    const char *meant = NULL;
+    size_t used = strlen(err->message);
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
+        meant = cli_closer(name, meant, entry->name);
+    if (meant != NULL)
+        snprintf(err->message + used, sizeof err->message - used, "; did you mean %s?", meant);
+    else
+        snprintf(err->message + used, sizeof err->message - used,
+                 "; 'cairn zoo' lists the networks");
 }
 
 /* The plan's file records what the defaults were. */
@@ -99,8 +171,7 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
     memcpy(size.input, h->input, sizeof size.input);
     cairn_status status = cairn_model_open(cli_allocator(), name, &size, out, err);
     if (status == CAIRN_EUNKNOWN)
-        strncat(err->message, "; 'cairn zoo' lists the networks",
-                sizeof err->message - strlen(err->message) - 1);
+        suggest_network(name, err);
     if (status != CAIRN_OK)
         return status;
     h->batch = size.batch;
@@ -169,7 +240,14 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
                  math);
         return err->status = CAIRN_EINVAL;
     }
-    return cairn_device_open(backend, &options, &model->device, err);
+    cairn_status status = cairn_device_open(backend, &options, &model->device, err);
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    if (status == CAIRN_OK)
+        cairn_device_describe(model->device, &facts);
+    if (facts.compute_units > 0 && facts.compute_units < threads && facts.math[0] == '\0')
+        fprintf(stderr, "cairn: OpenMP grants %u of the %u threads asked for\n",
+                facts.compute_units, threads);
+    return status;
 }
 
 static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
@@ -212,7 +290,7 @@ static cairn_status set_costs(const cli_args *args, cli_model *model, const char
     status = merge_table(model, &text, path, matched, err);
     cairn_text_release(&text);
     if (backend == NULL && cli_value(args, "machine") != NULL)
-        model->one_memory = false; /* the table does not say, and the machine has a link */
+        model->one_memory = model->machine.one_memory; /* the table does not say */
     return status;
 }
 
@@ -281,6 +359,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
         status = add_updates(out, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
+    out->one_memory = out->machine.one_memory;
     return status;
 }
 
@@ -310,10 +389,9 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
                        .device = like->device,
                        .borrowed = true};
     out->header.batch = batch;
-    if (!in_zoo(like->header.model)) {
+    if (!cairn_model_importer(like->header.model)->sized) {
         err->status = CAIRN_EUNKNOWN;
-        snprintf(err->message, sizeof err->message,
-                 "%.200s is no network of the zoo, and a graph file has one batch only",
+        snprintf(err->message, sizeof err->message, "%.200s is a graph, which has one batch only",
                  like->header.model);
         return CAIRN_EUNKNOWN;
     }
@@ -340,7 +418,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
         return CLI_USAGE;
     out->effort = (uint32_t)effort;
     out->no_offload = cli_flag(args, "no-offload");
-    if (out->smoothing > 0 && !in_zoo(name)) {
+    if (out->smoothing > 0 && !cairn_model_importer(name)->sized) {
         fprintf(stderr,
                 "cairn: the graph of %s says itself how labels are smoothed; leave out "
                 "--label-smoothing\n",
@@ -361,10 +439,14 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
                       uint32_t classes, uint32_t batch, uint32_t updates, cli_model *out) {
-    *out = (cli_model){.header.updates = updates};
+    *out = (cli_model){.args = args, .header.updates = updates};
     int code = read_options(args, &out->header);
     if (batch > 0)
         out->header.batch = batch;
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(name), out->header.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, name);
     if (code == CLI_DONE)
         code = read_cost_model(args, &out->believed);
     if (code != CLI_DONE)
@@ -401,6 +483,22 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {
-    *out = (cli_model){.header = *header};
+    cairn_plan_header given = {0};
+    *out = (cli_model){.args = args, .header = *header};
+    int code = read_options(args, &given);
+    if (code == CLI_DONE)
+        code = check_input(args, in_zoo(header->model), given.input);
+    if (code == CLI_DONE)
+        code = refuse_sizes(args, header->model);
+    if (code != CLI_DONE)
+        return code;
+    if (given.batch > 0)
+        out->header.batch = given.batch;
+    if (given.classes > 0)
+        out->header.classes = given.classes;
+    if (given.steps > 0)
+        out->header.steps = given.steps;
+    if (given.input[0] > 0)
+        memcpy(out->header.input, given.input, sizeof given.input);
     return open_model(args, header->model, out);
 }

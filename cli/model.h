@@ -16,13 +16,16 @@
     {"machine", 'm', "NAME|FILE", "the device: v100 (default), h200, cpu, or a description"},      \
         CLI_MEASURED_OPTION,                                                                       \
         {"backend", 0, "NAME", "plan for this backend's memory, implementations and machine"}, {   \
-        "threads", 't', "N", "threads of the backend (default: one per processor)"                 \
+        "threads", 't', "N",                                                                       \
+            "threads of the backend (default: OMP_NUM_THREADS, or all processors)"                 \
     }
 
 /* And of those that run it. */
 #define CLI_RUN_OPTIONS                                                                            \
     {"backend", 0, "NAME", "the backend (default: the best of this build)"},                       \
-        {"threads", 't', "N", "threads of the backend (default: one per processor)"}, {            \
+        {"threads", 't', "N",                                                                      \
+         "threads of the backend (default: OMP_NUM_THREADS, or all processors)"},                  \
+    {                                                                                              \
         "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16"                                \
     }
 
@@ -33,7 +36,8 @@
     { "costs", 0, "FILE", "measured costs of 'cairn profile'; they replace the analytic ones" }
 
 typedef struct cli_model {
-    cairn_graph *graph; /* of the whole training step */
+    const cli_args *args; /* what it was opened with; NULL: nothing */
+    cairn_graph *graph;   /* of the whole training step */
     cairn_costs *costs;
     cairn_machine machine;
     cairn_cost_model believed; /* what `precise` goes by: --cost-model */
@@ -73,10 +77,14 @@ bool cli_counts_all(const cli_args *args);
 CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
                                              uint32_t batch, cli_model *out, cairn_error *err);
 
+/* All sizes that the options say for a model, 0 where they are absent. Returns an exit code. */
+int cli_read_sizes(const cli_args *args, const char *name, cairn_zoo_options *out);
+
 /* What --input and --classes say, 0 where they are absent. Returns an exit code. */
 int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes);
 
-/* The model that a plan's header names, where the command line has none. */
+/* The model that a plan's header names, where the command line has none, in the size that the
+ * options say, else in the header's. */
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out);
 
 /* A network of the zoo on the V100, for benches; images of `size` by `size`, 0: its default. To be
@@ -100,6 +108,9 @@ int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
                          uint32_t micro_batches);
 
 void cli_model_close(cli_model *model);
+
+/* Whether plans are to copy nothing to the host. */
+bool cli_model_stays(const cli_model *model);
 
 /* Put the model's description into a plan's header. */
 void cli_model_sign(const cli_model *model, cairn_plan *plan);

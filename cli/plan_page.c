@@ -12,6 +12,7 @@ static void find_smallest(const cli_model *model, const char *algorithm, cairn_e
     cairn_solution *solution;
     options.budget_bytes = 1;
     options.machine = &model->machine;
+    options.no_offload = cli_model_stays(model);
     if (cairn_solve(model->graph, model->costs, algorithm, &options, &solution, said) ==
         CAIRN_INFEASIBLE) {
         entry->smallest_budget = said->smallest_budget;

@@ -1,30 +1,40 @@
 /* plan_report.c: a plan's figures for people and for programs. */
 #include "plan_report.h"
 #include "planning.h"
+#include "terminal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void print_memory(const cairn_report *r, uint64_t budget) {
+/* One total, and its parts under it: what --budget limits. */
+static void print_memory(const cairn_report *r, const cli_model *model, const cairn_budget *limit) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    printf("  memory a plan controls\n");
-    printf("    %-26s %12s   %llu bytes", "peak", cli_bytes(s->peak_bytes),
-           (unsigned long long)s->peak_bytes);
+    uint64_t copies = model->one_memory ? s->host_bytes : 0;
+    uint64_t total = r->arena_bytes + r->stationary_bytes + copies;
+    bool of_all = limit->stationary_bytes > 0, of_arena = limit->plan_bytes > 0 && !of_all;
+    printf("  %s%-28s %12s%s", cli_style_code(CLI_BOLD), "memory", cli_bytes(total),
+           cli_style_code(CLI_PLAIN));
+    if (of_all)
+        printf("   of a budget of %s", cli_bytes(limit->given_bytes));
+    printf("\n    %-26s %12s   ", "arena", cli_bytes(r->arena_bytes));
+    if (of_arena)
+        printf("of a budget of %s; ", cli_bytes(limit->given_bytes));
+    printf("peak %llu bytes", (unsigned long long)s->peak_bytes);
     if (r->none_arena_bytes > 0)
         printf(", %.1f%% of none", 100.0 * (double)s->peak_bytes / (double)r->none_arena_bytes);
-    printf("\n    %-26s %12s   %.2f%% over the peak", "arena", cli_bytes(r->arena_bytes),
-           100.0 * (double)r->arena_bytes / (double)s->peak_bytes - 100.0);
-    if (budget > 0)
-        printf(", budget %s", cli_bytes(budget));
-    bool updates = cairn_graph_has_updates(r->graph);
-    printf("\n  %-28s %12s   parameters, %soptimiser\n", "stationary memory",
-           cli_bytes(r->stationary_bytes), updates ? "" : "gradients, ");
-    printf("  %-28s %12s\n", "together", cli_bytes(r->arena_bytes + r->stationary_bytes));
+    printf("\n    %-26s %12s   parameters, %soptimiser\n", "stationary",
+           cli_bytes(r->stationary_bytes), cairn_graph_has_updates(r->graph) ? "" : "gradients, ");
     if (s->host_bytes > 0)
-        printf("  %-28s %12s\n", "host memory", cli_bytes(s->host_bytes));
+        printf("%s%-*s %12s%s\n", copies > 0 ? "    " : "  ", copies > 0 ? 26 : 28,
+               copies > 0 ? "copies" : "host memory", cli_bytes(s->host_bytes),
+               copies > 0 ? "   on the host, which is the same memory" : "");
     if (s->home_bytes > 0)
         printf("    %-26s %12s   parameters, optimiser\n", "at home there",
                cli_bytes(s->home_bytes));
+    if (model->machine.memory_bytes >> 20 > 0 && total > model->machine.memory_bytes)
+        printf("  %s%s has only %s%s; see --budget %s\n", cli_style_code(CLI_BAD),
+               model->machine.name, cli_bytes(model->machine.memory_bytes),
+               cli_style_code(CLI_PLAIN), cli_budget_below(model->machine.memory_bytes));
 }
 
 static void print_time(const cairn_report *r, const cli_model *model) {
@@ -85,20 +95,20 @@ static int write_pictures(const cli_args *args, const cairn_report *r) {
     return CLI_DONE;
 }
 
-static void print_text(const cairn_report *r, const cli_model *model, uint64_t budget,
+static void print_text(const cairn_report *r, const cli_model *model, const cairn_budget *limit,
                        uint64_t top) {
     const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
-    printf("%s", h->model);
+    printf("%s%s", cli_style_code(CLI_BOLD), h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
-    printf(", algorithm %s\n", h->algorithm);
-    print_memory(r, budget);
+    printf(", algorithm %s%s\n", h->algorithm, cli_style_code(CLI_PLAIN));
+    print_memory(r, model, limit);
     print_time(r, model);
     print_holders(r, top);
 }
 
 int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_solution *solution,
-                    uint32_t slots, uint64_t budget) {
+                    uint32_t slots, const cairn_budget *limit) {
     uint64_t top;
     cairn_error err = {0};
     cairn_report *report;
@@ -108,18 +118,20 @@ int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_so
                                               slots, &report, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    report->budget_bytes = limit->plan_bytes;
     int code = CLI_DONE;
     if (cli_flag(args, "json")) {
         cairn_text text;
         status = cairn_report_to_json(report, &text);
         code = status == CAIRN_OK ? cli_emit(&text, NULL) : cli_fail(status, NULL);
     } else {
-        print_text(report, model, budget, top);
+        print_text(report, model, limit, top);
     }
     if (code == CLI_DONE)
         code = write_pictures(args, report);
     if (code == CLI_DONE)
-        code = cli_write_page(args, model, solution, report->stationary_bytes, budget, NULL);
+        code = cli_write_page(args, model, solution, report->stationary_bytes, limit->plan_bytes,
+                              NULL);
     cairn_report_destroy(report);
     return code;
 }

@@ -13,7 +13,7 @@
 /* Print (text, or JSON with --json), draw what was asked for. `budget` of the arena, 0
  * for none, is only shown. Returns an exit code. */
 int cli_report_plan(const cli_args *args, const cli_model *model, const cairn_solution *solution,
-                    uint32_t slots, uint64_t budget);
+                    uint32_t slots, const cairn_budget *limit);
 
 /* As text, or as JSON where the path ends in .json. */
 int cli_write_plan(const cli_model *model, const cairn_plan *plan, const char *path);

@@ -2,6 +2,8 @@
 #include "interrupt.h"
 #include "planning.h"
 
+#include "terminal.h"
+
 #include <stdio.h>
 
 bool cli_list_algorithms(uint32_t index, cli_named *out) {
@@ -9,6 +11,38 @@ bool cli_list_algorithms(uint32_t index, cli_named *out) {
     if (solver != NULL)
         *out = (cli_named){solver->name, solver->summary};
     return solver != NULL;
+}
+
+bool cli_list_machines(uint32_t index, cli_named *out) {
+    const cairn_machine *machine = cairn_machine_list(index);
+    if (machine != NULL)
+        *out = (cli_named){machine->name, machine->summary};
+    return machine != NULL;
+}
+
+bool cli_list_backends(uint32_t index, cli_named *out) {
+    const cairn_device_entry *backend = cairn_device_list(index);
+    if (backend != NULL)
+        *out = (cli_named){backend->name, backend->summary};
+    return backend != NULL;
+}
+
+/* A longer search is another search: what it finds counts only if it is faster. */
+static cairn_status search_longer(const cli_model *model, const char *algorithm,
+                                  cairn_solve_options *options, cairn_solution **best,
+                                  cairn_error *err) {
+    cairn_solution *found;
+    if (model->args != NULL)
+        cli_progress(model->args, "effort %u of %u, so far %s a step", options->effort,
+                     model->effort, cli_time(cairn_sim_result((*best)->sim)->time_ns));
+    options->start = (*best)->plan;
+    cairn_status status = cairn_solve(model->graph, model->costs, algorithm, options, &found, err);
+    options->start = NULL;
+    if (model->args != NULL)
+        cli_progress_clear(model->args);
+    cairn_solution_destroy(*best);
+    *best = found;
+    return status;
 }
 
 cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena, uint64_t seed,
@@ -21,11 +55,16 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
-    options.no_offload = model->one_memory || model->no_offload;
-    options.effort = model->effort;
+    options.no_offload = cli_model_stays(model);
+    options.effort = 1;
     options.memo = model->memo;
     options.progress = cli_goes_on;
-    return cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
+    cairn_status status = cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
+    for (uint32_t effort = 4; status == CAIRN_OK && options.effort < model->effort; effort *= 4) {
+        options.effort = effort < model->effort ? effort : model->effort;
+        status = search_longer(model, algorithm, &options, out, err);
+    }
+    return status;
 }
 
 /* ---- Budgets ---- */
@@ -60,21 +99,47 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
-/* Report that nothing fits, in the terms of the given option. */
-static int no_fit(const cairn_budget *limit, const char *algorithm, const cairn_error *err) {
+/* Report that nothing fits, in the terms of the given option, and what would. */
+static int no_fit(const cli_args *args, const cli_model *model, const cairn_budget *limit,
+                  const char *algorithm, const cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
+    uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
+    const char *option = limit->stationary_bytes > 0 ? "budget" : "activation-budget";
     char by[64] = "";
     if (algorithm != NULL)
         snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
     fprintf(stderr,
-            "cairn: no plan%s fits a budget of %s; the smallest possible budget is %llu bytes", by,
-            cli_bytes(limit->given_bytes),
-            (unsigned long long)(err->smallest_budget + limit->stationary_bytes));
+            "cairn: no plan%s fits a budget of %s; the smallest possible budget is %s, %llu bytes",
+            by, cli_bytes(limit->given_bytes), cli_bytes(smallest), (unsigned long long)smallest);
     if (limit->stationary_bytes > 0)
         fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
                 cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
     fprintf(stderr, ", set by op \"%s\"\n", err->name);
+    fprintf(stderr, "cairn: --%s %s would do", option, cli_budget_above(smallest));
+    if (limit->stationary_bytes > 0 && cairn_model_importer(model->header.model)->sized &&
+        limit->given_bytes > limit->stationary_bytes && model->header.batch > 1)
+        fprintf(stderr, "; for the largest batch see cairn fit %s --budget %s%s",
+                model->header.model, cli_budget_below(limit->given_bytes),
+                cli_value(args, "machine") == NULL && model->backend != NULL ? " --machine cpu"
+                                                                             : "");
+    fprintf(stderr, "\n");
+    return CLI_NO_FIT;
+}
+
+/* On a machine with one memory a copy on the host is in the memory that the budget is for. */
+static int check_copies(const cli_model *model, const cairn_budget *limit,
+                        const cairn_solution *solution) {
+    uint64_t copies = cairn_sim_result(solution->sim)->host_bytes;
+    uint64_t needed = cairn_layout_arena_bytes(solution->layout) + copies;
+    if (!model->one_memory || copies == 0 || limit->plan_bytes == 0 || needed <= limit->plan_bytes)
+        return CLI_DONE;
+    fprintf(
+        stderr,
+        "cairn: no plan by \"%s\" fits a budget of %s: its copies take %s of host memory, which "
+        "on %s is the same memory\n",
+        cairn_plan_get_header(solution->plan)->algorithm, cli_bytes(limit->given_bytes),
+        cli_bytes(copies), model->machine.name);
     return CLI_NO_FIT;
 }
 
@@ -119,10 +184,16 @@ int cli_make_plan(const cli_args *args, const cli_model *model, cairn_budget *li
     if (status == CAIRN_EUNKNOWN)
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
-        return no_fit(limit, algorithm, &err);
-    if (status == CAIRN_OK)
-        divide_limit(model, *out, limit);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+        return no_fit(args, model, limit, algorithm, &err);
+    if (status != CAIRN_OK)
+        return cli_fail(status, &err);
+    divide_limit(model, *out, limit);
+    int code = check_copies(model, limit, *out);
+    if (code != CLI_DONE) {
+        cairn_solution_destroy(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 /* ---- Files ---- */

@@ -21,6 +21,8 @@
 
 /* For the lists under the help of such commands. */
 bool cli_list_algorithms(uint32_t index, cli_named *out);
+bool cli_list_machines(uint32_t index, cli_named *out);
+bool cli_list_backends(uint32_t index, cli_named *out);
 
 /* Which limit was asked for; zero: none. `slots` tensors per parameter are the optimiser's. Returns
  * an exit code, after saying what is wrong. */

@@ -6,22 +6,20 @@
  * `auto` takes the longest, so it is the first. Each thread has a memo of its own. */
 #include "sweeping.h"
 
+#include "terminal.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_THREADS 8
 
-static void show_progress(const cli_sweep *s, const char *algorithm, uint32_t percent) {
-    if (s->progress && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%-20s %3u%%  ", algorithm, percent);
-}
-
-static void clear_progress(const cli_sweep *s) {
-    if (s->progress && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%30s\r", "");
+/* Plans that were made, of all that may be: an algorithm that ends early counts as done. */
+static void show_progress(cli_sweep *s, const char *algorithm, uint32_t plans) {
+    uint32_t done = atomic_fetch_add(&s->done, plans) + plans;
+    if (s->args != NULL && s->total > 0)
+        cli_progress(s->args, "sweep: %u%%, %s", 100 * done / s->total, algorithm);
 }
 
 /* ---- One algorithm ---- */
@@ -51,10 +49,11 @@ static cairn_status try_budget(const cli_sweep *s, const cli_model *model, cli_c
 }
 
 /* From all that none needs downwards, and the floor itself where a budget is below it. */
-static cairn_status sweep_budgets(const cli_sweep *s, const cli_model *model, cli_curve *c,
+static cairn_status sweep_budgets(cli_sweep *s, const cli_model *model, cli_curve *c,
                                   cairn_error *err) {
     for (uint32_t percent = 100; percent >= s->step; percent -= s->step) {
-        show_progress(s, c->solver->name, 100 - percent);
+        c->tried++;
+        show_progress(s, c->solver->name, 1);
         cairn_status status = try_budget(s, model, c, s->none_arena / 100 * percent, err);
         if (status == CAIRN_INFEASIBLE)
             return try_budget(s, model, c, c->floor, err);
@@ -78,11 +77,11 @@ static void keep_faster(cli_curve *c) {
 }
 
 /* That an algorithm does not apply, or not to a budget, is no error. */
-static cairn_status sweep_curve(const cli_sweep *s, const cli_model *model, cli_curve *c,
+static cairn_status sweep_curve(cli_sweep *s, const cli_model *model, cli_curve *c,
                                 cairn_error *err) {
-    show_progress(s, c->solver->name, 0);
     cairn_status status =
         c->solver->budgeted ? sweep_budgets(s, model, c, err) : try_budget(s, model, c, 0, err);
+    show_progress(s, c->solver->name, 100 / s->step - c->tried);
     keep_faster(c);
     return status == CAIRN_EINVAL || status == CAIRN_INFEASIBLE ? CAIRN_OK : status;
 }
@@ -90,7 +89,7 @@ static cairn_status sweep_curve(const cli_sweep *s, const cli_model *model, cli_
 /* ---- All of them ---- */
 
 typedef struct work {
-    const cli_sweep *sweep;
+    cli_sweep *sweep;
     pthread_mutex_t lock; /* of what follows */
     cli_curve *waiting[CLI_MOST_CURVES];
     uint32_t next, count;
@@ -130,7 +129,7 @@ static void *sweep_some(void *context) {
 /* Where there are too few threads, those that there are do more. */
 static cairn_status sweep_waiting(work *w) {
     pthread_t threads[MOST_THREADS];
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t processors = cairn_count_threads(0);
     uint32_t started = 0;
     pthread_mutex_init(&w->lock, NULL);
     while (started + 1 < MOST_THREADS && started + 1 < processors &&
@@ -179,8 +178,9 @@ cairn_status cli_sweep_run(cli_sweep *s, cairn_error *err) {
         return CAIRN_ENOMEM;
     cairn_status status = CAIRN_OK;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL && s->count < CLI_MOST_CURVES; i++)
-        if (solver->goal == CAIRN_GOAL_TRAIN)
+        if (solver->goal == CAIRN_GOAL_TRAIN && !(solver->offloads && cli_model_stays(s->model)))
             add_curve(s, &w, solver);
+    s->total = w.count * (100 / s->step);
     for (uint32_t k = 0; k < w.count && status == CAIRN_OK; k++)
         if (strcmp(w.waiting[k]->solver->name, "none") == 0) {
             status = sweep_none(s, w.waiting[k], err);
@@ -188,7 +188,8 @@ cairn_status cli_sweep_run(cli_sweep *s, cairn_error *err) {
         }
     if (status == CAIRN_OK)
         status = sweep_waiting(&w);
-    clear_progress(s);
+    if (s->args != NULL)
+        cli_progress_clear(s->args);
     leave_out_empty(s);
     return status;
 }

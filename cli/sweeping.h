@@ -5,6 +5,8 @@
 
 #include "planning.h"
 
+#include <stdatomic.h>
+
 #define CLI_MOST_POINTS 64
 #define CLI_MOST_CURVES 32
 
@@ -19,19 +21,23 @@ typedef struct cli_point {
 typedef struct cli_curve {
     const cairn_solver *solver;
     cli_point points[CLI_MOST_POINTS];
-    uint32_t count;
-    uint64_t floor; /* the smallest possible budget, where one did not do; else 0 */
+    uint32_t count, tried; /* points; budgets */
+    uint64_t floor;        /* the smallest possible budget, where one did not do; else 0 */
     char floor_op[128];
 } cli_curve;
 
 typedef struct cli_sweep {
     const cli_model *model;
-    uint32_t step;       /* between budgets, in percent of what none needs */
-    bool keep, progress; /* keep the solutions; show progress on a terminal */
+    uint32_t step; /* between budgets, in percent of what none needs */
+    bool keep;     /* keep the solutions */
+    const cli_args
+        *args; /* of the command, to show progress on a terminal; NULL: it is not shown */
     uint64_t none_arena;
     int64_t none_time;
     cli_curve *curves; /* of the algorithms that apply */
     uint32_t count;
+    atomic_uint done; /* plans, of `total` */
+    uint32_t total;
 } cli_sweep;
 
 /* Fill in the curves. Several algorithms run at a time, one per processor; what is found does not

@@ -7,6 +7,7 @@
  *
  * A run holds a lock on its folder. The system removes the lock when the process ends. */
 #define _DEFAULT_SOURCE /* flock */
+#include "outputs.h"
 #include "training.h"
 
 #include <errno.h>
@@ -85,7 +86,7 @@ static int lock_folder(cli_training *t) {
 
 int cli_train_open_folder(cli_training *t, bool resume) {
     char path[4096];
-    if (mkdir(t->folder, 0777) != 0 && errno != EEXIST)
+    if (!cli_make_folders(t->folder))
         return cannot("make", t->folder);
     int code = lock_folder(t);
     if (code == CLI_DONE)
@@ -100,17 +101,6 @@ int cli_train_open_folder(cli_training *t, bool resume) {
         return CLI_WRONG_INPUT;
     }
     return CLI_DONE;
-}
-
-int cli_train_check_save(const cli_training *t) {
-    const char *path = cli_value(t->args, "save");
-    char parent[4096] = ".";
-    if (path == NULL)
-        return CLI_DONE;
-    const char *slash = strrchr(path, '/');
-    if (slash != NULL)
-        snprintf(parent, sizeof parent, "%.*s/", (int)(slash - path), path);
-    return access(parent, W_OK) == 0 ? CLI_DONE : cannot("write", path);
 }
 
 /* ---- The log ---- */
@@ -142,14 +132,4 @@ int cli_train_log(cli_training *t, cairn_text *text) {
     int code = good ? CLI_DONE : cannot("write", t->log_path);
     cairn_text_release(text);
     return code;
-}
-
-void cli_train_notices(cairn_text *notices) {
-    const char *line = notices->data;
-    while (line != NULL && *line != '\0') {
-        size_t length = strcspn(line, "\n");
-        fprintf(stderr, "cairn: %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-    cairn_text_release(notices);
 }

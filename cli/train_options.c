@@ -122,11 +122,17 @@ static bool read_lengths(cli_training *t) {
            cli_number(t->args, "snapshot-every", 1, UINT32_MAX, 0, &t->snapshot_every);
 }
 
+static const char *yes_or_no(uint32_t index) {
+    return index == 0 ? "yes" : index == 1 ? "no" : NULL;
+}
+
 static bool read_machine(cli_training *t) {
+    uint32_t stop;
     cli_size bandwidth;
     uint64_t threads;
     if (!cli_number(t->args, "seed", 0, UINT64_MAX, 0, &t->exec.seed) ||
         !cli_number(t->args, "threads", 0, 256, 0, &threads) ||
+        !cli_choice_value(t->args, "stop-on-nan", yes_or_no, 0, &stop) ||
         !cli_size_value(t->args, "link-bandwidth", &bandwidth))
         return false;
     if (bandwidth.given && (bandwidth.percent || bandwidth.bytes == 0)) {
@@ -134,13 +140,15 @@ static bool read_machine(cli_training *t) {
         return false;
     }
     t->link_bytes_per_second = bandwidth.bytes;
+    t->stop_on_nan = stop == 0;
     t->exec.check = cli_flag(t->args, "check");
     t->exec.timed = cli_value(t->args, "html") != NULL;
     return true;
 }
 
 bool cli_train_read_options(cli_training *t) {
-    static const char *const of_data[] = {"epochs", "validation", "augment", "samples", NULL};
+    static const char *const of_data[] = {"epochs",  "validation", "augment",
+                                          "samples", "normalise",  NULL};
     static const char *const of_folder[] = {"snapshot-every", NULL};
     static const char *const of_page[] = {"against", NULL};
     t->exec = (cairn_exec_options)CAIRN_EXEC_OPTIONS_INIT;

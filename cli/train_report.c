@@ -1,11 +1,11 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
  * and a picture. All figures of memory are measured. */
+#include "terminal.h"
 #include "training.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_POINTS 80 /* of a curve in the picture */
 
@@ -41,7 +41,7 @@ static void print_outside(const cairn_device *device) {
         printf("\n");
 }
 
-void cli_train_print_head(const cli_training *t) {
+static void print_text_head(const cli_training *t) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
     printf("%s", h->model);
@@ -51,12 +51,16 @@ void cli_train_print_head(const cli_training *t) {
            strcmp(t->model.backend, "ref") != 0 || has_backend("cpu")
                ? ""
                : ", which is slow: this build has no oneDNN");
-    printf("  predicted peak  %12s   %llu bytes\n", cli_bytes(f.predicted_peak_bytes),
-           (unsigned long long)f.predicted_peak_bytes);
-    printf("  arena           %12s", cli_bytes(f.arena_bytes));
-    if (t->limit.plan_bytes > 0)
-        printf("   of a budget of %s", cli_bytes(t->limit.plan_bytes));
-    printf("\n  stationary      %12s   parameters, %sstate, %s\n", cli_bytes(f.stationary_bytes),
+    uint64_t total = f.arena_bytes + f.stationary_bytes;
+    bool of_all = t->limit.stationary_bytes > 0;
+    printf("  memory          %12s", cli_bytes(total));
+    if (of_all)
+        printf("   of a budget of %s", cli_bytes(t->limit.given_bytes));
+    printf("\n    arena         %12s   ", cli_bytes(f.arena_bytes));
+    if (t->limit.plan_bytes > 0 && !of_all)
+        printf("of a budget of %s; ", cli_bytes(t->limit.given_bytes));
+    printf("predicted peak %llu bytes", (unsigned long long)f.predicted_peak_bytes);
+    printf("\n    stationary    %12s   parameters, %sstate, %s\n", cli_bytes(f.stationary_bytes),
            cairn_graph_has_updates(t->model.graph) ? "" : "gradients, ",
            t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
@@ -69,43 +73,47 @@ void cli_train_print_head(const cli_training *t) {
     cairn_data_info info = *cairn_data_get_info(t->data);
     printf("  data            %12u samples to learn, %u to validate, %u classes\n", info.train,
            info.validation, info.classes);
+    cli_print_normalisation(t->data, t->normalise);
     if (t->first_step > 0)
         printf("  continued after step %llu\n", (unsigned long long)t->first_step);
     printf("  %6s %8s %10s %9s %11s %11s\n", "epoch", "step", "loss", "accuracy", "validation",
            "images/s");
 }
 
-/* ---- Progress ---- */
-
-static bool shows_progress(const cli_training *t) {
-    return t->data != NULL && !cli_flag(t->args, "json") && isatty(STDERR_FILENO);
+void cli_train_print_head(const cli_training *t) {
+    if (!cli_flag(t->args, "json")) {
+        print_text_head(t);
+    } else if (t->data != NULL) {
+        printf("{");
+        cli_print_normalisation_json(t->data, t->normalise);
+        printf("}\n");
+    }
 }
 
+/* ---- Progress ---- */
+
 void cli_train_clear_progress(const cli_training *t) {
-    if (shows_progress(t))
-        fprintf(stderr, "\r%110s\r", "");
+    if (t->data != NULL)
+        cli_progress_clear(t->args);
 }
 
 static void show_progress(cli_training *t, const cairn_train_result *r) {
     int64_t now = cli_clock();
-    if (!shows_progress(t) || now - t->shown_ns < 100000000)
+    if (now - t->shown_ns < 100000000)
         return;
     t->shown_ns = now;
-    uint64_t epoch_steps = cairn_train_epoch_steps(t->train), left = t->steps - r->step;
     int64_t each = (now - t->start_ns) / (int64_t)(r->step - t->first_step);
-    int64_t seconds = each * (int64_t)left / 1000000000;
+    int64_t seconds = each * (int64_t)(t->steps - r->step) / 1000000000;
     uint64_t used = r->measured_peak_bytes +
                     cairn_exec_get_figures(cairn_train_exec(t->train))->stationary_bytes;
-    fprintf(stderr,
-            "\repoch %llu/%llu  step %llu/%llu  loss %.4f  accuracy %.1f%%  %.0f images/s  ",
-            (unsigned long long)r->epoch,
-            (unsigned long long)((t->steps + epoch_steps - 1) / epoch_steps),
-            (unsigned long long)r->step, (unsigned long long)t->steps, (double)r->loss,
-            share(r->correct, r->predictions), speed(t));
-    fprintf(stderr, "memory %s", cli_bytes(used));
-    if (t->limit.stationary_bytes > 0)
-        fprintf(stderr, " of %s", cli_bytes(t->limit.given_bytes));
-    fprintf(stderr, "  %lld:%02lld left   ", (long long)(seconds / 60), (long long)(seconds % 60));
+    /* what matters most comes first: the line is cut where the terminal ends */
+    cli_progress(t->args,
+                 "%llu%%  %lld:%02lld left  step %llu/%llu  loss %.4f  accuracy %.1f%%  "
+                 "%.0f images/s  %s",
+                 (unsigned long long)(100 * r->step / t->steps), (long long)(seconds / 60),
+                 (long long)(seconds % 60), (unsigned long long)r->step,
+                 (unsigned long long)t->steps, (double)r->loss, share(r->correct, r->predictions),
+                 speed(t), cli_bytes(used));
 }
 
 /* ---- Lines ---- */

@@ -26,26 +26,16 @@ static bool read_tokens(const cli_training *t, uint32_t *out) {
 }
 
 static int open_data(cli_training *t) {
-    const char *source = cli_value(t->args, "data");
-    cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
-    cairn_error err = {0};
-    uint64_t samples;
-    uint32_t classes;
-    if (source == NULL)
-        return CLI_DONE;
-    if (!cli_real(t->args, "validation", 0, 1, options.validation, &options.validation) ||
-        !cli_number(t->args, "samples", 2, UINT32_MAX, 0, &samples) ||
-        !read_tokens(t, &options.tokens))
-        return CLI_USAGE;
-    int code = cli_read_size(t->args, options.input, &classes);
-    if (code != CLI_DONE)
+    cli_origin any = {0};
+    const char *path = cli_value(t->args, "weights");
+    int code = path == NULL ? CLI_DONE : cli_load_weights(path, t->weights_path, &t->weights);
+    if (code != CLI_DONE || cli_value(t->args, "data") == NULL)
         return code;
-    options.allocator = cli_allocator();
-    options.seed = t->exec.seed;
-    options.classes = classes;
-    options.count = (uint32_t)samples;
-    cairn_status status = cairn_data_open(source, &options, &t->data, &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    if (!read_tokens(t, &any.tokens))
+        return CLI_USAGE;
+    code = cli_open_data(t->args, t->exec.seed, &any, &t->data);
+    return code == CLI_DONE ? cli_set_normalisation(t->args, t->data, t->weights, &t->normalise)
+                            : code;
 }
 
 /* ---- The model ---- */
@@ -117,6 +107,8 @@ static int read_plan(cli_training *t, const char *path) {
     cairn_text_release(&text);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    if (code == CLI_DONE)
+        cli_model_sign(&t->model, t->solution->plan);
     return code != CLI_DONE ? code : read_limits(t);
 }
 
@@ -158,29 +150,63 @@ static void count_steps(cli_training *t) {
 
 /* ---- The session ---- */
 
-static cairn_status load_weights(cli_training *t, const char *path, cairn_error *err) {
+static cairn_status assign_weights(cli_training *t, cairn_error *err) {
     cairn_text notices = {0};
-    cairn_status status =
-        cairn_weights_load(cairn_train_exec(t->train), t->model.graph, path, &notices, err);
-    cli_train_notices(&notices);
+    uint32_t count;
+    const cairn_named_tensor *tensors = cairn_safetensors_tensors(t->weights, &count);
+    cairn_status status = cairn_weights_assign(cairn_train_exec(t->train), t->model.graph, tensors,
+                                               count, t->weights_path, &notices, err);
+    cli_print_notices(&notices);
+    cairn_safetensors_destroy(t->weights); /* as large as the network */
+    t->weights = NULL;
     return status;
+}
+
+/* Where the device has less memory than the step needs, say what would do. */
+static int check_memory(const cli_training *t) {
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(t->model.device, &facts);
+    uint64_t needed =
+        cairn_layout_arena_bytes(t->solution->layout) +
+        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) +
+        (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
+    if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
+        return CLI_DONE;
+    fprintf(stderr,
+            "cairn: a step needs %s, and this machine has %s; give --budget %s, which is nine "
+            "tenths of it, or a smaller --batch\n",
+            cli_bytes(needed), cli_bytes(facts.memory_bytes),
+            cli_budget_below(facts.memory_bytes / 10 * 9));
+    return CLI_NO_FIT;
+}
+
+/* The system refused memory: a budget is a way out. */
+static int fail_session(const cli_training *t, cairn_status status, const cairn_error *err) {
+    int code = cli_fail(status, err);
+    if (status == CAIRN_ESYSTEM && t->train == NULL)
+        fprintf(stderr, "cairn: --budget SIZE or a smaller --batch needs less memory\n");
+    return code;
 }
 
 static int create_session(cli_training *t) {
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     cairn_error err = {0};
+    int code = check_memory(t);
+    if (code != CLI_DONE)
+        return code;
     t->exec.budget_bytes = t->limit.plan_bytes;
     options.exec = &t->exec;
     options.schedule = t->schedule;
     options.data = t->data;
     options.flip = t->flip;
     options.crop = t->crop;
+    options.normalise = t->normalise;
     options.model = cairn_plan_get_header(t->solution->plan)->model;
     cairn_status status = cairn_train_create(t->model.graph, t->model.device, t->model.costs,
                                              t->solution, &options, &t->train, &err);
-    if (status == CAIRN_OK && cli_value(t->args, "weights") != NULL)
-        status = load_weights(t, cli_value(t->args, "weights"), &err);
-    return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
+    if (status == CAIRN_OK && t->weights != NULL)
+        status = assign_weights(t, &err);
+    return status == CAIRN_OK ? CLI_DONE : fail_session(t, status, &err);
 }
 
 int cli_train_set_up(cli_training *t) {
@@ -201,4 +227,5 @@ void cli_train_take_down(cli_training *t) {
     cairn_solution_destroy(t->solution);
     cli_model_close(&t->model);
     cairn_data_destroy(t->data);
+    cairn_safetensors_destroy(t->weights);
 }

@@ -6,6 +6,7 @@
 #ifndef CLI_TRAINING_H
 #define CLI_TRAINING_H
 
+#include "dataset.h"
 #include "plan_page.h"
 #include "planning.h"
 #include "step_watch.h"
@@ -25,6 +26,9 @@ typedef struct cli_training {
     bool flip;
 
     cairn_data *data;
+    bool normalise;             /* its values */
+    cairn_safetensors *weights; /* to start from; NULL: none */
+    char weights_path[4096];
     cli_model model;
     cairn_solution *solution;
     cairn_budget limit;
@@ -41,6 +45,7 @@ typedef struct cli_training {
     int64_t shown_ns;    /* when the progress was shown last */
     uint64_t measured_peak;
     cli_step_watch watch;
+    bool stop_on_nan, warned; /* about a loss that is not finite */
 } cli_training;
 
 /* ---- train_options.c ---- */
@@ -64,15 +69,9 @@ int cli_train_recall(const cli_args *given, const char *folder, char **lines, cl
 int cli_train_open_folder(cli_training *t, bool resume);
 int cli_train_write_options(const cli_training *t);
 
-/* Whether --save can be written: checked before the work starts. */
-int cli_train_check_save(const cli_training *t);
-
 /* Start the log with what is known already. */
 int cli_train_open_log(cli_training *t);
 int cli_train_log(cli_training *t, cairn_text *text);
-
-/* Notices of the library on standard error, a line each. Releases the text. */
-void cli_train_notices(cairn_text *notices);
 
 /* ---- train_report.c ---- */
 

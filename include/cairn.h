@@ -56,6 +56,7 @@
 #include "cairn/exec.h"
 #include "cairn/profile.h"
 #include "cairn/weights.h"
+#include "cairn/evaluate.h"
 #include "cairn/train.h"
 #include "cairn/report.h"
 #include "cairn/page.h"

@@ -73,14 +73,14 @@ typedef struct cairn_error {
     cairn_status status;
     char message[640];        /* one sentence, without the place */
     char file[256];           /* the input file */
-    uint32_t line, column;    /* of a syntax error, from 1 */
+    uint32_t line, column;    /* of a syntax error, from 1; column 0: the whole line */
     char path[128];           /* of a wrong value: ops[17].inputs[0] */
     char name[128];           /* the op, tensor or vertex at fault */
     uint64_t smallest_budget; /* with CAIRN_INFEASIBLE: the smallest possible budget in bytes */
 } cairn_error;
 
-/* "file:3:14: message", "file: ops[2].kind: message" or just "message", into `buffer`. Returns
- * `buffer`. */
+/* "file:3:14: message", "file:3: message", "file: ops[2].kind: message" or just "message", into
+ * `buffer`. Returns `buffer`. */
 CAIRN_API const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size);
 
 /* Where memory comes from. One function does it all, as in Lua: `old_size` 0 with `block` NULL

@@ -26,6 +26,7 @@ typedef struct cairn_machine {
     int64_t link_latency_ns; /* to start a copy */
     bool full_duplex;        /* copies out and in at once, or one at a time */
     uint64_t memory_bytes, host_memory_bytes;
+    bool one_memory; /* its memory is the host's, as on a processor: offloading frees nothing */
 } cairn_machine;
 #define CAIRN_MACHINE_INIT CAIRN_INIT_SIZED(cairn_machine)
 

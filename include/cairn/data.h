@@ -75,6 +75,8 @@ typedef struct cairn_data_info {
                              tell that it was given other data */
     bool tokens;          /* samples are sequences of integers, each with the one that follows as
                              its label */
+    bool bytes;           /* values are bytes and stand for 0 .. 1: value / 255; else reals */
+    bool statistics_set;  /* by cairn_data_set_statistics() */
 } cairn_data_info;
 CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
 
@@ -85,6 +87,17 @@ CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
  * this at once. */
 CAIRN_API CAIRN_MUST cairn_status cairn_data_statistics(cairn_data *data, const float **mean,
                                                         const float **deviation, cairn_error *err);
+
+/* Use these instead: what another data set had on which the network was trained. Both arrays have
+ * shape[0] elements. Call it before the first loader is made. CAIRN_EINVAL: a value is not finite,
+ * or a deviation is not above 0. */
+CAIRN_API CAIRN_MUST cairn_status cairn_data_set_statistics(cairn_data *data, const float *mean,
+                                                            const float *deviation,
+                                                            cairn_error *err);
+
+/* The number of a sample of a split, counted over all files of the source: the place at which a
+ * user has it. `place` is below the number of samples of the split. */
+CAIRN_API uint32_t cairn_data_number(const cairn_data *data, cairn_split split, uint32_t place);
 
 /* ---- Loaders ---- */
 
@@ -102,6 +115,7 @@ typedef struct cairn_loader_options {
     uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
     cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;
                              NULL: in memory of the data's allocator */
+    bool complete;        /* training: also the incomplete last batch, filled up as in validation */
 } cairn_loader_options;
 #define CAIRN_LOADER_OPTIONS_INIT                                                                  \
     CAIRN_INIT_WITH(cairn_loader_options, CAIRN_INIT_FIELD(batch, 32) CAIRN_INIT_FIELD(            \
@@ -122,8 +136,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_loader_create(cairn_data *data,
                                                       cairn_loader **out, cairn_error *err);
 CAIRN_API void cairn_loader_destroy(cairn_loader *loader);
 
-/* Batches of an epoch. Training leaves the incomplete last batch out; validation fills it up with
- * samples from the beginning of the split. */
+/* Batches of an epoch. Training leaves the incomplete last batch out unless it is to be complete;
+ * validation fills it up with samples from the beginning of the split. */
 CAIRN_API uint64_t cairn_loader_batches(const cairn_loader *loader);
 
 /* Memory the loader holds. */

@@ -28,7 +28,8 @@ typedef struct cairn_device_entry {
  * not listed. */
 CAIRN_API const cairn_device_entry *cairn_device_list(uint32_t index);
 
-/* The number of threads that `threads` stands for: 0 is one per processor. */
+/* How many threads `threads` asks for. 0: OMP_NUM_THREADS where that is set, else one for each
+ * processor that this process may use by its affinity and the quota of its container. */
 CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 
 /* ---- A device ---- */
@@ -49,7 +50,8 @@ CAIRN_API const char *cairn_math_name(cairn_math math);
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {
     uint32_t struct_size;
-    uint32_t threads;                 /* of a processor; 0: as many as there are processors */
+    uint32_t threads;                 /* of a processor; 0: cairn_count_threads(0). The backend
+                                         cpu may get fewer: OpenMP grants them */
     uint64_t link_bytes_per_second;   /* processors: simulate a separate memory behind a link
                                          of this bandwidth; 0: copies go as fast as they can */
     uint32_t index;                   /* which of the backend's devices, from 0 */

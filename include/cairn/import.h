@@ -18,6 +18,7 @@ typedef struct cairn_importer {
     const char *name;
     const char *suffix; /* of its files; NULL: its models are no files but go by name */
     const char *summary;
+    bool sized; /* its models can be built for several sizes: see cairn_model_open() */
 } cairn_importer;
 
 /* Importer `index`, or NULL past the end. */
@@ -35,6 +36,16 @@ CAIRN_API const cairn_importer *cairn_model_importer(const char *model);
 CAIRN_API CAIRN_MUST cairn_status cairn_model_open(const cairn_allocator *allocator,
                                                    const char *model, cairn_zoo_options *size,
                                                    cairn_graph **out, cairn_error *err);
+
+/* A network as a person would write it (docs/network-format.md), with named blocks where parts of
+ * it repeat. `size`, which may be NULL, is as in cairn_model_open(); where the number of classes
+ * and the batch appear, their names are written, so that the text can be built for others. Opening
+ * the text with the same sizes gives the same graph. CAIRN_EINVAL: a graph file has an op that the
+ * format cannot express: opaque, or of the backward pass. */
+CAIRN_API CAIRN_MUST cairn_status cairn_model_source(const cairn_allocator *allocator,
+                                                     const char *model,
+                                                     const cairn_zoo_options *size, cairn_text *out,
+                                                     cairn_error *err);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 /* A solution beside `none` on the same graph. Release with cairn_report_destroy(). It borrows
- * graph, costs and solution, which must outlive it. */
+ * graph, costs, solution and, if it was given, `none`, which must outlive it. Fields are only ever
+ * added at the end. */
 typedef struct cairn_report {
     const cairn_graph *graph;
     const cairn_costs *costs;
@@ -18,10 +19,12 @@ typedef struct cairn_report {
     uint64_t arena_bytes, stationary_bytes;
     uint64_t none_arena_bytes; /* 0 for plans of another goal than training */
     int64_t none_time_ns;
+    const cairn_solution *none; /* what it is compared with; NULL: nothing */
+    cairn_solution *own_none;   /* the report's own, where none was given */
+    uint64_t budget_bytes;      /* of the arena, for pictures; the caller may set it; 0: none */
 } cairn_report;
 
-/* `none` is that solution of the same graph and costs, borrowed for the call; NULL: it is worked
- * out here. */
+/* `none` is that solution of the same graph and costs; NULL: it is worked out here. */
 CAIRN_API CAIRN_MUST cairn_status cairn_report_create(
     const cairn_graph *graph, const cairn_costs *costs, const cairn_solution *solution,
     const cairn_solution *none, uint32_t optimizer_slots, cairn_report **out, cairn_error *err);
@@ -35,7 +38,8 @@ CAIRN_API int64_t cairn_report_overhead_ppm(const cairn_report *report);
  * stationary_bytes, time_ns, overhead, recomputed_ops, holders at the peak, and more. */
 CAIRN_API CAIRN_MUST cairn_status cairn_report_to_json(const cairn_report *report, cairn_text *out);
 
-/* A picture of memory over time with the peak's largest holders. */
+/* A picture of memory over time with the peak's largest holders, plain training behind it, and the
+ * budget. */
 CAIRN_API CAIRN_MUST cairn_status cairn_report_memory_svg(const cairn_report *report,
                                                           cairn_text *out);
 

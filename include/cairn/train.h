@@ -160,6 +160,15 @@ CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train
 /* The same for the whole history. */
 CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *out);
 
+/* ---- Weights ---- */
+
+/* cairn_weights_save() with what a reader needs in the metadata: cairn.model, cairn.input,
+ * cairn.classes, and with data cairn.normalise.scale, .mean and .deviation: the network's inputs
+ * are (value * scale - mean) / deviation, with one mean and deviation per channel, separated by
+ * commas; these two are missing where inputs are not normalised. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_save_weights(cairn_train *train, const char *path,
+                                                           cairn_error *err);
+
 /* ---- Snapshots ---- */
 
 /* Write FOLDER/snapshot-NNNNNNNN.safetensors, numbered by the step: weights by their names, what

@@ -18,6 +18,7 @@ except ImportError as error:
 
 from ._backend import Backend, planner_of
 from ._errors import BudgetError, CairnError
+from ._export import export
 from ._library import choose_regions, version
 from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
@@ -25,20 +26,21 @@ from ._record import record
 
 __version__ = version()
 __all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
-           "fits", "record", "sweep", "version"]
+           "export", "fits", "record", "sweep", "version"]
 
 Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
 
 def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
             total: bool = False, outside: int = 0, report: File | None = None, plan: Plan | File | None = None,
-            costs: File | None = None, cudagraphs: bool = False, check: bool = False,
-            verbose: bool = False) -> Backend:
+            costs: File | None = None, cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1,
+            check: bool = False, verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
     mode       "exact": ATen ops in the plan's order, memory as predicted, bitwise equal to eager execution;
-               "inductor": the same plan compiled by Inductor, then measured
+               "compiled": kernels that Inductor compiles, each one op of the plan; memory as predicted, bitwise equal to the
+               same mode without a budget
     algorithm  the planner's, "auto"
     offload    whether tensors may be offloaded to host memory
     total      whether the budget counts everything that PyTorch has allocated, not only what the step adds
@@ -47,6 +49,10 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
     cudagraphs whether the step will be recorded as a CUDA graph (see record): then random ops are not recomputed
+    arena      mode "compiled": whether the step's tensors are at planned addresses of one allocation; by default if
+               cudagraphs. Gradients keep that allocation alive, so each backward pass needs a step of its own
+    chunks     mode "compiled": into how many chunks of rows a linear layer with cross-entropy after it is divided, so that
+               not all logits exist at once
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
@@ -68,7 +74,7 @@ class Fit:
 
 def fits(model: Model, inputs: Sequence[Any], budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
          offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
-         cudagraphs: bool = False) -> Fit:
+         cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
     those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))
@@ -93,7 +99,8 @@ class Sweep(list[tuple[int, Plan]]):
 
 
 def sweep(model: Model, inputs: Sequence[Any], points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
-          offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False) -> Sweep:
+          offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
+          arena: bool | None = None, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
     are those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))

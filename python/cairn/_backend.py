@@ -1,13 +1,18 @@
 """The backend of torch.compile, and capturing a step without training."""
 
+import functools
 import time
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _arena
+from . import _chunks
+from . import _compiled
 from . import _costs
 from . import _distributed
+from . import _inductor
 from . import _moves
 from . import _norms
 from ._errors import CairnError
@@ -18,10 +23,13 @@ from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
-def capture(gm, num_fwd_outputs, options, inductor=False, together=True):
+def capture(gm, num_fwd_outputs, options, together=True):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
     measures for them."""
     from torch._functorch.compile_utils import fx_graph_cse
+    learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
+    if options.mode == "compiled":
+        return _compiled.capture(gm, num_fwd_outputs, options, learn)
     gm.graph.eliminate_dead_code()
     gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
@@ -29,22 +37,30 @@ def capture(gm, num_fwd_outputs, options, inductor=False, together=True):
     device = device_of(gm)
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     propagate(gm, table.results, _costs.signature_of)
-    if not inductor:
-        _norms.rewrite(gm, num_fwd_outputs)
+    _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
-    if together:
-        _distributed.learn(gm, table, device, alignment_of(device), options.offload)
-    else:
-        _costs.learn(gm, table, device, alignment_of(device))
-    return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not (options.cudagraphs or inductor),
-                 inplace=not inductor)
+    learn(gm, table, device, alignment_of(device))
+    return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
+
+
+def with_partition(options, partition, forward=boxed, backward=boxed):
+    """AOTAutograd with a partition function, for a backend."""
+    table = _inductor.decompositions() if options.mode == "compiled" else None
+    compiled = aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed, partition_fn=partition,
+                            decompositions=table)
+
+    def compile_module(gm, example_inputs):
+        if options.chunks > 1:
+            _chunks.split_losses(gm, options.chunks)
+        return compiled(gm, example_inputs)
+    return compile_module
 
 
 class Backend:
     """The object that torch.compile calls. `plans` are the plans made so far, one per captured graph and shape."""
 
     def __init__(self, options):
-        self.options, self.plans, self.writers = options, [], []
+        self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters = []
         self.__name__ = "cairn"
         self._retaining = None
@@ -54,11 +70,7 @@ class Backend:
     def __call__(self, gm, example_inputs, **_):
         self._refuse(gm, example_inputs)
         self._start = time.perf_counter()
-        if self.options.mode == "inductor":
-            from ._inductor import compile_with
-            return compile_with(self, gm, example_inputs)
-        compiled = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward,
-                                inference_compiler=boxed, partition_fn=self.partition)
+        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward)
         return compiled(gm, example_inputs)
 
     def _refuse(self, gm, example_inputs):
@@ -79,12 +91,13 @@ class Backend:
         joint = capture(gm, num_fwd_outputs, self.options)
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
+        _compiled.compile_variants(joint, plan)
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
-        writer = Writer(joint, plan, meter)
+        writer = (_arena.ArenaWriter if self.options.arena else Writer)(joint, plan, meter)
         graphs = writer.graphs()
         self.writers.append(writer)
         self.meters.append(meter)
-        self._retaining = writer.retaining()
+        self._retaining = writer.retaining() if not self.options.arena else None
         self.add(plan)
         return graphs
 
@@ -99,7 +112,8 @@ class Backend:
                 print(f"cairn: could not measure {signature.removeprefix('torch ')}: {''.join(reason)}")
 
     def make_plan(self, joint):
-        planner = Planner(joint, self.options)
+        planner = planner_for(joint, self.options)
+        self.planners.append(planner)
         if self.options.plan is not None:
             return planner.read(saved_text(self.options.plan))
         budget = self.options.budget
@@ -110,6 +124,8 @@ class Backend:
 
     def _compile_backward(self, gm, inputs):
         usual = boxed(gm)
+        if self.options.arena:
+            return _arena.once(usual)
         if self._retaining is None:
             return usual
         retaining = boxed(self._retaining)
@@ -119,6 +135,10 @@ class Backend:
             return (retaining if kept else usual)(arguments)
         run._boxed_call = True
         return run
+
+
+def planner_for(joint, options):
+    return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
 
 def saved_text(plan):
@@ -145,7 +165,7 @@ def planner_of(model, inputs, options):
 
     def backend(gm, example_inputs):
         probe._refuse(gm, example_inputs)
-        return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition)(gm, example_inputs)
+        return with_partition(options, partition)(gm, example_inputs)
 
     torch._dynamo.reset()
     try:
@@ -153,7 +173,7 @@ def planner_of(model, inputs, options):
         with torch.enable_grad():
             compiled(*inputs)
     except _Stop as stop:
-        return Planner(stop.joint, options)
+        return planner_for(stop.joint, options)
     finally:
         torch._dynamo.reset()
     raise CairnError("the model has no gradient to compute with these inputs")

@@ -20,7 +20,7 @@ from . import _fuse
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._joint import is_collective, is_effect, is_random
-from ._real import real_tensors
+from ._real import random_like, real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -30,8 +30,6 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
-
-_UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
 def _dense(shape):
@@ -206,26 +204,10 @@ def _write_whole(path, content):
 
 # ---- measuring ----
 
-def _real(value, diagonal):
-    """A tensor like `value`: integers are 0, which is a valid index; other elements are one half. `diagonal`: square
-    matrices are the unit matrix, for ops that take only some matrices."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    size = (value.untyped_storage().nbytes() // value.element_size(),)
-    if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
-        flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
-    else:
-        fill = 0.5 if value.dtype.is_floating_point else 0
-        flat = torch.full(size, fill, dtype=value.dtype, device=value.device)
-    made = torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
-    if diagonal and value.is_floating_point() and value.dim() > 1 and value.shape[-1] == value.shape[-2]:
-        made.copy_(torch.eye(value.shape[-1], dtype=value.dtype, device=value.device))
-    return made
-
-
-def _operands(node, diagonal=False):
+def operands_of(node, diagonal=False):
+    """Arguments to try a node with."""
     def make(argument):
-        return _real(_value(argument), diagonal)
+        return random_like(_value(argument), diagonal)
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
@@ -259,19 +241,18 @@ def _time_cpu(call):
 
 class _Runs:
     """Several runs of a call that follow each other on the GPU, so that the start from Python is not measured. They are
-    only queued: the time is known once the device has done them."""
+    only queued: the time is known once the device has done them. The fastest counts, as others may use the device."""
 
-    def __init__(self, call, runs=3):
-        self._runs = runs
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    def __init__(self, call, runs=4):
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]
         torch.cuda._sleep(500_000)  # so that the queue can fill
         self._events[0].record()
-        for _ in range(runs):
+        for event in self._events[1:]:
             call()
-        self._events[1].record()
+            event.record()
 
     def time_ns(self):
-        return max(int(self._events[0].elapsed_time(self._events[1]) * 1e6 / self._runs), 1)
+        return max(int(min(a.elapsed_time(b) for a, b in zip(self._events, self._events[1:])) * 1e6), 1)
 
 
 def _time_cuda(call, device):
@@ -302,14 +283,18 @@ def estimate(node):
     return 1000 + _bytes_of(node) // (1000 if any(v.device.type == "cuda" for v in _values(node)) else 10)
 
 
-def learn(gm, table, device, alignment):
+def any_node(_):
+    return True
+
+
+def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
-    A corrected result gives its readers a new signature, so this is repeated until nothing is new."""
+    `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until nothing is new."""
     collecting, start = gc.isenabled(), time.perf_counter()
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
         for _ in range(MOST_ROUNDS):
-            missing = _missing(gm, table)
+            missing = _missing(gm, table, wanted)
             table.measured += len(missing)
             if not missing or not _measure(missing, table, device, alignment):
                 break
@@ -321,10 +306,10 @@ def learn(gm, table, device, alignment):
     table.learning += time.perf_counter() - start
 
 
-def _missing(gm, table):
+def _missing(gm, table, wanted):
     missing = {}
     for node in gm.graph.nodes:
-        if node.op != "call_function" or not (makes_storage(node) or is_effect(node)):
+        if node.op != "call_function" or not wanted(node) or not (makes_storage(node) or is_effect(node)):
             continue
         signature = signature_of(node)
         if signature in table.figures:
@@ -387,7 +372,7 @@ def _see_places(joint):
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
         if op.signature not in seen:
-            arguments, keywords = _operands(op.node)
+            arguments, keywords = operands_of(op.node)
             seen[op.signature] = [v.device.type if isinstance(v, torch.Tensor) else None
                                   for v in pytree.tree_leaves(op.node.target(*arguments, **keywords))]
         for s in op.outs:
@@ -405,8 +390,8 @@ def _made_bytes(results, operands, device, alignment):
 
 def _attempts(node):
     """Operands to try an op with, until it takes them."""
-    yield _operands(node)
-    yield _operands(node, diagonal=True)
+    yield operands_of(node)
+    yield operands_of(node, diagonal=True)
 
 
 def _measure_cpu(missing, table):

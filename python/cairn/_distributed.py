@@ -34,10 +34,10 @@ def from_first(make):
     return message[0]
 
 
-def learn(gm, table, device, alignment, offload):
+def learn(gm, table, device, alignment, wanted=_costs.any_node, offload=False):
     """_costs.learn, on rank 0 only. The others take what it knows, and measure only ops that it does not have."""
     def make():
-        _costs.learn(gm, table, device, alignment)
+        _costs.learn(gm, table, device, alignment, wanted)
         if offload:
             _costs.measure_link(table, device)
         return table.facts()
@@ -45,7 +45,7 @@ def learn(gm, table, device, alignment, offload):
     if not _alone() and dist.get_rank() != 0:
         table.take(facts)
         _geometry.propagate(gm, table.results, _costs.signature_of)
-        _costs.learn(gm, table, device, alignment)
+        _costs.learn(gm, table, device, alignment, wanted)
 
 
 def plan(planner, size):

@@ -1,128 +1,113 @@
-"""Mode "inductor": the plan as Inductor's partition of the step. It is compiled, measured, and made smaller if it
-exceeds the budget.
+"""Graphs compiled by Inductor, through its caches. Everything that Cairn uses of Inductor's inside is here."""
 
-Fusion changes which tensors are alive at the same time, so a plan predicts the memory of the compiled step only
-roughly. Before the first step a trial is run: its forward and its gradients. Then random numbers and buffers are
-restored.
-"""
-
-import hashlib
+import contextlib
 
 import torch
-from torch._inductor import config as inductor_config
-from torch._inductor.custom_graph_pass import CustomPartitionerFn
+import torch._inductor.lowering  # a decomposition needs it
+from torch import fx
+from torch._inductor.compile_fx import compile_fx_inner
 
-from . import _distributed, _library
-from ._errors import BudgetError
-from ._plan import Planner
-from ._write import Writer
-
-ROUNDS = 5
+# The decomposition adds with atomics, in another order in every run.
+_WHOLE = (torch.ops.aten.embedding_dense_backward,)
 
 
-class Partitioner(CustomPartitionerFn):
-    """Plans with `target` bytes for the step, or with what the backend's budget allows."""
-
-    def __init__(self, backend, target):
-        self.backend, self.target, self.plan, self.allowed = backend, target, None, None
-
-    def __deepcopy__(self, memo):
-        """Inductor copies its settings, but this object must stay the same one."""
-        return self
-
-    def uuid(self):
-        """What a compiled step depends on, as the key of Inductor's caches. It is the plan, or, before there is one,
-        the input of planning."""
-        options = self.backend.options
-        if self.plan is not None:
-            made_from = [self.plan.text()]
-        else:
-            made_from = [_contents(options.costs), options.plan.text() if hasattr(options.plan, "text") else
-                         _contents(options.plan), str((options.budget, options.total, options.outside))]
-        digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()
-        return ("cairn", _library.version(), str(self.target), options.algorithm, digest)
-
-    def __call__(self, gm, joint_inputs, *, num_fwd_outputs, **_):
-        from ._backend import capture, saved_text
-        options = self.backend.options
-        joint = capture(gm, num_fwd_outputs, options, inductor=True)
-        planner = Planner(joint, options)
-        if options.budget is not None:
-            self.allowed = planner.budget_bytes(options.budget)
-        if options.plan is not None:
-            self.plan = planner.read(saved_text(options.plan))
-        else:
-            self.plan = _distributed.plan(planner, self.allowed if self.target is None else self.target)
-        return Writer(joint, self.plan, inductor=True).graphs()
+def decompositions():
+    """Inductor's decompositions, for AOTAutograd."""
+    from torch._inductor.decomposition import select_decomp_table
+    table = dict(select_decomp_table())
+    for packet in _WHOLE:
+        for overload in packet.overloads():
+            table.pop(getattr(packet, overload), None)
+    return table
 
 
-def _contents(path):
-    """The text of a file; empty if there is no file."""
+def simplify(gm):
+    """Inductor's passes over a joint graph: patterns, constants, random ops with seeds."""
+    from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+    from torch._inductor.virtualized import V
+    fake_mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if hasattr(n.meta.get("val"), "fake_mode"))
+    with V.set_fake_mode(fake_mode):
+        joint_graph_passes(gm)
+
+
+def compile_graph(graph, given):
+    """A function of a list of tensors like `given` that returns the results of an FX graph, with the strides of its fake
+    tensors. The graph is copied, because Inductor changes it, and may be of another capture than the present one."""
+    copy = fx.Graph()
+    results = copy.graph_copy(graph, {})
+    output = copy.output(results)
+    output.meta["user_visible_output_idxs"] = list(range(len(results)))
+    with torch.no_grad(), torch._C._DisablePythonDispatcher(), torch._guards.tracing(None):
+        return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
+
+
+@contextlib.contextmanager
+def in_parallel():
+    """Compilers that are started in this context work at the same time: Inductor starts them in other processes and
+    would wait for each graph's before the next graph. They are waited for at the end."""
+    from torch._inductor.async_compile import AsyncCompile
+    wait, begun = AsyncCompile.wait, []
+    AsyncCompile.wait = lambda self, scope: begun.append((self, scope))
     try:
-        with open(path) as file:
-            return file.read()
-    except (OSError, TypeError):
-        return ""
+        yield
+    finally:
+        AsyncCompile.wait = wait
+        for compiler, scope in begun:
+            compiler.wait(scope)
 
 
-def compile_with(backend, gm, example_inputs):
-    """A callable that chooses a plan at its first call, with real inputs."""
-    import copy
-    settled = []
+# ---- results at given addresses ----
 
-    def call(*inputs):
-        if not settled:
-            settled.append(_settle(backend, lambda: copy.deepcopy(gm), example_inputs, inputs))
-        return settled[0](*inputs)
-    return call
+_ALLOCATORS = ("empty_strided_cpu", "empty_strided_cuda")
 
 
-def _compile(backend, gm, example_inputs, target):
-    from torch._inductor.compile_fx import compile_fx
-    partitioner = Partitioner(backend, target)
-    # A plan is made again in every process; compiled kernels still come from the cache.
-    with inductor_config.patch(custom_partitioner_fn=partitioner), \
-            torch._functorch.config.patch(enable_autograd_cache=False):
-        return compile_fx(gm, example_inputs), partitioner
+def _scope_of(compiled):
+    """The names that the code of a compiled graph uses, or None where it is not as it is known."""
+    call = getattr(compiled, "current_callable", None)
+    scope = getattr(getattr(call, "__func__", call), "__globals__", {})
+    return scope if all(name in scope for name in _ALLOCATORS) else None
 
 
-def _settle(backend, copy_gm, example_inputs, inputs):
-    target = None
-    for _ in range(ROUNDS):
-        compiled, partitioner = _compile(backend, copy_gm(), example_inputs, target)
-        peak, plan, size = _trial(compiled, inputs), partitioner.plan, partitioner.allowed
-        if plan is None:  # nothing to differentiate
-            return compiled
-        peak = _distributed.most(peak)
-        if size is None or peak <= size:
-            plan.measured, plan.limit = peak, size
-            backend.add(plan)
-            return compiled
-        target = plan.peak - (peak - size)
-        if target <= 0 or backend.options.plan is not None:
-            break
-    raise BudgetError(f"the step that Inductor compiles takes {peak} bytes where {size} are allowed; mode 'exact' keeps "
-                      "to the plan", peak, None)
+class Allocations:
+    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time; which of the
+    allocations become results is learned in a first run."""
 
+    def __init__(self, compiled):
+        self.compiled, self.scope, self.result_of = compiled, _scope_of(compiled), None
 
-def _trial(compiled, inputs):
-    """The peak of forward and gradients; everything is released afterwards."""
-    from ._costs import _peak_cpu, _peak_cuda
-    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-    device = next((x.device for x in tensors if x.device.type != "cpu"), torch.device("cpu"))
-    kept = [(x, x.detach().clone()) for x in tensors if not x.requires_grad]
-    wanted = [x for x in tensors if x.requires_grad]
+    def _run(self, arguments, allocate):
+        before = {name: self.scope[name] for name in _ALLOCATORS}
+        self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
+        try:
+            return self.compiled(list(arguments))
+        finally:
+            self.scope.update(before)
 
-    def step():
-        results = compiled(*inputs)
-        results = [r for r in (results if isinstance(results, (tuple, list)) else [results])
-                   if isinstance(r, torch.Tensor) and r.requires_grad]
-        if results and wanted:
-            torch.autograd.grad(results, wanted, [torch.ones_like(r) for r in results], allow_unused=True)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        step()  # compiles the backward part too
-        peak = _peak_cuda(step, device) if device.type == "cuda" else _peak_cpu(step)
-    with torch.no_grad():
-        for x, old in kept:
-            x.copy_(old)
-    return peak
+    def learn(self, arguments):
+        """The number of every allocation that becomes a result; {} if none can be placed."""
+        self.result_of = {}
+        if self.scope is None:
+            return
+        made = []
+
+        def allocate(plain, *what):
+            made.append(plain(*what))
+            return made[-1]
+        results = self._run(arguments, allocate)
+        numbers = {tensor.data_ptr(): number for number, tensor in enumerate(made)}
+        for place, result in enumerate(results):
+            number = numbers.get(result.data_ptr())
+            if number is not None and result.untyped_storage().nbytes() == made[number].untyped_storage().nbytes():
+                self.result_of[number] = place
+
+    def run(self, arguments, destinations):
+        """Run with tensors for some of the results: a dictionary by the result's number."""
+        count = iter(range(1 << 30))
+
+        def allocate(plain, size, stride, dtype):
+            where = destinations.get(self.result_of.get(next(count)))
+            if where is None:
+                return plain(size, stride, dtype)
+            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), where.storage_offset() *
+                                                                         where.element_size() // dtype.itemsize, size, stride)
+        return self._run(arguments, allocate)

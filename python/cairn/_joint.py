@@ -124,13 +124,13 @@ def copy_mutated(gm, num_fwd_outputs):
 
 
 class Joint(Parts):
-    def __init__(self, gm, num_fwd_outputs, table, outside=0, random_again=True, inplace=True):
+    def __init__(self, gm, num_fwd_outputs, table, outside=0, random_again=True):
         super().__init__(gm, num_fwd_outputs)
         self.table, self.outside, self.random_again = table, outside, random_again
         self.ops, self.storages = [], []
         self._by_key, self.of_node, self.op_of_node = {}, {}, {}
         self.device = device_of(gm)
-        self._build(inplace)
+        self._build()
 
     # ---- storages and ops ----
 
@@ -158,7 +158,7 @@ class Joint(Parts):
                 role = lib.PARAMETER if isinstance(value, torch.nn.Parameter) else lib.STATE
                 self._by_key[key] = self._storage(node.name, value, role, flags, None, None)
 
-    def _build(self, inplace):
+    def _build(self):
         forward, backward = [], []
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" or (node.op == "placeholder" and node not in self.tangents):
@@ -190,8 +190,7 @@ class Joint(Parts):
             op.index = index
             if op.kind == "node":
                 self._connect(op)
-        if inplace:
-            self._permit()
+        self._permit()
 
     def _make(self, node):
         """The ops of a node; none if it only views a storage."""
@@ -205,7 +204,7 @@ class Joint(Parts):
         flags = 0
         if effect or is_collective(node):
             flags |= lib.ONCE | lib.NEVER_AGAIN
-        elif _norms.is_first(node):
+        elif _norms.is_first(node) or node.meta.get("cairn_once"):
             flags |= lib.NEVER_AGAIN
         op = self._op(node.name, "node", node, backward, flags)
         ops = [op]
@@ -306,13 +305,17 @@ class Joint(Parts):
         """What a run needs besides its outputs."""
         return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
 
-    def planner_step(self, alignment):
+    def described(self, alignment):
+        """The step as the library takes it: tensors and ops, as dictionaries."""
         tensors = [dict(name=s.name, bytes=s.bytes, role=s.role, flags=s.flags) for s in self.storages]
         ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
                     inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
                     inplace=[(0, read) for _, read in o.inplace],
                     time_ns=int(o.time_ns), workspace=self.workspace(o, alignment)) for o in self.ops]
-        return lib.Step("torch", tensors, ops, alignment)
+        return dict(name="torch", tensors=tensors, ops=ops, alignment=alignment)
+
+    def planner_step(self, alignment):
+        return lib.Step(**self.described(alignment))
 
 
 def refuse(gm):

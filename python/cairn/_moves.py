@@ -101,19 +101,19 @@ def wait_out(host, x, number):
         torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).out_done[number])
 
 
-def fetch(host, device, number):
-    """Start copying a storage back. One that is not pinned was on the host all along."""
-    if not device.startswith("cuda") or not host.is_pinned():
-        return _copy(host)
-    device = torch.device(device)
-    lanes = _lanes_of(device)
-    x = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
-    lanes.into.wait_stream(torch.cuda.current_stream(device))
+def fetch(host, device, number, where=None):
+    """Start copying a storage back, to `where` if that is given. One that is not pinned was on the host all along."""
+    if where is None:
+        where = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
+    if not where.is_cuda or not host.is_pinned():
+        return where.copy_(host)
+    lanes = _lanes_of(where.device)
+    lanes.into.wait_stream(torch.cuda.current_stream(where.device))
     lanes.into.wait_event(lanes.out_done[number])
     with torch.cuda.stream(lanes.into):
-        x.copy_(host, non_blocking=True)
+        where.copy_(host, non_blocking=True)
         lanes.in_done[number] = lanes.into.record_event()
-    return x
+    return where
 
 
 def wait_in(x, number):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 Size = int | str  # bytes, "4GiB" or "40%"
 File = str | os.PathLike[str]
-Mode = Literal["exact", "inductor"]
-MODES = ("exact", "inductor")
+Mode = Literal["exact", "compiled"]
+MODES = ("exact", "compiled")
 
 
 @dataclass
@@ -28,14 +28,21 @@ class Options:
     plan: Plan | File | None = None
     costs: File | None = None
     cudagraphs: bool = False
+    arena: bool | None = None
+    chunks: int = 1
     check: bool = False
     verbose: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ValueError(f"mode is {self.mode!r}; it must be 'exact' or 'inductor'")
-        if self.mode == "inductor" and (self.offload or self.cudagraphs or self.check):
-            raise ValueError("offload, cudagraphs and check belong to mode 'exact'")
+            raise ValueError(f"mode is {self.mode!r}; it must be 'exact' or 'compiled'")
+        compiled = self.mode == "compiled"
+        if self.arena is None:
+            self.arena = compiled and self.cudagraphs and not self.check
+        if self.arena and (not compiled or self.check):
+            raise ValueError("arena belongs to mode 'compiled', without check")
+        if self.chunks != 1 and not compiled:
+            raise ValueError("chunks belong to mode 'compiled', because they round differently than eager execution")
 
 
 def from_call(values: Mapping[str, Any]) -> Options:

@@ -222,7 +222,7 @@ class Planner:
 
     def _smallest_offloaded(self):
         """The smallest budget with offloading, where only the user's options leave it out."""
-        if self.machine is None and self.options.mode == "exact" and has_own_memory(self.joint.device):
+        if self.machine is None and has_own_memory(self.joint.device):
             try:
                 self.step.solve("auto", 1, self._machine(), True)
             except lib.Failure as failure:

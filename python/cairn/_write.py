@@ -17,6 +17,7 @@ from . import _fuse
 from . import _library as lib
 from . import _moves
 from . import _norms
+from ._compiled import Kernel
 from ._geometry import place_of
 from ._joint import ignores_statistics, is_effect, without_statistics
 
@@ -50,11 +51,10 @@ def boxed(gm, *_):
 
 
 class Writer:
-    """One pair of graphs. `inductor`: random ops are recomputed through PyTorch's own operators, and nothing works in
-    place."""
+    """One pair of graphs."""
 
-    def __init__(self, joint, plan, meter=None, inductor=False):
-        self.joint, self.plan, self.meter, self.inductor = joint, plan, meter, inductor
+    def __init__(self, joint, plan, meter=None):
+        self.joint, self.plan, self.meter = joint, plan, meter
         steps, ops = plan.steps, joint.ops
         cut = next(i for i, (kind, number, _) in enumerate(steps)
                    if kind == lib.RUN and ops[number].kind == "boundary")
@@ -113,16 +113,14 @@ class Writer:
         arguments, keywords = pytree.tree_map_only(fx.Node, self._value, (arguments, keywords))
         if op.state is not None and op.index in self.again and op.index in self.ran:
             return self._run_again(op, arguments, keywords)
-        if inplace and not self.inductor:
+        if inplace:
             place, read = op.inplace[inplace - 1]
             if not (self.keep_saved and op.reads[read] in self.from_forward):
                 self.saved_inplace |= op.reads[read] in self.from_forward
-                new = self._overwrite(node, arguments, keywords, place)
+                new = self._overwrite(op, arguments, keywords, place)
                 new.meta[_check.OVER] = {op.reads[read]}
                 return new
-        if op.state is not None and op.index in self.again and self.inductor:
-            return self._first_run(op, arguments, keywords)
-        return self.graph.call_function(node.target, arguments, keywords)
+        return self._plain_call(op, arguments, keywords)
 
     def _stand_in(self, op):
         again = op.index in self.ran and ignores_statistics(op.node)
@@ -134,7 +132,13 @@ class Writer:
         left_out = {s for node in op.node.args[3:5] if node is not None for s in self.joint.of_node[node]}
         return [s for s in op.reads if s not in left_out]
 
-    def _overwrite(self, node, arguments, keywords, place):
+    def _plain_call(self, op, arguments, keywords):
+        return self.graph.call_function(op.node.target, arguments, keywords)
+
+    def _overwrite(self, op, arguments, keywords, place):
+        node = op.node
+        if isinstance(node.target, Kernel):
+            return self.graph.call_function(node.target.into(place), arguments, keywords)
         packet = node.target.overloadpacket
         inplace = getattr(torch.ops.aten, packet.__name__ + "_", None)
         if place == 0 and inplace is not None:  # some ops with out= only copy their result to it
@@ -142,20 +146,7 @@ class Writer:
         name = "grad_input" if "grad_input" in packet.overloads() else "out"
         return self.graph.call_function(getattr(packet, name), arguments, {**keywords, name: arguments[place]})
 
-    def _first_run(self, op, arguments, keywords):
-        from torch._prims.rng_prims import run_and_save_rng_state
-        both = self.graph.call_function(run_and_save_rng_state, (op.node.target, *arguments), dict(keywords))
-        state = self.graph.call_function(operator.getitem, (both, 0))
-        state.meta["val"] = self._fake_state()
-        both.meta["val"] = (state.meta["val"], op.node.meta["val"])
-        self.env[op.state] = state
-        return self.graph.call_function(operator.getitem, (both, 1))
-
     def _run_again(self, op, arguments, keywords):
-        if self.inductor:
-            from torch._prims.rng_prims import run_with_rng_state
-            return self.graph.call_function(run_with_rng_state, (self.env[op.state], op.node.target, *arguments),
-                                            dict(keywords))
         return self.graph.call_function(_moves.run_with_rng,
                                         (self.env[op.state], self.device, op.node.target, *arguments), dict(keywords))
 
@@ -169,7 +160,7 @@ class Writer:
         if op.kind == "results":
             return
         if op.kind == "rng":
-            if self.inductor or (self.device != "cpu" and op.outs[0] not in self.states_needed):
+            if self.device != "cpu" and op.outs[0] not in self.states_needed:
                 return
             new = self.graph.call_function(_moves.save_rng, (self.device,))
             new.meta["val"] = self._fake_state()
@@ -231,13 +222,14 @@ class Writer:
     def _emit(self, steps):
         for place in steps:
             kind, number, inplace = self.plan.steps[place]
+            self.step = place
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 self._emit_run(op, inplace)
                 self._hand_first(op, place)
                 if self.meter is not None and op.kind == "node":
                     self._emit_check(op, place)
-                if op.state is not None and op.state in self.env and not self.inductor:
+                if op.state is not None and op.state in self.env:
                     self.graph.call_function(_moves.hold, (self.env[op.state],))
             elif kind == lib.FREE:
                 s = self.joint.storages[number]
@@ -345,7 +337,7 @@ class Writer:
         return self._module(forward), self._module(self.backward(False))
 
     def _finish(self):
-        if self.on_gpu() and not self.inductor and _fuse.enabled():
+        if self.on_gpu() and _fuse.enabled():
             self.fused += _fuse.fuse(self.graph)
         self.graph.lint()
 

@@ -1,9 +1,9 @@
 /* device.c: the list of backends, and functions for all open devices. */
 #include "backend/backend.h"
 #include "backend/choice_cache.h"
+#include "base/processors.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #define X(identifier) extern const crn_backend crn_backend_##identifier;
 #include "backend/backends.def"
@@ -53,10 +53,7 @@ static cairn_status find_backend(const char *name, const crn_backend **out, cair
 }
 
 uint32_t cairn_count_threads(uint32_t threads) {
-    if (threads > 0)
-        return threads;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors > 0 ? (uint32_t)CRN_MIN(processors, 256) : 1;
+    return threads > 0 ? threads : crn_processors();
 }
 
 /* ---- Open and close ---- */

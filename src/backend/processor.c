@@ -85,6 +85,7 @@ void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_m
         machine->flops_per_second = machine->memory_bytes_per_second = 1;
     uint64_t link = device->lanes[0].bytes_per_second; /* a simulated link has separate memory */
     out->separate_memory = link > 0;
+    machine->one_memory = link == 0;
     if (link > 0)
         machine->link_bytes_per_second = link;
 }

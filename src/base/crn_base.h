@@ -42,6 +42,9 @@ crn_fail_at(cairn_error *err, cairn_status status, const char *name, const char 
 
 cairn_status crn_fail_memory(cairn_error *err);
 
+/* Whether a string has no control characters, which a terminal would obey. */
+bool crn_printable(const char *string);
+
 /* Copy a string into a fixed field, cut to fit. */
 void crn_copy_string(char *to, size_t size, const char *from);
 

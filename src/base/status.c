@@ -33,7 +33,10 @@ const char *cairn_status_message(cairn_status status) {
 }
 
 const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size) {
-    if (error->line > 0)
+    if (error->line > 0 && error->column == 0)
+        snprintf(buffer, size, "%s:%u: %s", error->file[0] ? error->file : "input", error->line,
+                 error->message);
+    else if (error->line > 0)
         snprintf(buffer, size, "%s:%u:%u: %s", error->file[0] ? error->file : "input", error->line,
                  error->column, error->message);
     else
@@ -127,4 +130,11 @@ void crn_write_output(void *out, const void *made, size_t size) {
     memcpy(&known, out, sizeof known);
     memcpy(out, made, CRN_MIN(known, size));
     memcpy(out, &known, sizeof known);
+}
+
+bool crn_printable(const char *string) {
+    for (; *string != '\0'; string++)
+        if ((unsigned char)*string < ' ' || *string == 0x7f)
+            return false;
+    return true;
 }

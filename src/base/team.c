@@ -9,9 +9,10 @@
  * still touch the loop's context. */
 #include "base/team.h"
 
+#include "base/processors.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 struct crn_team {
     cairn_allocator allocator;
@@ -68,10 +69,8 @@ cairn_status crn_team_create(const cairn_allocator *allocator, uint32_t threads,
 cairn_status crn_team_create_on(const cairn_allocator *allocator, uint32_t threads,
                                 crn_team_loop *loop, crn_team **out, cairn_error *err) {
     *out = NULL;
-    if (threads == 0) {
-        long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = processors > 0 ? (uint32_t)CRN_MIN(processors, 256) : 1;
-    }
+    if (threads == 0)
+        threads = crn_processors();
     cairn_allocator from = crn_allocator_or_default(allocator);
     size_t size = sizeof(crn_team) + (threads - 1) * sizeof(pthread_t);
     crn_team *team = crn_resize(&from, NULL, 0, size);

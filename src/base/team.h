@@ -9,7 +9,7 @@
 
 typedef struct crn_team crn_team;
 
-/* `threads` in all, the caller's among them; 0: as many as the machine has processors. */
+/* `threads` in all, the caller's among them; 0: see crn_processors(). */
 CAIRN_MUST cairn_status crn_team_create(const cairn_allocator *allocator, uint32_t threads,
                                         crn_team **out, cairn_error *err);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LARGEST_FILE ((off_t)1 << 30)
@@ -148,12 +149,17 @@ static cairn_status read_all(int fd, const char *path, cairn_text *out, cairn_er
 cairn_status cairn_text_load(const cairn_allocator *allocator, const char *path, cairn_text *out,
                              cairn_error *err) {
     crn_text_init(out, allocator);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
     if (fd < 0 && errno == ENOENT)
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no file %s", path);
     if (fd < 0)
         return crn_fail_file(err, "open", path);
-    cairn_status status = read_all(fd, path, out, err);
+    struct stat facts;
+    cairn_status status = CAIRN_OK;
+    if (fstat(fd, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode)))
+        status = crn_fail(err, CAIRN_EINVAL, "%s is a pipe; give a file", path);
+    if (status == CAIRN_OK)
+        status = read_all(fd, path, out, err);
     if (status != CAIRN_OK)
         cairn_text_release(out);
     close(fd);

@@ -30,6 +30,7 @@ static cairn_status read_machine(const crn_json *root, cairn_machine *out, cairn
                                        "full_duplex",
                                        "memory_bytes",
                                        "host_memory_bytes",
+                                       "one_memory",
                                        NULL};
     CRN_TRY(crn_json_format(root, FORMAT, VERSION, err));
     CRN_TRY(crn_json_only(root, keys, err));
@@ -37,9 +38,13 @@ static cairn_status read_machine(const crn_json *root, cairn_machine *out, cairn
     crn_json duplex = crn_json_member(root, "full_duplex");
     const char *string = "";
     CRN_TRY(crn_json_string(&name, &string, err));
+    if (!crn_printable(string))
+        return crn_json_fail(&name, err, CAIRN_EINVAL, "has a control character");
     crn_copy_string(out->name, sizeof out->name, string);
     if (summary.value != NULL) {
         CRN_TRY(crn_json_string(&summary, &string, err));
+        if (!crn_printable(string))
+            return crn_json_fail(&summary, err, CAIRN_EINVAL, "has a control character");
         crn_copy_string(out->summary, sizeof out->summary, string);
     }
     uint64_t launch = 0, latency = 0;
@@ -50,6 +55,9 @@ static cairn_status read_machine(const crn_json *root, cairn_machine *out, cairn
     CRN_TRY(read_count(root, "link_latency_ns", 0, &latency, err));
     CRN_TRY(read_count(root, "memory_bytes", 1, &out->memory_bytes, err));
     CRN_TRY(read_count(root, "host_memory_bytes", 0, &out->host_memory_bytes, err));
+    crn_json shared = crn_json_member(root, "one_memory");
+    if (shared.value != NULL)
+        CRN_TRY(crn_json_boolean(&shared, &out->one_memory, err));
     out->launch_ns = (int64_t)launch;
     out->link_latency_ns = (int64_t)latency;
     return crn_json_boolean(&duplex, &out->full_duplex, err);

@@ -21,7 +21,7 @@ static cairn_status check_options(const crn_batch_maker *m, cairn_error *err) {
         return crn_fail(err, CAIRN_EINVAL, "a batch needs at least one sample");
     if (m->count == 0)
         return crn_fail(err, CAIRN_EINVAL, "there are no samples for validation");
-    if (train && m->count < o->batch)
+    if (train && !o->complete && m->count < o->batch)
         return crn_fail(err, CAIRN_EINVAL,
                         "there are %u samples to train on, less than a batch of %u", m->count,
                         o->batch);
@@ -65,7 +65,8 @@ cairn_status crn_batch_maker_init(crn_batch_maker *m, crn_arena *arena, cairn_er
     m->first = train ? 0 : info->train;
     m->count = train ? info->train : info->validation;
     CRN_TRY(check_options(m, err));
-    m->batches = m->count / m->options.batch + (!train && m->count % m->options.batch != 0);
+    bool whole = !train || m->options.complete;
+    m->batches = m->count / m->options.batch + (whole && m->count % m->options.batch != 0);
     set_view(m);
     CRN_TAKE(arena, m->mean, m->planes);
     CRN_TAKE(arena, m->inverse, m->planes);

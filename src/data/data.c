@@ -77,6 +77,7 @@ cairn_status crn_data_set_shape(cairn_data *data, uint32_t rank, const uint32_t 
     data->info.rank = rank;
     memcpy(data->info.shape, shape, rank * sizeof *shape);
     data->info.classes = classes;
+    data->info.bytes = dtype == CAIRN_DTYPE_U8;
     data->dtype = dtype;
     data->elements = elements;
     data->sample_bytes = bytes;
@@ -233,6 +234,10 @@ const cairn_data_info *cairn_data_get_info(const cairn_data *data) {
 }
 
 /* ---- Samples ---- */
+
+uint32_t cairn_data_number(const cairn_data *data, cairn_split split, uint32_t place) {
+    return crn_data_number(data, split == CAIRN_SPLIT_TRAIN ? place : data->info.train + place);
+}
 
 /* The last file that begins at or before it: files without samples begin where the next does. */
 const crn_data_file *crn_data_file_of(const cairn_data *data, uint32_t number) {

@@ -103,3 +103,35 @@ cairn_status cairn_data_statistics(cairn_data *data, const float **mean, const f
     pthread_mutex_unlock(&data->lock);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
+
+static bool valid(const float *mean, const float *deviation, uint32_t channels) {
+    for (uint32_t c = 0; c < channels; c++)
+        if (!isfinite(mean[c]) || !isfinite(deviation[c]) || !(deviation[c] > 0))
+            return false;
+    return true;
+}
+
+static cairn_status keep(cairn_data *data, const float *mean, const float *deviation) {
+    uint32_t channels = data->info.shape[0];
+    float *means, *deviations;
+    CRN_TAKE(&data->arena, means, channels);
+    CRN_TAKE(&data->arena, deviations, channels);
+    memcpy(means, mean, channels * sizeof *mean);
+    memcpy(deviations, deviation, channels * sizeof *deviation);
+    data->mean = means;
+    data->deviation = deviations;
+    data->info.statistics_set = true;
+    return CAIRN_OK;
+}
+
+cairn_status cairn_data_set_statistics(cairn_data *data, const float *mean, const float *deviation,
+                                       cairn_error *err) {
+    crn_error_clear(err);
+    if (!valid(mean, deviation, data->info.shape[0]))
+        return crn_fail(err, CAIRN_EINVAL,
+                        "means must be finite, and deviations finite and above 0");
+    pthread_mutex_lock(&data->lock);
+    cairn_status status = keep(data, mean, deviation);
+    pthread_mutex_unlock(&data->lock);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}

@@ -103,6 +103,14 @@ cairn_status crn_builder_add_tensor(cairn_builder *builder, const cairn_tensor *
                                     cairn_id *out);
 cairn_status crn_builder_add_op(cairn_builder *builder, const cairn_op *op, cairn_id *out);
 
+/* ---- layers.c ---- */
+
+/* A forward op of any kind: its outputs are inferred, and it may work in place where its kind may.
+ * Returns its first output, or CAIRN_NONE after an error. */
+cairn_id crn_build_op(cairn_builder *builder, cairn_op_kind kind, const char *name,
+                      uint32_t input_count, const cairn_id *inputs, uint32_t param_count,
+                      const cairn_id *params, const cairn_attributes *attributes);
+
 /* ---- shapes.c ---- */
 
 #define CRN_MAX_FORWARD_OUTPUTS 2

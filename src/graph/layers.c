@@ -334,3 +334,9 @@ cairn_id cairn_build_token_cross_entropy(cairn_builder *builder, const char *nam
     cairn_attributes a = {.smoothing = smoothing};
     return add_op(builder, CAIRN_OP_TOKEN_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);
 }
+
+cairn_id crn_build_op(cairn_builder *builder, cairn_op_kind kind, const char *name,
+                      uint32_t input_count, const cairn_id *inputs, uint32_t param_count,
+                      const cairn_id *params, const cairn_attributes *attributes) {
+    return add_op(builder, kind, name, input_count, inputs, param_count, params, attributes);
+}

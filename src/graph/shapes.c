@@ -21,9 +21,31 @@ static const cairn_tensor *param(const inference *at, uint32_t index) {
     return &at->graph->tensors.data[at->op->params[index]];
 }
 
+/* " [8, 16, 14, 14] [16]" */
+static void list_shapes(const inference *at, const cairn_id *tensors, uint32_t count, char *out,
+                        size_t size) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < count && i < 4 && used < size; i++) {
+        const cairn_tensor *t = &at->graph->tensors.data[tensors[i]];
+        used += (size_t)snprintf(out + used, size - used, " [");
+        for (uint32_t d = 0; d < t->rank && used < size; d++)
+            used +=
+                (size_t)snprintf(out + used, size - used, "%s%u", d > 0 ? ", " : "", t->shape[d]);
+        if (used < size)
+            used += (size_t)snprintf(out + used, size - used, "]");
+    }
+}
+
+/* What was expected, and what was found. */
 static cairn_status refuse(const inference *at, const char *what) {
-    return crn_fail_at(at->err, CAIRN_EINVAL, at->op->name, "op \"%s\" (%s) %s", at->op->name,
-                       crn_op_kinds[at->op->kind].name, what);
+    char reads[160], params[160];
+    const cairn_op *op = at->op;
+    list_shapes(at, op->inputs, op->input_count, reads, sizeof reads);
+    list_shapes(at, op->params, op->param_count, params, sizeof params);
+    return crn_fail_at(at->err, CAIRN_EINVAL, op->name, "op \"%s\" (%s) %s; it reads%s%s%s",
+                       op->name, crn_op_kinds[op->kind].name, what, reads,
+                       op->param_count > 0 ? ", and its parameters are" : "", params);
 }
 
 static void set_shape(cairn_tensor *tensor, uint32_t rank, const uint32_t *shape) {

@@ -366,6 +366,8 @@ static uint64_t hash_structure(const cairn_graph *g) {
 }
 
 cairn_status crn_validate(cairn_graph *g, cairn_error *err) {
+    if (!crn_printable(g->name))
+        return crn_fail(err, CAIRN_EINVAL, "the graph's name has a control character");
     if (g->ops.length == 0)
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no ops", g->name);
     CRN_TRY(check_names(g, err));

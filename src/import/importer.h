@@ -9,12 +9,18 @@
 typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char *model,
                                    cairn_zoo_options *size, cairn_graph **out, cairn_error *err);
 
-#define X(identifier, name, suffix, summary)                                                       \
+#define X(identifier, name, suffix, sized, summary)                                                \
     CAIRN_MUST cairn_status crn_import_##identifier(const cairn_allocator *allocator,              \
                                                     const char *model, cairn_zoo_options *size,    \
                                                     cairn_graph **out, cairn_error *err);
 #include "import/importers.def"
 #undef X
+
+/* A network file that is in memory; `file` is named in errors. */
+CAIRN_MUST cairn_status crn_network_from_text(const cairn_allocator *allocator, const char *text,
+                                              size_t length, const char *file,
+                                              cairn_zoo_options *size, cairn_graph **out,
+                                              cairn_error *err);
 
 /* The place in the zoo's list of the network that a name, with or without sizes, means; UINT32_MAX:
  * there is none. */

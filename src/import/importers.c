@@ -2,13 +2,13 @@
 #include "import/importer.h"
 
 static const cairn_importer importers[] = {
-#define X(identifier, name, suffix, summary) {name, suffix, summary},
+#define X(identifier, name, suffix, sized, summary) {name, suffix, summary, sized},
 #include "import/importers.def"
 #undef X
 };
 
 static const crn_import functions[] = {
-#define X(identifier, name, suffix, summary) crn_import_##identifier,
+#define X(identifier, name, suffix, sized, summary) crn_import_##identifier,
 #include "import/importers.def"
 #undef X
 };

@@ -103,14 +103,12 @@ static void write_grid(cairn_text *out, const axes *a) {
     }
 }
 
-/* The curve as a filled path. Memory is constant from the start of a step to the start of the
- * next. */
-static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
+/* The points of a curve, from its first to its last. Memory is constant from the start of a step to
+ * the start of the next. */
+static void write_points(cairn_text *out, const cairn_solution *solution, const axes *a) {
     uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
-    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
-    crn_text_printf(out,
-                    "<path fill=\"" CRN_SKY "\" stroke=\"" CRN_BLUE "\" stroke-width=\"1\" d=\"M");
+    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_sim_step *records = cairn_sim_steps(solution->sim, &count);
     write_tenths(out, x_of(a, 0));
     crn_text_printf(out, " ");
     write_tenths(out, y_of(a, 0));
@@ -133,7 +131,53 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
     write_tenths(out, x_of(a, now));
     crn_text_printf(out, "V");
     write_tenths(out, y_of(a, 0));
+}
+
+static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
+    crn_text_printf(out,
+                    "<path fill=\"" CRN_SKY "\" stroke=\"" CRN_BLUE "\" stroke-width=\"1\" d=\"M");
+    write_points(out, r->solution, a);
     crn_text_printf(out, "Z\"/>\n");
+}
+
+/* Whether there is plain training to compare with. */
+static bool is_compared(const cairn_report *r) {
+    return r->none != NULL &&
+           strcmp(cairn_plan_get_header(r->solution->plan)->algorithm, "none") != 0;
+}
+
+/* A level with its name at the right end. */
+static void write_level(cairn_text *out, const axes *a, uint64_t bytes, const char *name,
+                        const char *colour) {
+    crn_text_printf(out, "<line stroke=\"%s\" stroke-dasharray=\"6 4\" x1=\"%d\" x2=\"%d\" y1=\"",
+                    colour, LEFT, LEFT + PLOT_WIDTH);
+    write_tenths(out, y_of(a, bytes));
+    crn_text_printf(out, "\" y2=\"");
+    write_tenths(out, y_of(a, bytes));
+    crn_text_printf(
+        out, "\"/><text font-size=\"11\" fill=\"%s\" " FONT " text-anchor=\"end\" x=\"%d\" y=\"",
+        colour, LEFT + PLOT_WIDTH - 4);
+    write_tenths(out, y_of(a, bytes) - 40);
+    crn_text_printf(out, "\">%s ", name);
+    write_bytes(out, bytes);
+    crn_text_printf(out, "</text>\n");
+}
+
+/* Plain training as an outline behind the curve. */
+static void write_plain(cairn_text *out, const cairn_report *r, const axes *a) {
+    if (!is_compared(r))
+        return;
+    crn_text_printf(out, "<path fill=\"none\" stroke=\"" CRN_NONE_GREY "\" d=\"M");
+    write_points(out, r->none, a);
+    crn_text_printf(out, "\"/>\n");
+}
+
+static void write_levels(cairn_text *out, const cairn_report *r, const axes *a) {
+    if (is_compared(r))
+        write_level(out, a, cairn_sim_result(r->none->sim)->peak_bytes, "plain training",
+                    CRN_NONE_GREY);
+    if (r->budget_bytes > 0 && r->budget_bytes <= a->bytes)
+        write_level(out, a, r->budget_bytes, "the budget leaves", CRN_BLACK);
 }
 
 static const char *holder_name(const cairn_report *r, const cairn_holder *holder) {
@@ -188,6 +232,11 @@ cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
     const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
     cairn_allocator allocator = cairn_graph_allocator(r->graph);
     axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
+    if (is_compared(r)) {
+        a.time = CRN_MAX(a.time, r->none_time_ns);
+        a.bytes = CRN_MAX(a.bytes, cairn_sim_result(r->none->sim)->peak_bytes);
+    }
+    a.bytes = CRN_MAX(a.bytes, CRN_MIN(r->budget_bytes, 2 * a.bytes));
     a.bytes += a.bytes / 20;
     static const char rest[] = ": memory over one training step";
     uint32_t width = picture_width(r, strlen(h->model) + strlen(h->algorithm) + sizeof rest + 2);
@@ -202,7 +251,9 @@ cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
     crn_text_xml(out, h->algorithm);
     crn_text_printf(out, "%s</text>\n", rest);
     write_grid(out, &a);
+    write_plain(out, r, &a);
     write_curve(out, r, &a);
+    write_levels(out, r, &a);
     write_peak(out, r, &a);
     crn_text_printf(out, "</svg>\n");
     return crn_text_finish(out);

@@ -6,20 +6,20 @@ void cairn_report_destroy(cairn_report *report) {
     if (report == NULL)
         return;
     cairn_allocator allocator = cairn_graph_allocator(report->graph);
+    cairn_solution_destroy(report->own_none);
     crn_resize(&allocator, report, sizeof *report, 0);
 }
 
 static void compare(cairn_report *r, const cairn_solution *none) {
+    r->none = none;
     r->none_arena_bytes = cairn_layout_arena_bytes(none->layout);
     r->none_time_ns = cairn_sim_result(none->sim)->time_ns;
 }
 
 /* Compare with the plan of `none` for the same graph. */
 static cairn_status compare_with_own(cairn_report *r, cairn_error *err) {
-    cairn_solution *none;
-    CRN_TRY(cairn_solve(r->graph, r->costs, "none", NULL, &none, err));
-    compare(r, none);
-    cairn_solution_destroy(none);
+    CRN_TRY(cairn_solve(r->graph, r->costs, "none", NULL, &r->own_none, err));
+    compare(r, r->own_none);
     return CAIRN_OK;
 }
 

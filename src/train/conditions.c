@@ -2,6 +2,7 @@
  * run with the same, or by one on another backend. What does not change a bit (the plan, the
  * budget, how many steps there are) is not among them; threads are, because a backend may add in
  * another order on more of them. */
+#include "base/rng.h"
 #include "base/sha256.h"
 #include "graph/graph_internal.h"
 #include "train/train_internal.h"
@@ -68,6 +69,21 @@ static void add_schedule(cairn_train *train) {
         add(train, "end of the schedule", "%g after %llu", s->least, (unsigned long long)s->total);
 }
 
+/* Of statistics that were set: they are there already and cannot fail. */
+static uint64_t hash_statistics(cairn_train *train) {
+    const float *values[2] = {NULL, NULL};
+    uint64_t hash = 0;
+    uint32_t channels = cairn_data_get_info(train->options.data)->shape[0], bits;
+    if (cairn_data_statistics(train->options.data, &values[0], &values[1], NULL) != CAIRN_OK)
+        return 0;
+    for (int k = 0; k < 2; k++)
+        for (uint32_t c = 0; c < channels; c++) {
+            memcpy(&bits, &values[k][c], sizeof bits);
+            hash = crn_mix(hash, bits);
+        }
+    return hash;
+}
+
 static void add_data(cairn_train *train) {
     if (train->options.data == NULL) {
         add(train, "data", "drawn");
@@ -77,7 +93,11 @@ static void add_data(cairn_train *train) {
     add(train, "data", "%u samples, %016llx", info.train, (unsigned long long)info.fingerprint);
     add(train, "augmentation", "%s, %u pixels of crop", train->options.flip ? "flip" : "no flip",
         train->options.crop);
-    add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
+    if (train->options.normalise && info.statistics_set)
+        add(train, "normalisation", "as given, %016llx",
+            (unsigned long long)hash_statistics(train));
+    else
+        add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
 }
 
 /* A snapshot does not depend on whether updates are part of the graph: that is a matter of the
@@ -116,7 +136,7 @@ static double smoothing_of(const cairn_graph *graph) {
 }
 
 cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *exec) {
-    add(train, "batch", "%u", train->batch);
+    add(train, "batch", "%u", train->ends.batch);
     add_real(train, "label smoothing", smoothing_of(train->graph));
     CRN_TRY(add_graph(train));
     add(train, "micro-batches", "%u", train->micro_batches);

@@ -4,7 +4,9 @@
  *     cairn.slot.PARAMETER.SLOT          what the optimiser keeps
  *     cairn.history.steps [n, 2]         loss, correct
  *     cairn.history.scores [n, 4]        step, loss, correct, predictions
- *     metadata                           step, SHA-256 of all tensors, and the run's conditions
+ *     cairn.normalise.mean, .deviation   of every channel of the inputs, for readers elsewhere
+ *     metadata                           step, SHA-256 of the tensors above but the last two, what
+ *                                        the network and its inputs are, and the run's conditions
  *
  * A file is first checked against the session, tensor by tensor, and against its hash; only then is
  * anything taken from it. */
@@ -142,9 +144,11 @@ static cairn_status hash_contents(cairn_train *train, const contents *c, char di
 
 static cairn_status write_contents(cairn_train *train, contents *c, const char *path,
                                    cairn_error *err) {
-    cairn_pair pairs[CRN_MOST_CONDITIONS + 5] = {{"cairn.snapshot", VERSION}};
+    cairn_pair pairs[CRN_MOST_CONDITIONS + CRN_MOST_ORIGINS + 4] = {{"cairn.snapshot", VERSION}};
     uint32_t count = 1;
     char step[24], scores[24], digits[65];
+    crn_origin origin;
+    CRN_TRY(crn_origin_of(train, c->scratch, &origin, err));
     CRN_TRY(list_contents(train, train->history.steps, train->history.score_count, c));
     fill_history(&train->history, c);
     CRN_TRY(hash_contents(train, c, digits, err));
@@ -153,8 +157,8 @@ static cairn_status write_contents(cairn_train *train, contents *c, const char *
     pairs[count++] = (cairn_pair){"cairn.step", step};
     pairs[count++] = (cairn_pair){"cairn.evaluations", scores};
     pairs[count++] = (cairn_pair){"cairn.sha256", digits};
-    if (train->options.model != NULL)
-        pairs[count++] = (cairn_pair){"cairn.model", train->options.model};
+    for (uint32_t i = 0; i < origin.count; i++)
+        pairs[count++] = origin.pairs[i];
     for (uint32_t i = 0; i < train->condition_count; i++) {
         CRN_TRY(key_of(c->scratch, &train->conditions[i], &pairs[count].key));
         pairs[count++].value = train->conditions[i].value;
@@ -163,6 +167,8 @@ static cairn_status write_contents(cairn_train *train, contents *c, const char *
     options.steps = train->position;
     options.metadata = pairs;
     options.metadata_count = count;
+    options.extra = origin.tensors;
+    options.extra_count = origin.tensor_count;
     return crn_weights_save(train->exec, train->graph, path, &options, c->list + c->of_network,
                             c->count - c->of_network, err);
 }

@@ -3,7 +3,9 @@
 #define CRN_TRAIN_INTERNAL_H
 
 #include "base/crn_base.h"
+#include "cairn/evaluate.h"
 #include "cairn/train.h"
+#include "train/network_ends.h"
 
 /* What a snapshot must agree with, as words: "learning rate", "0.1". */
 #define CRN_MOST_CONDITIONS 24
@@ -26,11 +28,11 @@ struct cairn_train {
     const cairn_graph *graph;
     cairn_device *device;
     cairn_train_options options;
-    cairn_exec *exec, *evaluator; /* evaluator NULL: nothing to validate with */
-    float *logits;                /* of a batch of validation */
-    cairn_loader *loader, *validation;
-    cairn_id input, label;
-    uint32_t batch, classes, micro_batches;
+    cairn_exec *exec;
+    cairn_evaluator *evaluator; /* NULL: nothing to validate with */
+    cairn_loader *loader;
+    crn_network_ends ends;
+    uint32_t micro_batches;
     uint64_t predictions; /* a step */
     uint64_t position;    /* micro-batches done */
     crn_history history;  /* its `steps` are the steps done */
@@ -56,6 +58,22 @@ void crn_history_release(cairn_train *train);
 /* ---- conditions.c ---- */
 
 CAIRN_MUST cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *exec);
+
+/* ---- origin.c ---- */
+
+/* What a file of weights says about the network and its inputs: words for its metadata, and the
+ * normalisation as tensors. */
+#define CRN_MOST_ORIGINS 7
+typedef struct crn_origin {
+    crn_arena *scratch; /* in which the words are */
+    cairn_pair pairs[CRN_MOST_ORIGINS];
+    uint32_t count;
+    cairn_named_tensor tensors[2];
+    uint32_t tensor_count;
+    char classes[16];
+} crn_origin;
+CAIRN_MUST cairn_status crn_origin_of(cairn_train *train, crn_arena *scratch, crn_origin *out,
+                                      cairn_error *err);
 
 /* ---- snapshot_file.c ---- */
 

@@ -4,6 +4,7 @@
 #include "cairn.h"
 #include "cairn/papers.h"
 #include "failing.h"
+#include "import/importer.h"
 
 /* ---- The input of the entries, made while nothing fails ---- */
 
@@ -283,6 +284,35 @@ TRY_TEXT(plot_svg, plot(f, out))
 
 /* ---- Failing the k-th ---- */
 
+static cairn_status try_model_source(fixture *f) {
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_text text;
+    cairn_error err = {0};
+    cairn_status status;
+    size.batch = 1;
+    size.steps = strcmp(f->network, "lstm") == 0 ? 2 : 0;
+    ARMED(&f->memory, status, cairn_model_source(&f->allocator, f->network, &size, &text, &err));
+    check_error(status, &err);
+    cairn_text_release(&text);
+    return status;
+}
+
+static cairn_status try_network(fixture *f) {
+    static const char text[] = "network n\ninput 2x4x4\nclasses 3\nblock b width\n"
+                               "  c conv2d channels=width kernel=3 pad=1\n  n batch_norm\nend\n"
+                               "x{1..2} b width=2\nf flatten\nfc linear features=classes\n"
+                               "loss cross_entropy\n";
+    cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_graph *graph;
+    cairn_error err = {0};
+    cairn_status status;
+    ARMED(&f->memory, status,
+          crn_network_from_text(&f->allocator, text, sizeof text - 1, "f", &size, &graph, &err));
+    check_error(status, &err);
+    cairn_graph_destroy(graph);
+    return status;
+}
+
 typedef struct entry {
     const char *name;
     cairn_status (*run)(fixture *f);
@@ -302,17 +332,15 @@ static cairn_status run_entry(void *context) {
 #define ENTRY(name)                                                                                \
     { #name, try_##name }
 static const entry entries[] = {
-    ENTRY(zoo_build),      ENTRY(differentiate),  ENTRY(graph_from_json),
-    ENTRY(graph_to_json),  ENTRY(graph_to_dot),   ENTRY(dag_view),
-    ENTRY(chain_view),     ENTRY(costs_create),   ENTRY(costs_analytic),
-    ENTRY(costs_merge),    ENTRY(costs_to_json),  ENTRY(op_signature),
-    ENTRY(plan_from_text), ENTRY(plan_to_text),   ENTRY(plan_to_json),
-    ENTRY(plan_builder),   ENTRY(simulate),       ENTRY(layout),
-    ENTRY(report),         ENTRY(report_to_json), ENTRY(report_svg),
-    ENTRY(report_trace),   ENTRY(text_load),      ENTRY(team),
-    ENTRY(judge),          ENTRY(page),           ENTRY(time_bound),
-    ENTRY(least_memory),   ENTRY(precise_curve),  ENTRY(checkpoints_dot),
-    ENTRY(plot_svg),       ENTRY(view_by_ops),    ENTRY(view_by_pieces),
+    ENTRY(model_source),    ENTRY(network),        ENTRY(zoo_build),      ENTRY(differentiate),
+    ENTRY(graph_from_json), ENTRY(graph_to_json),  ENTRY(graph_to_dot),   ENTRY(dag_view),
+    ENTRY(chain_view),      ENTRY(costs_create),   ENTRY(costs_analytic), ENTRY(costs_merge),
+    ENTRY(costs_to_json),   ENTRY(op_signature),   ENTRY(plan_from_text), ENTRY(plan_to_text),
+    ENTRY(plan_to_json),    ENTRY(plan_builder),   ENTRY(simulate),       ENTRY(layout),
+    ENTRY(report),          ENTRY(report_to_json), ENTRY(report_svg),     ENTRY(report_trace),
+    ENTRY(text_load),       ENTRY(team),           ENTRY(judge),          ENTRY(page),
+    ENTRY(time_bound),      ENTRY(least_memory),   ENTRY(precise_curve),  ENTRY(checkpoints_dot),
+    ENTRY(plot_svg),        ENTRY(view_by_ops),    ENTRY(view_by_pieces),
 };
 
 static void fail_each(fixture *f, const char *name, cairn_status (*run)(fixture *f)) {

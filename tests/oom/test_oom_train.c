@@ -81,6 +81,18 @@ static cairn_status run_resume(void *context) {
     return status;
 }
 
+static cairn_status run_save(void *context) {
+    fixture *f = context;
+    cairn_error err = {0};
+    cairn_status status;
+    char path[200];
+    snprintf(path, sizeof path, "%s/weights", f->folder);
+    ARMED(&f->memory, status, cairn_train_save_weights(f->train, path, &err));
+    check_error(status, &err);
+    CHECK((unlink(path) == 0) == (status == CAIRN_OK));
+    return status;
+}
+
 static cairn_status run_log(void *context) {
     fixture *f = context;
     cairn_text text = {0};
@@ -129,6 +141,7 @@ int main(void) {
     fail_every(&f.memory, "step", "session", run_step, &f);
     fail_every(&f.memory, "snapshot", "session", run_snapshot, &f);
     fail_every(&f.memory, "resume", "session", run_resume, &f);
+    fail_every(&f.memory, "save", "session", run_save, &f);
     fail_every(&f.memory, "log", "session", run_log, &f);
     cairn_train_destroy(f.train);
     cairn_data_destroy(f.data);

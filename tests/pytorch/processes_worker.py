@@ -86,7 +86,7 @@ def fsdp(rank, folder):
 def caches(rank, folder):
     """Two processes with two budgets and one cache: two plans, in both modes."""
     x, losses, plans = torch.randn(64, 32, generator=torch.Generator().manual_seed(0)), [], []
-    for mode in ("exact", "inductor"):
+    for mode in ("exact", "compiled"):
         torch._dynamo.reset()
         torch.manual_seed(0)
         backend = cairn.backend(("95%", "70%")[rank], mode=mode)

@@ -398,6 +398,62 @@ static void test_sharing(void) {
     close_subject(&s);
 }
 
+/* ---- Weights in a file, and a network made of them ---- */
+
+typedef struct seen {
+    uint32_t samples, correct;
+    double loss;
+} seen;
+
+static cairn_status see(void *context, const cairn_prediction *p, cairn_error *err) {
+    seen *s = context;
+    (void)err;
+    CHECK_U64(p->place, s->samples++);
+    CHECK(p->predicted >= 0 && p->logits[p->predicted] >= p->logits[p->label]);
+    s->correct += p->predicted == p->label;
+    s->loss += p->loss;
+    return CAIRN_OK;
+}
+
+/* What is saved evaluates elsewhere as it does in the session, and says how it is normalised. */
+static void test_saved(void) {
+    setting with = plain();
+    subject s = open_subject(&with);
+    cairn_error err = {0};
+    cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
+    cairn_train_score score;
+    cairn_evaluator *evaluator;
+    cairn_evaluation evaluation = CAIRN_EVALUATION_INIT;
+    cairn_safetensors *file;
+    seen all = {0};
+    new_folder();
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(cairn_train_step(s.train, &result, &err), &err);
+    CHECK_OK(cairn_train_evaluate(s.train, &score, &err), &err);
+    CHECK_OK(cairn_train_save_weights(s.train, in_folder("w"), &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, in_folder("w"), &file, &err), &err);
+    CHECK(cairn_safetensors_value(file, "cairn.normalise.mean") != NULL);
+    CHECK_STRING(cairn_safetensors_value(file, "cairn.normalise.scale"), "0.00392156886");
+    CHECK(cairn_safetensors_find(file, "cairn.normalise.mean") == NULL); /* PyTorch is strict */
+    CHECK_OK(cairn_evaluator_create(s.graph, s.device, s.costs, s.data, NULL, &evaluator, &err),
+             &err);
+    CHECK_OK(
+        cairn_weights_load(cairn_evaluator_exec(evaluator), s.graph, in_folder("w"), NULL, &err),
+        &err);
+    CHECK_OK(cairn_evaluator_run(evaluator, see, &all, &evaluation, &err), &err);
+    CHECK(evaluation.loss == score.loss && evaluation.correct == score.correct);
+    CHECK(evaluation.predictions == score.predictions && all.samples == score.predictions);
+    CHECK(all.correct == score.correct && all.loss == score.loss * all.samples);
+    cairn_evaluator_destroy(evaluator);
+    cairn_safetensors_destroy(file);
+    CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, in_folder("snapshot-00000003.safetensors"), &file, &err),
+             &err);
+    CHECK(cairn_safetensors_find(file, "cairn.normalise.deviation") != NULL);
+    cairn_safetensors_destroy(file);
+    close_subject(&s);
+}
+
 /* ---- Snapshots ---- */
 
 static void test_kept(void) {
@@ -697,6 +753,7 @@ int main(int argc, char **argv) {
     test_plans();
     test_evaluation();
     test_sharing();
+    test_saved();
     test_kept();
     test_damaged();
     test_mismatch();

@@ -295,6 +295,54 @@ static void test_statistics_of_reals(void) {
     folder_remove(&f);
 }
 
+/* Statistics that are given replace those of the data; wrong ones are refused and change nothing.
+ */
+static void test_statistics_set(void) {
+    static const float mean[] = {0.5f, 0, -1}, deviation[] = {0.25f, 1, 2}, zero[] = {1, 1, 0};
+    folder f;
+    cairn_error err = {0};
+    folder_make(&f, "cifar10");
+    put_cifar10(&f, 4, 3);
+    cairn_data *data = open_data(f.source, NULL);
+    CHECK(cairn_data_get_info(data)->bytes && !cairn_data_get_info(data)->statistics_set);
+    CHECK(cairn_data_set_statistics(data, mean, zero, &err) == CAIRN_EINVAL);
+    CHECK(!cairn_data_get_info(data)->statistics_set);
+    CHECK_OK(cairn_data_set_statistics(data, mean, deviation, &err), &err);
+    CHECK(cairn_data_get_info(data)->statistics_set);
+    taken t = take(data, CAIRN_SPLIT_VALIDATION, 3, true);
+    for (uint32_t c = 0; c < 3; c++)
+        CHECK(t.batch.inputs[c * 1024 + 5] ==
+              ((float)byte_of(20, c * 1024 + 5) / 255.0f - mean[c]) * (1.0f / deviation[c]));
+    cairn_loader_destroy(t.loader);
+    cairn_data_destroy(data);
+    folder_remove(&f);
+}
+
+/* A complete loader fills its last batch up, also in training. */
+static void test_complete(void) {
+    folder f;
+    cairn_error err = {0};
+    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    cairn_batch batch = CAIRN_BATCH_INIT;
+    cairn_loader *loader;
+    folder_make(&f, "mnist");
+    put_mnist(&f, 7, 2);
+    cairn_data *data = open_data(f.source, NULL);
+    options.batch = 5;
+    options.normalise = false;
+    options.complete = true;
+    CHECK_OK(cairn_loader_create(data, &options, &loader, &err), &err);
+    CHECK_U64(cairn_loader_batches(loader), 2);
+    cairn_loader_seek(loader, 1);
+    CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    CHECK_U64(batch.count, 2);
+    CHECK(is_sample(&batch, 1, 6, 12 * 9) && is_sample(&batch, 2, 0, 12 * 9));
+    CHECK_U64(cairn_data_number(data, CAIRN_SPLIT_VALIDATION, 1), 8);
+    cairn_loader_destroy(loader);
+    cairn_data_destroy(data);
+    folder_remove(&f);
+}
+
 /* ---- The synthetic task ---- */
 
 static void test_synthetic(void) {
@@ -654,6 +702,8 @@ int main(void) {
     test_shares();
     test_statistics();
     test_statistics_of_reals();
+    test_statistics_set();
+    test_complete();
     test_synthetic();
     test_synthetic_depends();
     test_synthetic_shapes();

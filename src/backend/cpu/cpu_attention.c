@@ -148,7 +148,7 @@ static void attend_block(void *context, uint32_t index) {
     size_t pair = index % (at->batch * at->heads);
     span s = span_of(at, pair / at->heads, pair % at->heads, block);
     float *tile = at->tiles + crn_cpu_thread() * BLOCK * at->tokens;
-    int before = crn_cpu_set_threads(1);
+    crn_cpu_region before = crn_cpu_enter(1);
     score(at, &s, tile);
     for (size_t i = 0; i < s.count; i++) {
         float stats = soften(tile + i * s.keys, seen(at, &s, i), s.keys);
@@ -158,7 +158,7 @@ static void attend_block(void *context, uint32_t index) {
     multiply(at, s.count, at->size, s.keys, 1, (matrix){tile, s.keys, false},
              (matrix){at->x + head_at(at, s.n, 0, s.value), at->pitch, false}, 0,
              at->to + result_at(at, s.n, s.first, s.head), at->heads * at->size);
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
 }
 
 /* x [N, T, (H + 2K) * d] -> y [N, T, H * d], stats [N, H, T] */
@@ -214,13 +214,13 @@ static void differentiate_group(void *context, uint32_t index) {
         memset(at->to + head_at(at, n, t, at->heads + at->kv_heads + kv), 0,
                at->size * sizeof *at->to);
     }
-    int before = crn_cpu_set_threads(1);
+    crn_cpu_region before = crn_cpu_enter(1);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t block = 0; block < at->blocks; block++) {
             span s = span_of(at, n, head, block);
             differentiate_block(at, &s, p, p + BLOCK * at->tokens);
         }
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
 }
 
 /* x, y, stats, gy -> gx */

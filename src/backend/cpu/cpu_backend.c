@@ -68,7 +68,9 @@ static const crn_kernel *kernels_of(cairn_op_kind kind, uint32_t *count) {
 
 static cairn_status open_cpu(const crn_device_options *options, crn_device **out,
                              cairn_error *err) {
-    return crn_processor_open(options, kernels_of, crn_cpu_team, out, err);
+    crn_device_options granted = *options;
+    granted.threads = crn_cpu_granted(options->threads);
+    return crn_processor_open(&granted, kernels_of, crn_cpu_team, out, err);
 }
 
 const crn_backend crn_backend_cpu = {

@@ -38,9 +38,21 @@ CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *gra
 /* Loops on the threads that oneDNN uses. */
 crn_team_loop crn_cpu_team;
 
-/* oneDNN takes the number of threads from the calling thread. Returns the number that was set
- * before. */
-int crn_cpu_set_threads(int threads);
+/* How many of these threads OpenMP grants here: fewer under OMP_THREAD_LIMIT and inside of a
+ * parallel region. oneDNN must be told the right number: the threads of a primitive wait for each
+ * other, and for one that does not come they wait forever. */
+uint32_t crn_cpu_granted(uint32_t threads);
+
+/* Whether it grants them all, to a device that got them when it was opened. */
+bool crn_cpu_grants(int threads);
+
+/* oneDNN takes the number of threads from the calling thread: set it, and let OpenMP not choose a
+ * smaller one (OMP_DYNAMIC). leave() restores what enter() returned. */
+typedef struct crn_cpu_region {
+    int threads, dynamic;
+} crn_cpu_region;
+crn_cpu_region crn_cpu_enter(int threads);
+void crn_cpu_leave(crn_cpu_region before);
 
 /* The number of the calling thread in its loop, below the number of threads. */
 size_t crn_cpu_thread(void);

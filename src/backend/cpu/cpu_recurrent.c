@@ -12,12 +12,12 @@
 static void multiply(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
                      size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
                      float *c) {
-    int before = crn_cpu_set_threads((int)crn_team_threads(threads));
+    crn_cpu_region before = crn_cpu_enter((int)crn_team_threads(threads));
     dnnl_status_t status =
         dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n,
                    (dnnl_dim_t)k, 1, a, (dnnl_dim_t)(a_transposed ? m : k), b,
                    (dnnl_dim_t)(b_transposed ? k : n), keep, c, (dnnl_dim_t)n);
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
     if (status != dnnl_success)
         crn_queue_fail(queue, CAIRN_ESYSTEM, "oneDNN cannot multiply matrices: status %d",
                        (int)status);

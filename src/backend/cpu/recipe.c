@@ -195,12 +195,12 @@ cairn_status crn_recipe_build(const crn_site *site, const cairn_allocator *alloc
     if (recipe == NULL)
         return CAIRN_ENOMEM;
     *recipe = (crn_recipe){.site = site, .threads = (int)site->threads};
-    int before = crn_cpu_set_threads(recipe->threads);
+    crn_cpu_region before = crn_cpu_enter(recipe->threads);
     share();
     recipe->failed = engine == NULL || attributes == NULL;
     if (!recipe->failed)
         build(recipe);
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
     recipe->site = NULL;
     if (recipe->failed) {
         crn_recipe_drop(recipe, allocator);
@@ -275,9 +275,9 @@ cairn_status crn_recipe_prepare(crn_call *call, const cairn_allocator *allocator
         return crn_fail_memory(err);
     *ready = (ready_recipe){.buffer_count = 0};
     call->state = ready;
-    int before = crn_cpu_set_threads(recipe->threads);
+    crn_cpu_region before = crn_cpu_enter(recipe->threads);
     bool made = make_primitives(recipe) && make_ready(ready, recipe, call);
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
     if (made)
         return CAIRN_OK;
     crn_recipe_finish(call, allocator);
@@ -290,13 +290,20 @@ void crn_recipe_run(const crn_call *call) {
     const crn_recipe *recipe = recipe_of(call);
     const ready_recipe *ready = call->state;
     dnnl_status_t status = dnnl_success;
-    int before = crn_cpu_set_threads(recipe->threads);
+    if (!crn_cpu_grants(recipe->threads)) {
+        crn_queue_fail(call->queue, CAIRN_ESYSTEM,
+                       "OpenMP does not grant the %d threads that the device was opened with: it "
+                       "runs inside of a parallel region",
+                       recipe->threads);
+        return;
+    }
+    crn_cpu_region before = crn_cpu_enter(recipe->threads);
     for (uint32_t i = 0; i < recipe->stage_count && status == dnnl_success; i++)
         status = dnnl_primitive_execute(recipe->stages[i].primitive, recipe->stream,
                                         (int)recipe->stages[i].argument_count, ready->arguments[i]);
     if (status == dnnl_success)
         status = dnnl_stream_wait(recipe->stream);
-    crn_cpu_set_threads(before);
+    crn_cpu_leave(before);
     if (status != dnnl_success)
         crn_queue_fail(call->queue, CAIRN_ESYSTEM, "oneDNN cannot run op \"%s\" (%s): status %d",
                        call->op->name, cairn_op_kind_name(call->op->kind), (int)status);

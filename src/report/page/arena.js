@@ -154,7 +154,7 @@ export function arenaView(graph, layering, shown) {
     clip(panel, context, () => paint(panel, context, facts));
     panel.y = y;
     if (budget > 0) {
-      const text = "budget " + bytesText(budget);
+      const text = "the budget leaves " + bytesText(budget);
       drawLevel(panel, context, y(budget), text, "budget", [], true);
     }
     const label = "peak " + bytesText(peak);

@@ -11,6 +11,12 @@ export function bytesText(bytes) {
   return (unit === 0 ? value.toFixed(0) : value.toFixed(1)) + "\u00a0" + units[unit];
 }
 
+// Rounded up to what can be typed as a budget and suffices.
+export function aboveText(bytes) {
+  const unit = bytes < 2 ** 20 ? 2 ** 10 : 2 ** 20;
+  return `${Math.ceil(bytes / unit)} ${unit === 2 ** 10 ? "KiB" : "MiB"}`;
+}
+
 export function timeText(ns) {
   const size = Math.abs(ns);
   if (size < 1e3) return ns.toFixed(0) + "\u00a0ns";

@@ -20,6 +20,7 @@ import { memoryView, stretchOf } from "./memory.js";
 import { lanesView } from "./lanes.js";
 import { chainView } from "./chain.js";
 import { drawSweep } from "./sweep.js";
+import { renderSweepTable, renderTables } from "./tables.js";
 import {
   fateText,
   layerDetails,
@@ -58,7 +59,7 @@ function none() {
 
 function labelOf(entry) {
   const { name, budget } = entries[entry];
-  return budget > 0 ? `${name}, ${bytesText(budget)}` : name;
+  return budget > 0 ? `${name}, ${bytesText(budget + data.stationary)}` : name;
 }
 
 // ---- The views ----
@@ -172,7 +173,8 @@ function showPlan(entry, other, range) {
   find("arena-against").hidden = against < 0;
   if (against >= 0) find("against-name").textContent = labelOf(against);
   renderHead(page, entries[shown], facts, plain);
-  renderBlame(page, facts, plain, chooseTensor);
+  renderBlame(page, facts, plain, chooseTensor, chooseLayer);
+  renderTables(page, facts);
   const two = against < 0 ? null : { name: labelOf(against), facts: factsOf(against) };
   renderDifference(page, { name: labelOf(shown), facts }, two, chooseTensor);
   renderKey();
@@ -227,6 +229,7 @@ function renderSweep() {
     chosen: shown,
     choose: (entry) => showPlan(entry, against),
   });
+  renderSweepTable(entries, figures, figures[noneEntry], data.stationary);
 }
 
 // ---- What is selected ----

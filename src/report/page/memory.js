@@ -114,7 +114,7 @@ export function memoryView(shown) {
       drawLevel(panel, context, y(none.plan.peak), text, "soft", [2, 3], true);
     }
     if (budget > 0) {
-      const text = "budget " + bytesText(budget);
+      const text = "the budget leaves " + bytesText(budget);
       drawLevel(panel, context, y(budget), text, "budget", [], true);
     }
     drawLevel(panel, context, y(peak), "peak " + bytesText(peak), "peak", [6, 3], false);

@@ -1,7 +1,7 @@
 // panel.js: the texts of the page: the headline, the largest tensors of plain training, what holds
 // the peak, and the details of what is selected.
 
-import { bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
+import { aboveText, bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
 import { aligned, FETCH, OFFLOAD, PHASES, ROLES, RUN } from "./decode.js";
 import {
   CLASSES,
@@ -28,9 +28,7 @@ export function swatch(key) {
 
 function chip(fate, text) {
   const { colour, label } = FATES[fate];
-  const ink = fate === KEPT || fate === OFFLOADED ? "#fff" : "#111";
-  const style = { backgroundColor: `var(--${colour})`, color: ink };
-  return element("span", { class: "chip", style }, text || label);
+  return element("span", { class: "chip" }, swatch(colour), text || label);
 }
 
 export function shapeText(graph, tensor) {
@@ -68,17 +66,18 @@ function fateSums(graph, facts) {
   return sums;
 }
 
-function headline(facts, none) {
+function headline(fixed, facts, none) {
   const { plan } = facts;
+  const here = plan.arena + fixed;
   if (none === null || none === facts) {
-    return `A step by plain training needs ${bytesText(plan.arena)}.`;
+    return `A step by plain training needs ${bytesText(here)}.`;
   }
-  const saved = shareText(none.plan.arena - plan.arena, none.plan.arena);
-  const less = plan.arena < none.plan.arena
-    ? `One step fits in ${bytesText(plan.arena)} instead of ${
-      bytesText(none.plan.arena)
-    }: ${saved} less memory`
-    : `One step needs ${bytesText(plan.arena)}, as much as plain training`;
+  const plain = none.plan.arena + fixed;
+  const less = here < plain
+    ? `One step fits in ${bytesText(here)} instead of ${bytesText(plain)}: ${
+      shareText(plain - here, plain)
+    } less memory`
+    : `One step needs ${bytesText(here)}, as much as plain training`;
   // plain training was not measured, so there is nothing to compare a measured time with
   return less + (plan.measured ? "" : priceText(plan.time, none.plan.time)) + ".";
 }
@@ -130,17 +129,24 @@ function meter(most, bytes, mark) {
   return bar;
 }
 
-function memoryTile(entry, facts, none) {
+// One total everywhere: the arena and the stationary memory, which is in every plan.
+function memoryTile(data, entry, facts, none) {
   const { plan } = facts;
-  const most = Math.max(plan.arena, entry.budget, none === null ? 0 : none.plan.arena);
+  const fixed = data.stationary;
+  const budget = entry.budget > 0 ? entry.budget + fixed : 0;
+  const plain = none === null ? 0 : none.plan.arena + fixed;
   const words = [];
-  if (none !== null && none !== facts) words.push(`plain training ${bytesText(none.plan.arena)}`);
-  if (entry.budget > 0) words.push(`budget ${bytesText(entry.budget)}`);
+  if (none !== null && none !== facts) words.push(`plain training ${bytesText(plain)}`);
+  if (budget > 0) words.push(`budget ${bytesText(budget)}`);
+  const parts = fixed > 0
+    ? `arena ${bytesText(plan.arena)}, stationary ${bytesText(fixed)}`
+    : `peak ${bytesText(plan.peak)}`;
   return tile(
-    "Memory that a plan controls",
-    bytesText(plan.arena),
-    meter(most, plan.arena, entry.budget),
-    note(words.join(", ") || `peak ${bytesText(plan.peak)}`),
+    "Memory of a step",
+    bytesText(plan.arena + fixed),
+    meter(Math.max(plan.arena + fixed, budget, plain), plan.arena + fixed, budget),
+    note(words.join(", ")),
+    note(parts),
   );
 }
 
@@ -160,9 +166,9 @@ export function renderHead(page, entry, facts, none) {
   const { plan } = facts;
   const batch = data.batch > 0 ? `, batch ${data.batch}` : "";
   find("subtitle").textContent = `\u00b7 ${data.model}${batch} \u00b7 algorithm ${entry.algorithm}`;
-  find("headline").textContent = headline(facts, none);
+  find("headline").textContent = headline(data.stationary, facts, none);
   find("did").textContent = didText(graph, facts);
-  const tiles = [memoryTile(entry, facts, none), timeTile(data, facts, none)];
+  const tiles = [memoryTile(data, entry, facts, none), timeTile(data, facts, none)];
   tiles.push(tile(
     "Recomputed",
     countText(facts.reruns, "op", "ops"),
@@ -178,23 +184,22 @@ export function renderHead(page, entry, facts, none) {
     tiles.push(tile("From the bound", changeText(gap, entry.bound) || "0%", note(text)));
   }
   if (data.stationary > 0) {
-    const text = "parameters, gradients, optimiser; in every plan";
-    tiles.push(tile("Stationary memory", bytesText(data.stationary), note(text)));
+    const text = "of the memory: parameters, gradients, optimiser; in every plan";
+    tiles.push(tile("Stationary", bytesText(data.stationary), note(text)));
   }
   find("tiles").replaceChildren(...tiles);
 }
 
 // ---- The largest tensors ----
 
-function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable }, life) {
+function holderRow({ page, facts, step, whole, choose, fates, wideTable }, life) {
   const { graph } = page;
   const tensor = tensorAt(facts.holders || facts, life, step);
   const { lives } = (facts.holders || facts).plan;
   const name = tensor < 0 ? "workspace" : graph.tensorNames[tensor];
   const share = (100 * lives.bytes[life]) / whole;
   const bar = element("div", { class: "meter" });
-  const wide = (100 * lives.bytes[life]) / largest + "%";
-  bar.append(element("i", { style: { width: wide, background: "var(--peak)" } }));
+  bar.append(element("i", { style: { width: share + "%", background: "var(--peak)" } }));
   const row = element(
     "tr",
     { tabindex: 0 },
@@ -221,7 +226,6 @@ function holderRow({ page, facts, step, whole, largest, choose, fates, wideTable
 function holderTable(what, holders) {
   const { facts, fates, wideTable } = what;
   const { lives } = (facts.holders || facts).plan;
-  what.largest = holders.length > 0 ? lives.bytes[holders[0]] : 1;
   const table = element(
     "table",
     {},
@@ -253,25 +257,66 @@ function holderTable(what, holders) {
   return [table, more];
 }
 
-// A sentence that names the layers that hold most memory.
-function layersText(page, facts, holders) {
-  const sums = new Map();
+// The layers that hold memory at a step of `source`, largest first: tensors, bytes, and the bytes by
+// what the plan of `facts` does with them.
+function layerHolders(page, source, facts, step, holders) {
+  const layers = new Map();
   for (const life of holders) {
-    const layer = facts.layer[life];
-    sums.set(layer, (sums.get(layer) || 0) + facts.plan.lives.bytes[life]);
+    const layer = source.layer[life], tensor = tensorAt(source, life, step);
+    if (!layers.has(layer)) {
+      layers.set(layer, { layer, tensors: 0, bytes: 0, fates: FATES.map(() => 0) });
+    }
+    const sums = layers.get(layer), bytes = source.plan.lives.bytes[life];
+    sums.tensors++;
+    sums.bytes += bytes;
+    if (tensor >= 0 && facts.fate[tensor] >= 0) sums.fates[facts.fate[tensor]] += bytes;
   }
-  const sorted = [...sums].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 4);
-  const names = sorted.filter(([layer]) => page.layering.layers[layer] !== undefined).map(
-    ([layer, bytes]) =>
-      `${page.layering.layers[layer].name} ${bytesText(bytes)} (${
-        shareText(bytes, facts.plan.peak)
-      })`,
-  );
-  return names.length > 0 ? `The largest layers: ${names.join(", ")}.` : "";
+  return [...layers.values()].sort((a, b) => b.bytes - a.bytes || a.layer - b.layer);
 }
 
-// The largest tensors at the peak of plain training, and what this plan does with them.
-export function renderBlame(page, facts, none, choose) {
+function layerRow(page, sums, whole, compares, choose) {
+  const named = page.layering.layers[sums.layer];
+  const bar = element("div", { class: "meter" });
+  const share = (100 * sums.bytes) / whole;
+  bar.append(element("i", { style: { width: share + "%", background: "var(--peak)" } }));
+  const chips = FATES.map((fate, i) =>
+    sums.fates[i] > 0 ? chip(i, `${fate.label} ${bytesText(sums.fates[i])}`) : null
+  ).filter((made) => made !== null);
+  const row = element(
+    "tr",
+    { tabindex: 0 },
+    element("td", { class: "name" }, named === undefined ? "other" : named.name),
+    element("td", { class: "shape" }, countText(sums.tensors, "tensor", "tensors")),
+    element("td", { class: "number" }, bytesText(sums.bytes)),
+    element("td", { class: "number percent" }, share.toFixed(1) + "%"),
+    element("td", { class: "share" }, bar),
+    compares ? element("td", {}, ...chips) : null,
+  );
+  const act = () => named !== undefined && choose(sums.layer);
+  row.addEventListener("click", act);
+  row.addEventListener("keydown", (event) => event.key === "Enter" && act());
+  return row;
+}
+
+function layerTable(page, layers, whole, compares, choose) {
+  const titles = element(
+    "tr",
+    {},
+    element("th", {}, "layer"),
+    element("th", { class: "shape" }, ""),
+    element("th", { class: "number" }, "size"),
+    element("th", { class: "number percent" }, "share"),
+    element("th", { class: "share" }),
+    compares ? element("th", {}, "what Cairn did") : null,
+  );
+  const rows = layers.slice(0, LISTED).map((sums) =>
+    layerRow(page, sums, whole, compares, choose)
+  );
+  return element("table", {}, titles, ...rows);
+}
+
+// The largest layers at the peak of plain training, and what this plan does with their tensors.
+export function renderBlame(page, facts, none, choose, chooseLayer) {
   const source = none || facts;
   const { plan } = source;
   const holders = holdersAt(source, plan.peakStep);
@@ -286,10 +331,16 @@ export function renderBlame(page, facts, none, choose) {
     fates: source !== facts,
     wideTable: true,
   };
+  const layers = layerHolders(page, source, facts, plan.peakStep, holders);
   find("blame").replaceChildren(
-    element("h2", {}, `The largest tensors at ${plain}`, element("span", {}, text)),
-    element("p", { class: "hint" }, layersText(page, source, holders)),
-    ...holderTable(what, holders),
+    element("h2", {}, `The largest layers at ${plain}`, element("span", {}, text)),
+    layerTable(page, layers, plan.peak, source !== facts, chooseLayer),
+    element(
+      "details",
+      { class: "table" },
+      element("summary", {}, "tensor by tensor"),
+      ...holderTable(what, holders),
+    ),
   );
 }
 
@@ -324,15 +375,15 @@ export function peakDetails(page, entry, facts, choose) {
   const floor = [];
   if (entry.smallest > 0) {
     floor.push(
-      `The smallest budget of ${entry.algorithm} is ${bytesText(entry.smallest)}, ` +
-        `set by ${entry.smallest_op}.`,
+      `The smallest budget of ${entry.algorithm} is ` +
+        `${aboveText(entry.smallest + page.data.stationary)}, set by ${entry.smallest_op}.`,
     );
   }
   const needy = neediestOp(page.graph);
   if (needy.op >= 0) {
     floor.push(
-      `No plan needs less than ${bytesText(needy.bytes)}: ` +
-        `${page.graph.opNames[needy.op]} reads that much at once.`,
+      `No plan needs less than ${aboveText(needy.bytes + page.data.stationary)}: ` +
+        `${page.graph.opNames[needy.op]} uses ${bytesText(needy.bytes)} at once.`,
     );
   }
   parts.push(element("p", { class: "hint", id: "floor" }, floor.join(" ")));

@@ -6,7 +6,8 @@ import { bytesText, changeText, element, timeText } from "./format.js";
 const PLOT_WIDTH = 760, PLOT_HEIGHT = 380, PLOT_LEFT = 62, PLOT_TOP = 12, PLOT_BOTTOM = 46;
 const SERIES = ["activation", "gradient", "fetched", "workspace", "internal", "recomputed", "text"];
 const SHAPES = ["circle", "square", "up", "diamond", "down", "cross"];
-const MOST_LONGER = 1; // time over plain training, 1 is twice its time; slower plans are at the upper edge
+const MOST_LONGER = 1; // time over plain training, 1 is twice its time; slower plans have a strip
+const STRIP = 34; // pixels, above the plot, where there are slower plans
 
 function svg(tag, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -74,7 +75,11 @@ function roundTick(most, count) {
 // The corners of the area that cannot be reached: within `memory` no plan takes less than `time`.
 function boundCorners(entries, none) {
   const known = entries.filter((entry) => entry.bound > 0 && entry.budget > 0)
-    .map((entry) => ({ memory: entry.budget / none.arena, time: entry.bound / none.time }))
+    .map((entry) => ({
+      memory: entry.budget / none.arena,
+      time: entry.bound / none.time,
+      name: entry.algorithm,
+    }))
     .sort((a, b) => b.memory - a.memory);
   const corners = [];
   let time = 0;
@@ -89,19 +94,24 @@ function boundCorners(entries, none) {
 // `figures` has the arena and the time of every entry; `choose(i)` shows an entry.
 export function drawSweep(plot, legend, { entries, figures, none, chosen, choose }) {
   const x = (share) => PLOT_LEFT + (share / mostMemory) * (PLOT_WIDTH - PLOT_LEFT - 14);
+  const longer = (i) => Math.min(figures[i].time / none.time - 1, MOST_LONGER);
+  const slow = entries.some((_, i) => longer(i) >= MOST_LONGER);
+  const top = PLOT_TOP + (slow ? STRIP : 0);
   const y = (longer) =>
     PLOT_HEIGHT - PLOT_BOTTOM -
-    (Math.max(longer, 0) / mostTime) * (PLOT_HEIGHT - PLOT_BOTTOM - PLOT_TOP);
-  const longer = (i) => Math.min(figures[i].time / none.time - 1, MOST_LONGER);
+    (Math.max(longer, 0) / mostTime) * (PLOT_HEIGHT - PLOT_BOTTOM - top);
+  const height = (i) => longer(i) < MOST_LONGER ? y(longer(i)) : PLOT_TOP + STRIP / 2 - 4;
   const mostMemory = 1.05 * Math.max(...figures.map((figure) => figure.arena / none.arena));
-  const mostTime = 1.08 * Math.max(0.02, ...entries.map((_, i) => longer(i)));
+  const shares = entries.map((_, i) => longer(i)).filter((share) => share < MOST_LONGER);
+  const mostTime = 1.08 * Math.max(0.02, ...shares);
   const picture = svg("svg", {
     viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`,
     role: "img",
     "aria-label": "Memory against time",
   });
   drawFrame(picture, x, y, mostMemory, mostTime);
-  drawBound(picture, boundCorners(entries, none), x, y);
+  if (slow) drawStrip(picture, x, mostMemory);
+  drawBound(picture, boundCorners(entries, none), x, y, mostTime);
   const series = findSeries(entries, figures);
   legend.replaceChildren();
   series.forEach(({ names, members }, k) => {
@@ -122,9 +132,8 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
     for (const i of sorted) {
       const share = figures[i].arena / none.arena;
       const point = svg("path", {
-        d: shape(kind, x(share), y(longer(i)), i === chosen ? 6.5 : 4.5),
+        d: shape(kind, x(share), height(i), i === chosen ? 6.5 : 4.5),
         fill,
-        "fill-opacity": longer(i) < MOST_LONGER ? 1 : 0.35,
         class: i === chosen ? "point chosen" : "point",
         tabindex: 0,
         "data-entry": i,
@@ -137,9 +146,10 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
     mark.append(svg("path", { d: shape(kind, 8, 7, 5), fill }));
     legend.append(element("div", {}, mark, " " + names.join(" = ")));
   });
-  const bounded = entries.find((entry) => entry.bound > 0 && entry.budget > 0);
-  if (bounded !== undefined) {
-    legend.append(element("div", {}, `shaded: no plan gets here (bound of ${bounded.name})`));
+  const bounded = boundCorners(entries, none).map((corner) => corner.name);
+  if (bounded.length > 0) {
+    const names = [...new Set(bounded)].join(", ");
+    legend.append(element("div", {}, `shaded: no plan gets here, by the bound of ${names}`));
   }
   plot.replaceChildren(picture);
 }
@@ -177,11 +187,20 @@ function drawFrame(picture, x, y, mostMemory, mostTime) {
   );
 }
 
-function drawBound(picture, corners, x, y) {
+// Plans that take more than twice as long, apart from the axis of time.
+function drawStrip(picture, x, mostMemory) {
+  const box = { x: x(0), y: PLOT_TOP - 6, width: x(mostMemory) - x(0), height: STRIP - 6 };
+  picture.append(
+    svg("rect", { ...box, class: "strip" }),
+    svg("text", { x: x(0) - 8, y: PLOT_TOP + STRIP / 2 - 2, "text-anchor": "end" }, ">+100%"),
+  );
+}
+
+function drawBound(picture, corners, x, y, mostTime) {
   if (corners.length === 0) return;
   let path = `M${x(0)},${y(0)}`;
   for (const corner of corners) { // from much memory to little, so upwards
-    path += `H${x(corner.memory)}V${y(Math.min(corner.time - 1, MOST_LONGER))}`;
+    path += `H${x(corner.memory)}V${y(Math.min(corner.time - 1, mostTime))}`;
   }
   path += `H${x(0)}Z`;
   picture.append(svg("path", { d: path, class: "impossible" }));

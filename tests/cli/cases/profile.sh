@@ -23,7 +23,7 @@ sed -n '1,3s/\(_second\|_ns\)": [0-9]*/\1": N/gp' costs.json
 cairn profile
 cairn profile lstm --backend abacus | sed 's/; the backends are.*//'
 cairn profile lstm --repeat 0
-cairn profile lstm --batch 2 --input 8x16 --seq 2 --classes 4 --repeat 1 --top 0 --backend ref --threads 2 -o no/such/folder | hide
+cairn profile lstm --batch 2 --input 8x16 --seq 2 --classes 4 --repeat 1 --top 0 --backend ref --threads 2 -o /proc/no/folder | hide
 cairn plan lstm --batch 2 --input 8x16 --seq 6 --classes 4 --backend ref --threads 1 --costs costs.json
 cairn plan lstm --batch 3 --input 8x16 --seq 6 --classes 4 --backend ref --threads 2 --costs costs.json --top 0 | hide
 cairn train lstm --threads 3 --backend ref --costs costs.json

@@ -5,5 +5,5 @@ grep -e '^algorithm' -e '^none' points.csv
 grep -c '</svg>' points.svg
 "$CAIRN" sweep alexnet --batch 8 --json --step 25 | grep '"none"'
 cairn sweep alexnet --step 0
-cairn sweep alexnet --csv no/such/points.csv >/dev/null
+cairn sweep alexnet --csv /proc/no/points.csv >/dev/null
 ls

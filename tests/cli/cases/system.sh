@@ -1,10 +1,11 @@
 # Exit code 4: an error of the system. No half-written file is left.
-cairn plan alexnet --batch 1 -o no/such/folder/a.plan --top 0
 mkdir folder
+touch file
+cairn plan alexnet --batch 1 -o file/a.plan --top 0
 cairn plan alexnet --batch 1 -o folder --top 0
-cairn plan alexnet --batch 1 --svg no/such/a.svg --top 0
-cairn zoo alexnet -o no/such/a.json
-cairn zoo alexnet --picture no/such/a.svg
+cairn plan alexnet --batch 1 --svg file/a.svg --top 0
+cairn zoo alexnet -o file/a.json
+cairn zoo alexnet --picture file/a.svg
 cairn plan folder
 "$CAIRN" --help >/dev/full; echo "[exit $?]"
 "$CAIRN" zoo >/dev/full; echo "[exit $?]"

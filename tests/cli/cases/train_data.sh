@@ -35,12 +35,15 @@ cat >interrupt.sh <<'SCRIPT'
 until ls stopped/snapshot-* >/dev/null 2>&1; do sleep 0.01; done
 child=$!
 "$CAIRN" train --resume stopped; echo "[exit $?]"
-kill -INT $child
+kill -$1 $child
 wait $child
 echo "[exit $?]"
 sed 's/step [0-9]*/step N/' said
 SCRIPT
-model="$model" sh interrupt.sh
+for signal in INT HUP; do
+    model="$model" sh interrupt.sh $signal
+    rm -r stopped
+done
 
 # What is refused.
 cairn train convnet --epochs 2
@@ -65,10 +68,14 @@ cairn train convnet --schedule linear
 cairn train convnet --decay-every 3
 cairn train convnet --label-smoothing 1
 cairn train convnet --snapshot-every 3
-cairn train $model --out no/such/folder
-cairn train $model --log no/such/log
-cairn train $model --steps 1 --save no/such/weights
+"$CAIRN" train $model --steps 1 --out new/folder/run --log new/logs/log --save new/weights/w >/dev/null
+ls new new/folder/run
 touch file
 cairn train $model --out file
+cairn train $model --out file/folder
+cairn train $model --log file/log
+cairn train $model --save file/weights
+cairn train $model --save new
+cairn train $model --html /proc/no/page.html
 (ulimit -f 60; trap '' XFSZ; "$CAIRN" train $model --steps 1 --out full 2>&1 >/dev/null) | sed 's/\.tmp.*: /: /'
 ls full

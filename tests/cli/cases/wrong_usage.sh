@@ -21,3 +21,19 @@ cairn solve nosuch file
 cairn bench
 cairn train alexnet --backend ref --math fp64
 cairn train alexnet --backend ref --math bf16
+# Spelling, sizes as people type them, values that follow a letter.
+cairn pln resnet50
+cairn plan resnet50 --bugdet 3GiB
+cairn plan resnet50 --normalize data
+cairn train convnet --data synthetic --normalize data
+cairn plan resnt50
+for size in 710M 710m 710mib 710MiB 744MB 744mb; do
+    "$CAIRN" plan alexnet -b1 --budget $size --top 0 | sed -n 2p
+done
+"$CAIRN" plan alexnet -b=1 --top 0 | head -n 1
+mkfifo pipe
+cairn plan pipe
+cairn plan alexnet -m pipe
+printf '{"format": "cairn-graph", "version": 1, "name": "a\\u001b[31m", "tensors": [], "ops": []}' >escape.json
+cairn plan escape.json
+"$CAIRN" train --help | awk 'length > 80'

@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--limit SECONDS] [--out FOLDER]
+
+Rows, one JSON line each as soon as it is known, all of one run; steps are recorded as CUDA graphs:
+
+  graph           torch.compile
+  checkpoint      torch.compile with every block checkpointed
+  knob SHARE      torch.compile with activation_memory_budget
+  cairn none      mode "compiled" without a budget
+  cairn same      in the memory of `checkpoint`
+  cairn knob      in the memory of each `knob`
+  cairn half      half way between `smallest` and `none`
+  cairn smallest  in the smallest budget
+  cairn chunks    `none`, `same` and `smallest` with the loss in eight chunks, of language models
+  cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
+
+Every row runs in a process of its own, but those of Cairn of one network, which follow each other. Processes compile at
+the same time; whoever measures or times on the GPU holds a lock. A row that fails says why, and the others go on.
+Memory is of everything that is allocated, weights included."""
+
+import argparse
+import contextlib
+import fcntl
+import gc
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NETWORKS = ("gpt", "llama", "resnet50", "vit")
+KNOBS = ("0.5", "0.2")
+# Peaks of `checkpoint` on an H200, in MiB, if its row does not come.
+KNOWN = {"gpt": 2650, "llama": 4044, "resnet50": 2348}
+MARK = "ROW "
+
+
+def say(**figures):
+    print(MARK + json.dumps(figures), flush=True)
+
+
+@contextlib.contextmanager
+def device_lock(args):
+    with open(os.path.join(args.out, "device.lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# ---- what runs in a process of its own ----
+
+class Bench:
+    def __init__(self, args):
+        import torch
+        sys.path.insert(0, HERE)
+        import large_models
+        self.args, self.torch, self.cuda = args, torch, args.device == "cuda"
+        self.large_models = large_models
+        self.model, self.inputs = large_models.make(args.network, args.device, args.small)
+        self.buffers = [b.clone() for b in self.model.buffers()]
+        self.sync()
+        self.before = torch.cuda.memory_allocated() if self.cuda else 0
+
+    def sync(self):
+        if self.cuda:
+            self.torch.cuda.synchronize()
+
+    def restore(self):
+        self.model.zero_grad(set_to_none=True)
+        with self.torch.no_grad():
+            for b, old in zip(self.model.buffers(), self.buffers):
+                b.copy_(old)
+
+    def step(self, call):
+        loss = call(*self.inputs)
+        loss.backward()
+        return loss.detach()
+
+    def clean(self):
+        """Nothing of other steps in memory, and peaks from here."""
+        self.restore()
+        gc.collect()
+        self.sync()
+        if self.cuda:
+            self.torch._C._cuda_clearCublasWorkspaces()
+            self.torch.cuda.empty_cache()
+            self.torch.cuda.reset_peak_memory_stats()
+
+    def memory(self):
+        if not self.cuda:
+            return {}
+        stats = self.torch.cuda.memory_stats()
+        return dict(allocated=self.torch.cuda.max_memory_allocated(), reserved=self.torch.cuda.max_memory_reserved(),
+                    requested=stats["requested_bytes.all.peak"])
+
+    def milliseconds(self, run, runs=25):
+        for _ in range(5):
+            run()
+        self.sync()
+        times = []
+        for _ in range(runs):
+            start = time.perf_counter()
+            run()
+            self.sync()
+            times.append(1e3 * (time.perf_counter() - start))
+        return round(sorted(times)[runs // 2], 3)
+
+    def bits(self, call):
+        """A hash of the loss and one of every gradient."""
+        self.restore()
+        loss = self.step(call)
+        found = [hashlib.sha256(t.detach().float().cpu().numpy().tobytes()).hexdigest()[:12]
+                 for t in [loss] + [p.grad for p in self.model.parameters()]]
+        self.restore()
+        return found
+
+    def recorded(self, call):
+        """torch.compile's step as a CUDA graph."""
+        torch = self.torch
+        if not self.cuda:
+            return lambda: self.step(call)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.step(call)
+                self.model.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(side)
+        self.clean()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            self.step(call)
+        return graph.replay
+
+
+def peer(args):
+    """torch.compile as it is, with checkpoints, or with PyTorch's knob."""
+    bench = Bench(args)
+    torch = bench.torch
+    if args.job == "checkpoint":
+        from torch.utils.checkpoint import checkpoint
+        for block in bench.large_models.blocks_of(bench.model):
+            inner = block.forward
+            block.forward = lambda *a, inner=inner: checkpoint(inner, *a, use_reentrant=False)
+    if args.job == "knob":
+        import torch._functorch.config
+        torch._functorch.config.activation_memory_budget = float(args.share)
+    start = time.perf_counter()
+    call = torch.compile(bench.model, fullgraph=True, dynamic=False)
+    bench.step(call)
+    bench.sync()
+    first = round(time.perf_counter() - start, 2)
+    with device_lock(args):
+        bench.clean()
+        run = bench.recorded(call)
+        bench.sync()
+        say(network=args.network, row=args.job, **(dict(share=args.share) if args.share else {}), ms=bench.milliseconds(run),
+            **bench.memory(), before=bench.before, first_s=first)
+
+
+def cairn_rows(args):
+    """All of Cairn's points of one network, or one that is capped."""
+    bench = Bench(args)
+    torch = bench.torch
+    import cairn
+    from cairn import _costs
+    if args.cap and bench.cuda:
+        torch.cuda.set_per_process_memory_fraction(args.cap / torch.cuda.get_device_properties(0).total_memory)
+    learn = _costs.learn
+
+    def alone(*given):
+        with device_lock(args):
+            return learn(*given)
+    _costs.learn = alone
+    points = Points(bench, args, cairn)
+    if args.bytes:
+        points.run(f"cairn capped {args.point}", args.bytes)
+        return
+    points.run("cairn none", None)
+    if points.planner is None:
+        return
+    points.about()
+    for name, budget in points.budgets():
+        points.run(name, budget)
+
+
+def columns(args):
+    """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products."""
+    import torch
+    gradient = lambda dy, x: ((dy.float() * x.float()).sum(0), dy.float().sum(0))
+    compiled = torch.compile(gradient, dynamic=False)
+    for shape in ((8192, 1024), (8192, 4096), (12608, 1024)):
+        dy, x = (torch.randn(shape, device=args.device, dtype=torch.bfloat16) for _ in range(2))
+        ones = torch.ones(1, shape[0], device=args.device, dtype=torch.bfloat16)
+        ways = dict(inductor_two=lambda: compiled(dy, x), inductor=torch.compile(lambda d: d.float().sum(0), dynamic=False),
+                    aten=lambda: dy.sum(0), product=lambda: ones @ dy, copy=lambda: dy.clone())
+        ways["inductor"] = lambda one=ways["inductor"]: one(dy)
+        with device_lock(args):
+            say(network="columns", row=str(shape), **{name: microseconds(torch, way) for name, way in ways.items()})
+
+
+def microseconds(torch, call, runs=20):
+    for _ in range(3):
+        call()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(runs):
+            call()
+    graph.replay()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    graph.replay()
+    torch.cuda.synchronize()
+    return round(1e6 * (time.perf_counter() - start) / runs, 1)
+
+
+class Points:
+    def __init__(self, bench, args, cairn):
+        self.bench, self.args, self.cairn = bench, args, cairn
+        self.planner = self.none = self.expected = None
+
+    def run(self, name, budget):
+        """With an arena; without, where that fails."""
+        name = name.replace("cairn", "cairn chunks") if self.args.chunks > 1 else name
+        for arena in (True, False):
+            try:
+                self._run(name, budget, arena)
+                break
+            except Exception as error:  # one point must not take the others with it
+                import traceback
+                traceback.print_exc()
+                say(network=self.args.network, row=name, budget=budget, arena=arena,
+                    failed=f"{type(error).__name__}: {error}"[:400])
+
+    def _run(self, name, budget, arena):
+        bench, torch = self.bench, self.bench.torch
+        torch._dynamo.reset()
+        bench.clean()
+        extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of the points before
+        backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
+                                     total=bench.cuda, chunks=self.args.chunks)
+        call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
+        start = time.perf_counter()
+        bits = bench.bits(call)
+        first = time.perf_counter() - start
+        plan = backend.plans[0]
+        if self.planner is None and not self.args.bytes:
+            self.expected, self.none = bits, plan
+            self.planner = backend.planners[0]
+        with device_lock(self.args):
+            bench.clean()
+            replay = self.cairn.record(bench.model, call, bench.inputs)
+            bench.sync()
+            memory = bench.memory()
+            milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
+        differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
+        if arena:
+            memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes))
+        say(network=self.args.network, row=name, budget=budget, ms=milliseconds, **memory,
+            predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
+            bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
+            bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=round(first, 2),
+            seconds={k: round(v, 2) for k, v in plan.seconds.items()})
+        if hasattr(replay, "graph"):
+            replay.graph.reset()
+        del replay, call, backend
+        bench.restore()
+
+    def beside(self):
+        return self.planner.reserve + self.bench.before
+
+    def about(self):
+        """What the step is made of; the step itself goes to a file, to look at without a GPU."""
+        ops, planner = self.planner.joint.ops, self.planner
+        top = {}
+        for op in ops:
+            if op.kind == "node":
+                entry = top.setdefault(str(op.node.target), [0, 0, 0])
+                entry[0] += op.time_ns
+                entry[1] += 1
+                entry[2] = max(entry[2], op.workspace)
+        slow = sorted(top.items(), key=lambda item: -item[1][0])[:24]
+        say(network=self.args.network, row="about", ops=len(ops), none=self.none.peak + self.beside(),
+            smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1], least=planner.step.least_memory(),
+            reserve=planner.reserve, before=self.bench.before,
+            slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
+        if self.args.chunks > 1:
+            return
+        with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
+            json.dump(planner.joint.described(planner.alignment), file)
+
+    def budgets(self):
+        beside = self.beside()
+        most, least = self.none.peak + beside, self.planner.smallest()[0] + beside
+        found = [("cairn smallest", least)]
+        same = self.peak_of("checkpoint", "")
+        if same is None and not self.args.small and self.args.network in KNOWN:
+            same = KNOWN[self.args.network] << 20
+        found.append(("cairn same", same if same else (most + 2 * least) // 3))
+        if self.args.chunks > 1:
+            return found
+        found.append(("cairn half", (most + least) // 2))
+        for share in KNOBS:
+            knob = self.peak_of("knob", share)
+            if knob is not None:
+                found.append((f"cairn knob {share}", knob))
+        return found
+
+    def peak_of(self, job, share):
+        """What another process found, or None if it does not come in time."""
+        path = os.path.join(self.args.out, f"peak.{self.args.network}.{job}{share}")
+        until = time.time() + (120 if self.bench.cuda else 1)
+        while time.time() < until:
+            try:
+                with open(path) as file:
+                    return int(file.read()) or None
+            except (OSError, ValueError):
+                time.sleep(0.5)
+        return None
+
+
+# ---- the run ----
+
+class Run:
+    def __init__(self, args):
+        self.args, self.end, self.rows = args, time.time() + args.limit, []
+        self.begun = time.time()
+
+    def hear(self, line):
+        row = dict(json.loads(line[len(MARK):]), at=round(time.time() - self.begun))
+        self.rows.append(row)
+        print(json.dumps(row), flush=True)
+        with open(os.path.join(self.args.out, "compiled.jsonl"), "a") as file:
+            file.write(json.dumps(row) + "\n")
+        if row["row"] in ("checkpoint", "knob"):
+            self.note(row["network"], row["row"], row.get("share", ""), row.get("allocated", 0))
+
+    def note(self, network, job, share, peak):
+        path = os.path.join(self.args.out, f"peak.{network}.{job}{share}")
+        with open(path + ".new", "w") as file:
+            file.write(str(peak))
+        os.replace(path + ".new", path)
+
+    def start(self, options):
+        name = "-".join(options.values())
+        command = [sys.executable, "-u", os.path.abspath(__file__), "--device", self.args.device, "--out", self.args.out]
+        command += ["--small"] if self.args.small else []
+        for key, value in options.items():
+            command += [f"--{key}", value]
+        errors = open(os.path.join(self.args.out, f"err.{name}.txt"), "w+")
+        output = open(os.path.join(self.args.out, f"out.{name}.txt"), "w+")
+        process = subprocess.Popen(command, stdout=output, stderr=errors)
+        return dict(options=options, process=process, output=output, errors=errors, seen=0)
+
+    def listen(self, job):
+        """Pass on the rows that a process has written; whether it has ended."""
+        ended = job["process"].poll() is not None
+        job["output"].seek(job["seen"])
+        text = job["output"].read()
+        whole = text.rfind("\n") + 1
+        job["seen"] += len(text[:whole].encode())
+        for line in text[:whole].splitlines():
+            if line.startswith(MARK):
+                self.hear(line)
+        return ended
+
+    def failed(self, job, why):
+        options = job["options"]
+        row = dict(network=options["network"], row=options["job"], failed=why, **{k: options[k] for k in ("share", "point", "chunks") if k in options})
+        self.hear(MARK + json.dumps(row))
+
+    def close(self, job):
+        job["errors"].seek(0)
+        lines = [line for line in job["errors"].read().splitlines() if line.strip()]
+        if job["process"].returncode != 0:
+            self.failed(job, ([line for line in lines if "Error" in line] or lines or ["?"])[-1][:300])
+
+    def jobs(self):
+        names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
+        todo = [dict(job=job, network=n) for n in names for job in ("cairn", "checkpoint")]
+        todo += [dict(job="graph", network=n) for n in names] + [dict(job="columns", network="columns")]
+        todo += [dict(job="cairn", network=n, chunks="8") for n in names if n in ("gpt", "llama")]
+        return todo + [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
+
+    def capped(self, options):
+        """The processes that run a network's points again, with a cap."""
+        for row in self.rows:
+            point = row["row"].removeprefix("cairn ")
+            if row["network"] == options["network"] and point in ("same", "smallest") and "ms" in row:
+                yield dict(job="cairn", network=row["network"], point=point, bytes=str(row["budget"]),
+                           cap=str(int(1.02 * row["budget"])))
+
+    def go(self):
+        todo, running = self.jobs(), []
+        if self.args.rows:
+            todo = [o for o in todo if o["job"] in self.args.rows.split(",")]
+        while (todo or running) and time.time() < self.end:
+            while todo and len(running) < self.args.at_once:
+                running.append(self.start(todo.pop(0)))
+            for job in list(running):
+                if self.listen(job):
+                    running.remove(job)
+                    self.close(job)
+                    if set(job["options"]) == {"job", "network"} and job["options"]["job"] == "cairn":
+                        todo = list(self.capped(job["options"])) + todo
+            time.sleep(0.1)
+        for job in running:
+            job["process"].kill()
+            job["process"].wait()
+            self.listen(job)
+            self.failed(job, "not ended in time")
+        for options in todo:
+            self.failed(dict(options=options), "not begun in time")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
+    parser.add_argument("--only", default="", help="networks, separated by commas")
+    parser.add_argument("--rows", default="", help="cairn,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
+    parser.add_argument("--at-once", type=int, default=8, help="processes")
+    parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
+    for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--chunks", type=int, default=1, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    args.out = os.path.abspath(args.out)
+    os.environ.setdefault("CAIRN_CACHE", os.path.join(args.out, "cache"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.out, "inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "6")
+    if args.job:
+        {"cairn": cairn_rows, "columns": columns}.get(args.job, peer)(args)
+    else:
+        Run(args).go()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+/* outputs.c: see outputs.h. */
+#include "outputs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool cli_make_folders(const char *path) {
+    char part[4096];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *c = part + 1; *c != '\0'; c++)
+        if (*c == '/') {
+            *c = '\0';
+            if (mkdir(part, 0777) != 0 && errno != EEXIST)
+                return false;
+            *c = '/';
+        }
+    struct stat facts;
+    if (mkdir(part, 0777) == 0)
+        return true;
+    if (errno == EEXIST && stat(part, &facts) == 0 && !S_ISDIR(facts.st_mode))
+        errno = ENOTDIR;
+    return errno == EEXIST;
+}
+
+static int cannot(const char *path, const char *why) {
+    fprintf(stderr, "cairn: cannot write %s: %s\n", path, why);
+    return CLI_SYSTEM;
+}
+
+static int check_output(const char *path) {
+    char parent[4096];
+    struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        return cannot(path, "it is a folder; name a file in it");
+    if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent)
+        return cannot(path, strerror(ENAMETOOLONG));
+    char *slash = strrchr(parent, '/');
+    if (slash == NULL)
+        snprintf(parent, sizeof parent, ".");
+    else
+        slash[slash == parent] = '\0';
+    if (slash != NULL && slash != parent && !cli_make_folders(parent))
+        return cannot(path, strerror(errno));
+    if (access(parent, W_OK) != 0 || (access(path, F_OK) == 0 && access(path, W_OK) != 0))
+        return cannot(path, strerror(errno));
+    return CLI_DONE;
+}
+
+int cli_check_outputs(const cli_args *args) {
+    static const char *const options[] = {"save", "html",   "svg", "trace",
+                                          "csv",  "output", "log", "picture"};
+    int code = CLI_DONE;
+    for (size_t i = 0; code == CLI_DONE && i < sizeof options / sizeof *options; i++) {
+        const char *path = cli_value(args, options[i]);
+        if (path != NULL && path[0] == '\0')
+            code = cli_usage_error(args, "--%s needs the name of a file", options[i]);
+        else if (path != NULL && strcmp(path, "-") != 0)
+            code = check_output(path);
+    }
+    return code;
+}

@@ -1,0 +1,14 @@
+/* outputs.h: files that a command will write are checked before it works for hours. */
+#ifndef CLI_OUTPUTS_H
+#define CLI_OUTPUTS_H
+
+#include "cli.h"
+
+/* Make the folders above every file that an option names for output, and see that the file can be
+ * written there. Returns an exit code, after saying what is wrong. */
+int cli_check_outputs(const cli_args *args);
+
+/* Make a folder and those above it. False: it cannot be made, and errno says why. */
+bool cli_make_folders(const char *path);
+
+#endif

@@ -1,0 +1,307 @@
+"""One arena: the tensors of a step at planned addresses of one allocation.
+
+An allocator that is asked for one tensor after the other keeps more memory than it gives out, because what is free is in
+pieces. Here kernels, matrix products and copies back from the host write to where the plan's layout says. Results of other
+ops, workspaces and what the forward part returns are allocated by PyTorch, beside the arena, and counted.
+
+The arena is allocated by the forward part and lives as long as any of its tensors: gradients keep it. So it suits recorded
+steps, whose gradients are in the same memory every time.
+"""
+
+import torch
+
+from . import _check
+from . import _library as lib
+from . import _moves
+from ._compiled import Onto, is_kernel
+from ._costs import operands_of
+from ._errors import CairnError
+from ._plan import Planner
+from ._real import real_tensors
+from ._write import Writer
+
+aten = torch.ops.aten
+TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
+
+
+# ---- ops that write straight to a given result ----
+
+def mm_onto(where, a, b):
+    return aten.mm.out(a, b, out=where)
+
+
+def addmm_onto(where, bias, a, b, **factors):
+    return aten.addmm.out(bias, a, b, **factors, out=where)
+
+
+def bmm_onto(where, a, b):
+    return aten.bmm.out(a, b, out=where)
+
+
+def convolution_onto(where, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """cuDNN's, which is what a convolution on a GPU uses; whether it is for these operands shows in its bits."""
+    cudnn = torch.backends.cudnn
+    if bias is not None or transposed or not x.is_cuda:
+        raise NotImplementedError
+    deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+    return aten.cudnn_convolution.out(x, weight, padding, stride, dilation, groups, cudnn.benchmark, deterministic,
+                                      cudnn.allow_tf32, out=where)
+
+
+_ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
+         aten.convolution.default: convolution_onto}
+_known = {}  # by signature: whether an op's form of _ONTO does the same
+
+
+def writes_onto(op):
+    """Whether an op has a form that writes its result to an address of ours, with the same bits. It is tried once."""
+    onto = _ONTO.get(op.node.target)
+    if onto is None or len(op.outs) != 1:
+        return False
+    if op.signature not in _known:
+        _known[op.signature] = _same_bits(op.node, onto)
+    return _known[op.signature]
+
+
+def _same_bits(node, onto):
+    device = node.meta["val"].device
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        arguments, keywords = operands_of(node)
+        try:
+            expected = node.target(*arguments, **keywords)
+            where = torch.empty_like(expected)
+            onto(where, *arguments, **keywords)
+        except (RuntimeError, NotImplementedError):
+            return False
+        return expected.stride() == node.meta["val"].stride() and torch.equal(expected, where)
+
+
+# ---- where tensors are ----
+
+class Layout:
+    """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
+    is allocated beside it."""
+
+    def __init__(self, joint, solution, alignment):
+        self.joint, self.solution, self.alignment = joint, solution, alignment
+        self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
+        self._find()
+        sizes = sorted({size for size, *_ in self.placed.values()}, reverse=True)[:3]
+        best = None
+        for limit in [1 << 62, *sizes]:  # the largest tensors may be better beside the arena, with ops' workspaces
+            found = self._lay(limit)
+            if best is None or self._cost(found) < self._cost(best):
+                best = found
+        self.bytes, self.beside, self.where = best
+        self.total = self.bytes + self.beside
+
+    @staticmethod
+    def _cost(found):
+        """The allocator needs more than it gives out."""
+        size, beside, _ = found
+        return size + beside + beside // 8
+
+    def _rounded(self, size):
+        return -(-size // self.alignment) * self.alignment
+
+    def _find(self):
+        """Lifetimes that can be in the arena, by (step, storage); those that cannot; bytes of each step's workspace."""
+        ops, storages, steps = self.joint.ops, self.joint.storages, self.solution.steps
+        began = {}  # the step in which a result that the caller gets was made, before it is handed over
+        self.workspace, ran = [0] * len(steps), set()
+        for i, (kind, number, _) in enumerate(steps):
+            if kind != lib.RUN or ops[number].kind != "node":
+                continue
+            op = ops[number]
+            self.workspace[i] = self._rounded(op.workspace)
+            for s in op.beside:
+                if number not in ran and self._can_place(op, s):
+                    began[s.index] = i
+                else:
+                    self.workspace[i] += self._rounded(s.bytes)
+            ran.add(number)
+        boundary = self.joint.boundary.index
+        self.workspace[next(i for i, (k, n, _) in enumerate(steps) if k == lib.RUN and n == boundary)] = self.joint.outside
+        self.placed, self.others = {}, []
+        for size, first, last, tensor, _ in self.solution.lifetimes():
+            if tensor is None or not size:
+                continue
+            s, size, last = storages[tensor], self._rounded(size), min(last, len(steps) - 1)
+            kind, number, _ = steps[first]
+            if tensor in began and kind == lib.RUN and ops[number].kind == "results":
+                self.placed[began[tensor], s] = size, began[tensor], last
+            elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s):
+                self.placed[first, s] = size, first, last
+            else:
+                self.others.append((size, first, last))
+
+    def _can_place(self, op, s):
+        """Whether an op can write a result to an address of ours."""
+        if s.op is None or s in self.returned or op.kind != "node":
+            return False
+        if is_kernel(op):
+            return s.slot in op.node.target.placeable()
+        return writes_onto(op)
+
+    def _lay(self, limit):
+        """Bytes of the arena and beside it, and the addresses, with tensors of `limit` bytes or more beside it."""
+        inside = {key: life for key, life in self.placed.items() if life[0] < limit}
+        outside = self.others + [life for life in self.placed.values() if life[0] >= limit]
+        change = [0] * (len(self.workspace) + 1)
+        for size, first, last in outside:
+            change[first] += size
+            change[last + 1] -= size
+        live = most = 0
+        for more, workspace in zip(change, self.workspace):
+            live += more
+            most = max(most, live + workspace)
+        size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
+        unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
+        return -(-size // unit) * unit, most, dict(zip(inside, offsets))
+
+
+class _TooTight(lib.Failure):
+    """The step fits, but not with its tensors in an arena."""
+
+    def __init__(self, smallest):
+        Exception.__init__(self, "no plan was found whose arena fits")
+        self.status, self.name, self.smallest_budget = lib.INFEASIBLE, "arena", smallest
+
+
+class ArenaPlanner(Planner):
+    """Peaks of its solutions are those of the arena with what is beside it."""
+
+    def _laid(self, solution):
+        if not hasattr(solution, "layout"):
+            solution.layout = Layout(self.joint, solution, self.alignment)
+            solution.live, solution.peak = solution.peak, solution.layout.total
+        return solution
+
+    def _wrap(self, solution, algorithm, budget, seconds):
+        plan = super()._wrap(self._laid(solution), algorithm, budget, seconds)
+        plan.layout = solution.layout
+        return plan
+
+    def _solve(self, size):
+        """The fastest plan found whose arena and what is beside it fit into `size`. How much of that the plan itself may
+        use is searched for."""
+        low, high, target, best, smallest = 0, size, size, None, None
+        for _ in range(TRIES):
+            try:
+                solution = self._laid(super()._solve(target))
+            except lib.Failure as failure:
+                if smallest is None or failure.status != lib.INFEASIBLE:
+                    raise
+                low = target
+            else:
+                smallest = min(smallest or solution.peak, solution.peak)
+                if solution.peak > size:
+                    high = min(target, solution.live)
+                    target = solution.live - (solution.peak - size)
+                else:
+                    low = target
+                    best = solution if best is None or solution.time_ns < best.time_ns else best
+            if high - low <= max(size // 256, self.alignment):
+                break
+            target = target if low < target < high else (low + high) // 2
+        if best is None:
+            raise _TooTight(smallest)
+        return best
+
+
+# ---- the written graphs ----
+
+def allocate(size, device):
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def once(backward):
+    """A backward part that refuses to run a second time: its tensors are overwritten."""
+    def run(arguments):
+        if torch._C._autograd._get_current_graph_task_keep_graph():
+            raise CairnError("a step in one arena has one backward pass, not several; retain_graph needs arena=False")
+        return backward(arguments)
+    run._boxed_call = True
+    return run
+
+
+def storage_of(tensor):
+    """The arena in which a tensor is."""
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+
+def at(arena, offset, dtype, size, stride):
+    """The tensor at an address of the arena. It is not a view: nothing of autograd's is shared with others."""
+    return torch.empty(0, dtype=dtype, device=arena.device).set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
+
+
+class ArenaWriter(Writer):
+    """Writes graphs whose ops put their results into the arena. Their first run is not checked by storages, of which there
+    is one."""
+
+    def _finish(self):
+        super()._finish()
+        for node in self.graph.nodes:
+            node.meta.pop(_check.HOLDS, None)
+
+    def _begin(self):
+        super()._begin()
+        self._arena = None
+
+    def _base(self):
+        """The arena: in the forward part a new one; in the backward part that of what the forward part has saved."""
+        if self._arena is None:
+            saved = next((s for s in self.from_forward if s in self.in_arena and s in self.env), None)
+            if saved is None:
+                self._arena = self.graph.call_function(allocate, (self.plan.layout.bytes, self.device))
+            else:
+                self._arena = self.graph.call_function(storage_of, (self.env[saved],))
+        return self._arena
+
+    def _destination(self, s):
+        """A node with the address of a storage that this step makes, or None if it is not in the arena."""
+        offset = self.plan.layout.where.get((self.step, s))
+        if offset is None:
+            self.in_arena.discard(s)
+            return None
+        self.in_arena.add(s)
+        like = s.like
+        new = self.graph.call_function(at, (self._base(), offset, like.dtype, tuple(like.shape), like.stride()))
+        new.meta["val"] = like
+        return new
+
+    def graphs(self):
+        self.in_arena = set()
+        return super().graphs()
+
+    def _plain_call(self, op, arguments, keywords):
+        if is_kernel(op):
+            return self._onto(op, op.node.target, arguments)
+        where = self._destination(op.outs[0]) if len(op.outs) == 1 and not op.beside else None
+        if where is None:
+            return super()._plain_call(op, arguments, keywords)
+        return self.graph.call_function(_ONTO[op.node.target], (where, *arguments), keywords)
+
+    def _onto(self, op, kernel, arguments):
+        destinations = [None] * len(op.node.target.outputs())
+        for s in op.outs + op.beside:
+            destinations[s.slot] = self._destination(s)
+        return self.graph.call_function(Onto(kernel), (destinations, *arguments))
+
+    def _overwrite(self, op, arguments, keywords, place):
+        if is_kernel(op):
+            new = self._onto(op, op.node.target.into(place), arguments)
+        else:
+            new = super()._overwrite(op, arguments, keywords, place)
+        if self.joint.of_node[op.node.args[place]][0] in self.in_arena:
+            self.in_arena.add(op.outs[0])
+        return new
+
+    def _emit_move(self, kind, s):
+        where = self._destination(s) if kind == lib.FETCH else None
+        if where is None:
+            return super()._emit_move(kind, s)
+        self.env[s] = self.graph.call_function(_moves.fetch, (self.hosts[s], self.device, s.index, where))
+        self.env[s].meta["val"] = s.like
+        self.from_forward.discard(s)

@@ -1,0 +1,407 @@
+"""Which nodes of a joint graph one kernel computes.
+
+    value     a node that makes a storage; other nodes view one
+    anchor    a node that runs as it is: matrix products, convolutions, attention
+    realised  a value that exists in memory; the others are computed inside every group that reads them
+    group     realised values that are made together, with the nodes that lead to them from other realised values
+
+A group is what Inductor compiles at once, and need not be one kernel of the device: what it needs inside is measured as
+workspace. The rules below are therefore rough. They keep apart what a plan wants to recompute apart, and put together
+what reads the same memory.
+"""
+
+import heapq
+import operator
+
+import torch
+from torch import fx
+
+from ._geometry import key_of, tensors_of
+
+# Besides the ops that PyTorch itself calls pointwise. Scatters into constants are gone before.
+_FUSIBLE = {"prims.convert_element_type", "prims.iota", "prims.fma", "prims.inductor_random",
+            "prims._low_memory_max_pool_offsets_to_indices",
+            "aten.full", "aten.full_like", "aten.scalar_tensor", "aten.where", "aten.clone", "aten._to_copy", "aten.cat",
+            "aten.embedding", "aten.gather", "aten.index", "aten._unsafe_index", "aten.constant_pad_nd",
+            "aten.slice_scatter", "aten.select_scatter", "aten.arange", "aten.zeros_like", "aten.ones_like", "aten.triu",
+            "aten.tril", "aten.copy"}
+_REDUCTIONS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin", "aten.var_mean", "aten.var", "aten.any", "aten.prod",
+               "aten.argmax", "aten.argmin", "aten.max", "aten.min", "prims.prepare_softmax_online"}
+# Every element is read many times: alone in a group, so that what they read is computed once.
+_SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indices_backward", "aten.avg_pool2d",
+         "aten.avg_pool2d_backward"}
+
+WIDE = 4  # the most large tensors that a merged group reads and writes
+SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
+LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
+
+
+def packet(node):
+    return str(getattr(node.target, "overloadpacket", ""))
+
+
+def is_reduction(node):
+    return packet(node) in _REDUCTIONS and (packet(node) not in ("aten.max", "aten.min") or len(node.args) > 1)
+
+
+def is_fusible(node, device):
+    """Whether Inductor can compute a node inside a kernel of other nodes."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        return False
+    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+        return packet(node) in _FUSIBLE
+    if any(v.device != device or v.dtype.is_complex for v in tensors_of(node.meta.get("val"))):
+        return False
+    return torch.Tag.pointwise in target.tags or packet(node) in _FUSIBLE | _SOLO or is_reduction(node)
+
+
+def source_of(node):
+    """The node that makes a value: of one result among several, the call."""
+    return node.args[0] if node.target is operator.getitem else node
+
+
+class Group:
+    """`outs` are realised values, `cone` the nodes that compute them, in order, `leaves` the realised values that they
+    read; `domain` is the number of elements of its largest loop."""
+
+    def __init__(self, backward, solo):
+        self.backward, self.solo = backward, solo
+        self.outs, self.cone, self.leaves, self.domain = [], [], [], 0
+
+
+class Grouping:
+    """The units of a graph: groups and anchors. `units` has them in an order in which they can run."""
+
+    def __init__(self, gm, num_fwd_outputs, device):
+        self.device, self.nodes = device, list(gm.graph.nodes)
+        self.place = {n: i for i, n in enumerate(self.nodes)}
+        self.output = self.nodes[-1]
+        self._find_owners()
+        self._find_backward(self.output.args[0][:num_fwd_outputs])
+        self._fuses = {n: is_fusible(source_of(n), device) for n in self.nodes}
+        self._choose()
+        self._form()
+        self._order_units()
+        self._merge()
+        self._drop_unread()
+        self.units = self._sorted()
+
+    # ---- the graph ----
+
+    def _find_owners(self):
+        made, self.owner, self._bytes = {}, {}, {}
+        for node in self.nodes:
+            value = node.meta.get("val")
+            self._bytes[node] = sum(v.numel() * v.element_size() for v in tensors_of(value))
+            if node.op != "output" and isinstance(value, torch.Tensor):
+                self.owner[node] = made.setdefault(key_of(value), node)
+
+    def _find_backward(self, results):
+        needed, todo = set(), [n for n in results if isinstance(n, fx.Node)]
+        while todo:
+            node = todo.pop()
+            if node not in needed:
+                needed.add(node)
+                todo += node.all_input_nodes
+        self.backward = {n for n in self.nodes if n not in needed}
+
+    def is_view(self, node):
+        if node in self.owner:
+            return self.owner[node] is not node
+        return node.op == "call_function" and getattr(node.target, "is_view", False)  # split
+
+    def is_argument(self, node):
+        """Whether a view is made outside of the groups that read it, so that groups are equal although they read other
+        parts: the seeds of random ops, and parts of the step's inputs, which are aligned as Inductor expects."""
+        if node.meta.get("cairn_seed", False):
+            return True
+        value, source = node.meta.get("val"), source_of(node)
+        return (source is not node and self.is_view(source) and self.owner[source.args[0]].op == "placeholder"
+                and value.is_contiguous() and value.storage_offset() * value.element_size() % 64 == 0)
+
+    def is_anchor(self, node):
+        return (node.op == "call_function" and node.target is not operator.getitem and not self.is_view(node)
+                and not self._fuses[node])
+
+    def operands(self, node):
+        """The values that a node reads, through views and tuples."""
+        found, todo, seen = {}, list(reversed(node.all_input_nodes)), set()
+        while todo:
+            n = todo.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            if self.owner.get(n) is n:
+                found[n] = True
+            else:
+                todo += reversed(n.all_input_nodes)
+        return list(found)
+
+    def large(self, nodes, beside):
+        """Those of `nodes` that matter beside one of `beside` bytes."""
+        return {n for n in nodes if self._bytes[n] * SMALL > beside}
+
+    # ---- what is realised ----
+
+    def _reduces(self, n):
+        return is_reduction(source_of(n))
+
+    def _solo(self, n):
+        return packet(source_of(n)) in _SOLO
+
+    def _choose(self):
+        values = [n for n in self.nodes if self.owner.get(n) is n]
+        self.reads = {n: self.operands(n) for n in values}
+        self.fused = {n for n in values if n.op == "call_function" and self._fuses[n]}
+        self.realised = {n for n in values if n not in self.fused} | {n for n in self.fused if self._reduces(n)}
+        for node in self.nodes:
+            if node.op == "output" or self.is_anchor(node):
+                self.realised.update(self.operands(node))
+        for n in self.fused:
+            if self._solo(n):
+                self.realised |= {n} | {r for r in self.reads[n] if not packet(r).endswith("offsets_to_indices")}
+        self._realise_where_cheaper(values)
+
+    def _realise_where_cheaper(self, values):
+        """A value that k kernels read is realised if reading its leaves k times costs more than making it once and
+        reading it k times. This keeps the residual stream, and computes casts, activations and normalised inputs again.
+        A kernel more must pay too."""
+        launch = LAUNCH.get(self.device.type, 0)
+        kernels = {n: set() for n in values}  # that would read a value
+        for n in reversed(values):
+            if n in self.fused:
+                mine = {self._kernel(n)} if n in self.realised else kernels[n]
+                for r in self.reads[n]:
+                    kernels[r] |= mine
+        self._leaves = {}
+        for n in values:
+            if n not in self.fused:
+                continue
+            leaves = set()
+            for r in self.reads[n]:
+                leaves |= {r} if r in self.realised else self._leaves[r]
+            self._leaves[n] = leaves
+            size, k = self._bytes[n], len(kernels[n])
+            if k > 1 and (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size + launch:
+                self.realised.add(n)
+
+    def _kernel(self, n):
+        """What stands for the kernel that makes a realised value: reductions of one kind are one kernel."""
+        if not self._reduces(n):
+            return n
+        read = source_of(n).all_input_nodes[0].meta["val"]
+        return tuple(read.shape), tuple(n.meta["val"].shape), n in self.backward
+
+    # ---- one group for every realised value ----
+
+    def _form(self):
+        self.group_of, together = {}, {}
+        for n in self.nodes:
+            if n in self.fused and n in self.realised:
+                together.setdefault(source_of(n), []).append(n)
+        for outs in together.values():
+            self._close(Group(outs[0] in self.backward, self._solo(outs[0])), outs)
+
+    def _trace(self, outs, inlined):
+        """The nodes that lead to `outs` from realised values other than `inlined`, and those values."""
+        cone, leaves, todo, through = set(), set(), list(outs), inlined | set(outs)
+        while todo:
+            n = todo.pop()
+            if n in cone:
+                continue
+            cone.add(n)
+            for i in n.all_input_nodes:
+                if i in self.realised and i not in through:
+                    leaves.add(i)
+                elif not self.is_argument(i):
+                    todo.append(i)
+                else:
+                    leaves.update(self.operands(i))
+        return cone, leaves
+
+    def _close(self, group, outs):
+        """Set what a group makes, with its cone and its leaves. A realised value is computed again rather than read if the
+        group reads everything large that it is made of anyway: relu(norm(x)) in the backward part of the norm."""
+        inlined = set()
+        cone, leaves = self._trace(outs, inlined)
+        while True:
+            more = {v for v in leaves if v in self.fused and not self._reduces(v) and not self._solo(v)
+                    and self.large(self._leaves[v], self._bytes[v]) <= leaves - {v}}
+            if not more:
+                break
+            inlined |= more
+            cone, leaves = self._trace(outs, inlined)
+        group.outs = sorted(outs, key=lambda n: (-self._bytes[n], self.place[n]))
+        group.cone = sorted(cone, key=self.place.get)
+        group.leaves = sorted(leaves, key=self.place.get)
+        group.domain = max(v.numel() for n in group.cone for v in self._looped(n))
+        group.columns = any(is_reduction(n) and _over_slow_dimensions(n) for n in group.cone)
+        group.plain = not any(is_reduction(n) for n in group.cone)
+        for n in group.outs:
+            self.group_of[n] = group
+
+    @staticmethod
+    def _looped(node):
+        """The tensors over which a node loops."""
+        inputs = node.all_input_nodes if is_reduction(node) else ()
+        return tensors_of([node.meta["val"]] + [i.meta["val"] for i in inputs])
+
+    # ---- the order of units, kept while groups are merged ----
+
+    def maker(self, value):
+        return self.group_of.get(value) or source_of(value)
+
+    def read_by(self, unit):
+        """The realised values that a unit reads."""
+        return unit.leaves if isinstance(unit, Group) else self._anchors[unit]
+
+    def makers(self, unit):
+        """The units that make what a unit reads."""
+        return {self.maker(n) for n in self.read_by(unit)}
+
+    def _order_units(self):
+        self._anchors = {n: self.operands(n) for n in self.nodes if self.is_anchor(n)}
+        begin = {n: self.place[n] for n in self._anchors}
+        begin.update((g, self.place[source_of(n)]) for n, g in self.group_of.items())
+        self.order = sorted(begin, key=begin.get)
+        self.at = {u: i for i, u in enumerate(self.order)}
+        self.readers = {}
+        for u in self.order:
+            self._enter(u)
+
+    def _enter(self, unit):
+        for n in self.read_by(unit):
+            self.readers.setdefault(n, {})[unit] = True
+
+    def _forget(self, group):
+        for n in group.leaves:
+            self.readers[n].pop(group, None)
+
+    def _join(self, a, b):
+        """Make one group of two, unless something else must run after one of them and before the other. Only what is
+        between the two in the order can be such a thing; afterwards what depends on the first comes after both."""
+        if self.at[a] > self.at[b]:
+            a, b = b, a
+        first, last = self.at[a], self.at[b]
+        between = self.order[first + 1:last]
+        depends = {a}
+        for u in between:
+            if u is not None and not depends.isdisjoint(self.makers(u)):
+                depends.add(u)
+        if any(m in depends for m in self.makers(b) if m is not a):
+            return None
+        self._forget(a)
+        self._forget(b)
+        self._close(a, a.outs + b.outs)
+        self._enter(a)
+        kept = [u for u in between if u not in depends] + [a] + [u for u in between if u in depends]
+        self.order[first:last + 1] = [*kept, None]  # the empty place keeps all others where they are
+        del self.at[b]
+        self.at.update((u, first + i) for i, u in enumerate(kept) if u is not None)
+        return a
+
+    # ---- merging ----
+
+    def _big(self, group):
+        return [n for n in group.outs if n.meta["val"].numel() * SMALL > group.domain]
+
+    def _narrow(self, a, b):
+        """Whether one group of both makes at most one large tensor, and few large ones are needed at a time."""
+        outs, domain = self._big(a) + self._big(b), max(a.domain, b.domain)
+        read = {n for n in a.leaves + b.leaves if n.meta["val"].dtype != torch.bool} - set(a.outs + b.outs)
+        wide = sum(min(n.meta["val"].numel(), domain) for n in read
+                   if n.meta["val"].numel() * SMALL > domain)
+        return len(outs) <= 1 and wide <= (WIDE - len(outs)) * domain
+
+    def _rules(self):
+        """Functions of two groups that say whether they become one; the second reads the first, or both read the same.
+        Inductor makes sums over slow dimensions in two stages, and badly together with sums over the fast ones."""
+        small = lambda g: not self._big(g)
+        reads = lambda c, p: any(self.group_of.get(n) is p for n in c.leaves)
+        alike = lambda p, c: p.domain == c.domain and p.columns == c.columns
+
+        def shares(a, b):
+            others = set(b.leaves)
+            return any(n in others for n in a.leaves if n.meta["val"].numel() * SMALL > a.domain)
+        return (
+            # statistics of one kind that read the same: amax and sum, the sums of a norm's backward
+            lambda p, c: small(p) and small(c) and alike(p, c) and (shares(p, c) or reads(c, p)),
+            # small results of statistics: new running statistics; but the statistics must not wait for anything else
+            lambda p, c: small(p) and reads(c, p) and c.domain * SMALL <= p.domain
+            and all(self.at.get(self.maker(n), -1) <= self.at[p] for n in c.leaves),
+            # statistics of a value, with the value. Forward, what reads the statistics stays apart: it is recomputed alone.
+            lambda p, c: not small(p) and small(c) and reads(c, p) and p.domain == c.domain and (p.plain or alike(p, c)),
+            # in the backward part, which is not recomputed: what follows sums over the fast dimensions
+            lambda p, c: c.backward and small(p) and (alike(p, c) or c.plain and not p.columns) and reads(c, p)
+            and p.domain == c.domain,
+            lambda p, c: c.backward and (small(p) or small(c)) and alike(p, c) and not p.columns and shares(p, c),
+        )
+
+    def _merge(self):
+        for rule in self._rules():
+            todo = [g for g in self.order if isinstance(g, Group)]
+            while todo:
+                todo = self._merge_once(rule, todo)
+
+    def _merge_once(self, rule, groups):
+        """Apply a rule to groups and what is near them; returns the groups that have grown."""
+        grown = {}
+        for p in groups:
+            shared = [n for n in p.leaves if n.meta["val"].numel() * SMALL > p.domain]
+            near = {g: True for n in p.outs + shared for g in self.readers.get(n, ()) if isinstance(g, Group)}
+            for c in sorted(near, key=self.at.get) if p in self.at else ():
+                apart = c is p or c.backward != p.backward or c.solo or p.solo
+                if apart or p not in self.at or c not in self.at or not (rule(p, c) and self._narrow(p, c)):
+                    continue
+                joined = self._join(p, c)
+                if joined is not None:
+                    grown[joined] = True
+        return [g for g in grown if g in self.at]
+
+    def _drop_unread(self):
+        """Values that only their own group reads are not realised; a group without results is gone."""
+        returned = set(self.operands(self.output))
+        for g in reversed([u for u in self.order if isinstance(u, Group)]):
+            outs = [n for n in g.outs if n in returned or any(r is not g for r in self.readers.get(n, ()))]
+            if len(outs) == len(g.outs):
+                continue
+            for n in set(g.outs) - set(outs):
+                self.realised.discard(n)
+                del self.group_of[n]
+            self._forget(g)
+            g.outs = []
+            if outs:
+                self._close(g, outs)
+                self._enter(g)
+
+    def _sorted(self):
+        """The units in an order in which they can run, as near to that of the graph as possible."""
+        units = [u for u in self.order if u is not None and (not isinstance(u, Group) or u.outs)]
+        when = {u: self.place[u.outs[0] if isinstance(u, Group) else u] for u in units}
+        later, missing = {}, {}
+        for u in units:
+            needs = [m for m in self.makers(u) if m in when]
+            missing[u] = len(needs)
+            for m in needs:
+                later.setdefault(m, []).append(u)
+        ready = [(when[u], self.at[u], u) for u in units if not missing[u]]
+        heapq.heapify(ready)
+        found = []
+        while ready:
+            found.append(heapq.heappop(ready)[2])
+            for u in later.get(found[-1], ()):
+                missing[u] -= 1
+                if not missing[u]:
+                    heapq.heappush(ready, (when[u], self.at[u], u))
+        assert len(found) == len(units), "groups depend on each other"
+        return found
+
+
+def _over_slow_dimensions(node):
+    """Whether a reduction leaves the fastest dimension of its operand."""
+    read = node.all_input_nodes[0].meta["val"]
+    dims = node.args[1] if len(node.args) > 1 and isinstance(node.args[1], (list, tuple)) else range(read.dim())
+    dims = {d % read.dim() for d in dims} if read.dim() else set()
+    fastest = min((d for d in range(read.dim()) if read.shape[d] > 1), key=read.stride, default=None)
+    return fastest is not None and fastest not in dims

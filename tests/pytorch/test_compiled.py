@@ -1,0 +1,311 @@
+"""Mode "compiled": kernels of Inductor as ops of the plan. The bits are those of the same mode without a budget, whatever
+the plan; live bytes are as predicted after every op; the allocator stays within the budget."""
+
+import copy
+import os
+import tempfile
+import time
+import unittest
+
+import torch
+from torch import nn
+
+import cairn
+from cairn import _backend, _compiled, _groups, _library
+from cairn._real import random_like, real_tensors
+from common import allocator_peak, compiled, same, train, with_cairn
+from small_models import GPT, Basic, Llama, ResNet
+
+MODE = dict(mode="compiled")
+
+
+def words(count=128):
+    return torch.randint(0, count, (4, 32)), torch.randint(0, count, (4, 32))
+
+
+def make(name):
+    torch.manual_seed(0)
+    if name == "gpt":  # tied weights and dropout
+        return GPT(128, 32, 32, 3, 2, 0.1), words()
+    if name == "resnet":  # batch norms, whose running statistics change
+        return ResNet(Basic, (1, 1), width=8), (torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,)))
+    return Llama(128, 32, 2, 2, 32), words()  # under autocast
+
+
+def planner_of(model, inputs, **options):
+    return _backend.planner_of(model, inputs, _backend.Options(**MODE, **options))
+
+
+def budgets(planner, count):
+    """From what the plain step needs down to the smallest."""
+    most, least = planner.none().peak, planner.smallest()[0]
+    return [most - (most - least) * i // (count - 1) for i in range(count)]
+
+
+class Steps(unittest.TestCase):
+    def check(self, name, count):
+        model, inputs = make(name)
+        planner = planner_of(model, inputs)
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=3)
+        for budget in budgets(planner, count):
+            with self.subTest(budget=budget):
+                backend = cairn.backend(budget, check=True, **MODE)
+                found = with_cairn(model, inputs, backend, steps=3)
+                plan, meter = backend.plans[0], backend.meters[0]
+                self.assertTrue(same(expected, found))
+                self.assertEqual(meter.differences, [])
+                self.assertGreater(meter.checked, len(plan.joint.ops))
+                self.assertLessEqual(plan.peak, budget)
+                self.assertEqual(plan.reruns > 0, budget < planner.none().peak)
+        self.check_allocator(model, inputs, budgets(planner, 3)[1])
+        with self.assertRaises(cairn.BudgetError):
+            planner.plan(planner.smallest()[0] - 1)
+
+    def check_allocator(self, model, inputs, budget):
+        backend, mine = cairn.backend(budget, **MODE), copy.deepcopy(model)
+        call = compiled(mine, backend)
+
+        def step():
+            call(*inputs).backward()
+        for _ in range(2):
+            step()
+            mine.zero_grad(set_to_none=True)
+        peak = allocator_peak(step)
+        self.assertLessEqual(peak, budget)
+        self.assertGreater(peak, 0.995 * backend.plans[0].peak)
+
+    def test_gpt(self):
+        self.check("gpt", 10)
+
+    def test_resnet(self):
+        self.check("resnet", 3)
+
+    def test_llama(self):
+        self.check("llama", 3)
+
+    def test_chunks(self):
+        """The loss in chunks: less memory, equal bits on any plan, and eager execution's result but for rounding. Labels that
+        are to be ignored are not counted."""
+        torch.manual_seed(0)
+        model, inputs = GPT(1024, 32, 32, 1, 2, 0.0), words(1024)
+        inputs[1][0, :5] = -100
+        whole, planner = planner_of(model, inputs), planner_of(model, inputs, chunks=4)
+        self.assertLess(planner.smallest()[0], 0.75 * whole.smallest()[0])
+        expected = with_cairn(model, inputs, cairn.backend(chunks=4, **MODE), steps=2)
+        backend = cairn.backend(planner.smallest()[0], chunks=4, check=True, **MODE)
+        self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+        self.assertEqual(backend.meters[0].differences, [])
+        loss = model(*inputs)
+        loss.backward()
+        torch.testing.assert_close(expected[0][0], loss.detach())
+        for a, b in zip(expected[1][0], model.parameters()):
+            torch.testing.assert_close(a, b.grad, rtol=1e-3, atol=1e-4)
+
+    def test_near_eager(self):
+        """Loss, gradients and running statistics are those of eager execution, but for rounding."""
+        for name in ("gpt", "resnet"):
+            model, inputs = make(name)
+            for module in model.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = 0.0
+            budget = budgets(planner_of(model, inputs), 3)[1]
+            mine = copy.deepcopy(model)
+            found, expected = compiled(mine, cairn.backend(budget, **MODE))(*inputs), model(*inputs)
+            found.backward()
+            expected.backward()
+            torch.testing.assert_close(found, expected)
+            for a, b in zip(mine.parameters(), model.parameters()):
+                torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4)
+            for a, b in zip(mine.buffers(), model.buffers()):
+                torch.testing.assert_close(a, b)
+
+
+class Features(unittest.TestCase):
+    def setUp(self):
+        self.model, self.inputs = make("gpt")
+        self.planner = planner_of(self.model, self.inputs)
+        self.middle = budgets(self.planner, 3)[1]
+        self.expected = with_cairn(self.model, self.inputs, cairn.backend(**MODE), steps=2)
+
+    def run_with(self, backend):
+        return with_cairn(self.model, self.inputs, backend, steps=2)
+
+    def test_offload(self):
+        backend = cairn.backend(self.middle, offload=True, algorithm="offload-best", check=True, **MODE)
+        self.assertTrue(same(self.expected, self.run_with(backend)))
+        self.assertGreater(backend.plans[0].offloads, 0)
+        self.assertEqual(backend.meters[0].differences, [])
+
+    def test_parked_gradients(self):
+        least = planner_of(self.model, self.inputs, offload=True).smallest()[0]
+        self.assertLess(least, self.planner.smallest()[0])
+        backend = cairn.backend(least, offload=True, check=True, **MODE)
+        self.assertTrue(same(self.expected, self.run_with(backend)))
+        self.assertEqual(backend.meters[0].differences, [])
+
+    def test_save_and_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, picture = os.path.join(folder, "step.plan"), os.path.join(folder, "step.svg")
+            first = cairn.backend(self.middle, report=picture, **MODE)
+            self.assertTrue(same(self.expected, self.run_with(first)))
+            first.plans[0].save(path)
+            second = cairn.backend(plan=path, **MODE)
+            self.assertTrue(same(self.expected, self.run_with(second)))
+            self.assertEqual(first.plans[0].steps, second.plans[0].steps)
+            with open(picture) as file:
+                self.assertIn("<svg", file.read(200))
+
+    def test_record(self):
+        """On the processor a recorded step is the step itself."""
+        model = copy.deepcopy(self.model)
+        step = cairn.record(model, compiled(model, cairn.backend(self.middle, cudagraphs=True, **MODE)), self.inputs)
+        torch.manual_seed(7)
+        self.assertTrue(same(step(*self.inputs), self.expected[0][0]))
+        self.assertTrue(same([p.grad for p in model.parameters()], self.expected[1][0]))
+
+    def test_retain_graph(self):
+        """Two backward passes through one forward pass."""
+        def gradients(backend):
+            model = copy.deepcopy(self.model)
+            torch.manual_seed(3)
+            loss = compiled(model, backend)(*self.inputs)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            return [p.grad for p in model.parameters()]
+        self.assertTrue(same(gradients(cairn.backend(**MODE)), gradients(cairn.backend(self.middle, **MODE))))
+
+    def test_fits(self):
+        self.assertTrue(cairn.fits(self.model, self.inputs, self.middle, **MODE))
+        no = cairn.fits(self.model, self.inputs, 1000, **MODE)
+        self.assertFalse(no)
+        self.assertEqual(no.smallest, self.planner.smallest()[0])
+
+    def test_kernels(self):
+        """Equal layers share their kernels, also those with dropout; a step without a budget runs every group once."""
+        joint = self.planner.joint
+        groups = [op.node.target for op in joint.ops if _compiled.is_kernel(op)]
+        self.assertGreater(len(groups), 2 * len(set(groups)))
+        deeper = planner_of(GPT(128, 32, 32, 4, 2, 0.1), self.inputs).joint
+        added = {op.node.target for op in deeper.ops if _compiled.is_kernel(op)} - set(groups)
+        self.assertEqual(added, set())
+
+    def test_in_place(self):
+        """Variants that write over an operand: equal bits, at the operand's address, and nothing large is allocated."""
+        seen = {(op.node.target, place): op for op in self.planner.joint.ops if _compiled.is_kernel(op)
+                for place, _ in op.inplace}
+        self.assertGreater(len(seen), 0)
+        for (kernel, place), op in seen.items():
+            with real_tensors():
+                given = [random_like(n.meta["val"]) for n in op.node.args]
+                expected, into = kernel(*given), kernel.into(place)
+                mine = [x.clone() for x in given]
+                found = into(*mine)
+                self.assertTrue(same(list(expected), list(found)))
+                self.assertEqual(found[0].data_ptr(), mine[place].data_ptr())
+                peak = allocator_peak(lambda: into(*given))
+            rest = sum(s.bytes for s in op.outs[1:] + op.beside)
+            self.assertLessEqual(peak, rest + op.workspace + 4096)
+
+
+class Groups(unittest.TestCase):
+    class Chain(nn.Module):
+        def __init__(self, layers):
+            super().__init__()
+            self.body = nn.Sequential(*(layer for _ in range(layers)
+                                        for layer in (nn.Linear(16, 16), nn.Tanh(), nn.LayerNorm(16))))
+
+        def forward(self, x):
+            return self.body(x).square().mean()
+
+    def grouped(self, layers):
+        """The seconds that dividing takes, and the number of units."""
+        found = []
+        grouping = _groups.Grouping
+
+        class Timed(grouping):
+            def __init__(self, *given):
+                start = time.process_time()
+                super().__init__(*given)
+                found.append((time.process_time() - start, len(self.units)))
+                raise cairn.CairnError("enough")
+        _compiled.Grouping = Timed
+        try:
+            with self.assertRaisesRegex(cairn.CairnError, "enough"):
+                planner_of(self.Chain(layers), (torch.randn(64, 16),))
+        finally:
+            _compiled.Grouping = grouping
+        return found[0]
+
+    def test_near_linear(self):
+        self.grouped(10)
+        (small, few), (large, many) = self.grouped(40), self.grouped(160)
+        self.assertGreater(many, 3 * few)
+        self.assertLess(large, 8 * small)
+
+    def test_norms(self):
+        """In the forward part what a norm makes is a group apart from its statistics, so that it can be recomputed from
+        the sum that is kept. It may be recomputed; so may the group of the sum and its statistics."""
+        model, inputs = make("gpt")
+        joint = planner_of(model, inputs).joint
+        kernels = [op for op in joint.ops if _compiled.is_kernel(op) and not op.backward]
+        reduces = {op for op in kernels if any(_groups.is_reduction(n) for n in op.node.target.graph.nodes)}
+        made = {s: op for op in reduces for s in op.outs}
+        applied = [op for op in kernels if op not in reduces and any(s in made for s in op.reads)]
+        self.assertEqual(len(applied), 2 * 3 + 1)  # two a block, and the last one
+        for op in applied:
+            statistics = next(made[s] for s in op.reads if s in made)
+            self.assertFalse((op.flags | statistics.flags) & _library.NEVER_AGAIN)
+
+
+class Arena(unittest.TestCase):
+    """One allocation with every tensor at its planned address."""
+    OPTIONS = dict(arena=True, **MODE)
+
+    def check(self, name):
+        model, inputs = make(name)
+        planner = _backend.planner_of(model, inputs, _backend.Options(**self.OPTIONS))
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=3)
+        for budget in budgets(planner, 3):
+            with self.subTest(budget=budget):
+                backend, mine = cairn.backend(budget, **self.OPTIONS), copy.deepcopy(model)
+                call = compiled(mine, backend)
+                self.assertTrue(same(expected, train(mine, call, inputs, steps=3)))
+                plan = backend.plans[0]
+                self.assertLessEqual(plan.peak, budget)
+                self.check_memory(mine, call, inputs, plan)
+
+    def check_memory(self, model, call, inputs, plan):
+        model.zero_grad(set_to_none=True)
+        peak = allocator_peak(lambda: call(*inputs).backward())
+        self.assertLessEqual(peak, plan.peak)
+        self.assertGreater(peak, 0.995 * plan.peak)
+        sizes = [p.grad.untyped_storage().nbytes() for p in model.parameters()]
+        self.assertGreater(2 * sizes.count(plan.layout.bytes), len(sizes))
+
+    def test_gpt(self):
+        self.check("gpt")
+
+    def test_resnet(self):
+        self.check("resnet")
+
+    def test_offload(self):
+        model, inputs = make("gpt")
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=2)
+        budget = budgets(planner_of(model, inputs), 3)[1]
+        backend = cairn.backend(budget, offload=True, algorithm="offload-best", **self.OPTIONS)
+        self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+        self.assertGreater(backend.plans[0].offloads, 0)
+
+    def test_refused(self):
+        """What would read overwritten memory."""
+        model, inputs = make("gpt")
+        loss = compiled(model, cairn.backend(**self.OPTIONS))(*inputs)
+        with self.assertRaisesRegex(cairn.CairnError, "one backward pass"):
+            loss.backward(retain_graph=True)
+        with self.assertRaises(ValueError):
+            cairn.backend(arena=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
