@@ -72,7 +72,7 @@ class Fit:
         return f"<fits: {self.plan}>" if self.plan else f"<does not fit: {self.reason}>"
 
 
-def fits(model: Model, inputs: Sequence[Any], budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
+def fits(model: Model, inputs: Sequence[Any] | dict[str, Any], budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
          offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
          cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
@@ -98,7 +98,7 @@ class Sweep(list[tuple[int, Plan]]):
         return "\n".join(lines)
 
 
-def sweep(model: Model, inputs: Sequence[Any], points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
+def sweep(model: Model, inputs: Sequence[Any] | dict[str, Any], points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
           offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
           arena: bool | None = None, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options

@@ -1,6 +1,8 @@
 """The backend of torch.compile, and capturing a step without training."""
 
+import atexit
 import functools
+import sys
 import time
 
 import torch
@@ -15,6 +17,7 @@ from . import _distributed
 from . import _inductor
 from . import _moves
 from . import _norms
+from . import _regions
 from ._errors import CairnError
 from ._geometry import propagate
 from ._joint import Joint, copy_mutated, device_of, refuse
@@ -63,22 +66,33 @@ class Backend:
         self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters = []
         self.__name__ = "cairn"
-        self._retaining = None
+        self._retaining = self._variant = None
+        self.steps = _regions.Steps(options)
+        self._used, self._most = [], 0
+        if options.budget is not None:
+            atexit.register(_warn_unused, self._used)
+
+    def __deepcopy__(self, memo):
+        return Backend(self.options)  # a copy of a compiled model is captured anew
 
     # ---- from Dynamo ----
 
     def __call__(self, gm, example_inputs, **_):
-        self._refuse(gm, example_inputs)
-        self._start = time.perf_counter()
-        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward)
-        return compiled(gm, example_inputs)
+        self._used.append(True)
+        self._refuse(example_inputs)
+        self.steps.several |= not _regions.is_whole(gm)
+        return _regions.Region(self, gm, example_inputs)
 
-    def _refuse(self, gm, example_inputs):
-        reason = getattr(gm, "compile_subgraph_reason", None)
-        if reason is not None and reason.graph_break:
-            where = str(reason.reason).strip().splitlines()[0]
-            raise CairnError(f"the model breaks the graph ({where}), and a plan needs the whole step in one graph; "
-                             "compile with fullgraph=True to see where")
+    def compile_variant(self, variant):
+        """A callable that runs a region for one shape, with the plan that the variant asks for."""
+        self._variant, self._start = variant, time.perf_counter()
+        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward)
+        try:
+            return compiled(variant.region.gm, variant.inputs)
+        finally:
+            self._variant = None
+
+    def _refuse(self, example_inputs):
         for value in example_inputs:
             if isinstance(value, torch.Tensor) and is_traceable_wrapper_subclass(value):
                 raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
@@ -114,10 +128,19 @@ class Backend:
     def make_plan(self, joint):
         planner = planner_for(joint, self.options)
         self.planners.append(planner)
-        if self.options.plan is not None:
-            return planner.read(saved_text(self.options.plan))
-        budget = self.options.budget
-        return _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget))
+        variant, budget = self._variant, self.options.budget
+        if variant is not None and variant.text is not None:
+            plan = planner.read(variant.text, budget)
+        elif self.options.plan is not None:
+            plan = planner.read(saved_text(self.options.plan))
+        elif budget is not None and self.steps.several:
+            plan = _distributed.plan(planner, planner.smallest()[0])
+        else:
+            self._most = max(self._most, planner.none_peak())  # a share is one of the largest shape
+            plan = _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget, self._most))
+        if variant is not None:
+            variant.plan, variant.planner = plan, planner
+        return plan
 
     def _compile_forward(self, gm, inputs):
         return boxed(gm)
@@ -126,11 +149,10 @@ class Backend:
         usual = boxed(gm)
         if self.options.arena:
             return _arena.once(usual)
-        if self._retaining is None:
-            return usual
-        retaining = boxed(self._retaining)
+        retaining = usual if self._retaining is None else boxed(self._retaining)
 
         def run(arguments):
+            self.steps.went_back = True
             kept = torch._C._autograd._get_current_graph_task_keep_graph()
             return (retaining if kept else usual)(arguments)
         run._boxed_call = True
@@ -139,6 +161,12 @@ class Backend:
 
 def planner_for(joint, options):
     return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
+
+
+def _warn_unused(used):
+    if not used:
+        print("cairn: a budget was given, but PyTorch captured no graph of the model, so nothing was planned",
+              file=sys.stderr)
 
 
 def saved_text(plan):
@@ -157,21 +185,23 @@ class _Stop(CairnError):
 
 
 def planner_of(model, inputs, options):
-    """Capture the step model(*inputs) and its gradients without running the model."""
+    """Capture the step model(*inputs) and its gradients without running the model; a dict has keyword arguments."""
+    positional, keywords = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
         raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
     probe = Backend(options)
 
     def backend(gm, example_inputs):
-        probe._refuse(gm, example_inputs)
+        probe._refuse(example_inputs)
         return with_partition(options, partition)(gm, example_inputs)
 
     torch._dynamo.reset()
     try:
         compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
         with torch.enable_grad():
-            compiled(*inputs)
+            compiled(*positional, **keywords)
     except _Stop as stop:
         return planner_for(stop.joint, options)
     finally:

@@ -49,10 +49,10 @@ class _Checked(fx.Interpreter):
         self.extra_traceback = False
 
     def run(self, *_, initial_env):
-        for node, value in initial_env.items():
-            self._check_results(node, value)
-        for node in [n for n in initial_env if not n.users]:
-            initial_env[node] = None
+        for node in list(initial_env):
+            self._check_results(node, initial_env[node])
+            if not node.users:
+                initial_env[node] = None
         return super().run(initial_env=initial_env, enable_io_processing=False)
 
     def run_node(self, node):

@@ -74,3 +74,13 @@ def plan(planner, size):
     read = planner.read(text, budget)
     read.algorithm = algorithm
     return read
+
+
+def same(make):
+    """The value that `make` returns on rank 0, on all ranks."""
+    if _alone():
+        return make()
+    message = [make() if dist.get_rank() == 0 else None]
+    with _disable_current_modes():
+        dist.broadcast_object_list(message, src=0)
+    return message[0]

@@ -55,8 +55,8 @@ def is_strided(values):
 
 
 def record(results, operands):
-    """Where each result lies, as nested lists: the number of its storage, shape, strides, offset and the storage's
-    bytes; None for a result that is not made. Operands' storages have the numbers from 0, new ones from -1 down. None
+    """Where each result lies, as nested lists: the number of its storage, shape, strides, offset, the storage's bytes
+    and the type; None for a result that is not made. Operands' storages have the numbers from 0, new ones from -1 down. None
     as a whole if that cannot be said."""
     leaves = pytree.tree_leaves(results)
     if not is_strided(tensors_of(leaves) + operands):
@@ -74,7 +74,7 @@ def record(results, operands):
             new -= 1
             numbers[key] = new
         rows.append([numbers[key], list(value.shape), list(value.stride()), value.storage_offset(),
-                     value.untyped_storage().nbytes()])
+                     value.untyped_storage().nbytes(), str(value.dtype).removeprefix("torch.")])
     return rows
 
 
@@ -88,13 +88,13 @@ def _corrected(results, operands, rows):
         if not isinstance(leaf, torch.Tensor) or row is None:
             corrected.append(None if isinstance(leaf, torch.Tensor) else leaf)
             continue
-        number, shape, stride, offset, size = row
-        if shape != list(leaf.shape) or (number >= 0 and operands[number].dtype != leaf.dtype):
+        number, shape, stride, offset, size, dtype = row[:5] + [getattr(torch, row[5])]
+        if shape != list(leaf.shape) or (number >= 0 and operands[number].dtype != dtype):
             return results
         if number >= 0:
             storages[number] = operands[number]
         elif number not in storages:
-            storages[number] = torch.empty(size // leaf.element_size(), dtype=leaf.dtype, device=leaf.device)
+            storages[number] = torch.empty(size // dtype.itemsize, dtype=dtype, device=leaf.device)
         corrected.append(torch.as_strided(storages[number], shape, stride, offset))
     return pytree.tree_unflatten(corrected, form)
 

@@ -1,6 +1,7 @@
 """Graphs compiled by Inductor, through its caches. Everything that Cairn uses of Inductor's inside is here."""
 
 import contextlib
+import threading
 
 import torch
 import torch._inductor.lowering  # a decomposition needs it
@@ -46,8 +47,14 @@ def in_parallel():
     """Compilers that are started in this context work at the same time: Inductor starts them in other processes and
     would wait for each graph's before the next graph. They are waited for at the end."""
     from torch._inductor.async_compile import AsyncCompile
-    wait, begun = AsyncCompile.wait, []
-    AsyncCompile.wait = lambda self, scope: begun.append((self, scope))
+    wait, begun, me = AsyncCompile.wait, [], threading.get_ident()
+
+    def later(compiler, scope):
+        if threading.get_ident() == me:
+            begun.append((compiler, scope))
+        else:
+            wait(compiler, scope)
+    AsyncCompile.wait = later
     try:
         yield
     finally:

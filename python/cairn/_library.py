@@ -219,9 +219,9 @@ class Step:
         _check(_lib.cairn_arrays_step_create(None, C.byref(arrays), C.byref(self._step),
                                              C.byref(error)), error)
 
-    def __del__(self):
+    def __del__(self, destroy=_lib.cairn_arrays_step_destroy):  # at exit the module's names may be gone
         if getattr(self, "_step", None):
-            _lib.cairn_arrays_step_destroy(self._step)
+            destroy(self._step)
             self._step = None
 
     def solve(self, algorithm, budget=0, machine=None, offload=False):
@@ -266,9 +266,9 @@ class Solution:
         self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns
         self.bound_ns = s.lower_bound_ns
 
-    def __del__(self):
+    def __del__(self, destroy=_lib.cairn_arrays_solution_destroy):
         if getattr(self, "_pointer", None):
-            _lib.cairn_arrays_solution_destroy(self._pointer)
+            destroy(self._pointer)
             self._pointer = None
 
     def lifetimes(self):

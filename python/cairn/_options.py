@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import _sizes
+
 if TYPE_CHECKING:
     from ._plan import Plan
 
@@ -34,6 +36,8 @@ class Options:
     verbose: bool = False
 
     def __post_init__(self) -> None:
+        if self.budget is not None:
+            _sizes.parse(self.budget, 1 << 40)  # an error in it is better found now than at the first step
         if self.mode not in MODES:
             raise ValueError(f"mode is {self.mode!r}; it must be 'exact' or 'compiled'")
         compiled = self.mode == "compiled"

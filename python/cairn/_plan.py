@@ -1,6 +1,7 @@
 """Planning a captured step, and the plan as an object."""
 
 import time
+import warnings
 
 import torch
 
@@ -16,9 +17,14 @@ def alignment_of(device):
     return 512 if device.type == "cuda" else 64
 
 
+class Switches:
+    """For tests: whether a processor's own memory stands for the host's."""
+    simulate_host = False
+
+
 def has_own_memory(device):
     """Whether host memory is another memory, so that offloading saves some."""
-    return device.type == "cuda"
+    return device.type == "cuda" or Switches.simulate_host
 
 
 class Plan:
@@ -84,7 +90,10 @@ class Planner:
         start = time.perf_counter()
         self.table = joint.table
         _costs.assign(joint, self.table)
-        self.machine = self._machine() if options.offload else None
+        self.machine = self._machine() if options.offload and has_own_memory(joint.device) else None
+        if options.offload and self.machine is None:
+            warnings.warn("cairn: on a processor the host's memory is the same memory, so nothing is offloaded",
+                          stacklevel=2)
         self.kept = self._kept()
         self.reserve = self.most_kept()
         self.seconds["load"] = self.table.loading
@@ -150,10 +159,11 @@ class Planner:
             return torch.cuda.memory_allocated(device)
         return sum(-(-s.bytes // self.alignment) * self.alignment for s in self.joint.storages if s.op is None)
 
-    def budget_bytes(self, budget):
+    def budget_bytes(self, budget, most=None):
+        """A budget in the user's form as bytes for a plan; a share is one of `most`, or of what the step needs."""
         whole = None
         if isinstance(budget, str) and "%" in budget:
-            whole = self.none_peak() + self._beside()
+            whole = (self.none_peak() if most is None else most) + self._beside()
         return _sizes.parse(budget, whole) - self._beside()
 
     def _beside(self):

@@ -2,13 +2,15 @@
 
 import re
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+_UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def parse(size: int | float | str, whole: int | None = None) -> int:
-    """The bytes of a size such as 4294967296, "4GiB" or "500MB"; or of "40%" of `whole`."""
+    """The bytes of a size such as 4294967296, "4GiB", "4G" or "500MB"; or of "40%" of `whole`."""
     if isinstance(size, (int, float)) and not isinstance(size, bool):
+        if size < 1 or size != int(size):
+            raise ValueError(f"{size!r} is not a number of bytes; a share is written as '40%'")
         return int(size)
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*|%)\s*", str(size))
     if match is None:

@@ -148,16 +148,25 @@ cairn_status crn_saved_data(cairn_exec *exec, const crn_saved_tensor *tensor, vo
     *out = tensor->from == CAIRN_NONE ? tensor->as.data : room;
     if (tensor->from == CAIRN_NONE)
         return CAIRN_OK;
-    return tensor->slot == 0
-               ? cairn_exec_read(exec, tensor->from, room, err)
-               : cairn_exec_read_slot(exec, tensor->from, tensor->slot - 1, room, err);
+    if (tensor->slot > 0)
+        return cairn_exec_read_slot(exec, tensor->from, tensor->slot - 1, room, err);
+    CRN_TRY(cairn_exec_read(exec, tensor->from, room, err));
+    *out = (char *)room + tensor->offset;
+    if (tensor->columns > 0) {
+        float *turned = (float *)room + tensor->whole / sizeof(float);
+        crn_transpose(room, turned, tensor->whole / sizeof(float) / tensor->columns,
+                      tensor->columns);
+        *out = turned;
+    }
+    return CAIRN_OK;
 }
 
 uint64_t crn_saved_room(const crn_saved_tensor *tensors, uint32_t count) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < count; i++)
         if (tensors[i].from != CAIRN_NONE)
-            most = CRN_MAX(most, tensors[i].as.bytes);
+            most = CRN_MAX(most, CRN_MAX(tensors[i].as.bytes,
+                                         tensors[i].whole * (tensors[i].columns > 0 ? 2 : 1)));
     return most;
 }
 

@@ -35,6 +35,10 @@ typedef struct crn_saved_tensor {
     cairn_named_tensor as; /* its data is NULL where it is read */
     cairn_id from;         /* of the executor's graph; CAIRN_NONE: from memory */
     uint32_t slot;         /* 0: the tensor itself; else 1 + the optimiser's slot */
+    /* A parameter in another form (weights_forms.c): the bytes of the whole tensor, where the part
+     * begins, and the columns of a matrix that is written transposed. All 0: as it is. */
+    uint64_t whole, offset;
+    uint32_t columns;
 } crn_saved_tensor;
 
 /* The elements of a tensor: its data, or `room`, which is large enough for them. */
@@ -49,6 +53,36 @@ CAIRN_MUST cairn_status crn_safetensors_save(const cairn_allocator *allocator, c
                                              cairn_exec *exec, const crn_saved_tensor *tensors,
                                              uint32_t tensor_count, const cairn_pair *metadata,
                                              uint32_t metadata_count, cairn_error *err);
+
+/* ---- weights_forms.c ---- */
+
+#define CRN_MOST_PARTS 3
+
+/* How a file has a parameter: in parts, by rows; or transposed. */
+typedef struct crn_form {
+    uint32_t count; /* of parts */
+    const char *parts[CRN_MOST_PARTS];
+    uint64_t rows[CRN_MOST_PARTS];
+    size_t before; /* the length of the name before that of a part, and the name after it */
+    const char *after;
+    bool transposed;
+} crn_form;
+
+/* False: the file has it as the network does. */
+bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out);
+
+/* A part as it is saved; its name is in the arena. */
+CAIRN_MUST cairn_status crn_form_saved(const cairn_graph *graph, cairn_id tensor,
+                                       const crn_form *form, uint32_t part, crn_arena *arena,
+                                       crn_saved_tensor *out);
+
+/* Replace the tensors of a file that are parts of the network's by those. */
+CAIRN_MUST cairn_status crn_forms_gather(const cairn_graph *graph, crn_arena *arena,
+                                         const cairn_named_tensor **tensors, uint32_t *count,
+                                         cairn_error *err);
+
+/* [rows, columns] -> [columns, rows] */
+void crn_transpose(const float *from, float *to, uint64_t rows, uint64_t columns);
 
 /* ---- weights_save.c ---- */
 

@@ -57,9 +57,19 @@ static const char *extra_dot(const char *name) {
     return NULL;
 }
 
+/* Files of GPT-2 without its head have names without that of the outer module. */
+static cairn_id find_inside(const loading *l, const char *name) {
+    static const char outer[] = "transformer.";
+    char full[256];
+    snprintf(full, sizeof full, "%s%.200s", outer, name);
+    return crn_names_find(&l->names, full);
+}
+
 /* The tensor of the network that a name of the file stands for, or CAIRN_NONE. */
 static cairn_status find_weight(loading *l, const char *name, cairn_id *out) {
     *out = crn_names_find(&l->names, name);
+    if (*out == CAIRN_NONE)
+        *out = find_inside(l, name);
     if (*out != CAIRN_NONE)
         return CAIRN_OK;
     const char *bare = without_prefix(name), *dot = extra_dot(bare);
@@ -79,10 +89,32 @@ static cairn_status find_weight(loading *l, const char *name, cairn_id *out) {
     return CAIRN_OK;
 }
 
+/* Whether a tensor is the head of a network whose head is a parameter with another name, and has
+ * that parameter's elements. */
+static bool is_tied_head(const loading *l, const cairn_named_tensor *tensor) {
+    cairn_id head = cairn_graph_find_op(l->graph, "lm_head");
+    if (strcmp(tensor->name, "lm_head.weight") != 0 || head == CAIRN_NONE)
+        return false;
+    cairn_id weight = cairn_graph_op(l->graph, head)->params[0];
+    const char *name = cairn_graph_tensor(l->graph, weight)->name;
+    for (uint32_t i = 0; i < l->given_count; i++)
+        if (strcmp(l->given[i].name, name) == 0)
+            return l->given[i].bytes == tensor->bytes &&
+                   memcmp(l->given[i].data, tensor->data, tensor->bytes) == 0;
+    return false;
+}
+
+/* What transformers of Hugging Face save although it is no parameter. */
+static bool is_constant(const char *name) {
+    return crn_ends(name, ".attn.bias") || crn_ends(name, ".attn.masked_bias") ||
+           crn_ends(name, ".rotary_emb.inv_freq");
+}
+
 /* A name that is no tensor of the network. */
-static void pass_over(loading *l, const char *name) {
-    const char *bare = without_prefix(name);
-    if (crn_ends(bare, ".num_batches_tracked") || crn_begins(bare, "cairn."))
+static void pass_over(loading *l, const cairn_named_tensor *tensor) {
+    const char *name = tensor->name, *bare = without_prefix(name);
+    if (crn_ends(bare, ".num_batches_tracked") || crn_begins(bare, "cairn.") || is_constant(bare) ||
+        is_tied_head(l, tensor))
         return;
     bool auxiliary = crn_begins(bare, "aux") || crn_begins(bare, "AuxLogits.");
     see(auxiliary ? &l->auxiliary : &l->foreign, name);
@@ -106,7 +138,7 @@ static cairn_status match_names(loading *l) {
         cairn_id t;
         CRN_TRY(find_weight(l, tensors[i].name, &t));
         if (t == CAIRN_NONE)
-            pass_over(l, tensors[i].name);
+            pass_over(l, &tensors[i]);
         else if (l->from[t] != NULL)
             return crn_fail_at(l->err, CAIRN_EINVAL, tensors[i].name,
                                "has both %.120s and %.120s, which are the same tensor",
@@ -250,6 +282,7 @@ static cairn_status take_room(loading *l) {
 }
 
 static cairn_status prepare(loading *l, cairn_text *notices) {
+    CRN_TRY(crn_forms_gather(l->graph, &l->scratch, &l->given, &l->given_count, l->err));
     CRN_TRY(list_weights(l));
     CRN_TRY(match_names(l));
     CRN_TRY(check_names(l));

@@ -49,8 +49,14 @@ static cairn_status add_weights(collection *c, const cairn_graph *graph) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         if (!crn_is_weight(tensor))
             continue;
+        crn_form form;
         crn_saved_tensor weight = {.as = crn_weight_described(tensor), .from = t};
-        CRN_PUSH(&c->scratch, c->tensors, weight);
+        bool other = crn_form_of(graph, t, &form);
+        for (uint32_t i = 0; i < (other ? form.count : 1); i++) {
+            if (other)
+                CRN_TRY(crn_form_saved(graph, t, &form, i, &c->scratch, &weight));
+            CRN_PUSH(&c->scratch, c->tensors, weight);
+        }
         if (tensor->role == CAIRN_ROLE_STATE && crn_ends(tensor->name, RUNNING_MEAN))
             CRN_TRY(add_tracked(c, tensor->name));
     }

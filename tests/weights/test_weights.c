@@ -447,6 +447,66 @@ static void test_zoo(void) {
     }
 }
 
+/* ---- Hugging Face's form of transformers ---- */
+
+static const cairn_named_tensor *check_form(const cairn_safetensors *file, const char *name,
+                                            uint64_t rows, uint64_t columns) {
+    const cairn_named_tensor *found = cairn_safetensors_find(file, name);
+    CHECK(found != NULL);
+    if (found != NULL)
+        CHECK(found->shape[0] == rows && (found->rank == 1 || found->shape[1] == columns));
+    return found;
+}
+
+/* Packed projections are parts in a file, and GPT-2's matrices are transposed. Files with a head
+ * that is the table, or without the outer module's name, load too. */
+static void test_forms(void) {
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_error err = {0};
+    cairn_safetensors *file;
+    uint32_t count;
+    options.batch = 1;
+    options.steps = 3;
+    options.classes = 11;
+    evaluation e = evaluation_open("llama", &options, 2, "none", 1);
+    CHECK_OK(cairn_weights_save(e.exec, e.graph, path, NULL, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    check_form(file, "model.layers.1.self_attn.q_proj.weight", 32, 32);
+    check_form(file, "model.layers.1.self_attn.k_proj.weight", 16, 32);
+    check_form(file, "model.layers.0.mlp.up_proj.weight", 48, 32);
+    CHECK(cairn_safetensors_find(file, "model.layers.0.mlp.gate_up_proj.weight") == NULL);
+    cairn_named_tensor tensors[64];
+    const cairn_named_tensor *all = cairn_safetensors_tensors(file, &count);
+    memcpy(tensors, all, count * sizeof *all);
+    tensors[count] = *check_form(file, "model.embed_tokens.weight", 11, 32);
+    tensors[count].name = "lm_head.weight"; /* the same elements: harmless */
+    CHECK_OK(cairn_weights_assign(e.exec, e.graph, tensors, count + 1, NULL, NULL, &err), &err);
+    tensors[count].data = cairn_safetensors_find(file, "model.layers.0.mlp.up_proj.weight")->data;
+    CHECK(cairn_weights_assign(e.exec, e.graph, tensors, count + 1, NULL, NULL, &err) ==
+          CAIRN_EINVAL); /* another head than the network's */
+    CHECK(cairn_weights_assign(e.exec, e.graph, tensors, count - 1, NULL, NULL, &err) ==
+          CAIRN_EINVAL);
+    cairn_safetensors_destroy(file);
+    evaluation_close(&e);
+
+    e = evaluation_open("gpt2", &options, 2, "none", 1);
+    CHECK_OK(cairn_weights_save(e.exec, e.graph, path, NULL, &err), &err);
+    CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
+    const cairn_named_tensor *fc = check_form(file, "transformer.h.0.mlp.c_fc.weight", 32, 128);
+    cairn_id own = cairn_graph_find_tensor(e.graph, "transformer.h.0.mlp.c_fc.weight");
+    float *plain = malloc(fc->bytes);
+    CHECK_OK(cairn_exec_read(e.exec, own, plain, &err), &err);
+    CHECK(plain[5 * 32 + 7] == ((const float *)fc->data)[7 * 128 + 5]);
+    free(plain);
+    all = cairn_safetensors_tensors(file, &count);
+    memcpy(tensors, all, count * sizeof *all);
+    for (uint32_t i = 0; i < count; i++)
+        tensors[i].name += strlen("transformer.");
+    CHECK_OK(cairn_weights_assign(e.exec, e.graph, tensors, count, NULL, NULL, &err), &err);
+    cairn_safetensors_destroy(file);
+    evaluation_close(&e);
+}
+
 /* Names and shapes of torchvision's state_dict(), some of each family: those that show how layers
  * are numbered and nested. */
 static const struct {
@@ -517,6 +577,7 @@ int main(int argc, char **argv) {
     test_conversion();
     test_old_densenet();
     test_zoo();
+    test_forms();
     test_known_names();
     unlink(path);
     return check_result();

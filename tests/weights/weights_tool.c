@@ -2,6 +2,7 @@
  *
  *   weights_tool copy IN OUT             every tensor and word of IN, written again
  *   weights_tool network DIVISOR IN OUT  IN loaded into a ResNet-18 of ten classes, then saved
+ *   weights_tool tokens NAME WEIGHTS DATA OUT  the same for a transformer and its "tokens"
  *   weights_tool logits WEIGHTS DATA OUT WEIGHTS loaded into a ResNet-18, "input" of DATA run, and
  *                                        the result compared with its "logits"; then saved */
 #include "weights/evaluation.h"
@@ -88,6 +89,29 @@ static void logits(const char *weights, const char *data, const char *out) {
     cairn_safetensors_destroy(file);
 }
 
+static void tokens(const char *name, const char *weights, const char *data, const char *out) {
+    cairn_safetensors *file = open_file(data);
+    const cairn_named_tensor *input = cairn_safetensors_find(file, "tokens");
+    const cairn_named_tensor *wanted = floats(file, "logits");
+    cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
+    CHECK(input != NULL && input->element == CAIRN_ELEMENT_I32 && input->rank == 2);
+    options.batch = (uint32_t)input->shape[0];
+    options.steps = (uint32_t)input->shape[1];
+    options.classes = (uint32_t)wanted->shape[2];
+    evaluation e = evaluation_open(name, &options, 1, "infer", 1);
+    load(&e, weights);
+    const float *given = wanted->data, *actual = evaluation_run(&e, input->data);
+    uint64_t count = wanted->bytes / sizeof *given;
+    double *expected = malloc(count * sizeof *expected);
+    for (uint64_t i = 0; i < count; i++)
+        expected[i] = given[i];
+    check_logits(actual, expected, count, TOLERANCE);
+    free(expected);
+    save(&e, out);
+    evaluation_close(&e);
+    cairn_safetensors_destroy(file);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (argc == 4 && strcmp(what, "copy") == 0)
@@ -96,5 +120,7 @@ int main(int argc, char **argv) {
         network(argv[2], argv[3], argv[4]);
     else if (argc == 5 && strcmp(what, "logits") == 0)
         logits(argv[2], argv[3], argv[4]);
+    else if (argc == 6 && strcmp(what, "tokens") == 0)
+        tokens(argv[2], argv[3], argv[4], argv[5]);
     return check_result();
 }

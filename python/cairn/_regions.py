@@ -1,0 +1,182 @@
+"""Steps that Dynamo cuts into several graphs, and graphs whose shapes change.
+
+A region is one graph that Dynamo hands over. Where a step has several, they share one budget: while one runs, those
+before it hold what they saved, and those after it have left their gradients.
+
+    first step    every region has its smallest plan, and its calls are noted
+    later steps   one choice among plans of all regions: the fastest ones that fit together
+
+A graph with symbolic shapes gets one variant for each shape that it is called with, each with its own plan, so Dynamo
+captures it only once.
+"""
+
+import sys
+import warnings
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from . import _distributed
+from . import _library as lib
+from ._errors import BudgetError
+
+POINTS = 6  # plans of a region from which one is chosen
+
+
+def is_whole(gm):
+    """Whether a graph is all that the user compiled: it does not end in a graph break, and the call that Dynamo
+    captured is the one that the user made."""
+    reason = getattr(gm, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break:
+        return False
+    files, frame = [], sys._getframe(1)
+    while frame is not None:
+        files.append(frame.f_code.co_filename.replace("\\", "/"))
+        frame = frame.f_back
+    capture = max((i for i, file in enumerate(files) if file.endswith("/torch/_dynamo/convert_frame.py")), default=-1)
+    callers = [file for file in files[capture + 1:] if not file.endswith("/torch/nn/modules/module.py")]
+    return not callers or "/torch/_dynamo/" in callers[0]
+
+
+class Region:
+    """A graph of Dynamo's, with a variant for each shape."""
+
+    def __init__(self, backend, gm, example_inputs):
+        self.backend, self.gm, self.variants = backend, gm, {}
+        self.symbolic = any(_is_symbolic(x) for x in example_inputs)
+        if not self.symbolic:
+            self.variants[()] = Variant(self, example_inputs)
+
+    def __call__(self, *inputs):
+        key = tuple((tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs) \
+            if self.symbolic else ()
+        variant = self.variants.get(key)
+        if variant is None:
+            variant = self.variants[key] = Variant(self, _fake(inputs))
+        self.backend.steps.enter(variant)
+        return variant.call(*inputs)
+
+
+def _is_symbolic(value):
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride()))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _fake(inputs):
+    """Fake inputs of the shapes that real ones have."""
+    mode = FakeTensorMode()
+    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+class Variant:
+    """A region for one shape. `plan` and `planner` are None if it computes no gradients."""
+
+    def __init__(self, region, inputs):
+        self.region, self.inputs = region, inputs
+        self.plan = self.planner = self.text = None
+        self.call = region.backend.compile_variant(self)
+
+    def replace(self, plan):
+        """Use another plan from now on."""
+        if plan.text() != self.plan.text():
+            self.text = plan.text()
+            self.call = self.region.backend.compile_variant(self)
+
+
+class Steps:
+    """The calls of one step, and the share of the budget of each."""
+
+    def __init__(self, options):
+        self.options, self.calls = options, []
+        self.several = self.settled = False
+        self.went_back = False
+
+    def enter(self, variant):
+        """A region is about to run."""
+        if not self.several or self.settled or variant.plan is None or not torch.is_grad_enabled():
+            return
+        if self.went_back:
+            self.settled = True
+            self._settle()
+            return
+        self.calls.append(variant)
+        if self.options.budget is not None and not _is_share(self.options.budget):
+            size = variant.planner.budget_bytes(self.options.budget)
+            self._refuse_more([way_of(call, call.plan) for call in self.calls], size)
+
+    def _settle(self):
+        variants = list(dict.fromkeys(self.calls))
+        warnings.warn(f"cairn: a step is cut into {len(variants)} graphs, called {len(self.calls)} times; they share the "
+                      "budget, and what runs between them is not counted", stacklevel=2)
+        if self.options.budget is None:
+            return
+        plans = {v: _distributed.same(lambda v=v: _plans(v.planner)) for v in variants}
+        plans = {v: [v.planner.read(text) for text in texts] for v, texts in plans.items()}
+        ways = [[way_of(v, plan) for plan in plans[v]] for v in self.calls]
+        size = self._size(ways, variants[0].planner)
+        self._refuse_more([way[0] for way in ways], size)
+        chosen = _distributed.same(lambda: self._choose(ways, size))
+        for variant in variants:  # one plan serves all calls of a variant
+            variant.replace(plans[variant][min(c for v, c in zip(self.calls, chosen) if v is variant)])
+
+    def _size(self, ways, planner):
+        budget = self.options.budget
+        return planner.budget_bytes(budget, needed([way[-1] for way in ways]) if _is_share(budget) else None)
+
+    @staticmethod
+    def _choose(ways, size):
+        later = _left_by_later(ways)
+        triples = [[(peak + after, saved, time) for peak, saved, time, _ in way] for way, after in zip(ways, later)]
+        try:
+            return lib.choose_regions(triples, size)
+        except lib.Failure:
+            return [0] * len(ways)
+
+    @staticmethod
+    def _refuse_more(ways, size):
+        least = needed(ways)
+        if least > size:
+            raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs into which this step is cut need "
+                              f"{least} bytes together", least, None)
+
+
+def _is_share(budget):
+    return isinstance(budget, str) and "%" in budget
+
+
+def _plans(planner):
+    """The texts of plans from the smallest to the one that recomputes nothing."""
+    smallest, most = planner.smallest()[0], planner.none_peak()
+    sizes = sorted({smallest + (most - smallest) * i // POINTS for i in range(POINTS)})
+    return [planner.within(size).text() for size in sizes] + [planner.none().text()]
+
+
+def way_of(variant, plan):
+    """Peak, what is held between forward and backward, time, and gradients that stay."""
+    joint, alignment = variant.planner.joint, plan.alignment
+    rounded = lambda size: -(-size // alignment) * alignment
+    cut = next(i for i, (kind, number, _) in enumerate(plan.steps)
+               if kind == lib.RUN and joint.ops[number] is joint.boundary)
+    arriving = sum(rounded(s.bytes) for s in joint.boundary.outs)
+    saved = plan.step_bytes[cut] - arriving - rounded(joint.boundary.workspace)
+    left = sum(rounded(s.bytes) for s in joint.handed_out if s.op is not None and s.op.backward)
+    return plan.peak, max(saved, 0), plan.time_ns, left
+
+
+def _left_by_later(ways):
+    """For each call, the gradients that later calls have left when its backward part runs."""
+    after, total = [], 0
+    for way in reversed(ways):
+        after.insert(0, total)
+        total += way[0][3]
+    return after
+
+
+def needed(ways):
+    """The memory that calls need one after the other."""
+    later, held, most = _left_by_later([[way] for way in ways]), 0, 0
+    for (peak, saved, _, _), after in zip(ways, later):
+        most = max(most, held + peak + after)
+        held += saved
+    return most

@@ -1,0 +1,140 @@
+"""Steps that are cut into several graphs share one budget, and every shape gets its plan: bitwise equal to aot_eager,
+and the allocator stays inside the budget."""
+
+import copy
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import cairn
+from cairn import _regions
+from common import allocator_peak, same
+
+warnings.simplefilter("ignore")
+WIDTH, ROWS = 32, 256
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+class Net(nn.Module):
+    """Blocks with a graph break behind some of them."""
+
+    def __init__(self, breaks, count=5):
+        super().__init__()
+        self.breaks, self.blocks = breaks, nn.ModuleList(Block() for _ in range(count))
+
+    def forward(self, x):
+        for number, block in enumerate(self.blocks):
+            x = block(x)
+            if number in self.breaks:
+                torch._dynamo.graph_break()
+        return x.square().mean()
+
+
+class Straight(nn.Module):
+    """Two graphs with a value that is read between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Sequential(Block(), Block()), nn.Sequential(Block(), Block())
+
+    def forward(self, x):
+        x = self.first(x)
+        if x.mean().item() > 1e9:
+            x = x * 0
+        return self.second(x).square().mean()
+
+
+def train(model, backend, rows=(ROWS,) * 4, dynamic=None):
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    model = copy.deepcopy(model)
+    call = torch.compile(model, backend=backend, dynamic=dynamic)
+    x, results = torch.randn(max(rows), WIDTH), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for n in rows:
+        loss = call(x[:n])
+        loss.backward()
+        results.append([loss.detach().clone()] + [p.grad.clone() for p in model.parameters()])
+        del loss
+        optimizer.step()
+        optimizer.zero_grad()
+    return results, lambda: call(x[:rows[-1]]).backward()
+
+
+class Several(unittest.TestCase):
+    def check(self, model, share):
+        expected, _ = train(model, "aot_eager")
+        self.assertTrue(same(expected, train(model, cairn.backend())[0]))
+        backend = cairn.backend()
+        train(model, backend)
+        calls = backend.steps.calls
+        most = _regions.needed([_regions.way_of(v, v.planner.none()) for v in calls])
+        least = _regions.needed([_regions.way_of(v, v.planner.within(v.planner.smallest()[0])) for v in calls])
+        budget = int(least + (most - least) * share)
+        backend = cairn.backend(budget)
+        found, step = train(model, backend)
+        self.assertTrue(same(expected, found))
+        self.assertTrue(backend.steps.settled)
+        self.assertLessEqual(_regions.needed([_regions.way_of(v, v.plan) for v in calls]), most)
+        self.assertLessEqual(allocator_peak(step), budget)
+        with self.assertRaises(cairn.BudgetError) as refused:
+            train(model, cairn.backend(least - 4096))
+        self.assertIn("graphs into which this step is cut", str(refused.exception))
+
+    def test_loop(self):
+        torch.manual_seed(1)
+        self.check(Net({0, 1, 2, 3, 4}), 0.5)
+
+    def test_value_between(self):
+        torch.manual_seed(1)
+        self.check(Straight(), 0.3)
+
+    def test_whole(self):
+        torch.manual_seed(1)
+        backend = cairn.backend("60%")
+        train(Net(()), backend)
+        self.assertFalse(backend.steps.several)
+        self.assertEqual(len(backend.plans), 1)
+
+    def test_warns(self):
+        torch.manual_seed(1)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            train(Net({1}), cairn.backend("90%"))
+        self.assertTrue(any("a step is cut into" in str(w.message) for w in seen))
+
+
+class Shapes(unittest.TestCase):
+    ROWS = (ROWS, ROWS, 200, 100, ROWS, 64, 33, 34, 35, 36, 37, 38, 39, 40, 200)
+
+    def check(self, model, dynamic):
+        expected, _ = train(model, "aot_eager", self.ROWS, dynamic)
+        backend = cairn.backend("60%")
+        found, _ = train(model, backend, self.ROWS, dynamic)
+        self.assertTrue(same(expected, found))
+        self.assertGreaterEqual(len(backend.plans), len(set(self.ROWS)))
+        self.assertGreater(backend.plans[0].reruns, 0)
+        self.assertLessEqual(max(plan.peak for plan in backend.plans), backend.plans[0].budget)
+
+    def test_smaller_batches(self):
+        torch.manual_seed(1)
+        self.check(Net(()), None)
+
+    def test_dynamic(self):
+        torch.manual_seed(1)
+        self.check(Net(()), True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
