@@ -105,7 +105,8 @@ static int no_fit(const cli_args *args, const cli_model *model, const cairn_budg
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
     uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
-    const char *option = limit->stationary_bytes > 0 ? "budget" : "activation-budget";
+    bool all = limit->stationary_bytes > 0 || model->header.updates > 0;
+    const char *option = all ? "budget" : "activation-budget";
     char by[64] = "";
     if (algorithm != NULL)
         snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
@@ -117,7 +118,7 @@ static int no_fit(const cli_args *args, const cli_model *model, const cairn_budg
                 cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
     fprintf(stderr, ", set by op \"%s\"\n", err->name);
     fprintf(stderr, "cairn: --%s %s would do", option, cli_budget_above(smallest));
-    if (limit->stationary_bytes > 0 && cairn_model_importer(model->header.model)->sized &&
+    if (all && cairn_model_importer(model->header.model)->sized &&
         limit->given_bytes > limit->stationary_bytes && model->header.batch > 1)
         fprintf(stderr, "; for the largest batch see cairn fit %s --budget %s%s",
                 model->header.model, cli_budget_below(limit->given_bytes),

@@ -168,7 +168,8 @@ static int check_memory(const cli_training *t) {
     cairn_device_describe(t->model.device, &facts);
     uint64_t needed =
         cairn_layout_arena_bytes(t->solution->layout) +
-        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) +
+        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) -
+        cairn_sim_result(t->solution->sim)->home_bytes +
         (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
     if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
         return CLI_DONE;
