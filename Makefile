@@ -13,6 +13,7 @@
 #   make wheel     build/dist/cairn_torch-VERSION-*.whl, the package for PyTorch: docs/pytorch.md
 #   make wheels    the same for glibc 2.28 and newer, on x86-64 and aarch64
 #   make check-pytorch  its tests, with the torch that PYTHON has
+#   make check-pytorch-versions  the same with the oldest torch and with the newest, which it installs
 #   make bench     steps against PyTorch, which PYTHON must have: bench/pytorch/README.md
 
 PREFIX = /usr/local
@@ -20,7 +21,7 @@ DESTDIR =
 PYTHON = python3
 JOBS = $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: all demo demo-gpt check test deps install package coverage wheel wheels check-pytorch bench update-abi update-golden clean
+.PHONY: all demo demo-gpt check test deps install package coverage wheel wheels check-pytorch check-pytorch-versions bench update-abi update-golden clean
 
 all:
 	@scripts/install-deps.sh --dry-run build
@@ -74,6 +75,9 @@ wheels:
 
 check-pytorch: wheel
 	@JOBS=$(JOBS) scripts/check-pytorch.sh $(PYTHON) build
+
+check-pytorch-versions: wheel
+	@JOBS=$(JOBS) scripts/check-pytorch-versions.sh build
 
 bench: all
 	@$(PYTHON) bench/pytorch/compare.py --cairn build/cairn

@@ -510,7 +510,8 @@ int cli_run(const cli_command *command, int argc, char **argv, char **program) {
         cli_print_help(command);
         return CLI_DONE;
     }
-    int code = cli_check_outputs(&args);
+    int code =
+        command->alone ? CLI_DONE : cli_check_outputs(&args); /* a bench may write a folder */
     if (code != CLI_DONE)
         return code;
     if (command->computes) {

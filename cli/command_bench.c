@@ -50,7 +50,8 @@ static int run(const cli_args *args) {
     if (name != NULL)
         return cli_usage_error(args, "there is no bench \"%s\"", name);
     for (size_t i = 0; i < COUNT; i++)
-        printf("%-10s %s\n", benches[i].name, benches[i].summary);
+        printf(cli_flag(args, "json") ? "{\"bench\": \"%s\", \"summary\": \"%s\"}\n" : "%-10s %s\n",
+               benches[i].name, benches[i].summary);
     return CLI_DONE;
 }
 

@@ -23,6 +23,7 @@ from ._library import choose_regions, version
 from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
 from ._record import record
+from ._torch import warn_if_untried
 
 __version__ = version()
 __all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
@@ -56,7 +57,12 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
-    return Backend(from_call(locals()))
+    options = from_call(locals())
+    warn_if_untried()
+    return Backend(options)
+
+
+Inputs = Sequence[Any] | dict[str, Any]  # positional, or by name
 
 
 class Fit:
@@ -72,7 +78,7 @@ class Fit:
         return f"<fits: {self.plan}>" if self.plan else f"<does not fit: {self.reason}>"
 
 
-def fits(model: Model, inputs: Sequence[Any] | dict[str, Any], budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
+def fits(model: Model, inputs: Inputs, budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
          offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
          cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
@@ -98,7 +104,7 @@ class Sweep(list[tuple[int, Plan]]):
         return "\n".join(lines)
 
 
-def sweep(model: Model, inputs: Sequence[Any] | dict[str, Any], points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
+def sweep(model: Model, inputs: Inputs, points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
           offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
           arena: bool | None = None, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options

@@ -10,7 +10,7 @@ steps, whose gradients are in the same memory every time.
 
 import torch
 
-from . import _check
+from . import _check, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -51,7 +51,7 @@ def convolution_onto(where, x, weight, bias, stride, padding, dilation, transpos
 
 _ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
          aten.convolution.default: convolution_onto}
-_known = {}  # by signature: whether an op's form of _ONTO does the same
+_known: dict = {}  # by signature: whether an op's form of _ONTO does the same
 
 
 def writes_onto(op):
@@ -219,11 +219,10 @@ def allocate(size, device):
 def once(backward):
     """A backward part that refuses to run a second time: its tensors are overwritten."""
     def run(arguments):
-        if torch._C._autograd._get_current_graph_task_keep_graph():
+        if _torch.keeps_graph():
             raise CairnError("a step in one arena has one backward pass, not several; retain_graph needs arena=False")
         return backward(arguments)
-    run._boxed_call = True
-    return run
+    return _torch.boxed_call(run)
 
 
 def storage_of(tensor):
@@ -233,7 +232,8 @@ def storage_of(tensor):
 
 def at(arena, offset, dtype, size, stride):
     """The tensor at an address of the arena. It is not a view: nothing of autograd's is shared with others."""
-    return torch.empty(0, dtype=dtype, device=arena.device).set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
+    empty = torch.empty(0, dtype=dtype, device=arena.device)
+    return empty.set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
 
 
 class ArenaWriter(Writer):

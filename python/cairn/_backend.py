@@ -6,10 +6,8 @@ import sys
 import time
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from . import _arena
+from . import _arena, _torch
 from . import _chunks
 from . import _compiled
 from . import _costs
@@ -29,12 +27,11 @@ from ._write import Writer, boxed
 def capture(gm, num_fwd_outputs, options, together=True):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
     measures for them."""
-    from torch._functorch.compile_utils import fx_graph_cse
     learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
     if options.mode == "compiled":
         return _compiled.capture(gm, num_fwd_outputs, options, learn)
     gm.graph.eliminate_dead_code()
-    gm.graph = fx_graph_cse(gm.graph)
+    gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
     refuse(gm)
     device = device_of(gm)
@@ -49,8 +46,8 @@ def capture(gm, num_fwd_outputs, options, together=True):
 def with_partition(options, partition, forward=boxed, backward=boxed):
     """AOTAutograd with a partition function, for a backend."""
     table = _inductor.decompositions() if options.mode == "compiled" else None
-    compiled = aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed, partition_fn=partition,
-                            decompositions=table)
+    compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed,
+                                   partition_fn=partition, decompositions=table)
 
     def compile_module(gm, example_inputs):
         if options.chunks > 1:
@@ -94,7 +91,7 @@ class Backend:
 
     def _refuse(self, example_inputs):
         for value in example_inputs:
-            if isinstance(value, torch.Tensor) and is_traceable_wrapper_subclass(value):
+            if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
                 raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
                                  "planned")
 
@@ -146,17 +143,14 @@ class Backend:
         return boxed(gm)
 
     def _compile_backward(self, gm, inputs):
-        usual = boxed(gm)
-        if self.options.arena:
-            return _arena.once(usual)
+        usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
         retaining = usual if self._retaining is None else boxed(self._retaining)
 
         def run(arguments):
             self.steps.went_back = True
-            kept = torch._C._autograd._get_current_graph_task_keep_graph()
+            kept = _torch.keeps_graph()
             return (retaining if kept else usual)(arguments)
-        run._boxed_call = True
-        return run
+        return _torch.boxed_call(run)
 
 
 def planner_for(joint, options):
@@ -197,7 +191,7 @@ def planner_of(model, inputs, options):
         probe._refuse(example_inputs)
         return with_partition(options, partition)(gm, example_inputs)
 
-    torch._dynamo.reset()
+    _torch.reset_dynamo()
     try:
         compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
         with torch.enable_grad():
@@ -205,5 +199,5 @@ def planner_of(model, inputs, options):
     except _Stop as stop:
         return planner_for(stop.joint, options)
     finally:
-        torch._dynamo.reset()
+        _torch.reset_dynamo()
     raise CairnError("the model has no gradient to compute with these inputs")

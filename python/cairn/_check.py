@@ -14,8 +14,8 @@ A difference is an error that names the op. So a step never goes on with wrong n
 import operator
 
 from torch import fx
-from torch.multiprocessing.reductions import StorageWeakRef
 
+from . import _torch
 from ._errors import CairnError
 from ._geometry import key_of, place_of, planned_of, tensors_of
 
@@ -91,7 +91,7 @@ class _Checked(fx.Interpreter):
             if held is not storage:
                 if held is not None and held not in over and node.op != "placeholder":
                     raise CairnError(f"op {node.name} returns memory that still holds {held.name}")
-                self.memory[key_of(value)] = StorageWeakRef(value.untyped_storage()), storage
+                self.memory[key_of(value)] = _torch.StorageWeakRef(value.untyped_storage()), storage
                 fresh.add(storage)
             self.freed.discard(storage)
         if node.op == "call_function":

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import fx
 
-_LINEAR = (F.linear, torch._C._nn.linear)
+from . import _torch
+
+_LINEAR = (F.linear, _torch.linear)
 _CASTS = ("float", "to")
 _SHAPES = ("flatten", "view", "reshape", "contiguous")
 
@@ -38,12 +40,13 @@ def _value(node):
 
 
 def _is_plain(node):
-    """Whether a cross-entropy is a mean over rows of labels, without weights or smoothing."""
+    """Whether a cross-entropy is a mean over a known number of rows of labels, without weights or smoothing."""
     if len(node.args) != 2 or set(node.kwargs) - {"ignore_index", "reduction", "label_smoothing", "weight"}:
         return False
     given, labels = map(_value, node.args)
     options = node.kwargs
     return (given is not None and labels is not None and given.dim() == 2 and labels.dim() == 1
+            and type(given.shape[0]) is int and given.shape[0] > 0
             and options.get("weight") is None and options.get("reduction", "mean") == "mean"
             and options.get("label_smoothing", 0.0) == 0.0)
 

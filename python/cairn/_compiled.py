@@ -10,9 +10,8 @@ import operator
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
-from . import _costs
+from . import _costs, _torch
 from . import _inductor
 from ._geometry import FIXED, propagate
 from ._groups import Group, Grouping, is_fusible, packet
@@ -115,7 +114,7 @@ class Into(Kernel):
         return returned + 1 if returned < self.rest else None
 
 
-_kernels = {}  # by their key: equal groups, of any step of the process, share one
+_kernels: dict = {}  # by their key: equal groups, of any step of the process, share one
 
 
 def kernel_of(group):
@@ -129,7 +128,7 @@ def kernel_of(group):
         env[node].meta["val"] = value = node.meta["val"]
         words.append(f"{value.dtype}{tuple(value.shape)}{value.stride()}{value.device}")
     for node in group.cone:
-        args, keywords = pytree.tree_map_only(fx.Node, env.get, (node.args, node.kwargs))
+        args, keywords = _torch.pytree.tree_map_only(fx.Node, env.get, (node.args, node.kwargs))
         env[node] = graph.create_node("call_function", node.target, args, keywords, name=f"n{len(env)}")
         env[node].meta["val"] = node.meta["val"]
     graph.output(tuple(env[n] for n in group.outs))
@@ -191,7 +190,7 @@ class _Fused:
             else:
                 self.env[unit] = self.graph.node_copy(unit, self._value)
         output = self.grouping.output
-        new = self.graph.output(pytree.tree_map_only(fx.Node, self._value, output.args[0]))
+        new = self.graph.output(_torch.pytree.tree_map_only(fx.Node, self._value, output.args[0]))
         new.meta = dict(output.meta)
         self.graph.eliminate_dead_code()
         self.graph.lint()
@@ -203,14 +202,13 @@ class _Fused:
 def capture(gm, num_fwd_outputs, options, learn):
     """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs, which `learn`
     measures. What runs as it is is tried first, so that kernels are compiled for results as they really are."""
-    from torch._functorch.compile_utils import fx_graph_cse
     refuse(gm)
     device = device_of(gm)
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
     gm.graph.eliminate_dead_code()
-    gm.graph = fx_graph_cse(gm.graph)
+    gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     propagate(gm, table.results, _costs.signature_of)

@@ -14,9 +14,8 @@ import time
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
-from . import _fuse
+from . import _fuse, _torch
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._joint import is_collective, is_effect, is_random
@@ -213,13 +212,11 @@ def operands_of(node, diagonal=False):
 
 def _peak_cpu(call):
     """The most that a call allocates above what is in use when it begins, from the allocator's events."""
-    from torch.autograd import ProfilerConfig, ProfilerState, _disable_profiler_legacy, _enable_profiler_legacy
-    from torch._C._profiler import _ExperimentalConfig
-    _enable_profiler_legacy(ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()))
+    _torch.start_memory_events()
     try:
         call()
     finally:
-        threads = _disable_profiler_legacy()
+        threads = _torch.stop_memory_events()
     live = peak = 0
     for events in threads:
         for event in events:
@@ -245,7 +242,7 @@ class _Runs:
 
     def __init__(self, call, runs=4):
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]
-        torch.cuda._sleep(500_000)  # so that the queue can fill
+        _torch.sleep_cuda(500_000)  # so that the queue can fill
         self._events[0].record()
         for event in self._events[1:]:
             call()
@@ -289,7 +286,8 @@ def any_node(_):
 
 def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
-    `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until nothing is new."""
+    `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
+    nothing is new."""
     collecting, start = gc.isenabled(), time.perf_counter()
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
@@ -374,7 +372,7 @@ def _see_places(joint):
         if op.signature not in seen:
             arguments, keywords = operands_of(op.node)
             seen[op.signature] = [v.device.type if isinstance(v, torch.Tensor) else None
-                                  for v in pytree.tree_leaves(op.node.target(*arguments, **keywords))]
+                                  for v in _torch.pytree.tree_leaves(op.node.target(*arguments, **keywords))]
         for s in op.outs:
             if seen[op.signature][s.slot] == "cpu":
                 s.bytes = 0
@@ -448,7 +446,7 @@ def _free_workspaces(device):
     """Free what the libraries of matrix products keep; returns its bytes. Ops that are queued may still use it: the
     allocator gives it only to later ops of the same stream."""
     before = torch.cuda.memory_allocated(device)
-    torch._C._cuda_clearCublasWorkspaces()
+    _torch.clear_cublas_workspaces()
     return before - torch.cuda.memory_allocated(device)
 
 

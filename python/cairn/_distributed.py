@@ -4,9 +4,8 @@ Ranks measure different times. With different plans they would wait for each oth
 """
 
 import torch.distributed as dist
-from torch.utils._python_dispatch import _disable_current_modes
 
-from . import _costs, _geometry
+from . import _costs, _geometry, _torch
 from ._errors import BudgetError, CairnError
 
 
@@ -19,7 +18,7 @@ def most(value):
     if _alone():
         return value
     values = [None] * dist.get_world_size()
-    with _disable_current_modes():
+    with _torch.disable_current_modes():
         dist.all_gather_object(values, value)
     return max(values)
 
@@ -29,7 +28,7 @@ def from_first(make):
     if _alone():
         return make()
     message = [make() if dist.get_rank() == 0 else None]
-    with _disable_current_modes():  # ops during a capture are not real ops
+    with _torch.disable_current_modes():  # ops during a capture are not real ops
         dist.broadcast_object_list(message, src=0)
     return message[0]
 
@@ -81,6 +80,6 @@ def same(make):
     if _alone():
         return make()
     message = [make() if dist.get_rank() == 0 else None]
-    with _disable_current_modes():
+    with _torch.disable_current_modes():
         dist.broadcast_object_list(message, src=0)
     return message[0]

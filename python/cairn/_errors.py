@@ -1,9 +1,10 @@
 """The errors of Cairn; each has a message of one sentence. torch.compile passes them on unchanged."""
 
-from torch._dynamo.exc import ShortenTraceback
+from . import _torch
 
 
-class CairnError(ShortenTraceback):
+
+class CairnError(_torch.ShortenTraceback):
     """A step that cannot be planned."""
 
     def __init__(self, message: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from . import _torch
 from ._errors import CairnError
 
 aten = torch.ops.aten
@@ -169,7 +170,7 @@ class _Refused(Exception):
 
 def _argument(node, place, default=None):
     """An argument by its place in the op's schema, however it was given."""
-    name = node.target._schema.arguments[place].name
+    name = _torch.schema_of(node.target).arguments[place].name
     if len(node.args) > place:
         return node.args[place]
     return node.kwargs.get(name, default)

@@ -15,20 +15,20 @@ import operator
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
+from . import _torch
 from ._real import real_tensors
 
 FIXED = "cairn_fixed"  # key of nodes whose fake results are right and cannot be propagated
 
 
 def tensors_of(value):
-    return [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+    return [v for v in _torch.pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
 
 def planned_of(results, fake):
     """The tensors among real results that the fake ones have too. Some ops make results that nobody asked for."""
-    leaves, planned = pytree.tree_leaves(results), pytree.tree_leaves(fake)
+    leaves, planned = _torch.pytree.tree_leaves(results), _torch.pytree.tree_leaves(fake)
     if len(leaves) != len(planned):
         return tensors_of(leaves)
     return [r for r, f in zip(leaves, planned) if isinstance(f, torch.Tensor) and isinstance(r, torch.Tensor)]
@@ -36,7 +36,7 @@ def planned_of(results, fake):
 
 def key_of(tensor):
     """The identity of a storage; fake storages live as long as the graph that holds their tensors."""
-    return tensor.untyped_storage()._cdata
+    return _torch.storage_key(tensor)
 
 
 def place_of(tensor):
@@ -58,7 +58,7 @@ def record(results, operands):
     """Where each result lies, as nested lists: the number of its storage, shape, strides, offset, the storage's bytes
     and the type; None for a result that is not made. Operands' storages have the numbers from 0, new ones from -1 down. None
     as a whole if that cannot be said."""
-    leaves = pytree.tree_leaves(results)
+    leaves = _torch.pytree.tree_leaves(results)
     if not is_strided(tensors_of(leaves) + operands):
         return None
     numbers, rows = {}, []
@@ -80,7 +80,7 @@ def record(results, operands):
 
 def _corrected(results, operands, rows):
     """Fake results that lie as `rows` say; the given ones if those are of other shapes."""
-    leaves, form = pytree.tree_flatten(results)
+    leaves, form = _torch.pytree.tree_flatten(results)
     if len(leaves) != len(rows):
         return results
     storages, corrected = {}, []
@@ -96,7 +96,7 @@ def _corrected(results, operands, rows):
         elif number not in storages:
             storages[number] = torch.empty(size // dtype.itemsize, dtype=dtype, device=leaf.device)
         corrected.append(torch.as_strided(storages[number], shape, stride, offset))
-    return pytree.tree_unflatten(corrected, form)
+    return _torch.pytree.tree_unflatten(corrected, form)
 
 
 def makes_storage(node):
@@ -120,7 +120,7 @@ def _seen_view(node):
         flat = torch.empty(value.untyped_storage().nbytes() // value.element_size(), dtype=value.dtype, device="meta")
         return torch.as_strided(flat, *place_of(value))
     with real_tensors():
-        args, kwargs = pytree.tree_map_only(fx.Node, lambda n: pytree.tree_map_only(
+        args, kwargs = _torch.pytree.tree_map_only(fx.Node, lambda n: _torch.pytree.tree_map_only(
             torch.Tensor, on_meta, n.meta.get("val")), (node.args, node.kwargs))
         return record(node.target(*args, **kwargs), tensors_of((args, kwargs)))
 
@@ -134,7 +134,7 @@ class _Propagator(fx.Interpreter):
         if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
             return node.meta.get("val")
         if FIXED in node.meta:
-            result = pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
+            result = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
         else:
             result = super().run_node(node)
         if node.op == "call_function" and node.target is not operator.getitem:
@@ -150,7 +150,7 @@ class _Propagator(fx.Interpreter):
         results = tensors_of(result)
         if not results or not _only_views(results, operands):
             return self.seen.get(self.signature_of(node)) if self.seen else None
-        schema = getattr(node.target, "_schema", None)
+        schema = _torch.schema_of(node.target)
         thin = any(n == 1 for v in results for n in v.shape)
         return _seen_view(node) if thin and schema is not None and not schema.is_mutable else None
 

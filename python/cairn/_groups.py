@@ -16,6 +16,7 @@ import operator
 import torch
 from torch import fx
 
+from . import _torch
 from ._geometry import key_of, tensors_of
 
 # Besides the ops that PyTorch itself calls pointwise. Scatters into constants are gone before.
@@ -47,9 +48,9 @@ def is_reduction(node):
 def is_fusible(node, device):
     """Whether Inductor can compute a node inside a kernel of other nodes."""
     target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(target, _torch.OpOverload):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable:
+    if torch.Tag.nondeterministic_seeded in target.tags or _torch.schema_of(target).is_mutable:
         return packet(node) in _FUSIBLE
     if any(v.device != device or v.dtype.is_complex for v in tensors_of(node.meta.get("val"))):
         return False

@@ -8,6 +8,8 @@ import torch._inductor.lowering  # a decomposition needs it
 from torch import fx
 from torch._inductor.compile_fx import compile_fx_inner
 
+from . import _torch
+
 # The decomposition adds with atomics, in another order in every run.
 _WHOLE = (torch.ops.aten.embedding_dense_backward,)
 
@@ -38,7 +40,7 @@ def compile_graph(graph, given):
     results = copy.graph_copy(graph, {})
     output = copy.output(results)
     output.meta["user_visible_output_idxs"] = list(range(len(results)))
-    with torch.no_grad(), torch._C._DisablePythonDispatcher(), torch._guards.tracing(None):
+    with torch.no_grad(), _torch.DisablePythonDispatcher(), _torch.tracing(None):
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
 
 
@@ -115,6 +117,6 @@ class Allocations:
             where = destinations.get(self.result_of.get(next(count)))
             if where is None:
                 return plain(size, stride, dtype)
-            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), where.storage_offset() *
-                                                                         where.element_size() // dtype.itemsize, size, stride)
+            place = where.storage_offset() * where.element_size() // dtype.itemsize
+            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
         return self._run(arguments, allocate)

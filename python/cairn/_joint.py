@@ -13,10 +13,9 @@ import operator
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from . import _library as lib
-from . import _norms
+from . import _norms, _torch
 from ._errors import CairnError
 from ._geometry import key_of, place_of, tensors_of
 
@@ -195,7 +194,7 @@ class Joint(Parts):
     def _make(self, node):
         """The ops of a node; none if it only views a storage."""
         backward = node in self.is_backward
-        leaves = pytree.tree_leaves(node.meta.get("val"))
+        leaves = _torch.pytree.tree_leaves(node.meta.get("val"))
         tuple_like = isinstance(node.meta.get("val"), (tuple, list))
         fresh = [v for v in leaves if isinstance(v, torch.Tensor) and key_of(v) not in self._by_key]
         effect = is_effect(node)
@@ -321,7 +320,7 @@ class Joint(Parts):
 def refuse(gm):
     """Raise an error for what cannot be planned."""
     for node in gm.graph.nodes:
-        for value in pytree.tree_leaves(node.meta.get("val")):
+        for value in _torch.pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise CairnError(f"the shape of {node.name} is symbolic or depends on data, and cannot be planned; "
                                  "compile with dynamic=False, and every shape gets a plan of its own")
@@ -344,7 +343,7 @@ def is_mutation(description):
 
 def is_effect(node):
     """Whether a node changes an existing tensor, or has another effect besides making tensors."""
-    schema = getattr(node.target, "_schema", None)
+    schema = _torch.schema_of(node.target)
     return schema is not None and (schema.is_mutable or not schema.returns)
 
 
@@ -373,7 +372,7 @@ def is_collective(node):
 def is_random(node):
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
-    schema = getattr(node.target, "_schema", None)
+    schema = _torch.schema_of(node.target)
     for place, argument in enumerate(schema.arguments if schema is not None else ()):
         if argument.name == "dropout_p":
             given = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, 0.0)

@@ -9,6 +9,7 @@ import re
 
 import torch
 
+from . import _torch
 from ._real import real_tensors
 
 # The ways in which a batch norm may round: d is x - m, s is the weight times invstd.
@@ -87,7 +88,7 @@ def source_of(name, width, formula=0):
 
 @functools.lru_cache(None)
 def _kernel(device, name, width, formula):
-    return torch.cuda._compile_kernel(source_of(name, width, formula), PREFIX + name)
+    return _torch.compile_cuda(source_of(name, width, formula), PREFIX + name)
 
 
 def _launch(name, width, formula, grid, threads, given):

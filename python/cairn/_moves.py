@@ -1,7 +1,8 @@
 """Functions that the written graphs call besides ATen: random states, copies to the host, and counting live bytes."""
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+
+from . import _torch
 
 # ---- random numbers ----
 
@@ -142,7 +143,7 @@ class Meter:
 
     @staticmethod
     def _key(tensor):
-        return tensor.untyped_storage()._cdata
+        return _torch.storage_key(tensor)
 
     def note(self, values):
         """Add tensors that were made or fetched."""
@@ -156,7 +157,7 @@ class Meter:
                 continue
             size = value.untyped_storage().nbytes()
             rounded = -(-size // self.alignment) * self.alignment
-            self.live.append((StorageWeakRef(value.untyped_storage()), rounded, key))
+            self.live.append((_torch.StorageWeakRef(value.untyped_storage()), rounded, key))
             present.add(key)
 
     def compare(self, name, predicted):

@@ -17,7 +17,7 @@ import operator
 import torch
 from torch import fx
 
-from . import _geometry
+from . import _geometry, _torch
 from . import _kernels
 from ._real import real_tensors
 
@@ -149,7 +149,7 @@ class _Norm:
         like, value = x.meta["val"], grad.meta["val"]
         with self.graph.inserting_before(node):
             if value.stride() != like.stride():
-                fmt = torch._prims_common.suggest_memory_format(like)
+                fmt = _torch.suggest_memory_format(like)
                 grad = self.graph.call_function(aten.clone.default, (grad,), {"memory_format": fmt})
                 with like.fake_mode:
                     grad.meta["val"] = torch.empty_like(like, dtype=value.dtype)
@@ -200,21 +200,20 @@ def other_half(node):
 
 
 def is_dense(x):
-    return x.is_contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+    return x.is_contiguous(memory_format=_torch.suggest_memory_format(x))
 
 
 def chooses_cudnn(x, weight, bias, mean, var, eps):
     """Whether eager execution uses cuDNN's norm. PyTorch's function takes no None for missing statistics; only whether
     both are there matters to it, and in training not even that."""
-    choose = getattr(torch._C, "_select_batch_norm_backend", None)
-    if choose is None or (mean is None) != (var is None):
+    if (mean is None) != (var is None):
         return False
     mean, var = (weight, weight) if mean is None else (mean, var)
-    return choose(x, weight, bias, mean, var, True, eps) == torch._C._BatchNormBackend.Cudnn
+    return _torch.eager_uses_cudnn(x, weight, bias, mean, var, eps)
 
 
 def reserve_bytes(x):
-    return torch._C._get_cudnn_batch_norm_reserve_space_size(x, True)
+    return _torch.cudnn_reserve_bytes(x)
 
 
 # ---- whether both halves give the same bits ----

@@ -3,14 +3,15 @@
 import contextlib
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+
+from . import _torch
 
 
 @contextlib.contextmanager
 def real_tensors():
     """Ops run for real: no fake tensors, no gradients, and no decompositions. Without the last of these cuDNN's batch norm
     would be PyTorch's own."""
-    with _disable_current_modes(), torch._C._DisablePythonDispatcher(), torch.no_grad():
+    with _torch.disable_current_modes(), _torch.DisablePythonDispatcher(), torch.no_grad():
         yield
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import _moves
+from . import _moves, _torch
 
 
 def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Sequence[Any],
@@ -26,7 +26,7 @@ def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Se
     buffers = [(b, b.detach().cpu()) for b in model.buffers()]  # on the host, where no budget counts them
     held = list(inputs)
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # the plan counts the workspaces of one stream
+    _torch.clear_cublas_workspaces()  # the plan counts the workspaces of one stream
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     hosts: dict = {}
@@ -36,7 +36,7 @@ def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Se
             _forget(parameters)
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
-    torch._C._cuda_clearCublasWorkspaces()  # the workspaces of the graph must be in its own memory
+    _torch.clear_cublas_workspaces()  # the workspaces of the graph must be in its own memory
     torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=side), _moves.keep_hosts(hosts):

@@ -14,9 +14,8 @@ import sys
 import warnings
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import _distributed
+from . import _distributed, _torch
 from . import _library as lib
 from ._errors import BudgetError
 
@@ -65,7 +64,7 @@ def _is_symbolic(value):
 
 def _fake(inputs):
     """Fake inputs of the shapes that real ones have."""
-    mode = FakeTensorMode()
+    mode = _torch.FakeTensorMode()
     return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 

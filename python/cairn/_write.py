@@ -9,10 +9,8 @@ import operator
 
 import torch
 from torch import fx
-from torch.fx.graph import CodeGen
-from torch.utils import _pytree as pytree
 
-from . import _check
+from . import _check, _torch
 from . import _fuse
 from . import _library as lib
 from . import _moves
@@ -22,7 +20,7 @@ from ._geometry import place_of
 from ._joint import ignores_statistics, is_effect, without_statistics
 
 
-class _Boxed(CodeGen):
+class _Boxed(_torch.CodeGen):
     """The arguments come in a list, which is emptied, so that each is freed after its last use."""
 
     def gen_fn_def(self, free_vars, maybe_return_annotation, **keywords):
@@ -46,8 +44,7 @@ def boxed(gm, *_):
         results = _check.run(gm, arguments)
         checked = True
         return results
-    run._boxed_call = True
-    return run
+    return _torch.boxed_call(run)
 
 
 class Writer:
@@ -110,7 +107,7 @@ class Writer:
         node = op.node
         self.memo = {}
         arguments, keywords = self._stand_in(op), node.kwargs
-        arguments, keywords = pytree.tree_map_only(fx.Node, self._value, (arguments, keywords))
+        arguments, keywords = _torch.pytree.tree_map_only(fx.Node, self._value, (arguments, keywords))
         if op.state is not None and op.index in self.again and op.index in self.ran:
             return self._run_again(op, arguments, keywords)
         if inplace:
@@ -345,11 +342,7 @@ class Writer:
         return self.joint.device.type == "cuda"
 
     def _describe(self, out, results, saved):
-        try:
-            from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
-        except ImportError:
-            return
-        out.meta["desc"] = self.joint.descriptions[:results] + [SavedForBackwardsAOTOutput(i) for i in range(saved)]
+        out.meta["desc"] = self.joint.descriptions[:results] + [_torch.SavedForBackwardsAOTOutput(i) for i in range(saved)]
 
     def backward(self, keep_saved):
         """`keep_saved`: what the forward part saved is not overwritten, because another backward may follow."""
@@ -391,7 +384,7 @@ class Writer:
         return self.graph
 
     def _module(self, graph):
-        return fx._lazy_graph_module._make_graph_module(self.joint.gm, graph)
+        return _torch.make_graph_module(self.joint.gm, graph)
 
     def retaining(self):
         """The backward graph for a caller that retains the forward part's tensors, or None if it is the same."""

@@ -70,6 +70,8 @@ static cairn_status
 wrong(network *n, const char *format, ...) {
     char sentence[400];
     va_list arguments;
+    if (n->builder != NULL && n->builder->status == CAIRN_ENOMEM)
+        return CAIRN_ENOMEM; /* what is missing was never made */
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);

@@ -84,8 +84,8 @@ class Steps(unittest.TestCase):
         self.check("llama", 3)
 
     def test_chunks(self):
-        """The loss in chunks: less memory, equal bits on any plan, and eager execution's result but for rounding. Labels that
-        are to be ignored are not counted."""
+        """The loss in chunks: less memory, equal bits on any plan, and eager execution's result but for rounding.
+        Labels that are to be ignored are not counted."""
         torch.manual_seed(0)
         model, inputs = GPT(1024, 32, 32, 1, 2, 0.0), words(1024)
         inputs[1][0, :5] = -100

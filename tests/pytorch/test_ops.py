@@ -1,8 +1,8 @@
 """PyTorch's own table of ops with its samples: every differentiable op alone and between two products, at no budget and
 at the smallest, bitwise equal to aot_eager.
 
-CAIRN_OP_SAMPLES says how many samples of each op are tried (1; 0: all), in both settings if it is not 1, and
-CAIRN_OPS which ops, as a regular expression."""
+CAIRN_OP_SAMPLES says how many samples of each op are tried (1; 0: all), in both settings if it is not 1, CAIRN_OPS
+which ops, as a regular expression, and CAIRN_OP_SHARE that only every n-th op is tried (1)."""
 
 import os
 import re
@@ -18,12 +18,13 @@ from common import compiled, same
 
 SAMPLES = int(os.environ.get("CAIRN_OP_SAMPLES", 1))
 OPS = os.environ.get("CAIRN_OPS", "")
+SHARE = int(os.environ.get("CAIRN_OP_SHARE", 1))
 
 
 def table():
     from torch.testing._internal.common_methods_invocations import op_db
     return [op for op in op_db if op.supports_autograd and torch.float32 in op.supported_dtypes("cpu")
-            and re.search(OPS, op.full_name if hasattr(op, "full_name") else op.name)]
+            and re.search(OPS, op.name)][::SHARE]
 
 
 def wanted(value):

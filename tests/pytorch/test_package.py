@@ -6,9 +6,10 @@ import inspect
 import os
 import subprocess
 import unittest
+import warnings
 
 import cairn
-from cairn import _library
+from cairn import _library, _torch
 
 
 def library():
@@ -57,6 +58,21 @@ class Package(unittest.TestCase):
         self.assertEqual(cairn.backend(**given).options, cairn.Options(**given))
         with self.assertRaises(TypeError):
             cairn.backend(bugdet="40%")
+
+    def test_untried(self):
+        """A release of torch that nobody tried gives a warning that says so; this one gives none."""
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            _torch.warn_if_untried("2.11.0+cu130")
+            self.assertEqual(seen, [])
+            _torch.warn_if_untried("2.99.1")
+        self.assertEqual(len(seen), 1)
+        self.assertRegex(str(seen[0].message), r"never tried with torch 2\.99\.1, only with 2\.11, .*refused.*error")
+
+    def test_missing_name(self):
+        """A name that a release no longer has is named."""
+        with self.assertRaisesRegex(ImportError, r"^torch \S+ has no torch\._C\._gone, which cairn needs"):
+            _torch._get("torch._C", "_gone")
 
     def test_structs(self):
         """ctypes and the library agree on the structs: a struct of another size is refused or cut."""

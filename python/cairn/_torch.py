@@ -1,0 +1,128 @@
+"""Every name of PyTorch that Cairn uses although PyTorch does not document it. No other module uses such names,
+but _inductor.py those of Inductor.
+
+They may change with any release. So a release is tried before it is listed here (`make check-pytorch-versions`), a
+release that nobody tried gives a warning, and a name that is gone gives an error that says which.
+
+All of TRIED have all names; what differs between them:
+
+    2.11   batch norms with `_select_batch_norm_backend`
+    2.13   as 2.11
+    2.15   as 2.11
+"""
+
+import importlib
+import re
+import warnings
+from typing import Any
+
+import torch
+
+TRIED = ("2.11", "2.13", "2.15")
+
+
+def release(version: str) -> str:
+    """The first two numbers of a version: "2.13" of "2.13.0+cpu"."""
+    found = re.match(r"\d+\.\d+", version)
+    return found[0] if found else version
+
+
+def _get(module: str, *path: str) -> Any:
+    """A name of PyTorch; an ImportError that names it if it is gone."""
+    try:
+        found = importlib.import_module(module)
+        for name in path:
+            found = getattr(found, name)
+        return found
+    except (ImportError, AttributeError) as error:
+        name = ".".join((module, *path))
+        raise ImportError(f"torch {torch.__version__} has no {name}, which cairn needs; cairn was tried with torch "
+                          f"{', '.join(TRIED)}") from error
+
+
+def warn_if_untried(version: str = torch.__version__) -> None:
+    """A warning if nobody tried this release; it points to the line that called cairn.backend()."""
+    if release(version) in TRIED:
+        return
+    warnings.warn(f"cairn was never tried with torch {version}, only with {', '.join(TRIED)}: a step may be refused or stop "
+                  "with an error, and its memory may differ from the prediction; `make check-pytorch` tries this version",
+                  stacklevel=3)
+
+
+# ---- capturing a step ----
+aot_autograd = _get("torch._dynamo.backends.common", "aot_autograd")
+ShortenTraceback: Any = _get("torch._dynamo.exc", "ShortenTraceback")
+tracing = _get("torch._guards", "tracing")
+reset_dynamo = _get("torch._dynamo", "reset")
+fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
+FakeTensorMode = _get("torch._subclasses.fake_tensor", "FakeTensorMode")
+is_traceable_wrapper_subclass = _get("torch.utils._python_dispatch", "is_traceable_wrapper_subclass")
+pytree = _get("torch.utils._pytree")
+OpOverload: Any = _get("torch._ops", "OpOverload")
+linear = _get("torch._C._nn", "linear")  # what F.linear is inside a captured graph
+
+# ---- writing its graphs ----
+CodeGen: Any = _get("torch.fx.graph", "CodeGen")
+make_graph_module = _get("torch.fx._lazy_graph_module", "_make_graph_module")
+SavedForBackwardsAOTOutput = _get("torch._functorch._aot_autograd.descriptors", "SavedForBackwardsAOTOutput")
+
+# ---- running and measuring ops ----
+disable_current_modes = _get("torch.utils._python_dispatch", "_disable_current_modes")
+DisablePythonDispatcher = _get("torch._C", "_DisablePythonDispatcher")
+keeps_graph = _get("torch._C", "_autograd", "_get_current_graph_task_keep_graph")
+StorageWeakRef = _get("torch.multiprocessing.reductions", "StorageWeakRef")
+suggest_memory_format = _get("torch._prims_common", "suggest_memory_format")
+_legacy = [_get("torch.autograd", name) for name in ("ProfilerConfig", "ProfilerState", "_enable_profiler_legacy",
+                                                     "_disable_profiler_legacy")]
+_ExperimentalConfig = _get("torch._C._profiler", "_ExperimentalConfig")
+
+
+def start_memory_events() -> None:
+    """Record the allocator's events on the processor."""
+    config, state, enable, _ = _legacy
+    enable(config(state.CPU, False, True, False, False, False, _ExperimentalConfig()))
+
+
+def stop_memory_events() -> Any:
+    """The recorded events, a list per thread."""
+    return _legacy[3]()
+
+
+def schema_of(target: Any) -> Any:
+    """The schema of an op; None of a function that is no op."""
+    return getattr(target, "_schema", None)
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """A number that tells storages apart as long as they live."""
+    return tensor.untyped_storage()._cdata
+
+
+def boxed_call(run: Any) -> Any:
+    """Mark a function that takes its arguments as one list, which it may empty."""
+    run._boxed_call = True
+    return run
+
+
+# ---- CUDA: on a processor these are missing or do nothing ----
+
+def clear_cublas_workspaces() -> None:
+    torch._C._cuda_clearCublasWorkspaces()
+
+
+def sleep_cuda(cycles: int) -> None:
+    torch.cuda._sleep(cycles)
+
+
+def compile_cuda(source: str, name: str) -> Any:
+    return torch.cuda._compile_kernel(source, name)
+
+
+def eager_uses_cudnn(x, weight, bias, mean, var, eps) -> bool:
+    """Whether eager execution of a batch norm in training uses cuDNN; never if PyTorch does not say."""
+    choose = getattr(torch._C, "_select_batch_norm_backend", None)
+    return choose is not None and choose(x, weight, bias, mean, var, True, eps) == torch._C._BatchNormBackend.Cudnn
+
+
+def cudnn_reserve_bytes(x: torch.Tensor) -> int:
+    return torch._C._get_cudnn_batch_norm_reserve_space_size(x, True)
