@@ -95,10 +95,11 @@ class Steps:
         """A region is about to run."""
         if not self.several or self.settled or variant.plan is None or not torch.is_grad_enabled():
             return
-        if self.went_back:
+        if self.went_back and self.calls:
             self.settled = True
             self._settle()
             return
+        self.went_back = False  # that was a step of another model, in one graph
         self.calls.append(variant)
         if self.options.budget is not None and not _is_share(self.options.budget):
             size = variant.planner.budget_bytes(self.options.budget)

@@ -37,7 +37,7 @@ class Processes(unittest.TestCase):
     def test_ddp(self):
         found = run("ddp")
         self.check(found)
-        self.assertEqual(len(found[0]["plans"]), 2)
+        self.assertGreaterEqual(len(found[0]["plans"]), 2)  # around DDP a plan may be made again after the first step
         self.assertGreater(found[0]["measured"], 10)
         self.assertEqual(found[1]["measured"], 0)
 

@@ -1,7 +1,16 @@
 // panel.js: the texts of the page: the headline, the largest tensors of plain training, what holds
 // the peak, and the details of what is selected.
 
-import { aboveText, bytesText, changeText, countText, element, find, shareText, timeText } from "./format.js";
+import {
+  aboveText,
+  bytesText,
+  changeText,
+  countText,
+  element,
+  find,
+  shareText,
+  timeText,
+} from "./format.js";
 import { aligned, FETCH, OFFLOAD, PHASES, ROLES, RUN } from "./decode.js";
 import {
   CLASSES,
@@ -259,7 +268,7 @@ function holderTable(what, holders) {
 
 // The layers that hold memory at a step of `source`, largest first: tensors, bytes, and the bytes by
 // what the plan of `facts` does with them.
-function layerHolders(page, source, facts, step, holders) {
+function layerHolders(source, facts, step, holders) {
   const layers = new Map();
   for (const life of holders) {
     const layer = source.layer[life], tensor = tensorAt(source, life, step);
@@ -309,9 +318,7 @@ function layerTable(page, layers, whole, compares, choose) {
     element("th", { class: "share" }),
     compares ? element("th", {}, "what Cairn did") : null,
   );
-  const rows = layers.slice(0, LISTED).map((sums) =>
-    layerRow(page, sums, whole, compares, choose)
-  );
+  const rows = layers.slice(0, LISTED).map((sums) => layerRow(page, sums, whole, compares, choose));
   return element("table", {}, titles, ...rows);
 }
 
@@ -331,7 +338,7 @@ export function renderBlame(page, facts, none, choose, chooseLayer) {
     fates: source !== facts,
     wideTable: true,
   };
-  const layers = layerHolders(page, source, facts, plan.peakStep, holders);
+  const layers = layerHolders(source, facts, plan.peakStep, holders);
   find("blame").replaceChildren(
     element("h2", {}, `The largest layers at ${plain}`, element("span", {}, text)),
     layerTable(page, layers, plan.peak, source !== facts, chooseLayer),
