@@ -54,7 +54,7 @@ static int open_model(evaluating *e, const cli_origin *origin) {
         size.input[i] = info->shape[i];
     if (size.classes == 0)
         size.classes = info->classes;
-    return cli_model_open_for(e->args, name, size.input, size.classes, &e->model);
+    return cli_model_open_for(e->args, name, size.input, size.classes, 0, &e->model);
 }
 
 /* The second evaluator works on the memory of the first, which has the weights. */

@@ -43,10 +43,18 @@ static cairn_status open_batch(void *context, uint32_t batch, cairn_graph **grap
     return status;
 }
 
+/* Whether the limit of the whole device is the algorithm's to divide. */
+static bool divides(const fitting *f, const answer *a) {
+    return f->model->header.updates > 0 && strcmp(a->algorithm, "auto") == 0;
+}
+
 static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_error *err) {
     cairn_fit_options options = CAIRN_FIT_OPTIONS_INIT;
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
-    solve.budget_bytes = f->budget - f->stationary;
+    if (divides(f, a))
+        solve.device_bytes = f->budget;
+    else
+        solve.budget_bytes = f->budget > f->stationary ? f->budget - f->stationary : 1;
     solve.machine = &f->model->machine;
     solve.seed = f->seed;
     solve.no_offload = cli_model_stays(f->model);
@@ -102,15 +110,23 @@ static double speed(const answer *a) {
 
 /* Bytes that one image more would take, stationary ones included. */
 static uint64_t next_bytes(const fitting *f, const answer *a) {
-    return a->is.next_bytes == UINT64_MAX || a->is.next_bytes == 0
+    return a->is.next_bytes == UINT64_MAX || a->is.next_bytes == 0 || divides(f, a)
                ? a->is.next_bytes
                : a->is.next_bytes + f->stationary;
 }
 
+static uint64_t memory_of(const fitting *f, const answer *a) {
+    return f->model->header.updates > 0 ? a->is.device_bytes : a->is.arena_bytes + f->stationary;
+}
+
 static void print_table(const fitting *f) {
-    printf("%s in %s on %s, of which %s are parameters, gradients and optimiser state\n",
-           f->model->header.model, cli_bytes(f->budget), f->model->machine.name,
-           cli_bytes(f->stationary));
+    printf("%s in %s on %s, ", f->model->header.model, cli_bytes(f->budget),
+           f->model->machine.name);
+    if (f->model->header.updates > 0)
+        printf("%s of parameters and optimiser state included\n", cli_bytes(f->stationary));
+    else
+        printf("of which %s are parameters, gradients and optimiser state\n",
+               cli_bytes(f->stationary));
     printf("%-16s %8s %10s %12s %12s   %-27s %s\n", "algorithm", "batch", "images/s", "step",
            "memory", "time", "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
@@ -120,7 +136,7 @@ static void print_table(const fitting *f) {
                    a->algorithm, "-", cli_bytes(next_bytes(f, a)), a->is.stopped_by);
         else
             printf("%-16s %8u %10.1f %12s %12s   %-27s %s\n", a->algorithm, a->is.batch, speed(a),
-                   cli_time(a->is.time_ns), cli_bytes(a->is.arena_bytes + f->stationary),
+                   cli_time(a->is.time_ns), cli_bytes(memory_of(f, a)),
                    cli_gap(a->is.time_ns, a->is.lower_bound_ns), a->is.stopped_by);
     }
 }
@@ -141,7 +157,7 @@ static void print_json(const fitting *f) {
             printf("\"images_per_second\": %.3f, \"time_ns\": %lld, \"bound_ns\": %lld, "
                    "\"gap\": %.6f, \"memory_bytes\": %llu, ",
                    speed(a), (long long)a->is.time_ns, (long long)a->is.lower_bound_ns, gap_of(a),
-                   (unsigned long long)(a->is.arena_bytes + f->stationary));
+                   (unsigned long long)memory_of(f, a));
         printf("\"next_bytes\": %llu, \"stopped_by\": \"%s\"}\n",
                (unsigned long long)next_bytes(f, a), a->is.stopped_by);
     }
@@ -151,9 +167,12 @@ static void print_json(const fitting *f) {
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
             "cairn: not one image of %s fits a budget of %s; the smallest possible budget is %llu "
-            "bytes, of which %llu are parameters, gradients and optimiser state\n",
-            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest,
-            (unsigned long long)f->stationary);
+            "bytes",
+            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest);
+    if (f->model->header.updates == 0)
+        fprintf(stderr, ", of which %llu are parameters, gradients and optimiser state",
+                (unsigned long long)f->stationary);
+    fprintf(stderr, "\n");
     return CLI_NO_FIT;
 }
 
@@ -174,16 +193,10 @@ static int show(const fitting *f) {
 
 /* ---- The command ---- */
 
-/* Where not even the stationary memory fits, the algorithms are asked with the least there is, and
- * say what one image takes. */
 static int fit(fitting *f, uint32_t slots) {
     cairn_error err = {0};
     f->stationary = cairn_stationary_bytes(f->model->graph, f->model->costs, slots);
-    uint64_t given = f->budget;
-    if (f->budget <= f->stationary)
-        f->budget = f->stationary + 1;
     cairn_status status = find_all(f, &err);
-    f->budget = given;
     cli_progress_clear(f->args);
     return status == CAIRN_OK ? show(f) : cli_fail(status, &err);
 }

@@ -26,6 +26,7 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     header.batch = model->header.batch;
     header.classes = model->header.classes;
     header.steps = model->header.steps;
+    header.updates = model->header.updates;
     (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
 }
 
@@ -331,6 +332,22 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
                                                  "uniform-memory or uniform");
 }
 
+/* A graph file may have nothing to update, or its own updates: it stays as it is. */
+static cairn_status add_updates(cli_model *model, cairn_error *err) {
+    cairn_graph *whole;
+    cairn_status status =
+        cairn_graph_add_updates(model->graph, model->header.updates - 1, &whole, err);
+    if (status == CAIRN_EINVAL) {
+        model->header.updates = 0;
+        return CAIRN_OK;
+    }
+    if (status != CAIRN_OK)
+        return status;
+    cairn_graph_destroy(model->graph);
+    model->graph = whole;
+    return CAIRN_OK;
+}
+
 /* The graph of a training step, as the header says, and the machine; without costs. */
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
@@ -338,6 +355,8 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
     cairn_status status = open_graph(name, out->smoothing, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
         status = cairn_graph_complete(&out->graph, err);
+    if (status == CAIRN_OK && out->header.updates > 0)
+        status = add_updates(out, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
     out->one_memory = out->machine.one_memory;
@@ -419,8 +438,8 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 }
 
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
-                      uint32_t classes, uint32_t batch, cli_model *out) {
-    *out = (cli_model){.args = args};
+                      uint32_t classes, uint32_t batch, uint32_t updates, cli_model *out) {
+    *out = (cli_model){.args = args, .header.updates = updates};
     int code = read_options(args, &out->header);
     if (batch > 0)
         out->header.batch = batch;
@@ -440,16 +459,27 @@ static int open_sized(const cli_args *args, const char *name, const uint32_t inp
 }
 
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
-                       uint32_t classes, cli_model *out) {
-    return open_sized(args, name, input, classes, 0, out);
+                       uint32_t classes, uint32_t updates, cli_model *out) {
+    return open_sized(args, name, input, classes, 0, updates, out);
 }
 
 int cli_model_open_one(const cli_args *args, const char *name, cli_model *out) {
-    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, out);
+    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, 0, out);
+}
+
+bool cli_counts_all(const cli_args *args) {
+    const char *algorithm = cli_value(args, "algorithm");
+    return cli_value(args, "budget") != NULL &&
+           (algorithm == NULL || strcmp(algorithm, "auto") == 0);
 }
 
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
-    return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0, out);
+    uint64_t slots = 0;
+    bool whole = cli_counts_all(args);
+    if (whole && !cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots))
+        return CLI_USAGE;
+    return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0,
+                              whole ? 1 + (uint32_t)slots : 0, out);
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {

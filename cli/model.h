@@ -60,12 +60,16 @@ typedef struct cli_model {
 int cli_model_open(const cli_args *args, const char *name, cli_model *out);
 
 /* The same for a network of the zoo that is built for this image size and number of classes, unless
- * the options override them. */
+ * the options override them; with `updates` as in cairn_plan_header. */
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
-                       uint32_t classes, cli_model *out);
+                       uint32_t classes, uint32_t updates, cli_model *out);
 
 /* The same with a batch of one. */
 int cli_model_open_one(const cli_args *args, const char *name, cli_model *out);
+
+/* Whether the limit that was asked for is one of everything on the device, which `auto` divides:
+ * the graph then has updates. Named algorithms of others plan activations only. */
+bool cli_counts_all(const cli_args *args);
 
 /* A network of the zoo with another batch than the options say; costs of a file count for the ops
  * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. The caller closes

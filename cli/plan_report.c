@@ -22,12 +22,15 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
     printf("peak %llu bytes", (unsigned long long)s->peak_bytes);
     if (r->none_arena_bytes > 0)
         printf(", %.1f%% of none", 100.0 * (double)s->peak_bytes / (double)r->none_arena_bytes);
-    printf("\n    %-26s %12s   parameters, gradients, optimiser\n", "stationary",
-           cli_bytes(r->stationary_bytes));
+    printf("\n    %-26s %12s   parameters, %soptimiser\n", "stationary",
+           cli_bytes(r->stationary_bytes), cairn_graph_has_updates(r->graph) ? "" : "gradients, ");
     if (s->host_bytes > 0)
         printf("%s%-*s %12s%s\n", copies > 0 ? "    " : "  ", copies > 0 ? 26 : 28,
                copies > 0 ? "copies" : "host memory", cli_bytes(s->host_bytes),
                copies > 0 ? "   on the host, which is the same memory" : "");
+    if (s->home_bytes > 0)
+        printf("    %-26s %12s   parameters, optimiser\n", "at home there",
+               cli_bytes(s->home_bytes));
     if (model->machine.memory_bytes >> 20 > 0 && total > model->machine.memory_bytes)
         printf("  %s%s has only %s%s; see --budget %s\n", cli_style_code(CLI_BAD),
                model->machine.name, cli_bytes(model->machine.memory_bytes),

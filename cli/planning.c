@@ -48,7 +48,10 @@ static cairn_status search_longer(const cli_model *model, const char *algorithm,
 cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena, uint64_t seed,
                        cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    options.budget_bytes = arena;
+    if (model->header.updates > 0)
+        options.device_bytes = arena;
+    else
+        options.budget_bytes = arena;
     options.machine = &model->machine;
     options.seed = seed;
     options.cost_model = model->believed;
@@ -89,6 +92,10 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
     options.none = model->none;
     if (status == CAIRN_OK)
         status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);
+    if (status == CAIRN_OK && model->header.updates > 0 && total.given) {
+        out->plan_bytes = out->given_bytes > 0 ? out->given_bytes : 1; /* `auto` divides it */
+        out->stationary_bytes = 0;
+    }
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 
@@ -98,7 +105,8 @@ static int no_fit(const cli_args *args, const cli_model *model, const cairn_budg
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
     uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
-    const char *option = limit->stationary_bytes > 0 ? "budget" : "activation-budget";
+    bool all = limit->stationary_bytes > 0 || model->header.updates > 0;
+    const char *option = all ? "budget" : "activation-budget";
     char by[64] = "";
     if (algorithm != NULL)
         snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
@@ -110,7 +118,7 @@ static int no_fit(const cli_args *args, const cli_model *model, const cairn_budg
                 cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
     fprintf(stderr, ", set by op \"%s\"\n", err->name);
     fprintf(stderr, "cairn: --%s %s would do", option, cli_budget_above(smallest));
-    if (limit->stationary_bytes > 0 && cairn_model_importer(model->header.model)->sized &&
+    if (all && cairn_model_importer(model->header.model)->sized &&
         limit->given_bytes > limit->stationary_bytes && model->header.batch > 1)
         fprintf(stderr, "; for the largest batch see cairn fit %s --budget %s%s",
                 model->header.model, cli_budget_below(limit->given_bytes),
@@ -159,8 +167,18 @@ const char *cli_gap(int64_t time_ns, int64_t bound_ns) {
     return buffer;
 }
 
-int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
-                  uint64_t seed, cairn_solution **out) {
+/* What stays on the device is known with the plan. */
+static void divide_limit(const cli_model *model, const cairn_solution *solution,
+                         cairn_budget *limit) {
+    if (model->header.updates == 0 || limit->plan_bytes == 0)
+        return;
+    limit->stationary_bytes = cairn_stationary_bytes(model->graph, model->costs, 0) -
+                              cairn_sim_result(solution->sim)->home_bytes;
+    limit->plan_bytes = limit->given_bytes - limit->stationary_bytes;
+}
+
+int cli_make_plan(const cli_args *args, const cli_model *model, cairn_budget *limit, uint64_t seed,
+                  cairn_solution **out) {
     cairn_error err = {0};
     const char *algorithm = cli_value(args, "algorithm");
     cairn_status status = cli_solve(model, algorithm, limit->plan_bytes, seed, out, &err);
@@ -170,6 +188,7 @@ int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budg
         return no_fit(args, model, limit, algorithm, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
+    divide_limit(model, *out, limit);
     int code = check_copies(model, limit, *out);
     if (code != CLI_DONE) {
         cairn_solution_destroy(*out);

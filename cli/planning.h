@@ -29,9 +29,10 @@ bool cli_list_backends(uint32_t index, cli_named *out);
 int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cairn_budget *out);
 
 /* A plan by the algorithm that was asked for, or, with a limit and none named, by `auto`. It is the
- * caller's. Returns an exit code, after saying what is wrong. */
-int cli_make_plan(const cli_args *args, const cli_model *model, const cairn_budget *limit,
-                  uint64_t seed, cairn_solution **out);
+ * caller's. A limit of everything is divided into what stays and what the plan has. Returns an exit
+ * code, after saying what is wrong. */
+int cli_make_plan(const cli_args *args, const cli_model *model, cairn_budget *limit, uint64_t seed,
+                  cairn_solution **out);
 
 /* By one algorithm (NULL: `auto`, or `none` without a limit) within `arena` bytes (0: no limit). */
 CAIRN_MUST cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena,

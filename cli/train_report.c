@@ -60,11 +60,12 @@ static void print_text_head(const cli_training *t) {
     if (t->limit.plan_bytes > 0 && !of_all)
         printf("of a budget of %s; ", cli_bytes(t->limit.given_bytes));
     printf("predicted peak %llu bytes", (unsigned long long)f.predicted_peak_bytes);
-    printf("\n    stationary    %12s   parameters, gradients, state, %s\n",
-           cli_bytes(f.stationary_bytes),
+    printf("\n    stationary    %12s   parameters, %sstate, %s\n", cli_bytes(f.stationary_bytes),
+           cairn_graph_has_updates(t->model.graph) ? "" : "gradients, ",
            t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
-        printf("  host copies     %12s\n", cli_bytes(f.host_bytes));
+        printf("  host memory     %12s   %s\n", cli_bytes(f.host_bytes),
+               f.home_bytes > 0 ? "with parameters and what the optimiser keeps" : "copies");
     if (t->data == NULL) {
         printf("  %6s %12s %12s %16s\n", "step", "loss", "time", "counted peak");
         return;

@@ -51,8 +51,15 @@ static bool is_text(const cli_training *t) {
     return strncmp(cli_value(t->args, "data"), "text:", 5) == 0;
 }
 
-/* A network of the zoo is built for the samples. */
-static int open_named(cli_training *t, const char *name) {
+/* Whether updates are ops of the step: unless a plan for activations only is asked for. */
+static bool has_updates(const cli_args *args) {
+    const char *algorithm = cli_value(args, "algorithm");
+    return cli_value(args, "activation-budget") == NULL &&
+           (algorithm == NULL || strcmp(algorithm, "auto") == 0);
+}
+
+/* A network of the zoo is built for the samples, and as the plan says. */
+static int open_named(cli_training *t, const char *name, const cairn_plan_header *planned) {
     uint32_t input[3] = {0}, classes = 0;
     if (t->data != NULL && reads_images(name)) {
         cairn_data_info info = *cairn_data_get_info(t->data);
@@ -62,14 +69,18 @@ static int open_named(cli_training *t, const char *name) {
     }
     if (t->data != NULL && cairn_data_get_info(t->data)->tokens && is_text(t))
         classes = cairn_data_get_info(t->data)->classes;
-    return cli_model_open_for(t->args, name, input, classes, &t->model);
+    uint32_t updates = planned != NULL ? planned->updates : 0;
+    if (planned == NULL && has_updates(t->args))
+        updates = 1 + cairn_optimizer_slots(&t->exec);
+    return cli_model_open_for(t->args, name, input, classes, updates, &t->model);
 }
 
 static int open_model(cli_training *t, const cairn_plan_header *planned) {
     const char *name = cli_positional(t->args, 0);
     if (name == NULL && planned == NULL)
         return cli_usage_error(t->args, "it needs MODEL or --plan FILE");
-    int code = name != NULL ? open_named(t, name) : cli_model_of_plan(t->args, planned, &t->model);
+    int code = name != NULL ? open_named(t, name, planned)
+                            : cli_model_of_plan(t->args, planned, &t->model);
     if (t->link_bytes_per_second > 0) /* not that of a table */
         t->model.machine.link_bytes_per_second = t->link_bytes_per_second;
     return code;
@@ -157,7 +168,8 @@ static int check_memory(const cli_training *t) {
     cairn_device_describe(t->model.device, &facts);
     uint64_t needed =
         cairn_layout_arena_bytes(t->solution->layout) +
-        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) +
+        cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) -
+        cairn_sim_result(t->solution->sim)->home_bytes +
         (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
     if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
         return CLI_DONE;

@@ -65,6 +65,7 @@ typedef struct cairn_fit_result {
     uint64_t next_bytes;  /* the smallest budget for one more; UINT64_MAX: too large to represent */
     char stopped_by[128]; /* the op that sets it */
     int64_t lower_bound_ns; /* no plan of that batch takes less in the budget */
+    uint64_t device_bytes;  /* with a limit of everything on the device: the arena and what stays */
 } cairn_fit_result;
 #define CAIRN_FIT_RESULT_INIT CAIRN_INIT_SIZED(cairn_fit_result)
 

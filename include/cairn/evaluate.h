@@ -25,6 +25,8 @@ typedef struct cairn_evaluator_options {
     bool check;              /* as in cairn_exec_options */
     cairn_progress progress; /* called before every batch; may end the run; may be NULL */
     void *progress_context;
+    const cairn_plan *homes; /* that `share_with` carries out, if it has parameters at home on the
+                                host; else NULL */
 } cairn_evaluator_options;
 #define CAIRN_EVALUATOR_OPTIONS_INIT                                                               \
     CAIRN_INIT_WITH(cairn_evaluator_options, CAIRN_INIT_FIELD(split, CAIRN_SPLIT_VALIDATION)       \

@@ -48,7 +48,8 @@ typedef struct cairn_exec_options {
                    runs then runs one action after the other, and is slower */
     bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
                            with several micro-batches each run adds to the sum of gradients, and
-                           the last of them ends with the update. Not for evaluation */
+                           the last of them ends with the update. Not for evaluation. A graph that
+                           has updates is always run with them */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     CAIRN_INIT_WITH(cairn_exec_options,                                                            \
@@ -80,9 +81,11 @@ CAIRN_API void cairn_exec_destroy(cairn_exec *exec);
 typedef struct cairn_exec_figures {
     uint64_t predicted_peak_bytes; /* by the simulator, with the costs bound here */
     uint64_t arena_bytes;          /* of what the plan controls, mapped or shared */
-    uint64_t stationary_bytes;     /* parameters, gradients, state, optimiser; 0 where shared */
+    uint64_t stationary_bytes;     /* what stays on the device: parameters, state, optimiser, and
+                                      gradients if the graph has no updates; 0 where shared */
     uint64_t host_bytes;           /* copies on the host */
     uint32_t threads;              /* compute units of the device */
+    uint64_t home_bytes;           /* of host_bytes: stationary tensors whose home is the host */
 } cairn_exec_figures;
 CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec);
 

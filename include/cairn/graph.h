@@ -29,7 +29,8 @@ typedef enum cairn_role {
     CAIRN_ROLE_ACTIVATION = 4, /* made by a forward op */
     CAIRN_ROLE_INTERNAL = 5,   /* made by a forward op only for its own backward: pooling indices */
     CAIRN_ROLE_GRADIENT = 6,   /* made by a backward op */
-    CAIRN_ROLE_LOSS = 7        /* the result of the forward pass; stays to the end of the step */
+    CAIRN_ROLE_LOSS = 7,       /* the result of the forward pass; stays to the end of the step */
+    CAIRN_ROLE_SLOT = 8        /* stationary: what the optimiser keeps of a parameter */
 } cairn_role;
 
 /* Kinds other than opaque compute on the first three; the others are for opaque ops. */
@@ -104,7 +105,8 @@ typedef struct cairn_attributes {
     int32_t dilation[2];
     int32_t groups;
     int32_t size[2];       /* of adaptive pooling's output */
-    int32_t index;         /* which slice; of a concatenation, its first channel */
+    int32_t index;         /* which slice; of a concatenation, its first channel; of an update, its
+                            * first row */
     int32_t count_padding; /* whether an average counts padded zeros */
     double probability;    /* that dropout drops */
     double epsilon, momentum;
@@ -351,6 +353,21 @@ cairn_graph_differentiate(const cairn_graph *forward, const cairn_differentiate_
  * differentiated, and the old one destroyed; any other stays as it is. On failure nothing is
  * changed. */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err);
+
+/* The whole step: a new graph that also has the updates of the parameters. A gradient of a
+ * parameter is then an ordinary tensor, freed after its update.
+ *
+ *     conv.bwd_weight --gw--> conv.weight.update    works in place on conv.weight, which all other
+ *     conv.bwd_data                                 ops have read by then, and on its slots
+ *
+ * Each parameter has `slots` tensors of role slot (cairn_optimizer_slots()). Large slots are
+ * divided into parts of rows with an update each, so that not all of them need be in memory at
+ * once. Which optimiser it is, is said where the graph is run. CAIRN_EINVAL: `step` has updates
+ * already, or no gradient of a parameter. O(n). */
+#define CAIRN_MOST_SLOTS 3
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots,
+                                                          cairn_graph **out, cairn_error *err);
+CAIRN_API bool cairn_graph_has_updates(const cairn_graph *graph);
 
 /* ---- Files ---- */
 

@@ -10,8 +10,9 @@
  *     free TENSOR                 its value is dropped from the device
  *     offload TENSOR              start copying it to the host; it may be read, not written or
  *                                 freed
- *     fetch TENSOR                start copying it back; not usable until waited for
- *     wait TENSOR                 until the copy in flight has ended
+ *     fetch TENSOR                start copying it back; not usable until waited for. A parameter
+ * or slot that is fetched is at home on the host: it is there at the start and at the end wait
+ * TENSOR                 until the copy in flight has ended
  */
 #ifndef CAIRN_PLAN_H
 #define CAIRN_PLAN_H
@@ -57,6 +58,7 @@ typedef struct cairn_plan_header {
     char algorithm[32];
     uint64_t predicted_peak_bytes; /* when it was made */
     uint64_t graph_hash;
+    uint32_t updates; /* 1 + the slots of a parameter, if the graph has updates; 0: it has none */
 } cairn_plan_header;
 #define CAIRN_PLAN_HEADER_INIT CAIRN_INIT_SIZED(cairn_plan_header)
 

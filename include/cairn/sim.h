@@ -2,8 +2,8 @@
  *
  * Counted is everything in the arena: inputs, labels, activations, internals, gradients of
  * activations and workspace, each rounded up to 64 bytes; not parameters, their gradients and
- * state. Exact: whole bytes and nanoseconds, the same on every machine. What a user is shown of a
- * plan comes from here. */
+ * state, unless they are fetched from the host. Exact: whole bytes and nanoseconds, the same on
+ * every machine. What a user is shown of a plan comes from here. */
 #ifndef CAIRN_SIM_H
 #define CAIRN_SIM_H
 
@@ -44,7 +44,10 @@ extern "C" {
     X(NEVER_MADE, 24, "%s, which the step must give, was never made or not kept")                  \
     X(LEFT_AT_END, 25, "%s is still there and was to be freed")                                    \
     X(EFFECT_MISSING, 26, "%s, whose effect must happen once, was not run")                        \
-    X(OTHER_IMPLEMENTATION, 27, "runs %s again by another implementation than before")
+    X(OTHER_IMPLEMENTATION, 27, "runs %s again by another implementation than before")             \
+    X(READ_UPDATED, 28, "reads %s after its update")                                               \
+    X(READ_BEFORE_FETCH, 29, "reads %s before it was fetched from its home on the host")           \
+    X(CHANGE_LOST, 30, "frees %s, which was updated and not copied to its home on the host")
 
 typedef enum cairn_rule {
 #define X(name, number, words) CAIRN_RULE_##name = number,
@@ -78,6 +81,7 @@ typedef struct cairn_sim_summary {
     uint32_t runs, reruns;           /* run steps; those that repeat an op */
     int64_t rerun_ns;
     uint32_t offloads, fetches;
+    uint64_t home_bytes; /* of host_bytes: stationary tensors whose home is the host */
 } cairn_sim_summary;
 
 /* What one step did. Copies run on their own lanes: their times are those of the copy. */
@@ -116,16 +120,19 @@ CAIRN_API const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *
 CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *count);
 
 /* The lifetime in which operand `operand` of step `step` is: its place in the list above. The
- * operands of a run are its op's inputs, its outputs and its workspace, one after the other; any
- * other step has one, its tensor. CAIRN_NONE: it is in none: it is stationary, an output that is
- * not wanted, a workspace of no bytes, or there is no such operand. O(1). */
+ * operands of a run are its op's inputs, its outputs, its workspace and its params, one after the
+ * other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the
+ * device, an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1).
+ */
 CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
 /* What was in memory at the peak, largest first; nothing if the options said so. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for
- * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. */
+ * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. A
+ * graph with updates has its slots itself, and gradients that the plan controls. What of it is on
+ * the device is this less home_bytes of the simulation. */
 CAIRN_API uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                           uint32_t optimizer_slots);
 

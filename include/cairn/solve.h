@@ -36,6 +36,12 @@ typedef struct cairn_solve_options {
     cairn_memo *memo;             /* what this call shares with others, or NULL */
     cairn_progress progress;      /* may end the call, or NULL */
     void *progress_context;
+    uint64_t device_bytes;   /* instead of budget_bytes, for a graph with updates: of everything
+                                on the device, the arena and what stays there. Where that is
+                                needed and copies are allowed, parameters and slots are at home
+                                on the host; 0: none */
+    const cairn_plan *homes; /* of `infer`: parameters are at home where this plan of the graph
+                                has them; NULL: on the device */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

@@ -34,7 +34,7 @@ Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
 def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
             total: bool = False, outside: int = 0, report: File | None = None, plan: Plan | File | None = None,
-            costs: File | None = None, cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1,
+            costs: File | None = None, cudagraphs: bool = False, arena: bool = False, chunks: int = 1,
             check: bool = False, verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
@@ -50,8 +50,8 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
     cudagraphs whether the step will be recorded as a CUDA graph (see record): then random ops are not recomputed
-    arena      mode "compiled": whether the step's tensors are at planned addresses of one allocation; by default if
-               cudagraphs. Gradients keep that allocation alive, so each backward pass needs a step of its own
+    arena      mode "compiled": whether the step's tensors are at planned addresses of one allocation.
+               Gradients keep that allocation alive, so each backward pass needs a step of its own
     chunks     mode "compiled": into how many chunks of rows a linear layer with cross-entropy after it is divided, so that
                not all logits exist at once
     check      whether live bytes are compared with the prediction after every op (slow)
@@ -80,7 +80,7 @@ class Fit:
 
 def fits(model: Model, inputs: Inputs, budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
          offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
-         cudagraphs: bool = False, arena: bool | None = None, chunks: int = 1) -> Fit:
+         cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
     those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))
@@ -106,7 +106,7 @@ class Sweep(list[tuple[int, Plan]]):
 
 def sweep(model: Model, inputs: Inputs, points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
           offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
-          arena: bool | None = None, chunks: int = 1) -> Sweep:
+          arena: bool = False, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
     are those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))

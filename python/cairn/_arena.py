@@ -183,6 +183,19 @@ class ArenaPlanner(Planner):
         plan.layout = solution.layout
         return plan
 
+    def smallest(self):
+        """As Planner.smallest; but the smallest plan's arena may need more than the plan, and a little more memory for the
+        plan may make a smaller one."""
+        size = 1
+        while self._tightest is None:
+            try:
+                self._tightest = self._solve(size)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+                self._tightest_op = self._tightest_op or failure.name
+                size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
+        return self._tightest.peak, self._tightest_op
+
     def _solve(self, size):
         """The fastest plan found whose arena and what is beside it fit into `size`. How much of that the plan itself may
         use is searched for."""

@@ -14,7 +14,7 @@ from torch import fx
 from . import _costs, _torch
 from . import _inductor
 from ._geometry import FIXED, propagate
-from ._groups import Group, Grouping, is_fusible, packet
+from ._groups import Group, Grouping, is_fusible, is_reduction, packet
 from ._joint import Joint, copy_mutated, device_of, refuse
 from ._plan import alignment_of
 from ._real import random_like, real_tensors
@@ -293,7 +293,9 @@ def _permit(joint):
 
 def may_overwrite(kernel, place):
     """Whether the first result and an argument have the same layout, and only pointwise nodes and views that keep the
-    order of the elements are between the argument and any result."""
+    order of the elements are between the argument and any result. With a sum in the kernel Inductor copies."""
+    if any(is_reduction(n) for n in kernel.graph.nodes):
+        return False
     given = [n for n in kernel.graph.nodes if n.op == "placeholder"][place]
     value, out = given.meta["val"], kernel.outputs()[0].meta["val"]
     size = out.numel() * out.element_size()

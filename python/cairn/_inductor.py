@@ -71,10 +71,15 @@ _ALLOCATORS = ("empty_strided_cpu", "empty_strided_cuda")
 
 
 def _scope_of(compiled):
-    """The names that the code of a compiled graph uses, or None where it is not as it is known."""
-    call = getattr(compiled, "current_callable", None)
-    scope = getattr(getattr(call, "__func__", call), "__globals__", {})
-    return scope if all(name in scope for name in _ALLOCATORS) else None
+    """The names that the code of a compiled graph uses, or None where it is not as it is known. On CUDA the code is inside
+    a function that aligns operands."""
+    todo = [getattr(compiled, "current_callable", None)]
+    while todo:
+        call = getattr(todo[0], "__func__", todo[0])
+        if all(name in getattr(call, "__globals__", {}) for name in _ALLOCATORS):
+            return call.__globals__
+        todo = [c.cell_contents for c in getattr(call, "__closure__", None) or () if callable(c.cell_contents)] + todo[1:]
+    return None
 
 
 class Allocations:
@@ -85,6 +90,8 @@ class Allocations:
         self.compiled, self.scope, self.result_of = compiled, _scope_of(compiled), None
 
     def _run(self, arguments, allocate):
+        if self.scope is None:
+            return self.compiled(list(arguments))
         before = {name: self.scope[name] for name in _ALLOCATORS}
         self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
         try:

@@ -30,7 +30,7 @@ class Options:
     plan: Plan | File | None = None
     costs: File | None = None
     cudagraphs: bool = False
-    arena: bool | None = None
+    arena: bool = False
     chunks: int = 1
     check: bool = False
     verbose: bool = False
@@ -41,8 +41,6 @@ class Options:
         if self.mode not in MODES:
             raise ValueError(f"mode is {self.mode!r}; it must be 'exact' or 'compiled'")
         compiled = self.mode == "compiled"
-        if self.arena is None:
-            self.arena = compiled and self.cudagraphs and not self.check
         if self.arena and (not compiled or self.check):
             raise ValueError("arena belongs to mode 'compiled', without check")
         if self.chunks != 1 and not compiled:

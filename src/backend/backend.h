@@ -132,7 +132,8 @@ typedef struct crn_call {
 
 /* ---- The optimiser ---- */
 
-#define CRN_MOST_SLOTS 3 /* two of adam, and the sum of gradients, which is always the last */
+#define CRN_MOST_SLOTS                                                                             \
+    CAIRN_MOST_SLOTS /* two of adam, and the sum of gradients, which is always the last */
 
 /* A parameter with its gradient and slots. All have the same storage format, except for the
  * type. */
@@ -144,8 +145,9 @@ typedef struct crn_parameter {
     uint64_t elements; /* as stored, with padding; the update keeps zeros zero */
 } crn_parameter;
 
-/* All parameters of an executor, and the constants of their update. processor_update.c has the
- * formulas. What changes from step to step is in the values. */
+/* Parameters that are updated together, all of an executor or, where the graph has updates, one or
+ * some rows of one; and the constants of their update. processor_update.c has the formulas. What
+ * changes from step to step is in the values. */
 typedef struct crn_update {
     const crn_parameter *parameters;
     uint32_t count;

@@ -161,7 +161,14 @@ cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph, cr
 cairn_status crn_device_choices(cairn_device *device, const cairn_graph *graph, cairn_id op,
                                 const crn_storage *storage, const crn_choice **out, uint32_t *count,
                                 cairn_error *err) {
+    static const crn_choice update = {.name =
+                                          "update"}; /* of every backend: see prepare_update() */
     crn_site site = {graph, cairn_graph_op(graph, op), storage, device->facts.compute_units};
+    if (site.op->kind == CAIRN_OP_UPDATE) {
+        *out = &update;
+        *count = 1;
+        return CAIRN_OK;
+    }
     return crn_choice_cache_get(device->choices, device->backend, device->state, &site, op, out,
                                 count, err);
 }

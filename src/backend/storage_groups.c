@@ -27,6 +27,8 @@ static void join_tensors(const cairn_graph *graph, cairn_id *group) {
 static void join_operands(const cairn_graph *graph, cairn_id *group) {
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
+        for (uint32_t i = 0; i < op->param_count && op->kind == CAIRN_OP_UPDATE; i++)
+            join(group, op->inputs[0], op->params[i]);
         for (uint32_t i = 0; i < op->inplace_count; i++)
             if (op->outputs[op->inplace[i].output] != CAIRN_NONE)
                 join(group, op->inputs[op->inplace[i].input], op->outputs[op->inplace[i].output]);

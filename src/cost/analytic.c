@@ -71,7 +71,12 @@ void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint6
     *flops = *bytes = 0;
     if (op->output_count == 1 && op->outputs[0] != CAIRN_NONE &&
         tensor_of(graph, op->outputs[0])->alias_of != CAIRN_NONE)
-        return; /* an alias: no bytes are moved */
+        return;                        /* an alias: no bytes are moved */
+    if (op->kind == CAIRN_OP_UPDATE) { /* it reads the gradient, and reads and writes the others */
+        const cairn_tensor *part = tensor_of(graph, op->params[op->param_count - 1]);
+        *bytes = multiply(part->bytes, 1 + 2 * (uint64_t)op->param_count);
+        return;
+    }
     *bytes = sum_bytes(graph, op->inputs, op->input_count) +
              sum_bytes(graph, op->outputs, op->output_count) +
              (op->kind == CAIRN_OP_EMBEDDING /* reads only the rows that it copies */

@@ -28,6 +28,23 @@ static cairn_status check_origin(const cairn_costs_origin *origin, const char *f
                     file, origin->backend, origin->threads, options->backend, options->threads);
 }
 
+/* The times of updates follow from the bytes that are updated. */
+static cairn_status set_updates(cairn_costs *costs, const cairn_graph *graph,
+                                const cairn_costs_origin *origin, uint32_t *matched) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        uint32_t count;
+        if (op->kind != CAIRN_OP_UPDATE || origin->update_bytes_per_second == 0)
+            continue;
+        cairn_implementation how = *cairn_costs_op(costs, o, &count);
+        uint64_t bytes = cairn_graph_tensor(graph, op->params[op->param_count - 1])->bytes;
+        how.time_ns = (int64_t)crn_mul_div_up(bytes, 1000000000u, origin->update_bytes_per_second);
+        CRN_TRY(cairn_costs_set_op(costs, o, &how, 1));
+        ++*matched;
+    }
+    return CAIRN_OK;
+}
+
 cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, const char *text,
                                   size_t length, const char *file,
                                   const cairn_measured_options *given, cairn_measured *out,
@@ -43,8 +60,10 @@ cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, 
     CRN_TRY((options.backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
         costs, graph, text, length, file, &made.matched, err));
     crn_copy_string(made.backend, sizeof made.backend, origin.backend);
+    CRN_TRY(set_updates(costs, graph, &origin, &made.matched));
     made.complete = made.matched == cairn_graph_op_count(graph);
-    made.update_ns = cairn_costs_update_ns(&origin, graph);
+    if (!cairn_graph_has_updates(graph)) /* else they are ops of it */
+        made.update_ns = cairn_costs_update_ns(&origin, graph);
     if (options.machine != NULL)
         describe_machine(&origin, options.machine);
     crn_write_output(out, &made, sizeof made);

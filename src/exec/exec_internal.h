@@ -14,9 +14,11 @@
 
 /* One step of the plan with everything it needs. Ranges are ranges of the arena. */
 typedef struct crn_action {
-    uint8_t kind;                   /* cairn_step_kind */
-    bool counts;                    /* a cross-entropy: its correct predictions are counted */
-    crn_call call;                  /* of a run */
+    uint8_t kind;       /* cairn_step_kind */
+    bool counts;        /* a cross-entropy: its correct predictions are counted */
+    crn_call call;      /* of a run */
+    crn_update *update; /* of the run of an update; else NULL */
+    bool of_last; /* left out unless the run ends with updates: the others only add gradients up */
     const crn_range *takes, *gives; /* allocated before the step; freed after it */
     uint32_t take_count, give_count;
     void *device, *host; /* of a copy */
@@ -48,8 +50,9 @@ typedef struct crn_region {
 typedef struct crn_stationary {
     uint64_t *offsets;      /* per tensor, plus 1; 0: it is not stationary */
     uint64_t *slot_offsets; /* of a parameter's first slot; the others follow */
-    uint32_t slot_count;
-    void **at;              /* per tensor: its address; NULL: it is not stationary */
+    uint32_t slot_count;    /* 0: the slots are tensors of the graph */
+    bool *on_host;          /* per tensor: its home is the host */
+    void **at;              /* per tensor: its home; NULL: it is not stationary */
     uint32_t *parameter_of; /* per tensor that is a parameter: its place in the list */
     crn_parameter *parameters;
     uint32_t parameter_count;
@@ -69,18 +72,23 @@ struct cairn_exec {
     const crn_backend *backend; /* the device's */
     crn_queue *queue;
     crn_storage *storage;             /* per tensor */
-    crn_region arena, host, resident; /* resident: the stationary memory */
+    crn_region arena, host, resident; /* resident: the stationary memory on the device */
+    crn_region homes;                 /* the stationary memory on the host */
     crn_region staging;               /* host memory for transfers between host and device */
 
     crn_program program;
     crn_stationary stationary;
     crn_occupancy occupancy;
-    crn_recording *recording; /* of a whole run; NULL: the actions are enqueued every time */
-    int64_t *times;           /* if timed, per action: how long it took in the last run */
-    crn_update update;
-    double rate;       /* of the next update */
-    uint64_t updates;  /* so far */
-    uint32_t gathered; /* micro-batches in the sum of gradients */
+    /* Of a run that ends without updates, and of one with them; NULL: actions are enqueued every
+     * time. */
+    crn_recording *recordings[2];
+    int64_t *times;     /* if timed, per action: how long it took in the last run */
+    crn_update update;  /* of all parameters, if the graph has no updates; else the constants */
+    bool whole;         /* the graph has updates, and the plan trains */
+    bool enqueues_last; /* the run that is being enqueued ends with updates */
+    double rate;        /* of the next update */
+    uint64_t updates;   /* so far */
+    uint32_t gathered;  /* micro-batches in the sum of gradients */
 };
 
 /* ---- executor.c ---- */
@@ -112,12 +120,13 @@ void crn_unbind_steps(cairn_exec *exec);
 
 /* ---- stationary.c ---- */
 
-/* Give parameters, state, gradients and the optimiser's slots an offset each; `*bytes` is their
- * sum, the same as cairn_stationary_bytes() with as many slots as the optimiser has. */
+/* Give parameters, state, gradients and the optimiser's slots an offset each: in the memory of the
+ * device or, if the plan fetches them, of the host. The sums go to exec->figures; together they are
+ * cairn_stationary_bytes() with as many slots as the optimiser has. */
 CAIRN_MUST cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
-                                              uint64_t *bytes);
+                                              const cairn_plan *plan);
 
-/* Turn offsets into addresses in exec->resident. */
+/* Turn offsets into addresses in exec->resident and exec->homes. */
 void crn_stationary_place(cairn_exec *exec);
 
 /* Use the stationary memory of the executor that this one shares with. */
@@ -125,10 +134,21 @@ void crn_stationary_share(cairn_exec *exec);
 
 /* ---- optimizer.c ---- */
 
-/* Fill in the description of the update; crn_optimizer_release() releases what the device made of
- * it. */
+/* Fill in the constants of the update. CAIRN_EINVAL: the graph has another number of slots. */
 CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err);
+
+/* Describe the update to the device: that of all parameters, or that of a call. Then
+ * crn_optimizer_release() releases what the device made of all of them. */
+CAIRN_MUST cairn_status crn_optimizer_prepare(cairn_exec *exec, cairn_error *err);
+CAIRN_MUST cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call,
+                                                   crn_update **out, cairn_error *err);
 void crn_optimizer_release(cairn_exec *exec);
+
+/* Enqueue the update of a call. */
+void crn_optimizer_act(cairn_exec *exec, const crn_update *update);
+
+/* Whether the next run, which was just begun, ends with updates. */
+bool crn_optimizer_is_last(const cairn_exec *exec);
 
 /* Of a run with `update_in_run`; otherwise they do nothing. The values that its end needs; the end
  * that is the same in every run, so that it can be recorded: the update, or with micro-batches

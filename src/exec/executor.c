@@ -57,7 +57,10 @@ static void copy(cairn_exec *exec, const crn_action *a, crn_lane lane) {
 static void act(cairn_exec *exec, const crn_action *a) {
     switch ((cairn_step_kind)a->kind) {
     case CAIRN_STEP_RUN:
-        exec->backend->enqueue(exec->queue, &a->call);
+        if (a->update != NULL)
+            crn_optimizer_act(exec, a->update);
+        else
+            exec->backend->enqueue(exec->queue, &a->call);
         if (a->counts)
             exec->backend->count_correct(exec->queue, &a->call);
         break;
@@ -81,8 +84,10 @@ static void mark_time(cairn_exec *exec, uint32_t index) {
         exec->backend->record(exec->queue, CRN_COMPUTE, exec->program.event_count + index);
 }
 
-static void enqueue_all(cairn_exec *exec) {
+/* Enqueue a run; without `last` it only adds gradients up for a later one. */
+static void enqueue_all(cairn_exec *exec, bool last) {
     const crn_program *program = &exec->program;
+    exec->enqueues_last = last;
     crn_occupancy_reset(&exec->occupancy);
     for (uint32_t i = 0; i < program->input_count; i++)
         crn_occupancy_take(&exec->occupancy, program->ranges[i]);
@@ -92,7 +97,8 @@ static void enqueue_all(cairn_exec *exec) {
         const crn_action *action = &program->actions[i];
         mark_time(exec, i);
         take_ranges(exec, action->takes, action->take_count);
-        act(exec, action);
+        if (last || !action->of_last)
+            act(exec, action);
         give_ranges(exec, action->gives, action->give_count);
     }
     mark_time(exec, program->count);
@@ -163,8 +169,10 @@ static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
 static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
     const cairn_exec_figures *f = &exec->figures;
     CRN_TRY(reserve_arena(exec, err));
-    CRN_TRY(reserve(exec, CRN_SPACE_HOST, f->host_bytes, &exec->host, err));
+    CRN_TRY(reserve(exec, CRN_SPACE_HOST, f->host_bytes - f->home_bytes, &exec->host, err));
     CRN_TRY(reserve(exec, CRN_SPACE_DEVICE, f->stationary_bytes, &exec->resident, err));
+    if (exec->options.share_with == NULL)
+        CRN_TRY(reserve(exec, CRN_SPACE_HOST, f->home_bytes, &exec->homes, err));
     return reserve(exec, CRN_SPACE_HOST, crn_staging_bytes(exec->graph), &exec->staging, err);
 }
 
@@ -185,9 +193,13 @@ static cairn_status record(cairn_exec *exec, cairn_error *err) {
     if (backend->begin_recording == NULL || exec->options.check ||
         (exec->timed && !backend->times_recordings))
         return CAIRN_OK;
-    CRN_TRY(backend->begin_recording(exec->queue, err));
-    enqueue_all(exec);
-    return backend->end_recording(exec->queue, &exec->recording, err);
+    bool has_others = exec->whole && exec->options.micro_batches > 1;
+    for (int last = !has_others; last < 2; last++) {
+        CRN_TRY(backend->begin_recording(exec->queue, err));
+        enqueue_all(exec, last != 0);
+        CRN_TRY(backend->end_recording(exec->queue, &exec->recordings[last], err));
+    }
+    return CAIRN_OK;
 }
 
 static cairn_status create_events(cairn_exec *exec, cairn_error *err) {
@@ -209,7 +221,7 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     bool sharing = exec->options.share_with != NULL;
     CRN_TRY(check_sharing(exec, err));
     if (!sharing)
-        CRN_TRY(crn_stationary_layout(exec, input->costs, &exec->figures.stationary_bytes));
+        CRN_TRY(crn_stationary_layout(exec, input->costs, input->plan));
     CRN_TRY(crn_occupancy_init(&exec->occupancy, &exec->memory, exec->figures.arena_bytes));
     CRN_TRY(reserve_all(exec, err));
     if (sharing)
@@ -217,9 +229,10 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
     else
         crn_stationary_place(exec);
     CRN_TRY(exec->backend->queue(exec->device->state, &exec->queue, err));
+    CRN_TRY(crn_optimizer_init(exec, err));
     CRN_TRY(crn_bind_steps(exec, input, err));
     CRN_TRY(create_events(exec, err));
-    CRN_TRY(crn_optimizer_init(exec, err));
+    CRN_TRY(crn_optimizer_prepare(exec, err));
     if (!sharing)
         CRN_TRY(crn_initialize(exec, err));
     return record(exec, err);
@@ -247,6 +260,7 @@ static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
     exec->figures.predicted_peak_bytes = summary->peak_bytes;
     exec->figures.arena_bytes = cairn_layout_arena_bytes(solution->layout);
     exec->figures.host_bytes = summary->host_bytes;
+    exec->figures.home_bytes = summary->home_bytes;
     exec->figures.threads = exec->device->facts.compute_units;
     return prepare(exec, &input, err);
 }
@@ -269,6 +283,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->options = options;
     exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
     exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_GOAL_TRAIN;
+    exec->whole = exec->training && cairn_graph_has_updates(graph);
     exec->timed = timed || exec->options.timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {
@@ -292,8 +307,9 @@ static void finish_queue(cairn_exec *exec) {
     if (exec->queue == NULL)
         return;
     (void)!backend->join(exec->queue, NULL, NULL);
-    if (exec->recording != NULL)
-        backend->forget(exec->queue, exec->recording);
+    for (int i = 0; i < 2; i++)
+        if (exec->recordings[i] != NULL)
+            backend->forget(exec->queue, exec->recordings[i]);
     crn_unbind_steps(exec);
     crn_optimizer_release(exec);
     backend->finish_queue(exec->queue);
@@ -304,6 +320,7 @@ void cairn_exec_destroy(cairn_exec *exec) {
         return;
     finish_queue(exec);
     release(exec, CRN_SPACE_HOST, &exec->staging);
+    release(exec, CRN_SPACE_HOST, &exec->homes);
     release(exec, CRN_SPACE_DEVICE, &exec->resident);
     release(exec, CRN_SPACE_HOST, &exec->host);
     release(exec, CRN_SPACE_DEVICE, &exec->arena);
@@ -330,11 +347,12 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
     CRN_OPEN_OUTPUT(cairn_exec_result, out, err);
     crn_values values = {.seed = exec->options.seed, .step = step};
     crn_optimizer_set_values(exec, &values);
-    if (exec->recording != NULL) {
-        exec->backend->replay(exec->queue, exec->recording, &values);
+    bool last = crn_optimizer_is_last(exec);
+    if (exec->recordings[last] != NULL) {
+        exec->backend->replay(exec->queue, exec->recordings[last], &values);
     } else {
         exec->backend->begin(exec->queue, &values);
-        enqueue_all(exec);
+        enqueue_all(exec, last);
     }
     crn_optimizer_after_run(exec);
     cairn_status status = exec->backend->join(exec->queue, &results, err);

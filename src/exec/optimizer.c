@@ -1,6 +1,7 @@
 /* optimizer.c: the executor's part of an update: which optimiser, and the scalars that change from
  * one update to the next. The scalars are computed in double precision and rounded once, as in
  * PyTorch. The device does the rest. */
+#include "backend/formats.h"
 #include "exec/exec_internal.h"
 
 #include <math.h>
@@ -23,11 +24,26 @@ const char *cairn_exec_slot_name(const cairn_exec *exec, uint32_t slot) {
     return exec->options.optimizer == CAIRN_OPTIMIZER_SGD ? "momentum_buffer" : of_adam[slot];
 }
 
+/* A graph with updates has as many slots as the optimiser. */
+static cairn_status check_slots(const cairn_exec *exec, cairn_error *err) {
+    uint32_t wanted = cairn_optimizer_slots(&exec->options);
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        if (op->kind == CAIRN_OP_UPDATE && op->param_count != 1 + wanted)
+            return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                               "the updates of graph \"%s\" have %u slots, and the optimiser needs "
+                               "%u",
+                               cairn_graph_name(exec->graph), op->param_count - 1, wanted);
+    }
+    return CAIRN_OK;
+}
+
 cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {
     const cairn_exec_options *o = &exec->options;
     const crn_stationary *s = &exec->stationary;
     if (!exec->training)
         return CAIRN_OK;
+    CRN_TRY(check_slots(exec, err));
     exec->rate = (double)o->learning_rate;
     exec->update = (crn_update){.parameters = s->parameters,
                                 .count = s->parameter_count,
@@ -42,14 +58,60 @@ cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {
                                 .beta2 = (float)o->beta2,
                                 .beta2_rest = (float)(1 - o->beta2),
                                 .epsilon = (float)o->epsilon};
+    return CAIRN_OK;
+}
+
+static cairn_status prepare(cairn_exec *exec, crn_update *update, cairn_error *err) {
     return exec->backend->prepare_update == NULL
                ? CAIRN_OK
-               : exec->backend->prepare_update(exec->queue, &exec->update, err);
+               : exec->backend->prepare_update(exec->queue, update, err);
+}
+
+cairn_status crn_optimizer_prepare(cairn_exec *exec, cairn_error *err) {
+    return !exec->training || exec->whole ? CAIRN_OK : prepare(exec, &exec->update, err);
+}
+
+/* The address of row `index` of a tensor, in its stored form. */
+static void *row_of(const crn_call *call, cairn_id tensor, const void *stored, int32_t index) {
+    uint64_t row =
+        call->storage[tensor].bytes / crn_tensor_rows(cairn_graph_tensor(call->graph, tensor));
+    return (char *)(uintptr_t)stored + (uint64_t)index * row;
+}
+
+cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, crn_update **out,
+                                        cairn_error *err) {
+    const cairn_op *op = call->op;
+    cairn_id part = op->params[op->param_count - 1]; /* without slots it is the parameter */
+    crn_update *update;
+    crn_parameter *parameter;
+    CRN_TAKE(&exec->memory, update, 1);
+    CRN_TAKE(&exec->memory, parameter, 1);
+    parameter->tensor = op->params[0];
+    parameter->value = row_of(call, op->params[0], call->params[0], op->attributes.index);
+    parameter->gradient = row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
+    for (uint32_t slot = 1; slot < op->param_count; slot++)
+        parameter->slots[slot - 1] = call->params[slot];
+    parameter->elements =
+        crn_stored_elements(cairn_graph_tensor(call->graph, part), call->storage[part]);
+    *update = exec->update;
+    update->parameters = parameter;
+    update->count = 1;
+    update->slot_count = op->param_count - 1;
+    CRN_TRY(prepare(exec, update, err));
+    *out = update;
+    return CAIRN_OK;
+}
+
+static void finish(cairn_exec *exec, crn_update *update) {
+    if (exec->backend->finish_update != NULL)
+        exec->backend->finish_update(exec->queue, update);
 }
 
 void crn_optimizer_release(cairn_exec *exec) {
-    if (exec->backend->finish_update != NULL)
-        exec->backend->finish_update(exec->queue, &exec->update);
+    finish(exec, &exec->update);
+    for (uint32_t i = 0; exec->program.actions != NULL && i < exec->program.count; i++)
+        if (exec->program.actions[i].update != NULL)
+            finish(exec, exec->program.actions[i].update);
 }
 
 void cairn_exec_set_rate(cairn_exec *exec, double rate) {
@@ -75,7 +137,7 @@ static void count_update(cairn_exec *exec) {
 }
 
 static bool is_in_run(const cairn_exec *exec) {
-    return exec->training && exec->options.update_in_run;
+    return exec->training && (exec->options.update_in_run || exec->whole);
 }
 
 void cairn_exec_accumulate(cairn_exec *exec) {
@@ -105,8 +167,19 @@ void crn_optimizer_set_values(const cairn_exec *exec, crn_values *values) {
     values->first = exec->gathered == 0;
 }
 
+bool crn_optimizer_is_last(const cairn_exec *exec) {
+    return !exec->whole || exec->gathered + 1 >= exec->options.micro_batches;
+}
+
+void crn_optimizer_act(cairn_exec *exec, const crn_update *update) {
+    if (update->has_sum)
+        exec->backend->accumulate(exec->queue, update);
+    if (exec->enqueues_last)
+        exec->backend->update(exec->queue, update);
+}
+
 void crn_optimizer_end_run(cairn_exec *exec) {
-    if (!is_in_run(exec))
+    if (!is_in_run(exec) || exec->whole)
         return;
     if (exec->update.has_sum)
         exec->backend->accumulate(exec->queue, &exec->update);
@@ -117,7 +190,7 @@ void crn_optimizer_end_run(cairn_exec *exec) {
 void crn_optimizer_after_run(cairn_exec *exec) {
     if (!is_in_run(exec) || ++exec->gathered < exec->options.micro_batches)
         return;
-    if (exec->update.has_sum)
+    if (exec->update.has_sum && !exec->whole)
         exec->backend->update(exec->queue, &exec->update);
     count_update(exec);
 }

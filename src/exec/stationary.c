@@ -1,7 +1,10 @@
 /* stationary.c: the stationary memory: parameters, state, the gradients of parameters and the slots
  * of the optimiser.
  *
- *     | parameters and state | slots of the optimiser | gradients: one place per parameter |
+ *     device  | parameters and state | slots of the optimiser | gradients: one place per parameter
+ * | host    | parameters and slots that the plan fetches |
+ *
+ * If the graph has updates, slots are tensors of it, and gradients are in the arena.
  *
  * If a parameter is used several times, the sums of its gradient share one place: each sum is made
  * in place of the one before it. */
@@ -19,6 +22,10 @@ static bool is_kept(cairn_role role) {
 static bool is_kept_input(const cairn_tensor *tensor) {
     return tensor->stationary &&
            (tensor->role == CAIRN_ROLE_INPUT || tensor->role == CAIRN_ROLE_LABEL);
+}
+
+static bool stays(cairn_role role) {
+    return is_kept(role) || role == CAIRN_ROLE_SLOT;
 }
 
 /* ---- Layout ---- */
@@ -59,6 +66,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
     CRN_TAKE(&exec->memory, s->offsets, tensors);
     CRN_TAKE(&exec->memory, s->slot_offsets, tensors);
+    CRN_TAKE(&exec->memory, s->on_host, tensors);
     CRN_TAKE(&exec->memory, s->at, tensors);
     CRN_TAKE(&exec->memory, s->parameter_of, tensors);
     CRN_TAKE(&exec->memory, s->by_name, tensors);
@@ -101,16 +109,30 @@ static cairn_status sort_by_name(cairn_exec *exec) {
     return CAIRN_OK;
 }
 
-cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs, uint64_t *bytes) {
+/* What the plan fetches is at home on the host. */
+static void find_homes(cairn_exec *exec, const cairn_plan *plan) {
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].kind == CAIRN_STEP_FETCH &&
+            stays(cairn_graph_tensor(exec->graph, steps[i].id)->role))
+            exec->stationary.on_host[steps[i].id] = true;
+}
+
+cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
+                                   const cairn_plan *plan) {
     crn_stationary *s = &exec->stationary;
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
+    uint64_t *bytes = &exec->figures.stationary_bytes, host = 0;
     CRN_TRY(take_arrays(exec));
-    s->slot_count = cairn_optimizer_slots(&exec->options);
+    find_homes(exec, plan);
+    if (!cairn_graph_has_updates(exec->graph))
+        s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
-        if (is_kept(tensor->role) || is_kept_input(tensor))
-            s->offsets[t] = take(bytes, cairn_costs_bytes(costs, t));
+        if (stays(tensor->role) || is_kept_input(tensor))
+            s->offsets[t] = take(s->on_host[t] ? &host : bytes, cairn_costs_bytes(costs, t));
     }
     for (cairn_id t = 0; t < tensors; t++)
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {
@@ -138,10 +160,10 @@ void crn_stationary_share(cairn_exec *exec) {
 
 void crn_stationary_place(cairn_exec *exec) {
     crn_stationary *s = &exec->stationary;
-    char *base = exec->resident.base;
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
+        char *base = s->on_host[t] ? exec->homes.base : exec->resident.base;
         s->at[t] = s->offsets[t] > 0 ? base + (s->offsets[t] - 1) : NULL;
         if (tensor->role != CAIRN_ROLE_PARAMETER)
             continue;

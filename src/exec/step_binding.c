@@ -17,6 +17,7 @@ typedef struct binder {
     uint64_t host_bytes;
     crn_event *flight; /* per tensor: 0, or 1 + the event of its copy in flight */
     bool *has_run;     /* per op */
+    bool *of_last;     /* per tensor: only runs that end with updates use it */
     uint32_t step;
 } binder;
 
@@ -40,6 +41,11 @@ static crn_range range_of(const binder *b, uint32_t lifetime) {
     return (crn_range){b->offsets[lifetime], b->lifetimes[lifetime].bytes};
 }
 
+static bool is_input(const binder *b, cairn_id tensor) {
+    cairn_role role = cairn_graph_tensor(b->graph, tensor)->role;
+    return role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL;
+}
+
 /* Lifetimes are ordered by their first step. Inputs, which are in use from the start, come
  * first. */
 static cairn_status list_taken(binder *b) {
@@ -50,7 +56,7 @@ static cairn_status list_taken(binder *b) {
         program->ranges[i] = range_of(b, i);
     for (; next < b->lifetime_count && b->lifetimes[next].first == 0; next++) {
         cairn_id t = b->lifetimes[next].tensor;
-        if (t == CAIRN_NONE || cairn_graph_tensor(b->graph, t)->producer != CAIRN_NONE)
+        if (t == CAIRN_NONE || !is_input(b, t))
             break;
         program->input_at[t] = (char *)b->exec->arena.base + b->offsets[next];
     }
@@ -70,7 +76,7 @@ static cairn_status list_taken(binder *b) {
 static void place_kept_inputs(binder *b) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(b->graph); t++) {
         cairn_role role = cairn_graph_tensor(b->graph, t)->role;
-        if (role == CAIRN_ROLE_INPUT || (role == CAIRN_ROLE_LABEL && b->exec->training))
+        if (is_input(b, t) && (role == CAIRN_ROLE_INPUT || b->exec->training))
             if (b->exec->stationary.at[t] != NULL)
                 b->exec->program.input_at[t] = b->exec->stationary.at[t];
     }
@@ -128,6 +134,16 @@ static cairn_status choose(binder *b, const cairn_step *step, crn_call *call) {
     return CAIRN_OK;
 }
 
+/* A plan for evaluation must know what is at home on the host: it fetches that and nothing else. */
+static cairn_status check_home(const binder *b, cairn_id tensor, bool on_host) {
+    const char *name = cairn_graph_tensor(b->graph, tensor)->name;
+    if (b->exec->stationary.on_host[tensor] == on_host)
+        return CAIRN_OK;
+    return crn_fail_at(b->err, CAIRN_EINVAL, name,
+                       "\"%s\" is at home on the %s, and the plan has it on the %s", name,
+                       on_host ? "device" : "host", on_host ? "host" : "device");
+}
+
 /* What the op reads and writes. */
 static cairn_status place_operands(binder *b, crn_call *call) {
     const cairn_op *op = call->op;
@@ -141,8 +157,11 @@ static cairn_status place_operands(binder *b, crn_call *call) {
         inputs[i] = address_of(b, i, op->inputs[i]);
     for (uint32_t i = 0; i < op->output_count; i++)
         outputs[i] = address_of(b, op->input_count + i, op->outputs[i]);
-    for (uint32_t i = 0; i < op->param_count; i++)
-        params[i] = b->exec->stationary.at[op->params[i]];
+    for (uint32_t i = 0; i < op->param_count; i++) {
+        params[i] = address_of(b, op->input_count + op->output_count + 1 + i, op->params[i]);
+        if (params[i] == b->exec->stationary.at[op->params[i]])
+            CRN_TRY(check_home(b, op->params[i], false));
+    }
     call->workspace = address_of(b, op->input_count + op->output_count, CAIRN_NONE);
     call->inputs = inputs;
     call->outputs = outputs;
@@ -184,30 +203,44 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
     action->counts = predicts && !call->again;
     b->has_run[step->id] = true;
     exec->program.run_count++;
+    if (op->kind == CAIRN_OP_UPDATE)
+        return crn_optimizer_prepare_call(exec, call, &action->update, b->err);
     return exec->backend->prepare == NULL ? CAIRN_OK
                                           : exec->backend->prepare(exec->queue, call, b->err);
 }
 
 /* ---- Moves ---- */
 
-static void bind_copy(binder *b, cairn_id tensor, crn_action *action) {
-    uint64_t bytes = cairn_costs_bytes(b->in->costs, tensor);
+/* The place of a tensor on the host: its home, or a copy to the end of the step. */
+static cairn_status place_on_host(binder *b, cairn_id tensor, uint64_t bytes, void **out) {
+    if (b->exec->stationary.at[tensor] != NULL) {
+        *out = b->exec->stationary.at[tensor];
+        return check_home(b, tensor, true);
+    }
     if (b->host_offset[tensor] == 0) {
         b->host_offset[tensor] = b->host_bytes + 1;
         b->host_bytes += crn_align(bytes);
     }
-    action->device = address_of(b, 0, tensor);
     if (b->exec->host.base != NULL) /* NULL: all copies are empty */
-        action->host = (char *)b->exec->host.base + (b->host_offset[tensor] - 1);
+        *out = (char *)b->exec->host.base + (b->host_offset[tensor] - 1);
+    return CAIRN_OK;
+}
+
+static cairn_status bind_copy(binder *b, cairn_id tensor, crn_action *action) {
+    uint64_t bytes = cairn_costs_bytes(b->in->costs, tensor);
+    CRN_TRY(place_on_host(b, tensor, bytes, &action->host));
+    action->device = address_of(b, 0, tensor);
     action->bytes = bytes;
     action->ready = b->exec->program.event_count++;
     action->done = b->exec->program.event_count++;
     b->flight[tensor] = action->done + 1;
+    return CAIRN_OK;
 }
 
 static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *action) {
     void **final_at = b->exec->program.final_at;
     action->kind = step->kind;
+    action->of_last = step->kind != CAIRN_STEP_RUN && b->of_last[step->id];
     switch ((cairn_step_kind)step->kind) {
     case CAIRN_STEP_RUN:
         return bind_run(b, step, action);
@@ -216,11 +249,9 @@ static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *act
         break;
     case CAIRN_STEP_FETCH:
         final_at[step->id] = stays(b, 0) ? address_of(b, 0, step->id) : NULL;
-        bind_copy(b, step->id, action);
-        break;
+        return bind_copy(b, step->id, action);
     case CAIRN_STEP_OFFLOAD:
-        bind_copy(b, step->id, action);
-        break;
+        return bind_copy(b, step->id, action);
     case CAIRN_STEP_WAIT:
         action->done = b->flight[step->id] - 1;
         b->flight[step->id] = 0;
@@ -245,6 +276,16 @@ static cairn_status bind_end(binder *b) {
     return CAIRN_OK;
 }
 
+/* With several micro-batches, only the last one needs the slots of the optimiser; the sum of
+ * gradients, which is the last of an update's params, all of them do. */
+static void find_slots(binder *b) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(b->graph); o++) {
+        const cairn_op *op = cairn_graph_op(b->graph, o);
+        for (uint32_t i = 1; i + 1 < op->param_count && op->kind == CAIRN_OP_UPDATE; i++)
+            b->of_last[op->params[i]] = b->exec->update.has_sum;
+    }
+}
+
 static cairn_status bind_all(binder *b, crn_arena *scratch) {
     uint32_t tensors = cairn_graph_tensor_count(b->graph), count;
     crn_program *program = &b->exec->program;
@@ -253,6 +294,8 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
     CRN_TAKE(scratch, b->host_offset, tensors);
     CRN_TAKE(scratch, b->flight, tensors);
     CRN_TAKE(scratch, b->has_run, cairn_graph_op_count(b->graph));
+    CRN_TAKE(scratch, b->of_last, tensors);
+    find_slots(b);
     CRN_TAKE(memory, program->input_at, tensors);
     CRN_TAKE(memory, program->final_at, tensors);
     CRN_TAKE(memory, program->actions, count);

@@ -5,7 +5,8 @@
  *     looked at here  <--see--- staging <--convert-- device      that staging stays small
  *     the caller's    <-------convert------> device              whole
  *
- * Staging is host memory that the device has reserved. */
+ * Staging is host memory that the device has reserved. A tensor whose home is the host is converted
+ * there, between runs. */
 #include "backend/formats.h"
 #include "exec/exec_internal.h"
 
@@ -37,6 +38,13 @@ static crn_conversion whole(const cairn_exec *exec, cairn_id tensor, void *store
                             .rows = crn_tensor_rows(t)};
 }
 
+static void convert(cairn_exec *exec, cairn_id tensor, const crn_conversion *with) {
+    if (exec->stationary.on_host[tensor])
+        crn_convert_rows(with);
+    else
+        exec->backend->convert(exec->queue, with);
+}
+
 cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored, crn_make_part *make,
                                void *context, cairn_error *err) {
     crn_conversion part = whole(exec, tensor, stored);
@@ -45,7 +53,7 @@ cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored, 
     for (; part.first < rows; part.first += part.rows) {
         part.rows = CRN_MIN(most, rows - part.first);
         make(context, part.first * row, part.rows * row, part.host);
-        exec->backend->convert(exec->queue, &part);
+        convert(exec, tensor, &part);
         CRN_TRY(exec->backend->join(exec->queue, NULL, err));
     }
     return CAIRN_OK;
@@ -59,7 +67,7 @@ cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored, 
     part.to_host = true;
     for (; part.first < rows; part.first += part.rows) {
         part.rows = CRN_MIN(most, rows - part.first);
-        exec->backend->convert(exec->queue, &part);
+        convert(exec, tensor, &part);
         CRN_TRY(exec->backend->join(exec->queue, NULL, err));
         see(context, part.host, part.rows * row);
     }
@@ -73,14 +81,14 @@ static cairn_status read_whole(cairn_exec *exec, cairn_id tensor, void *stored, 
     crn_conversion all = whole(exec, tensor, stored);
     all.host = data;
     all.to_host = true;
-    exec->backend->convert(exec->queue, &all);
+    convert(exec, tensor, &all);
     return exec->backend->join(exec->queue, NULL, err);
 }
 
 static void feed_whole(cairn_exec *exec, cairn_id tensor, void *stored, const void *data) {
     crn_conversion all = whole(exec, tensor, stored);
     all.host = (void *)(uintptr_t)data; /* only read */
-    exec->backend->convert(exec->queue, &all);
+    convert(exec, tensor, &all);
 }
 
 static cairn_status no_place(const cairn_exec *exec, cairn_id tensor, cairn_error *err) {
@@ -124,28 +132,46 @@ cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data, cair
 
 /* ---- Slots of the optimiser ---- */
 
-static void *slot_of(const cairn_exec *exec, cairn_id parameter, uint32_t slot) {
+/* Call read_whole() or feed_whole() for a slot or, if it is divided, for each of its parts. */
+static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, bool read,
+                                  char *data, cairn_error *err) {
     const crn_stationary *s = &exec->stationary;
-    if (cairn_graph_tensor(exec->graph, parameter)->role != CAIRN_ROLE_PARAMETER ||
-        cairn_exec_slot_name(exec, slot) == NULL)
-        return NULL;
-    return s->parameters[s->parameter_of[parameter]].slots[slot];
+    const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, parameter);
+    bool found = false;
+    if (tensor->role != CAIRN_ROLE_PARAMETER || cairn_exec_slot_name(exec, slot) == NULL)
+        return no_place(exec, parameter, err);
+    if (s->slot_count > 0) {
+        void *place = s->parameters[s->parameter_of[parameter]].slots[slot];
+        if (read)
+            return read_whole(exec, parameter, place, data, err);
+        feed_whole(exec, parameter, place, data);
+        return exec->backend->join(exec->queue, NULL, err);
+    }
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        if (op->kind != CAIRN_OP_UPDATE || op->params[0] != parameter)
+            continue;
+        cairn_id part = op->params[1 + slot];
+        char *at = data + tensor->bytes / crn_tensor_rows(tensor) * (uint64_t)op->attributes.index;
+        if (read)
+            CRN_TRY(read_whole(exec, part, s->at[part], at, err));
+        else
+            feed_whole(exec, part, s->at[part], at);
+        found = true;
+    }
+    if (!found) /* it has no gradient, and so the optimiser keeps zeros */
+        memset(data, 0, read ? tensor->bytes : 0);
+    return exec->backend->join(exec->queue, NULL, err);
 }
 
 cairn_status cairn_exec_read_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, float *data,
                                   cairn_error *err) {
     crn_error_clear(err);
-    void *place = slot_of(exec, parameter, slot);
-    return place == NULL ? no_place(exec, parameter, err)
-                         : read_whole(exec, parameter, place, data, err);
+    return transfer_slot(exec, parameter, slot, true, (char *)data, err);
 }
 
 cairn_status cairn_exec_write_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot,
                                    const float *data, cairn_error *err) {
     crn_error_clear(err);
-    void *place = slot_of(exec, parameter, slot);
-    if (place == NULL)
-        return no_place(exec, parameter, err);
-    feed_whole(exec, parameter, place, data);
-    return exec->backend->join(exec->queue, NULL, err);
+    return transfer_slot(exec, parameter, slot, false, (char *)(uintptr_t)data, err);
 }

@@ -80,8 +80,7 @@ cairn_status crn_builder_add_tensor(cairn_builder *builder, const cairn_tensor *
                            "tensor \"%s\" has fewer bytes than its shape needs", tensor->name);
     copy.bytes = CRN_MAX(bytes, tensor->bytes);
     copy.producer = CAIRN_NONE;
-    copy.stationary = tensor->stationary || tensor->role == CAIRN_ROLE_PARAMETER ||
-                      tensor->role == CAIRN_ROLE_STATE;
+    copy.stationary = tensor->stationary || crn_role_stays(tensor->role);
     copy.name = crn_arena_string(&graph->arena, tensor->name);
     if (copy.name == NULL)
         return CAIRN_ENOMEM;

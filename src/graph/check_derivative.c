@@ -55,6 +55,28 @@ static bool fit_all(const cairn_graph *graph, const crn_rule *r, const cairn_op 
     return used == count;
 }
 
+/* An update reads the gradient of its parameter. Its slots, all of one shape, are those of rows
+ * `index` and following. */
+static cairn_status check_update(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
+    const cairn_tensor *t = graph->tensors.data, *parameter = &t[op->params[0]];
+    bool fits = parameter->role == CAIRN_ROLE_PARAMETER &&
+                t[op->inputs[0]].role == CAIRN_ROLE_GRADIENT &&
+                crn_same_shape(&t[op->inputs[0]], parameter) && op->attributes.index >= 0;
+    for (uint32_t i = 1; i < op->param_count && fits; i++) {
+        const cairn_tensor *slot = &t[op->params[i]];
+        cairn_tensor rows = *parameter;
+        rows.shape[0] = slot->shape[0];
+        fits = slot->role == CAIRN_ROLE_SLOT && crn_same_shape(slot, &t[op->params[1]]) &&
+               crn_same_shape(slot, &rows) && slot->shape[0] <= parameter->shape[0] &&
+               (uint32_t)op->attributes.index <= parameter->shape[0] - slot->shape[0];
+    }
+    return fits ? CAIRN_OK
+                : crn_fail_at(err, CAIRN_EINVAL, op->name,
+                              "op \"%s\" (update) does not read the gradient of its parameter, or "
+                              "its slots do not fit it",
+                              op->name);
+}
+
 /* Kernels rely on a backward op having the attributes of its forward op. The one exception is the
  * place of an input in a concatenation. */
 static cairn_status check_attributes(const cairn_op *op, const cairn_op *forward, bool each_input,
@@ -83,6 +105,8 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
                            "op \"%s\" (accumulate) adds tensors of different shapes", op->name);
     }
+    if (op->kind == CAIRN_OP_UPDATE)
+        return check_update(graph, op, err);
     const crn_rule *r = find_rule(graph, op);
     if (r == NULL)
         return crn_fail_at(

@@ -98,6 +98,7 @@ static void summarize_tensor(const cairn_tensor *tensor, cairn_id id, cairn_grap
     case CAIRN_ROLE_LABEL:
     case CAIRN_ROLE_INTERNAL:
     case CAIRN_ROLE_GRADIENT:
+    case CAIRN_ROLE_SLOT:
         break;
     }
 }

@@ -87,10 +87,15 @@ typedef struct crn_attribute {
 extern const crn_attribute crn_attribute_list[];
 extern const size_t crn_attribute_count;
 
-extern const char *const crn_role_names[CAIRN_ROLE_LOSS + 1];
+extern const char *const crn_role_names[CAIRN_ROLE_SLOT + 1];
 extern const char *const crn_dtype_names[CAIRN_DTYPE_BOOL + 1];
 extern const char *const crn_phase_names[CAIRN_PHASE_UPDATE + 1];
 uint32_t crn_dtype_size(cairn_dtype dtype);
+
+/* Whether tensors of the role exist before the step and stay after it. */
+static inline bool crn_role_stays(cairn_role role) {
+    return role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE || role == CAIRN_ROLE_SLOT;
+}
 
 /* ---- builder.c ---- */
 
@@ -125,6 +130,12 @@ CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_
 /* Check a backward op against the rule that it must follow. */
 CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op,
                                              cairn_error *err);
+
+/* ---- updates.c ---- */
+
+/* The step before cairn_graph_add_updates(). */
+CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
+                                               cairn_error *err);
 
 /* ---- validate.c ---- */
 

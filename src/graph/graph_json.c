@@ -39,8 +39,7 @@ static void write_tensor(cairn_text *text, const cairn_tensor *tensor) {
         crn_text_printf(text, ", \"alias_of\": %u", tensor->alias_of);
     if (tensor->gradient_of != CAIRN_NONE)
         crn_text_printf(text, ", \"gradient_of\": %u", tensor->gradient_of);
-    if (tensor->stationary && tensor->role != CAIRN_ROLE_PARAMETER &&
-        tensor->role != CAIRN_ROLE_STATE)
+    if (tensor->stationary && !crn_role_stays(tensor->role))
         crn_text_printf(text, ", \"stationary\": true");
     if (tensor->result)
         crn_text_printf(text, ", \"result\": true");

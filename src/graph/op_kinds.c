@@ -68,8 +68,8 @@ const crn_attribute crn_attribute_list[] = {
 };
 const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 
-const char *const crn_role_names[] = {"input",      "label",    "parameter", "state",
-                                      "activation", "internal", "gradient",  "loss"};
+const char *const crn_role_names[] = {"input",    "label",    "parameter", "state", "activation",
+                                      "internal", "gradient", "loss",      "slot"};
 const char *const crn_dtype_names[] = {"f32",  "i32", "u8",  "f64", "f16",
                                        "bf16", "i64", "i16", "i8",  "bool"};
 const char *const crn_phase_names[] = {"forward", "backward", "update"};
@@ -80,7 +80,7 @@ uint32_t crn_dtype_size(cairn_dtype dtype) {
 }
 
 const char *cairn_role_name(cairn_role role) {
-    return (unsigned)role <= CAIRN_ROLE_LOSS ? crn_role_names[role] : NULL;
+    return (unsigned)role <= CAIRN_ROLE_SLOT ? crn_role_names[role] : NULL;
 }
 
 const char *cairn_phase_name(cairn_phase phase) {

@@ -78,14 +78,14 @@ static cairn_status check_operands(const cairn_graph *g, const cairn_op *op, cai
             op->input_count, op->output_count, op->param_count, kind->name);
     for (uint32_t i = 0; i < op->param_count; i++) {
         const cairn_tensor *param = &g->tensors.data[op->params[i]];
-        if (param->role != CAIRN_ROLE_PARAMETER && param->role != CAIRN_ROLE_STATE)
+        if (!crn_role_stays(param->role))
             return crn_fail_at(err, CAIRN_EINVAL, op->name,
                                "op \"%s\" lists tensor \"%s\" as a parameter, but its role is %s",
                                op->name, param->name, crn_role_names[param->role]);
     }
     for (uint32_t i = 0; i < op->input_count; i++) {
         const cairn_tensor *input = &g->tensors.data[op->inputs[i]];
-        if (input->role == CAIRN_ROLE_PARAMETER || input->role == CAIRN_ROLE_STATE)
+        if (crn_role_stays(input->role))
             return crn_fail_at(err, CAIRN_EINVAL, op->name,
                                "op \"%s\" reads the %s \"%s\" as an input; list it in params",
                                op->name, crn_role_names[input->role], input->name);
@@ -131,6 +131,11 @@ static cairn_status check_phase(const cairn_graph *g, cairn_id o, cairn_error *e
 
 /* ---- Producers and order ---- */
 
+/* No op makes such a tensor. */
+static bool is_given(cairn_role role) {
+    return role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_LABEL || crn_role_stays(role);
+}
+
 static cairn_status set_producers(cairn_graph *g, cairn_error *err) {
     for (cairn_id o = 0; o < g->ops.length; o++) {
         const cairn_op *op = &g->ops.data[o];
@@ -147,7 +152,7 @@ static cairn_status set_producers(cairn_graph *g, cairn_error *err) {
     }
     for (cairn_id t = 0; t < g->tensors.length; t++) {
         const cairn_tensor *tensor = &g->tensors.data[t];
-        bool given = tensor->role <= CAIRN_ROLE_STATE; /* input, label, parameter, state */
+        bool given = is_given(tensor->role);
         if (given && tensor->producer != CAIRN_NONE)
             return crn_fail_at(err, CAIRN_EINVAL, tensor->name,
                                "the %s \"%s\" cannot be produced by an op, as \"%s\" does",
@@ -245,7 +250,7 @@ static cairn_status check_tensor(const cairn_graph *g, cairn_id t, uint64_t *tot
                                  cairn_error *err) {
     const cairn_tensor *tensor = &g->tensors.data[t];
     CRN_TRY(check_alias(g, t, err));
-    bool made = tensor->role > CAIRN_ROLE_STATE;
+    bool made = !is_given(tensor->role);
     if (tensor->stationary && made && tensor->role != CAIRN_ROLE_GRADIENT)
         return crn_fail_at(err, CAIRN_EINVAL, tensor->name, "the %s \"%s\" cannot be stationary",
                            crn_role_names[tensor->role], tensor->name);

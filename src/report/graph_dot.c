@@ -20,6 +20,7 @@ static bool is_drawn(const cairn_tensor *tensor, bool whole) {
         return whole;
     case CAIRN_ROLE_PARAMETER:
     case CAIRN_ROLE_STATE:
+    case CAIRN_ROLE_SLOT:
         return false;
     }
     return false;

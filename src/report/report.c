@@ -33,7 +33,8 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
     if (r == NULL)
         return crn_fail_memory(err);
     *r = (cairn_report){.graph = graph, .costs = costs, .solution = solution};
-    r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots);
+    r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots) -
+                          cairn_sim_result(solution->sim)->home_bytes;
     r->arena_bytes = cairn_layout_arena_bytes(solution->layout);
     cairn_status status = CAIRN_OK;
     if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)

@@ -4,11 +4,15 @@
 cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
     const crn_sim_place *p = &w->places[tensor];
     if (!p->resident)
-        return crn_sim_break_rule(
-            w, p->absence == NEVER_MADE ? CAIRN_RULE_FREE_NEVER_MADE : CAIRN_RULE_FREED_TWICE,
-            tensor);
+        return crn_sim_break_rule(w,
+                                  p->absence == NEVER_MADE || p->absence == AT_HOME
+                                      ? CAIRN_RULE_FREE_NEVER_MADE
+                                      : CAIRN_RULE_FREED_TWICE,
+                                  tensor);
     if (p->flight != AT_REST)
         return crn_sim_break_rule(w, CAIRN_RULE_FREE_IN_FLIGHT, tensor);
+    if (p->homed && !p->on_host)
+        return crn_sim_break_rule(w, CAIRN_RULE_CHANGE_LOST, tensor);
     crn_sim_note_tensors(w, 0, &tensor, 1);
     CRN_TRY(crn_sim_leave_storage(w, tensor, FREED, w->step == 0 ? 0 : w->step - 1));
     return crn_sim_count(w, 0, tensor);
@@ -39,7 +43,7 @@ cairn_status crn_sim_offload(crn_sim_walk *w, cairn_id tensor) {
         return crn_sim_break_rule(w, CAIRN_RULE_OFFLOAD_ABSENT, tensor);
     if (p->flight != AT_REST)
         return crn_sim_break_rule(w, CAIRN_RULE_OFFLOAD_IN_FLIGHT, tensor);
-    if (!p->on_host)
+    if (!p->on_host && !p->homed)
         w->sim->summary.host_bytes += crn_align(cairn_costs_bytes(w->costs, tensor));
     if (w->machine != NULL && w->sim->summary.host_bytes > w->machine->host_memory_bytes)
         return crn_sim_break_rule(w, CAIRN_RULE_HOST_FULL, tensor);

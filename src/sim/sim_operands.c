@@ -1,7 +1,7 @@
 /* sim_operands.c: the lifetime that holds each operand of each step. With a layout of the lifetimes
  * it gives the address of every operand.
  *
- *     run OP      inputs, outputs, workspace
+ *     run OP      inputs, outputs, workspace, params
  *     any other   the tensor */
 #include "sim/sim_walk.h"
 
@@ -9,7 +9,7 @@ static uint32_t operand_count(const cairn_graph *graph, const cairn_step *step) 
     if (step->kind != CAIRN_STEP_RUN)
         return 1;
     const cairn_op *op = cairn_graph_op(graph, step->id);
-    return op->input_count + op->output_count + 1;
+    return op->input_count + op->output_count + 1 + op->param_count;
 }
 
 cairn_status crn_sim_keep_operands(crn_sim_walk *w) {

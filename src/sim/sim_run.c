@@ -15,6 +15,37 @@ static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     return CAIRN_OK;
 }
 
+static bool changes_params(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->phase == CAIRN_PHASE_UPDATE;
+}
+
+/* The parameters must be as they were before the step, unless it is their update; and those whose
+ * home is the host must have been fetched. */
+static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
+    for (uint32_t i = 0; i < op->param_count; i++) {
+        const crn_sim_place *p = &w->places[op->params[i]];
+        if (p->changed && op->kind != CAIRN_OP_UPDATE)
+            return crn_sim_break_rule(w, CAIRN_RULE_READ_UPDATED, op->params[i]);
+        if (p->homed && !p->resident)
+            return crn_sim_break_rule(
+                w, p->absence == FREED ? CAIRN_RULE_READ_AFTER_FREE : CAIRN_RULE_READ_BEFORE_FETCH,
+                op->params[i]);
+        if (p->flight == COMING_IN)
+            return crn_sim_break_rule(w, CAIRN_RULE_READ_BEFORE_WAIT, op->params[i]);
+        if (p->flight == GOING_OUT && changes_params(op))
+            return crn_sim_break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, op->params[i]);
+    }
+    return CAIRN_OK;
+}
+
+/* An update changes its parameter and its slots: copies on the host are out of date. */
+static void change_params(crn_sim_walk *w, const cairn_op *op) {
+    for (uint32_t i = 0; i < op->param_count && changes_params(op); i++) {
+        w->places[op->params[i]].changed = op->kind == CAIRN_OP_UPDATE;
+        w->places[op->params[i]].on_host = false;
+    }
+}
+
 static cairn_status check_again(crn_sim_walk *w, cairn_id id, const cairn_op *op) {
     if (w->goal == CAIRN_GOAL_INFER && op->phase != CAIRN_PHASE_FORWARD)
         return crn_sim_break_rule(w, CAIRN_RULE_NOT_OF_GOAL, id);
@@ -108,6 +139,7 @@ cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
     const cairn_op *op = cairn_graph_op(w->graph, step->id);
     CRN_TRY(check_again(w, step->id, op));
     CRN_TRY(check_inputs(w, op));
+    CRN_TRY(check_params(w, op));
     CRN_TRY(check_inplace(w, op, step->inplace));
 
     crn_sim_note_tensors(w, 0, op->inputs, op->input_count);
@@ -134,6 +166,8 @@ cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
     if (workspace > 0)
         CRN_TRY(crn_sim_record_lifetime(w, CAIRN_NONE, workspace, w->step, &lifetime));
     crn_sim_note_lifetime(w, op->input_count + op->output_count, lifetime);
+    crn_sim_note_tensors(w, op->input_count + op->output_count + 1, op->params, op->param_count);
+    change_params(w, op);
     CRN_TRY(crn_sim_count(w, workspace, first_made));
 
     bool again = w->ran_by[step->id] != 0;

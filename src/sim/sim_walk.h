@@ -2,7 +2,9 @@
  *
  *     per tensor   is it resident, in which storage; is a copy of it under way; is it on the host
  *     per storage  bytes, and how many tensors (aliases) use it
- *     lanes        when compute, copies out and copies in are next free
+ *     stationary   at home on the device, and not counted; or, if the plan fetches it, at home on
+ * the host: there at the start, counted while it is resident, and there at the end lanes when
+ * compute, copies out and copies in are next free
  *
  * Memory is counted in the order of the steps: outputs and workspace are allocated while the inputs
  * are still there. For the time, a copy starts when the compute lane has reached its step and the
@@ -15,13 +17,15 @@
 #include "cairn/sim.h"
 
 typedef enum crn_sim_flight { AT_REST, GOING_OUT, COMING_IN } crn_sim_flight;
-typedef enum crn_sim_absence { NEVER_MADE, FREED, OVERWRITTEN } crn_sim_absence;
+typedef enum crn_sim_absence { NEVER_MADE, FREED, OVERWRITTEN, AT_HOME } crn_sim_absence;
 
 #define NO_STORAGE UINT32_MAX
 
 typedef struct crn_sim_place {
     uint32_t storage; /* NO_STORAGE: not resident, or stationary */
     bool resident, on_host;
+    bool homed;   /* stationary, and its home is the host */
+    bool changed; /* by its update */
     uint8_t flight;
     uint8_t absence;  /* why it is not resident */
     int64_t copy_end; /* of the copy in flight */
@@ -69,6 +73,11 @@ typedef struct crn_sim_walk {
 
 /* Note the first broken rule; returns CAIRN_EINVAL. */
 cairn_status crn_sim_break_rule(crn_sim_walk *w, cairn_rule rule, cairn_id culprit);
+
+/* Whether the plan does not control the tensor: it is stationary and at home on the device. */
+static inline bool crn_sim_outside(const crn_sim_walk *w, cairn_id tensor) {
+    return cairn_graph_tensor(w->graph, tensor)->stationary && !w->places[tensor].homed;
+}
 
 /* ---- sim_memory.c ---- */
 

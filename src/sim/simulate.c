@@ -13,9 +13,7 @@ static cairn_status take_step(crn_sim_walk *w, const cairn_step *step) {
     cairn_sim_step *record = &w->sim->steps[w->step];
     record->start_ns = w->now;
     cairn_status status;
-    bool stationary =
-        step->kind != CAIRN_STEP_RUN && cairn_graph_tensor(w->graph, step->id)->stationary;
-    if (stationary)
+    if (step->kind != CAIRN_STEP_RUN && crn_sim_outside(w, step->id))
         return crn_sim_break_rule(w, CAIRN_RULE_FREE_STATIONARY, step->id);
     switch ((cairn_step_kind)step->kind) {
     case CAIRN_STEP_RUN:
@@ -38,6 +36,28 @@ static cairn_status take_step(crn_sim_walk *w, const cairn_step *step) {
 
 /* ---- Before the first step and after the last ---- */
 
+/* A parameter or slot that the plan fetches is at home on the host. */
+static cairn_status find_homes(crn_sim_walk *w) {
+    cairn_sim_summary *summary = &w->sim->summary;
+    uint32_t count;
+    const cairn_step *steps = cairn_plan_steps(w->plan, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (steps[i].kind != CAIRN_STEP_FETCH)
+            continue;
+        crn_sim_place *p = &w->places[steps[i].id];
+        cairn_role role = cairn_graph_tensor(w->graph, steps[i].id)->role;
+        if (p->homed || (role != CAIRN_ROLE_PARAMETER && role != CAIRN_ROLE_SLOT))
+            continue;
+        *p = (crn_sim_place){
+            .storage = NO_STORAGE, .homed = true, .on_host = true, .absence = AT_HOME};
+        summary->home_bytes += crn_align(cairn_costs_bytes(w->costs, steps[i].id));
+        summary->host_bytes = summary->home_bytes;
+        if (w->machine != NULL && summary->host_bytes > w->machine->host_memory_bytes)
+            return crn_sim_break_rule(w, CAIRN_RULE_HOST_FULL, steps[i].id);
+    }
+    return CAIRN_OK;
+}
+
 /* Inputs are there from the start. Labels are too, if a loss is computed. */
 static cairn_status begin(crn_sim_walk *w) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {
@@ -46,6 +66,7 @@ static cairn_status begin(crn_sim_walk *w) {
         if (role == CAIRN_ROLE_INPUT || (role == CAIRN_ROLE_LABEL && w->goal == CAIRN_GOAL_TRAIN))
             CRN_TRY(crn_sim_take_storage(w, t));
     }
+    CRN_TRY(find_homes(w));
     return crn_sim_count(w, 0, CAIRN_NONE);
 }
 
@@ -74,8 +95,7 @@ static cairn_status end(crn_sim_walk *w) {
         if ((cairn_graph_op(w->graph, o)->flags & CAIRN_OP_FLAG_ONCE) && w->ran_by[o] == 0)
             return crn_sim_break_rule(w, CAIRN_RULE_EFFECT_MISSING, o);
     for (cairn_id t = 0; t < tensors; t++)
-        if (w->places[t].resident && !cairn_graph_tensor(w->graph, t)->stationary &&
-            !is_result(w, t, summary.output))
+        if (w->places[t].resident && !crn_sim_outside(w, t) && !is_result(w, t, summary.output))
             return crn_sim_break_rule(w, CAIRN_RULE_LEFT_AT_END, t);
     return CAIRN_OK;
 }
@@ -182,13 +202,13 @@ const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
 
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
-    uint64_t sum = 0;
+    uint64_t sum = 0, slots = cairn_graph_has_updates(graph) ? 0 : optimizer_slots;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
         if (tensor->role == CAIRN_ROLE_PARAMETER)
-            sum += bytes * (1 + (uint64_t)optimizer_slots);
-        else if (tensor->role == CAIRN_ROLE_STATE)
+            sum += bytes * (1 + slots);
+        else if (tensor->role == CAIRN_ROLE_STATE || tensor->role == CAIRN_ROLE_SLOT)
             sum += bytes;
         else if (tensor->stationary && !cairn_graph_is_summed(graph, t))
             sum += bytes;

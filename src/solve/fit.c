@@ -35,6 +35,8 @@ static cairn_status try_batch(const search *s, uint32_t batch, cairn_fit_result 
         out->time_ns = cairn_sim_result(solution->sim)->time_ns;
         out->arena_bytes = cairn_layout_arena_bytes(solution->layout);
         out->lower_bound_ns = solution->lower_bound_ns;
+        out->device_bytes = out->arena_bytes + cairn_stationary_bytes(graph, costs, 0) -
+                            cairn_sim_result(solution->sim)->home_bytes;
     } else if (status == CAIRN_INFEASIBLE) {
         out->next_bytes = err->smallest_budget;
         crn_copy_string(out->stopped_by, sizeof out->stopped_by, err->name);
@@ -82,11 +84,11 @@ cairn_status cairn_fit(const cairn_fit_options *given, cairn_fit_result *out, ca
     CRN_OPEN_OUTPUT(cairn_fit_result, out, err);
     CRN_READ_OPTIONS(cairn_fit_options, s.options, given, err);
     CRN_READ_OPTIONS(cairn_solve_options, solve, s.options.solve, err);
-    if (s.options.open == NULL || solve.budget_bytes == 0)
+    if (s.options.open == NULL || (solve.budget_bytes == 0 && solve.device_bytes == 0))
         return crn_fail(
             err, CAIRN_EINVAL,
             "finding the largest batch needs a budget and a function that opens a batch");
-    s.budget = solve.budget_bytes;
+    s.budget = CRN_MAX(solve.budget_bytes, solve.device_bytes);
     s.options.hint = CRN_MAX(s.options.hint, 1);
     CRN_TRY(find_largest(&s, &made, err));
     crn_write_output(out, &made, sizeof made);

@@ -10,6 +10,7 @@
 
 #include "base/watch.h"
 #include "layout/crn_layout.h"
+#include "solve/solve_homes.h"
 #include "solve/keep_fused.h"
 #include "solve/solution.h"
 
@@ -240,15 +241,20 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (name == NULL)
-        name = options.budget_bytes > 0 ? "auto" : "none";
+        name = options.budget_bytes > 0 || options.device_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));
     cairn_allocator allocator = cairn_graph_allocator(graph);
     cairn_memo *own = NULL; /* layouts are judged and made in several places */
     if (options.memo == NULL)
         CRN_TRY(cairn_memo_create(&allocator, &own, err));
     options.memo = own != NULL ? own : options.memo;
-    cairn_status status = solve_by(graph, costs, which, &options, out, err);
-    if (options.start != NULL && (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
+    cairn_status status = options.device_bytes > 0
+                              ? crn_solve_homes(graph, costs, name, &options, out, err)
+                              : solve_by(graph, costs, which, &options, out, err);
+    if (status == CAIRN_OK && options.homes != NULL)
+        status = crn_solve_with_homes(graph, costs, &options, out, err);
+    if (options.start != NULL && options.device_bytes == 0 &&
+        (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
         status = compare_with_start(graph, costs, &options, status, out, err);
     if (status != CAIRN_OK) {
         cairn_solution_destroy(*out);

@@ -4,6 +4,7 @@
  * another order on more of them. */
 #include "base/rng.h"
 #include "base/sha256.h"
+#include "graph/graph_internal.h"
 #include "train/train_internal.h"
 
 #include <assert.h>
@@ -99,12 +100,25 @@ static void add_data(cairn_train *train) {
         add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
 }
 
+/* A snapshot does not depend on whether updates are part of the graph: that is a matter of the
+ * plan.
+ */
+static cairn_status step_to_json(const cairn_graph *graph, cairn_text *out) {
+    cairn_graph *step;
+    if (!cairn_graph_has_updates(graph))
+        return cairn_graph_to_json(graph, out);
+    CRN_TRY(crn_graph_drop_updates(graph, &step, NULL));
+    cairn_status status = cairn_graph_to_json(step, out);
+    cairn_graph_destroy(step);
+    return status;
+}
+
 /* Kinds, shapes, attributes and names: all that the file form of the graph says. */
 static cairn_status add_graph(cairn_train *train) {
     cairn_text text;
     crn_sha256 hash;
     char digits[65];
-    CRN_TRY(cairn_graph_to_json(train->graph, &text));
+    CRN_TRY(step_to_json(train->graph, &text));
     crn_sha256_init(&hash);
     crn_sha256_add(&hash, text.data, text.length);
     crn_sha256_finish(&hash, digits);

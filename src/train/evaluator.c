@@ -38,7 +38,12 @@ static cairn_status create_exec(cairn_evaluator *evaluator, const cairn_graph *g
     options.share_with = given->share_with;
     options.check = given->check;
     options.momentum = 0; /* nothing is kept for an optimiser */
-    CRN_TRY(cairn_solve(graph, costs, "infer", NULL, &solution, err));
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(device, &facts);
+    solve.machine = facts.machine;
+    solve.homes = given->homes;
+    CRN_TRY(cairn_solve(graph, costs, "infer", &solve, &solution, err));
     cairn_status status =
         cairn_exec_create(graph, device, costs, solution, &options, &evaluator->exec, err);
     cairn_solution_destroy(solution);

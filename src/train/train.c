@@ -50,8 +50,8 @@ static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_error
     return cairn_loader_create(train->options.data, &options, &train->loader, err);
 }
 
-/* The evaluator works in the memory of the executor. */
-static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
+/* The evaluator works in the memory of the executor, and fetches what `plan` has on the host. */
+static cairn_status open_data(cairn_train *train, const cairn_costs *costs, const cairn_plan *plan,
                               const cairn_exec_options *exec, cairn_error *err) {
     CRN_TRY(create_loader(train, exec->seed, err));
     if (cairn_data_get_info(train->options.data)->validation == 0)
@@ -59,6 +59,8 @@ static cairn_status open_data(cairn_train *train, const cairn_costs *costs,
     cairn_evaluator_options options = CAIRN_EVALUATOR_OPTIONS_INIT;
     options.normalise = train->options.normalise;
     options.share_with = train->exec;
+    if (cairn_exec_get_figures(train->exec)->home_bytes > 0)
+        options.homes = plan;
     options.check = exec->check;
     options.progress = train->options.progress;
     options.progress_context = train->options.progress_context;
@@ -81,7 +83,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     CRN_TRY(
         cairn_exec_create(train->graph, train->device, costs, solution, &exec, &train->exec, err));
     if (train->options.data != NULL)
-        CRN_TRY(open_data(train, costs, &exec, err));
+        CRN_TRY(open_data(train, costs, solution->plan, &exec, err));
     return crn_conditions_init(train, &exec);
 }
 

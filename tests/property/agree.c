@@ -98,13 +98,15 @@ typedef struct follower {
     const cairn_sim *sim;
     const cairn_lifetime *lifetimes;
     uint32_t *in; /* per tensor: its lifetime, or CAIRN_NONE */
+    bool *homed;  /* per tensor: stationary, and at home on the host */
     uint32_t step;
     bool good;
 } follower;
 
 static uint32_t operand(follower *f, uint32_t index, cairn_id tensor) {
     uint32_t lifetime = cairn_sim_operand(f->sim, f->step, index);
-    bool placed = tensor != CAIRN_NONE && !cairn_graph_tensor(f->graph, tensor)->stationary;
+    bool placed = tensor != CAIRN_NONE &&
+                  (f->homed[tensor] || !cairn_graph_tensor(f->graph, tensor)->stationary);
     f->good = f->good && same("operand has a lifetime", lifetime != CAIRN_NONE, placed);
     if (placed && f->good) {
         const cairn_lifetime *l = &f->lifetimes[lifetime];
@@ -146,10 +148,14 @@ static void follow_run(follower *f, cairn_step step) {
     if (step.inplace > 0)
         f->in[op->inputs[pair.input]] = CAIRN_NONE;
     uint32_t count, last = op->input_count + op->output_count;
+    for (uint32_t i = 0; i < op->param_count && f->good; i++)
+        f->good =
+            same("param", operand(f, last + 1 + i, op->params[i]), f->in[op->params[i]]) && f->good;
     bool wants = cairn_costs_op(f->costs, step.id, &count)[step.implementation].workspace_bytes > 0;
     uint32_t workspace = cairn_sim_operand(f->sim, f->step, last);
     f->good = f->good && same("workspace", workspace != CAIRN_NONE, wants) &&
-              same("past the end", cairn_sim_operand(f->sim, f->step, last + 1), CAIRN_NONE);
+              same("past the end", cairn_sim_operand(f->sim, f->step, last + 1 + op->param_count),
+                   CAIRN_NONE);
     if (wants && f->good)
         f->good = same("workspace is for one step", f->lifetimes[workspace].last, f->step);
 }
@@ -172,6 +178,10 @@ static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
     follower f = {.graph = graph, .costs = costs, .sim = sim, .good = true};
     f.lifetimes = cairn_sim_lifetimes(sim, &lifetimes);
     f.in = calloc(cairn_graph_tensor_count(graph) + 1, sizeof *f.in);
+    f.homed = calloc(cairn_graph_tensor_count(graph) + 1, sizeof *f.homed);
+    for (uint32_t i = 0; i < count; i++)
+        if (steps[i].kind == CAIRN_STEP_FETCH)
+            f.homed[steps[i].id] = cairn_graph_tensor(graph, steps[i].id)->stationary;
     follow_inputs(&f, cairn_plan_get_header(plan)->goal);
     for (; f.step < count && f.good; f.step++) {
         cairn_step step = steps[f.step];
@@ -187,6 +197,7 @@ static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
         f.in[step.id] = step.kind == CAIRN_STEP_FREE ? CAIRN_NONE : lifetime;
     }
     free(f.in);
+    free(f.homed);
     return f.good && same("no such step", cairn_sim_operand(sim, count, 0), CAIRN_NONE);
 }
 

@@ -16,6 +16,8 @@ typedef struct tensor_state {
     presence presence;
     flight flight;
     bool on_host;
+    bool homed;   /* stationary, and fetched by the plan: at home on the host */
+    bool updated; /* by an update of the graph */
     uint32_t storage;
     int64_t copied_ns; /* when the copy in flight ends */
 } tensor_state;
@@ -60,7 +62,7 @@ static bool is_there(const world *w, cairn_id t) {
 }
 
 static bool is_stationary(const world *w, cairn_id t) {
-    return cairn_graph_tensor(w->graph, t)->stationary;
+    return cairn_graph_tensor(w->graph, t)->stationary && !w->state[t].homed;
 }
 
 /* ---- Storage ---- */
@@ -139,12 +141,42 @@ static uint64_t count_memory(world *w, uint32_t step, uint64_t workspace, cairn_
     return bytes;
 }
 
+/* All that is on the host, homes and copies. */
+static uint64_t host_bytes(const world *w) {
+    uint64_t sum = 0;
+    for (cairn_id t = 0; t < w->tensors; t++)
+        if (w->state[t].on_host || w->state[t].homed)
+            sum += bytes_of(w, t);
+    return sum;
+}
+
 /* ---- Start and end ---- */
 
-static void start(world *w) {
+/* Parameters and slots that the plan fetches begin on the host. */
+static void find_homes(world *w, const cairn_step *steps, uint32_t count) {
+    const cairn_machine *machine = w->options->machine;
+    for (uint32_t i = 0; i < count; i++) {
+        cairn_id t = steps[i].id;
+        if (steps[i].kind != CAIRN_STEP_FETCH || w->state[t].homed)
+            continue;
+        cairn_role role = cairn_graph_tensor(w->graph, t)->role;
+        w->state[t].homed = role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT;
+        w->state[t].on_host = w->state[t].homed;
+        if (w->state[t].homed && machine != NULL && host_bytes(w) > machine->host_memory_bytes &&
+            w->out->broken_count == 0)
+            broken(w, CAIRN_RULE_HOST_FULL, t);
+    }
+}
+
+static void start(world *w, const cairn_step *steps, uint32_t count) {
+    find_homes(w, steps, count);
+    if (w->out->broken_count > 0)
+        return;
     for (cairn_id t = 0; t < w->tensors; t++) {
         cairn_role role = cairn_graph_tensor(w->graph, t)->role;
-        if (role == CAIRN_ROLE_INPUT || role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE ||
+        bool stays =
+            is_stationary(w, t) && (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_STATE);
+        if (role == CAIRN_ROLE_INPUT || stays ||
             (role == CAIRN_ROLE_LABEL && w->goal == CAIRN_GOAL_TRAIN))
             appear(w, t);
     }
@@ -207,6 +239,27 @@ static void check_reads(world *w, const cairn_op *op) {
                 broken(w, CAIRN_RULE_READ_BEFORE_WAIT, t);
             break;
         }
+    }
+}
+
+static bool changes_params(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->phase == CAIRN_PHASE_UPDATE;
+}
+
+static void check_params(world *w, const cairn_op *op) {
+    for (uint32_t i = 0; i < op->param_count; i++) {
+        cairn_id t = op->params[i];
+        const tensor_state *s = &w->state[t];
+        if (s->updated && op->kind != CAIRN_OP_UPDATE)
+            broken(w, CAIRN_RULE_READ_UPDATED, t);
+        if (s->homed && s->presence != THERE)
+            broken(w,
+                   s->presence == FREED ? CAIRN_RULE_READ_AFTER_FREE : CAIRN_RULE_READ_BEFORE_FETCH,
+                   t);
+        if (s->flight == COMING_IN)
+            broken(w, CAIRN_RULE_READ_BEFORE_WAIT, t);
+        if (s->flight == GOING_OUT && changes_params(op))
+            broken(w, CAIRN_RULE_WRITE_IN_FLIGHT, t);
     }
 }
 
@@ -282,6 +335,7 @@ static void run(world *w, uint32_t number, cairn_step step) {
     const cairn_op *op = cairn_graph_op(w->graph, step.id);
     check_op(w, step.id);
     check_reads(w, op);
+    check_params(w, op);
     check_inplace(w, op, step.inplace);
     check_writes(w, op);
     check_implementation(w, step.id, step.implementation);
@@ -302,6 +356,10 @@ static void run(world *w, uint32_t number, cairn_step step) {
             appear_as_alias(w, op, made);
         else if (made != CAIRN_NONE)
             appear(w, made);
+    }
+    for (uint32_t i = 0; i < op->param_count && changes_params(op); i++) {
+        w->state[op->params[i]].updated = op->kind == CAIRN_OP_UPDATE;
+        w->state[op->params[i]].on_host = false;
     }
     cairn_id first_made = op->output_count > 0 ? op->outputs[0] : CAIRN_NONE;
     uint64_t bytes = count_memory(w, number, rounded_up(how.workspace_bytes), first_made);
@@ -342,6 +400,8 @@ static void free_tensor(world *w, uint32_t number, cairn_id t) {
         broken(w, CAIRN_RULE_FREED_TWICE, t);
     else if (s->flight != RESTING)
         broken(w, CAIRN_RULE_FREE_IN_FLIGHT, t);
+    else if (s->homed && !s->on_host)
+        broken(w, CAIRN_RULE_CHANGE_LOST, t);
     else
         s->presence = FREED;
     end_step(w, number, t, w->compute_ns, w->compute_ns);
@@ -367,14 +427,6 @@ static void copy(world *w, cairn_id t, flight direction, int64_t *from, int64_t 
     *(direction == GOING_OUT ? &w->out->copy_out_ns : &w->out->copy_in_ns) += takes;
     w->state[t].flight = direction;
     w->state[t].copied_ns = *to;
-}
-
-static uint64_t host_bytes(const world *w) {
-    uint64_t sum = 0;
-    for (cairn_id t = 0; t < w->tensors; t++)
-        if (w->state[t].on_host)
-            sum += bytes_of(w, t);
-    return sum;
 }
 
 static void offload(world *w, uint32_t number, cairn_id t) {
@@ -433,7 +485,7 @@ static void wait_for(world *w, uint32_t number, cairn_id t) {
 /* ---- The walk ---- */
 
 static void walk(world *w, const cairn_step *steps, uint32_t count) {
-    start(w);
+    start(w, steps, count);
     for (uint32_t i = 0; i < count && w->out->broken_count == 0; i++) {
         w->out->broken_step = i;
         switch ((cairn_step_kind)steps[i].kind) {

@@ -3,21 +3,23 @@
  *
  *     schedule  every op once in some topological order, recomputations, round trips to the host
  *     plan      lowered: must be legal, free nothing late, run nothing useless, work in place
+ *     homes     steps with updates, and some of what is stationary at home on the host
  *     mutants   of the plan, legal or not: both simulators must agree on each
  */
 #include "check.h"
 #include "plan/lower.h"
 #include "property/agree.h"
 #include "property/random_graph.h"
+#include "solve/place_homes.h"
 
 #define GRAPHS CHECK_ROUNDS(12000)
 #define MUTANTS 16
 #define LONGEST 400
 
-enum { RULES = CAIRN_RULE_OTHER_IMPLEMENTATION + 1 };
+enum { RULES = CAIRN_RULE_CHANGE_LOST + 1 };
 
 static long rule_counts[RULES], plans, mutants, legal_mutants, frees_moved, reruns, copies,
-    inplaces;
+    inplaces, visits;
 
 typedef struct subject {
     crn_rng rng;
@@ -447,18 +449,76 @@ static void check_seed(uint64_t seed) {
     cairn_graph_destroy(graph);
 }
 
+/* ---- Homes on the host ---- */
+
+/* The lowered plan with visits of some tensors; within the room that one op at a time needs, if
+ * there is no more. */
+static void visit_some(subject *s, const cairn_plan *plan, const cairn_machine *machine) {
+    bool on_host[LONGEST] = {0};
+    cairn_error err = {0};
+    cairn_plan *visited;
+    crn_homes homes = {.graph = s->graph, .costs = s->costs, .machine = machine};
+    homes.on_host = on_host;
+    homes.room = one_in(&s->rng, 3) ? 0 : 64 * (1 + below(&s->rng, 400));
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++) {
+        cairn_role role = cairn_graph_tensor(s->graph, t)->role;
+        on_host[t] =
+            (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT) && one_in(&s->rng, 4);
+    }
+    CHECK_OK(crn_place_homes(&homes, plan, &visited, &err), &err);
+    const cairn_step *steps = cairn_plan_steps(visited, &s->step_count);
+    if (s->step_count > LONGEST - MUTANTS)
+        s->step_count = 0; /* too long for the tables of this test */
+    memcpy(s->steps, steps, s->step_count * sizeof *steps);
+    cairn_plan_destroy(visited);
+}
+
+static void check_homes(uint64_t seed) {
+    subject s = {.seed = seed, .rng = {seed}, .goal = CAIRN_GOAL_TRAIN};
+    cairn_graph *step = random_network(&s.rng), *graph;
+    cairn_error err = {0};
+    CHECK_OK(cairn_graph_add_updates(step, below(&s.rng, 3), &graph, &err), &err);
+    cairn_costs *costs = random_costs(&s.rng, graph, true);
+    cairn_machine machine = random_machine(&s.rng);
+    cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
+    uint64_t peak = 0;
+    machine.host_memory_bytes = 1 << 30;
+    s.graph = graph;
+    s.costs = costs;
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
+        insert(&s, s.decision_count, CRN_RUN, o);
+    cairn_plan *plan = lower(&s, 0);
+    visit_some(&s, plan, &machine);
+    if (s.step_count > 0) {
+        options.machine = &machine;
+        CHECK(judge(&s, s.steps, s.step_count, s.goal, &options, &peak) == CAIRN_RULE_NONE);
+        for (uint32_t i = 0; i < s.step_count; i++)
+            visits += s.steps[i].kind == CAIRN_STEP_FETCH;
+        judge_mutants(&s, peak);
+    }
+    cairn_plan_destroy(plan);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(graph);
+    cairn_graph_destroy(step);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         check_seed(strtoull(argv[1], NULL, 10));
+        check_homes(strtoull(argv[1], NULL, 10));
         return check_result();
     }
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         check_seed(seed);
+        if (seed % 4 == 0)
+            check_homes(seed);
         if (check_failures > 5)
             return check_result();
     }
     printf("%d graphs, %ld plans (%ld re-runs, %ld fetches, %ld in place), %ld frees moved\n",
            GRAPHS, plans, reruns, copies, inplaces, frees_moved);
+    printf("%ld visits of what is at home on the host\n", visits);
+    CHECK(visits > 1000);
     printf("%ld mutants, %ld of them legal\n", mutants, legal_mutants);
     for (int r = 0; r < RULES; r++) {
         printf("%8ld %s\n", rule_counts[r], cairn_rule_name((cairn_rule)r));

@@ -68,6 +68,17 @@ static bool call_touches(const crn_call *call, const void *at, uint64_t bytes, b
     return false;
 }
 
+/* The same for an update: of one parameter, or of all. */
+static bool update_touches(const crn_update *update, const void *at, uint64_t bytes, bool writes) {
+    const crn_parameter *p = update->parameters;
+    uint64_t length = p->elements * sizeof(float);
+    bool touched = update->count > 1 || !are_apart(p->value, length, at, bytes) ||
+                   (!writes && !are_apart(p->gradient, length, at, bytes));
+    for (uint32_t slot = 0; slot < update->slot_count && !touched; slot++)
+        touched = !are_apart(p->slots[slot], length, at, bytes);
+    return touched;
+}
+
 /* Whether an action reads or writes some of the bytes; with `writes`, whether it writes some. */
 static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bool writes) {
     switch ((crn_action_kind)a->kind) {
@@ -79,6 +90,9 @@ static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bo
     case CRN_DO_COPY:
         return !are_apart(a->to, a->bytes, at, bytes) ||
                (!writes && !are_apart(a->from, a->bytes, at, bytes));
+    case CRN_DO_ACCUMULATE:
+    case CRN_DO_UPDATE:
+        return update_touches(a->update, at, bytes, writes);
     case CRN_DO_EVENT:
     case CRN_DO_DISCARD:
     case CRN_DO_NOTHING:
@@ -254,10 +268,19 @@ static bool is_workspace_apart(const crn_call *norm, const crn_call *other) {
     return true;
 }
 
+/* Whether the memory at this address is discarded between two actions. */
+static bool is_discarded(const list *l, uint32_t from, uint32_t to, const void *at) {
+    for (uint32_t i = from + 1; i < to; i++)
+        if (l->actions[i].kind == CRN_DO_DISCARD &&
+            covers(l->actions[i].to, l->actions[i].bytes, at, 1))
+            return true;
+    return false;
+}
+
 /* The bias of the batch-norm whose backward is call `n`, or NULL. It is given if the ReLU after the
  * batch-norm reads exactly its result, and if the output of relu_bwd `i` need not be written: then
- * the gradient is read twice, while gx is written. The bias is still the one of the forward pass,
- * because parameters are updated at the end of a step. */
+ * the gradient is read twice, while gx is written. The bias is still the one of the forward pass:
+ * its update comes behind its gradient. If its home is the host, it may have been freed since. */
 static const float *bias_for_mask(const list *l, uint32_t i, uint32_t n) {
     const crn_call *relu = call_at(l, i), *norm = call_at(l, n);
     const cairn_op *forward = cairn_graph_op(relu->graph, relu->op->of);
@@ -268,7 +291,8 @@ static const float *bias_for_mask(const list *l, uint32_t i, uint32_t n) {
         return NULL;
     for (uint32_t k = 0; k < n; k++)
         if (l->actions[k].kind == CRN_DO_CALL && call_at(l, k)->op_id == norm->op->of)
-            return call_at(l, k)->params[1];
+            return is_discarded(l, k, n, call_at(l, k)->params[1]) ? NULL
+                                                                   : call_at(l, k)->params[1];
     return NULL;
 }
 

@@ -82,6 +82,18 @@ static uint64_t kept_bytes(const crn_call *call) {
                      sizeof(float));
 }
 
+/* The update of one parameter. */
+static void touch_update(touches *t, const crn_update *update) {
+    const crn_parameter *p = update->parameters;
+    uint64_t bytes = p->elements * sizeof(float);
+    if (update->count > 1)
+        return;
+    touch(t, p->gradient, bytes, false);
+    touch(t, p->value, bytes, true);
+    for (uint32_t slot = 0; slot < update->slot_count; slot++)
+        touch(t, p->slots[slot], bytes, true);
+}
+
 static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touches *t) {
     *t = (touches){.count = 0};
     switch ((crn_action_kind)a->kind) {
@@ -104,16 +116,21 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
         touch(t, a->to, a->bytes, true);
         touch(t, a->from, a->bytes, false);
         break;
+    case CRN_DO_ACCUMULATE:
+    case CRN_DO_UPDATE:
+        touch_update(t, a->update);
+        break;
     default:
         break;
     }
 }
 
-/* An update reads all gradients and writes all parameters. Its many ranges are not listed: it
+/* An update of all parameters reads all gradients. Its many ranges are not listed: it
  * follows everything before it, and everything later follows it. Everything also follows the copy
  * of the values, which any action may read. */
 static bool is_barrier(const crn_cuda_action *a) {
-    return a->kind == CRN_DO_BEGIN || a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
+    bool updates = a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
+    return a->kind == CRN_DO_BEGIN || (updates && a->update->count > 1);
 }
 
 /* ---- Workspaces outside the arena ---- */

@@ -250,7 +250,9 @@ static bool is_sum(const crn_flat *f, cairn_id tensor) {
 }
 
 /* Whether the search does not recompute the op: because that would damage a sum in place or read
- * what it overwrote, or because it makes nothing that could be freed. */
+ * what it overwrote, or because it makes nothing that could be freed. With updates no backward op
+ * is recomputed: then nothing needs a forward op again after the update of its parameters, which
+ * stands behind its backward ops. */
 static bool is_fixed(const crn_flat *f, uint32_t o) {
     const cairn_op *op = cairn_graph_op(f->graph, o);
     bool fixed = true;
@@ -260,7 +262,8 @@ static bool is_fixed(const crn_flat *f, uint32_t o) {
         fixed = fixed || (op->outputs[i] != CAIRN_NONE && is_sum(f, op->outputs[i]));
     for (uint32_t i = 0; i < op->input_count; i++)
         fixed = fixed || is_sum(f, op->inputs[i]);
-    return fixed || op->phase == CAIRN_PHASE_UPDATE;
+    return fixed || op->phase == CAIRN_PHASE_UPDATE ||
+           (f->updates && op->phase != CAIRN_PHASE_FORWARD);
 }
 
 /* Whether the op only makes aliases. */
@@ -358,6 +361,7 @@ cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
     f->graph = graph;
     f->costs = costs;
     f->op_count = cairn_graph_op_count(graph);
+    f->updates = cairn_graph_has_updates(graph);
     CRN_TRY(number_values(f, arena));
     CRN_TRY(add_operands(f, arena));
     CRN_TRY(index_readers(f, arena));

@@ -33,6 +33,7 @@ typedef struct crn_flat {
     const cairn_graph *graph;
     const cairn_costs *costs;
     uint32_t op_count, value_count;
+    bool updates;       /* parameters are updated between backward ops */
     uint32_t last_slot; /* of recomputations: later ops have changed parameters */
 
     /* Per op, pseudo-ops included; lists of `x` are x[first_x[op] .. first_x[op + 1]). */

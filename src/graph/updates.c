@@ -1,0 +1,228 @@
+/* updates.c: adds the updates of the parameters to a training step.
+ *
+ *     ops      ... conv.bwd_weight  conv.bwd_data  conv.weight.update  bn.bwd ...
+ *
+ * An update stands behind the last op that reads the parameter or makes a part of its gradient. So
+ * in the order of the list every op sees the parameters as they were before the step. */
+#include "graph/graph_internal.h"
+
+#include <stdio.h>
+
+#define PART_BYTES ((uint64_t)4 << 20) /* slots that are larger have an update for each part */
+
+typedef struct work {
+    const cairn_graph *step;
+    cairn_builder *builder;
+    uint32_t slots;
+    cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
+    cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
+    cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
+    cairn_id *next;     /* per parameter: the next one after the same op */
+} work;
+
+/* The parameter of which the tensor is a gradient or a part of one, or CAIRN_NONE. */
+static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
+    cairn_id of = tensor == CAIRN_NONE ? CAIRN_NONE : step->tensors.data[tensor].gradient_of;
+    return of != CAIRN_NONE && step->tensors.data[of].role == CAIRN_ROLE_PARAMETER ? of
+                                                                                   : CAIRN_NONE;
+}
+
+static void find_last_uses(work *at) {
+    const cairn_graph *g = at->step;
+    for (cairn_id o = 0; o < g->ops.length; o++) {
+        const cairn_op *op = &g->ops.data[o];
+        for (uint32_t i = 0; i < op->param_count; i++)
+            at->last[op->params[i]] = o;
+        for (uint32_t i = 0; i < op->output_count; i++) {
+            cairn_id of = parameter_of(g, op->outputs[i]);
+            if (of == CAIRN_NONE)
+                continue;
+            at->last[of] = o;
+            if (g->tensors.data[op->outputs[i]].stationary)
+                at->gradient[of] = op->outputs[i]; /* of several sums the last one */
+        }
+    }
+}
+
+/* List the parameters behind the op after which they are updated. */
+static bool list_updates(work *at) {
+    bool any = false;
+    for (cairn_id t = at->step->tensors.length; t-- > 0;) {
+        if (at->gradient[t] == CAIRN_NONE)
+            continue;
+        at->next[t] = at->updated[at->last[t]];
+        at->updated[at->last[t]] = t;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- The new graph ---- */
+
+static cairn_status copy_tensors(work *at) {
+    for (cairn_id t = 0; t < at->step->tensors.length; t++) {
+        cairn_tensor tensor = at->step->tensors.data[t];
+        if (parameter_of(at->step, t) != CAIRN_NONE)
+            tensor.stationary = false;
+        CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status add_slot(work *at, const cairn_tensor *parameter, uint32_t rows, uint32_t slot,
+                             const char *part, cairn_id *out) {
+    char name[256];
+    cairn_tensor tensor = *parameter;
+    snprintf(name, sizeof name, "%s.slot%u%s", parameter->name, slot + 1, part);
+    tensor.name = name;
+    tensor.role = CAIRN_ROLE_SLOT;
+    if (tensor.rank > 0 && rows < tensor.shape[0]) {
+        tensor.shape[0] = rows;
+        tensor.bytes = 0; /* as the shape says */
+    }
+    return crn_builder_add_tensor(at->builder, &tensor, out);
+}
+
+/* The update of rows `first` and following, `rows` of them. */
+static cairn_status add_part(work *at, cairn_id parameter, cairn_id of, uint32_t first,
+                             uint32_t rows) {
+    const cairn_tensor *tensor = &at->step->tensors.data[parameter];
+    cairn_id params[1 + CAIRN_MOST_SLOTS] = {parameter};
+    char part[32] = "", name[256];
+    if (tensor->rank > 0 && rows < tensor->shape[0])
+        snprintf(part, sizeof part, ".row%u", first);
+    snprintf(name, sizeof name, "%s.update%s", tensor->name, part);
+    for (uint32_t slot = 0; slot < at->slots; slot++)
+        CRN_TRY(add_slot(at, tensor, rows, slot, part, &params[1 + slot]));
+    cairn_op op = {.name = name,
+                   .kind = CAIRN_OP_UPDATE,
+                   .phase = CAIRN_PHASE_BACKWARD,
+                   .of = of,
+                   .flags = CAIRN_OP_FLAG_ONCE | CAIRN_OP_FLAG_NEVER_AGAIN,
+                   .input_count = 1,
+                   .inputs = &at->gradient[parameter],
+                   .param_count = 1 + at->slots,
+                   .params = params,
+                   .attributes = CAIRN_ATTRIBUTES_INIT};
+    op.attributes.index = (int32_t)first;
+    return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
+}
+
+static cairn_status add_update(work *at, cairn_id parameter, cairn_id of) {
+    const cairn_tensor *tensor = &at->step->tensors.data[parameter];
+    uint32_t rows = tensor->rank > 0 ? tensor->shape[0] : 1, most = rows;
+    if (at->slots > 0 && tensor->bytes > PART_BYTES)
+        most = (uint32_t)CRN_MAX(PART_BYTES / CRN_MAX(tensor->bytes / rows, 1), 1);
+    for (uint32_t first = 0; first < rows; first += most)
+        CRN_TRY(add_part(at, parameter, of, first, CRN_MIN(most, rows - first)));
+    return CAIRN_OK;
+}
+
+static cairn_status copy_ops(work *at) {
+    for (cairn_id o = 0; o < at->step->ops.length; o++) {
+        const cairn_op *op = &at->step->ops.data[o];
+        CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
+        for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
+            CRN_TRY(add_update(at, p, op->of));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status fill_list(crn_arena *scratch, uint32_t count, cairn_id **out) {
+    CRN_TAKE(scratch, *out, count);
+    for (uint32_t i = 0; i < count; i++)
+        (*out)[i] = CAIRN_NONE;
+    return CAIRN_OK;
+}
+
+static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
+    const cairn_graph *g = at->step;
+    CRN_TRY(fill_list(scratch, g->tensors.length, &at->gradient));
+    CRN_TRY(fill_list(scratch, g->tensors.length, &at->last));
+    CRN_TRY(fill_list(scratch, g->ops.length, &at->updated));
+    CRN_TRY(fill_list(scratch, g->tensors.length, &at->next));
+    find_last_uses(at);
+    if (!list_updates(at))
+        return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
+                        g->name);
+    CRN_TRY(copy_tensors(at));
+    return copy_ops(at);
+}
+
+/* Make the step, and release what it was made with. */
+static cairn_status finish(work *at, crn_arena *scratch, cairn_status status, cairn_graph **out,
+                           cairn_error *err) {
+    if (status == CAIRN_OK)
+        status = cairn_builder_finish(at->builder, out, err);
+    else if (at->builder->err.status == status && err != NULL)
+        *err = at->builder->err;
+    crn_arena_release(scratch);
+    cairn_builder_destroy(at->builder);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+}
+
+bool cairn_graph_has_updates(const cairn_graph *graph) {
+    for (cairn_id o = graph->ops.length; o-- > 0;)
+        if (graph->ops.data[o].kind == CAIRN_OP_UPDATE)
+            return true;
+    return false;
+}
+
+cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, cairn_graph **out,
+                                     cairn_error *err) {
+    *out = NULL;
+    crn_error_clear(err);
+    if (slots > CAIRN_MOST_SLOTS || cairn_graph_has_updates(step))
+        return crn_fail(err, CAIRN_EINVAL,
+                        slots > CAIRN_MOST_SLOTS ? "graph \"%s\" cannot have more than three slots"
+                                                 : "graph \"%s\" has updates already",
+                        step->name);
+    work at = {.step = step, .slots = slots};
+    if (cairn_builder_create(&step->arena.allocator, step->name, &at.builder) != CAIRN_OK)
+        return crn_fail_memory(err);
+    crn_arena scratch;
+    crn_arena_init(&scratch, &step->arena.allocator);
+    return finish(&at, &scratch, add_all(&at, &scratch, err), out, err);
+}
+
+/* ---- The way back ---- */
+
+/* Mark the sums that an update reads: they were stationary. */
+static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
+    for (;;) {
+        stationary[gradient] = true;
+        const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
+        if (maker->kind != CAIRN_OP_ACCUMULATE)
+            return;
+        gradient = maker->inputs[0];
+    }
+}
+
+static cairn_status drop_all(work *at, crn_arena *scratch) {
+    const cairn_graph *g = at->step;
+    bool *stationary;
+    CRN_TAKE(scratch, stationary, g->tensors.length);
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        if (g->ops.data[o].kind == CAIRN_OP_UPDATE)
+            mark_sums(g, g->ops.data[o].inputs[0], stationary);
+    for (cairn_id t = 0; t < g->tensors.length; t++) { /* slots are the last ones */
+        cairn_tensor tensor = g->tensors.data[t];
+        tensor.stationary = tensor.stationary || stationary[t];
+        if (tensor.role != CAIRN_ROLE_SLOT)
+            CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
+    }
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        if (g->ops.data[o].kind != CAIRN_OP_UPDATE)
+            CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
+    return CAIRN_OK;
+}
+
+cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out, cairn_error *err) {
+    work at = {.step = whole};
+    *out = NULL;
+    if (cairn_builder_create(&whole->arena.allocator, whole->name, &at.builder) != CAIRN_OK)
+        return crn_fail_memory(err);
+    crn_arena scratch;
+    crn_arena_init(&scratch, &whole->arena.allocator);
+    return finish(&at, &scratch, drop_all(&at, &scratch), out, err);
+}

@@ -1,0 +1,200 @@
+/* test_homes.c: parameters and slots at home on the host: fetched, updated and copied back, with
+ * the bits of a step that has everything on the device; in evaluation; under a limit for
+ * everything; in check mode. Argument: the backend. */
+#include "exec/whole_step.h"
+#include "solve/place_homes.h"
+
+#include <math.h>
+
+static cairn_machine v100(void) {
+    cairn_machine machine = CAIRN_MACHINE_INIT;
+    cairn_error err = {0};
+    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
+    return machine;
+}
+
+static subject usual_step(const row *r, const cairn_exec_options *options) {
+    return subject_of(test_device(backend, 2), with_updates(r->make(), options), "none", options);
+}
+
+/* The plan of a solution with every `every`-th parameter and slot at home on the host, and `spare`
+ * bytes more than the plan has. */
+static cairn_solution *visiting(const subject *s, uint32_t every, uint64_t spare) {
+    uint32_t tensors = cairn_graph_tensor_count(s->graph), seen = 0;
+    bool *on_host = calloc(tensors, sizeof *on_host);
+    cairn_machine machine = v100();
+    cairn_error err = {0};
+    cairn_plan *plan;
+    cairn_solution *out;
+    for (cairn_id t = 0; t < tensors; t++) {
+        cairn_role role = cairn_graph_tensor(s->graph, t)->role;
+        if (role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT)
+            on_host[t] = seen++ % every == 0;
+    }
+    crn_homes homes = {.graph = s->graph, .costs = s->costs, .machine = &machine};
+    homes.on_host = on_host;
+    homes.room = cairn_sim_result(s->solution->sim)->peak_bytes + spare;
+    CHECK_OK(crn_place_homes(&homes, s->solution->plan, &plan, &err), &err);
+    CHECK_OK(cairn_solution_create(s->graph, s->costs, plan, &machine, &out, &err), &err);
+    cairn_plan_destroy(plan);
+    free(on_host);
+    return out;
+}
+
+static cairn_exec *create(const subject *s, const cairn_solution *solution,
+                          const cairn_exec_options *options) {
+    cairn_exec *exec;
+    cairn_error err = {0};
+    CHECK_OK(cairn_exec_create(s->graph, s->device, s->costs, solution, options, &exec, &err),
+             &err);
+    return exec;
+}
+
+static void test_same_bits(const row *r, uint32_t every, uint64_t spare) {
+    cairn_exec_options options = options_of(r);
+    subject usual = usual_step(r, &options), s = usual;
+    outcome expected = train(&usual, r->micro_batches);
+    s.solution = visiting(&usual, every, spare);
+    s.exec = create(&s, s.solution, &options);
+    outcome made = train(&s, r->micro_batches);
+    CHECK(same(&expected, &made));
+    const cairn_exec_figures *f = cairn_exec_get_figures(s.exec);
+    CHECK_U64(f->stationary_bytes + f->home_bytes, cairn_stationary_bytes(s.graph, s.costs, 0));
+    CHECK(f->home_bytes > 0 && f->home_bytes <= f->host_bytes);
+    cairn_exec_destroy(s.exec);
+    cairn_solution_destroy(s.solution);
+    close_subject(&usual);
+}
+
+/* ---- Evaluation ---- */
+
+static void refused(const subject *s, const cairn_solution *solution,
+                    const cairn_exec_options *options, const char *message) {
+    cairn_exec *exec;
+    cairn_error err = {0};
+    CHECK(cairn_exec_create(s->graph, s->device, s->costs, solution, options, &exec, &err) ==
+          CAIRN_EINVAL);
+    CHECK(strstr(err.message, message) != NULL);
+}
+
+/* It fetches the parameters that training has on the host, and gives the same output. A plan that
+ * has them elsewhere is refused. */
+static void test_evaluation(void) {
+    cairn_exec_options options = options_of(&rows[0]);
+    subject s = usual_step(&rows[0], &options);
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_error err = {0};
+    cairn_graph_summarize(s.graph, &summary);
+    cairn_solution *homes = visiting(&s, 2, 4096), *plans[2];
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_exec *trains[2] = {s.exec, create(&s, homes, &options)};
+    for (int i = 0; i < 2; i++) {
+        solve.homes = i == 0 ? NULL : homes->plan;
+        CHECK_OK(cairn_solve(s.graph, s.costs, "infer", &solve, &plans[i], &err), &err);
+    }
+    options.share_with = trains[1];
+    refused(&s, plans[0], &options, "is at home on the host, and the plan has it on the device");
+    options.share_with = trains[0];
+    refused(&s, plans[1], &options, "is at home on the device, and the plan has it on the host");
+    void *outputs[2];
+    for (int i = 0; i < 2; i++) {
+        options.share_with = trains[i];
+        cairn_exec *evaluates = create(&s, plans[i], &options);
+        run_step(trains[i], 1, 1);
+        run_step(evaluates, 2, 2);
+        outputs[i] = read_tensor(evaluates, summary.output);
+        cairn_exec_destroy(evaluates);
+        cairn_solution_destroy(plans[i]);
+    }
+    CHECK(memcmp(outputs[0], outputs[1], cairn_graph_tensor(s.graph, summary.output)->bytes) == 0);
+    free(outputs[0]);
+    free(outputs[1]);
+    cairn_exec_destroy(trains[1]);
+    cairn_solution_destroy(homes);
+    close_subject(&s);
+}
+
+/* ---- Check mode ---- */
+
+/* An op that reads a weight before its fetch has ended is detected: lanes of `offset` run as late
+ * as events allow, and the memory holds NaNs until the copy. */
+static void test_read_before_fetch(void) {
+    cairn_exec_options options = options_of(&rows[1]);
+    subject s =
+        subject_of(test_device("offset", 1), with_updates(toy(), &options), "none", &options);
+    cairn_solution *homes = visiting(&s, 1, 4096);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        cairn_exec *exec = create(&s, homes, &options);
+        bool found = wrong == 0;
+        uint32_t count;
+        const cairn_step *steps = cairn_plan_steps(homes->plan, &count);
+        cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
+        for (uint32_t i = 0; i < count && !found; i++)
+            if (steps[i].kind == CAIRN_STEP_WAIT && steps[i].id == weight) {
+                exec->program.actions[i].kind = CAIRN_STEP_FREE; /* an action that does nothing */
+                found = true;
+            }
+        CHECK(found);
+        CHECK(!isfinite(run_step(exec, 0, 0).loss) == (wrong == 1));
+        cairn_exec_destroy(exec);
+    }
+    cairn_solution_destroy(homes);
+    close_subject(&s);
+}
+
+/* ---- A limit for everything on the device ---- */
+
+static void train_within(subject *s, const cairn_solve_options *solve,
+                         const cairn_exec_options *options, const outcome *expected) {
+    cairn_error err = {0};
+    CHECK_OK(cairn_solve(s->graph, s->costs, NULL, solve, &s->solution, &err), &err);
+    CHECK(s->solution->lower_bound_ns > 0 &&
+          s->solution->lower_bound_ns <= cairn_sim_result(s->solution->sim)->time_ns);
+    s->exec = create(s, s->solution, options);
+    outcome made = train(s, 1);
+    CHECK(same(expected, &made));
+    CHECK(made.bytes <= solve->device_bytes);
+    cairn_exec_destroy(s->exec);
+    cairn_solution_destroy(s->solution);
+}
+
+/* `auto` divides three quarters of what the usual step takes, and then the least; a byte less is
+ * refused. */
+static void test_device_limit(void) {
+    cairn_exec_options options = options_of(&rows[7]);
+    subject usual = usual_step(&rows[7], &options), s = usual;
+    outcome expected = train(&usual, 1);
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = v100();
+    cairn_error err = {0};
+    solve.machine = &machine;
+    solve.device_bytes = 1;
+    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) == CAIRN_INFEASIBLE);
+    uint64_t least = err.smallest_budget;
+    CHECK(least < expected.bytes / 4 * 3);
+    solve.device_bytes = expected.bytes / 4 * 3;
+    train_within(&s, &solve, &options, &expected);
+    solve.device_bytes = least;
+    train_within(&s, &solve, &options, &expected);
+    solve.device_bytes = least - 1;
+    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) == CAIRN_INFEASIBLE);
+    CHECK_U64(err.smallest_budget, least);
+    solve.device_bytes = expected.bytes / 4 * 3;
+    solve.no_offload = true; /* then nothing can be at home elsewhere */
+    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) == CAIRN_INFEASIBLE);
+    machine.host_memory_bytes = 1000;
+    solve.no_offload = false; /* the host is too small */
+    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) != CAIRN_OK);
+    close_subject(&usual);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1)
+        backend = arguments[1];
+    for (size_t i = 0; i < CRN_LENGTH(rows); i++)
+        test_same_bits(&rows[i], i % 2 + 1, i % 3 * 100000);
+    test_evaluation();
+    test_read_before_fetch();
+    test_device_limit();
+    return check_result();
+}

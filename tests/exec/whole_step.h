@@ -1,0 +1,143 @@
+/* whole_step.h: steps with their updates: networks and optimisers to train them by, and what
+ * training leaves. */
+#ifndef WHOLE_STEP_H
+#define WHOLE_STEP_H
+
+#include "exec/fingerprint.h"
+#include "exec/small_networks.h"
+#include "exec/subject.h"
+#include "exec/toy_network.h"
+
+#define UPDATES 3
+
+static const char *backend = "ref";
+
+static inline cairn_graph *toy(void) {
+    return toy_network(NULL, 2, 16);
+}
+
+static inline cairn_graph *recurrent(void) {
+    return small_network("lstm", 1);
+}
+
+static inline cairn_graph *residual(void) {
+    return small_network("resnet18", 16);
+}
+
+/* A weight of 20 MB, which is updated in two parts. */
+static inline cairn_graph *large(void) {
+    cairn_builder *b;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    uint32_t batch = 2;
+    CHECK_OK(cairn_builder_create(NULL, "large", &b), &err);
+    cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){batch, 5000});
+    x = cairn_build_linear(b, "fc1", x, 1000);
+    x = cairn_build_linear(b, "fc2", x, 10);
+    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, &batch));
+    CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
+    cairn_builder_destroy(b);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+/* The same with its updates. */
+static inline cairn_graph *with_updates(cairn_graph *step, const cairn_exec_options *options) {
+    cairn_graph *whole;
+    cairn_error err = {0};
+    CHECK_OK(cairn_graph_add_updates(step, cairn_optimizer_slots(options), &whole, &err), &err);
+    CHECK(cairn_graph_has_updates(whole) && !cairn_graph_has_updates(step));
+    cairn_graph_destroy(step);
+    return whole;
+}
+
+/* ---- What training leaves ---- */
+
+typedef struct outcome {
+    float losses[UPDATES];
+    char sha256[65]; /* of parameters and state */
+    uint64_t slots;  /* a hash of what the optimiser keeps */
+    uint64_t bytes;  /* arena and stationary memory */
+} outcome;
+
+static uint64_t hash_slots(const subject *s) {
+    uint64_t hash = 1;
+    cairn_error err = {0};
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
+            continue;
+        float *data = malloc(tensor->bytes);
+        for (uint32_t slot = 0; cairn_exec_slot_name(s->exec, slot) != NULL; slot++) {
+            CHECK_OK(cairn_exec_read_slot(s->exec, t, slot, data, &err), &err);
+            for (uint64_t i = 0; i < tensor->bytes / sizeof *data; i++) {
+                uint32_t bits;
+                memcpy(&bits, &data[i], sizeof bits);
+                hash = crn_mix(hash, bits);
+            }
+            /* what is read can be written */
+            CHECK_OK(cairn_exec_write_slot(s->exec, t, slot, data, &err), &err);
+        }
+        free(data);
+    }
+    return hash;
+}
+
+static inline outcome train(subject *s, uint32_t micro_batches) {
+    outcome out = {0};
+    cairn_error err = {0};
+    for (uint32_t i = 0; i < UPDATES * micro_batches; i++) {
+        cairn_exec_result result = run_step(s->exec, i, i);
+        out.losses[i / micro_batches] = result.loss;
+        CHECK_U64(result.measured_peak_bytes, cairn_sim_result(s->solution->sim)->peak_bytes);
+    }
+    CHECK_OK(cairn_exec_sha256(s->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, out.sha256, &err),
+             &err);
+    out.slots = hash_slots(s);
+    const cairn_exec_figures *f = cairn_exec_get_figures(s->exec);
+    out.bytes = f->arena_bytes + f->stationary_bytes;
+    CHECK_U64(cairn_exec_updates(s->exec), UPDATES);
+    return out;
+}
+
+static inline bool same(const outcome *a, const outcome *b) {
+    return memcmp(a->losses, b->losses, sizeof a->losses) == 0 &&
+           strcmp(a->sha256, b->sha256) == 0 && a->slots == b->slots;
+}
+
+/* ---- Networks, and how they are trained ---- */
+
+typedef struct row {
+    cairn_graph *(*make)(void);
+    cairn_optimizer optimizer;
+    float momentum;
+    double weight_decay;
+    uint32_t micro_batches;
+    bool check;
+} row;
+
+static const row rows[] = {
+    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false},
+    {toy, CAIRN_OPTIMIZER_SGD, 0, 0.01, 1, true},
+    {toy, CAIRN_OPTIMIZER_ADAM, 0, 0.01, 1, true},
+    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, false},
+    {residual, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false},
+    {recurrent, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true},
+    {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false},
+    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false},
+    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false},
+};
+
+static inline cairn_exec_options options_of(const row *r) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.optimizer = r->optimizer;
+    options.momentum = r->momentum;
+    options.weight_decay = r->weight_decay;
+    options.micro_batches = r->micro_batches;
+    options.check = r->check;
+    options.update_in_run = true;
+    return options;
+}
+
+#endif
