@@ -2,11 +2,13 @@
 smallest budget they train bitwise as aot_eager does, or are refused in one sentence. Models that aot_eager cannot train
 are left out.
 
-CAIRN_MODELS says how many are tried (ten; 0: all), or which, as a regular expression. One line each."""
+CAIRN_MODELS says how many are tried (ten; 0: all), or which, as a regular expression. CAIRN_MODELS_PATH is a folder
+with packages that are for this test only. One line each."""
 
 import copy
 import os
 import re
+import sys
 import unittest
 import warnings
 
@@ -90,6 +92,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     declared = declare_torchvision()
+    sys.path += filter(None, [os.environ.get("CAIRN_MODELS_PATH")])
     try:
         import timm  # noqa: F401
         import transformers  # noqa: F401
