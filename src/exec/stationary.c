@@ -148,6 +148,8 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
 /* The slots of a parameter follow each other; each is as large as the parameter. */
 static void place_slots(const cairn_exec *exec, crn_parameter *p) {
     const crn_stationary *s = &exec->stationary;
+    if (s->slot_offsets[p->tensor] == 0) /* the plan fetches them: they have no place that stays */
+        return;
     uint64_t apart = crn_align(exec->storage[p->tensor].bytes);
     char *first = (char *)exec->resident.base + s->slot_offsets[p->tensor] - 1;
     for (uint32_t slot = 0; slot < s->slot_count; slot++)

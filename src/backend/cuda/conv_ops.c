@@ -272,6 +272,12 @@ static crn_unfold_args unfold_args(const cairn_attributes *a, const crn_view *la
     };
 }
 
+/* Images from number `first` on. While a plan is prepared there are no addresses. */
+static const float *from_image(const crn_view *view, uint32_t first) {
+    return first == 0 ? view->at
+                      : (const float *)view->at + (size_t)first * view->plane * view->pitch;
+}
+
 static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *small,
                          void *weight) {
     const cairn_attributes *a = &work->call->op->attributes;
@@ -301,13 +307,12 @@ static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *
             crn_cuda_scratch(work, (uint64_t)sum.count * sum.parts * sizeof(float));
     uint64_t used = work->used; /* products run one after the other and share their workspace */
     for (uint32_t first = 0; first < (work->preparing ? 1 : large->batch); first += images) {
-        const float *x = large->at, *y = small->at;
-        args.large = x + (size_t)first * large->plane * large->pitch;
+        args.large = from_image(large, first);
         if (!itself && !work->preparing)
             crn_cuda_launch(work, crn_unfold_launch(&args), &args);
         work->used = used;
         crn_cuda_multiply(work, &shape, itself ? args.large : args.to, gradients,
-                          y + (size_t)first * small->plane * small->pitch, first > 0);
+                          from_image(small, first), first > 0);
     }
     if (shape.parts > 1 && !work->preparing)
         crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);

@@ -2,8 +2,9 @@
 interrupt() {
     "$CAIRN" "$@" >out 2>err &
     pid=$!
-    # the last digit says whether the program has a handler for signal 2
-    until grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do sleep 0.1; done
+    # the name: not the shell before it became the program; the last digit: a handler for signal 2
+    until grep -q '^cairn' "/proc/$pid/comm" &&
+        grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do sleep 0.1; done
     kill -INT $pid
     wait $pid
     echo "$1: [exit $?]"
