@@ -4,6 +4,7 @@ at the smallest, bitwise equal to aot_eager.
 CAIRN_OP_SAMPLES says how many samples of each op are tried (1; 0: all), in both settings if it is not 1, CAIRN_OPS
 which ops, as a regular expression, and CAIRN_OP_SHARE that only every n-th op is tried (1)."""
 
+import importlib.util
 import os
 import re
 import unittest
@@ -76,6 +77,7 @@ def repeats(f, tensors):
         return None
 
 
+@unittest.skipUnless(importlib.util.find_spec("expecttest"), "PyTorch's table of ops needs the package expecttest")
 class Ops(unittest.TestCase):
     tried = refused = 0
 
