@@ -17,7 +17,7 @@ from . import _moves
 from . import _norms
 from ._compiled import Kernel
 from ._geometry import place_of
-from ._joint import ignores_statistics, is_effect, without_statistics
+from ._joint import ignores_statistics, is_collective, is_effect, without_statistics
 
 
 class _Boxed(_torch.CodeGen):
@@ -117,7 +117,10 @@ class Writer:
                 new = self._overwrite(op, arguments, keywords, place)
                 new.meta[_check.OVER] = {op.reads[read]}
                 return new
-        return self._plain_call(op, arguments, keywords)
+        new = self._plain_call(op, arguments, keywords)
+        if is_collective(node):  # waiting for one returns its operand, whatever the schema says
+            new.meta[_check.OVER] = set(op.reads)
+        return new
 
     def _stand_in(self, op):
         again = op.index in self.ran and ignores_statistics(op.node)
