@@ -8,7 +8,6 @@ All of TRIED have all names; what differs between them:
 
     2.11   batch norms with `_select_batch_norm_backend`
     2.13   as 2.11
-    2.15   as 2.11
 """
 
 import importlib
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 
-TRIED = ("2.11", "2.13", "2.15")
+TRIED = ("2.11", "2.13")
 
 
 def release(version: str) -> str:
