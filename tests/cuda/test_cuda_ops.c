@@ -3,6 +3,7 @@
  * channels-last, plain, mixed, and mixed with bf16. Also: a second run and a run in place give the
  * same bits, and conversions agree with formats.h. Runs on the processor (fake_driver.h), or with
  * the argument "device" on a GPU; exits with 77 if there is none. */
+#include "backend/attention_cases.h"
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -211,6 +212,12 @@ int main(int argc, char **argv) {
         json_t *given = random_case(&rng, i);
         for (int mode = 0; mode < MODES; mode++)
             test_case(given, mode, i % 5 != 4, &rng);
+        json_decref(given);
+    }
+    for (uint32_t i = 0; i < ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        test_case(given, OWN, true, &rng);
+        test_case(given, HALF, true, &rng);
         json_decref(given);
     }
     for (int i = 0; i < 10; i++)
