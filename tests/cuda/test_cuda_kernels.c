@@ -1,7 +1,9 @@
 /* test_cuda_kernels.c: the kernels of the backend cuda, run on the processor, against the ops of
  * the reference: over the cases of op_cases.json and random ones, for both element types, and for
  * pitches that allow 16-byte accesses and pitches that do not. */
+#include "backend/attention_cases.h"
 #include "backend/random_cases.h"
+#include "cuda/attention_comparisons.h"
 #include "cuda/image_comparisons.h"
 #include "cuda/row_comparisons.h"
 
@@ -73,6 +75,10 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
         return cross_entropy(at, op), true;
     case CAIRN_OP_CROSS_ENTROPY_BWD:
         return cross_entropy_bwd(at, op), true;
+    case CAIRN_OP_ATTENTION:
+        return attention(at, op), true;
+    case CAIRN_OP_ATTENTION_BWD:
+        return attention_bwd(at, op), true;
     default:
         return false;
     }
@@ -82,7 +88,8 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
 static void round_inputs(comparison *at, const cairn_op *op) {
     for (uint32_t i = 0; i < op->input_count && at->k.element == CRN_ELEMENT_BF16; i++) {
         const cairn_tensor *t = tensor_of(at, op->inputs[i]);
-        if (t->dtype != CAIRN_DTYPE_F32 || (i == 1 && op->kind == CAIRN_OP_BATCH_NORM_BWD))
+        if (t->dtype != CAIRN_DTYPE_F32 || (i == 1 && op->kind == CAIRN_OP_BATCH_NORM_BWD) ||
+            (i == 2 && op->kind == CAIRN_OP_ATTENTION_BWD))
             continue;
         uint64_t count = fill_count(t);
         uint16_t *halves = malloc(count * sizeof *halves);
@@ -161,6 +168,12 @@ int main(void) {
         test_case(given, k, i % 5 != 4);
         k->element = 0;
         test_case(given, k, i % 5 != 4);
+        json_decref(given);
+    }
+    for (uint32_t i = 0; i < 2 * ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        k->element = i / ATTENTION_CASES, k->extra = 0;
+        test_case(given, k, true);
         json_decref(given);
     }
     json_decref(cases);

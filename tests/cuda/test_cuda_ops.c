@@ -3,6 +3,7 @@
  * channels-last, plain, mixed, and mixed with bf16. Also: a second run and a run in place give the
  * same bits, and conversions agree with formats.h. Runs on the processor (fake_driver.h), or with
  * the argument "device" on a GPU; exits with 77 if there is none. */
+#include "backend/attention_cases.h"
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -21,6 +22,13 @@ static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permis
 
 enum { OWN, PLAIN, MIXED, HALF, MODES };
 
+/* Whether a tensor is the input of a linear layer or its gradient; the loss reads what it makes. */
+static bool is_of_linear(const cairn_graph *graph, cairn_id t) {
+    const cairn_op *op = cairn_graph_op(graph, 0);
+    return op->kind == CAIRN_OP_LINEAR &&
+           (t == op->inputs[0] || cairn_graph_tensor(graph, t)->gradient_of == op->inputs[0]);
+}
+
 static void choose_storage(rig *r, int mode, crn_rng *rng) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
@@ -28,6 +36,8 @@ static void choose_storage(rig *r, int mode, crn_rng *rng) {
         bool drawn = mode >= MIXED && crn_rng_below(rng, mode == MIXED ? 2 : 4) == 0;
         if (image && (mode == PLAIN || drawn))
             r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
+        if (mode == HALF && !drawn && is_of_linear(r->graph, t))
+            r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_BF16);
         images_last += r->storage[t].format == CRN_CHANNELS_LAST;
         images_half += r->storage[t].type == CRN_BF16;
     }
@@ -202,6 +212,12 @@ int main(int argc, char **argv) {
         json_t *given = random_case(&rng, i);
         for (int mode = 0; mode < MODES; mode++)
             test_case(given, mode, i % 5 != 4, &rng);
+        json_decref(given);
+    }
+    for (uint32_t i = 0; i < ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        test_case(given, OWN, true, &rng);
+        test_case(given, HALF, true, &rng);
         json_decref(given);
     }
     for (int i = 0; i < 10; i++)

@@ -405,6 +405,8 @@ typedef struct crn_fill_args {
     uint32_t *found;
 } crn_fill_args;
 
+#include "backend/cuda/attention_args.h"
+
 /* ---- The list ---- */
 
 typedef enum crn_kernel_id {
