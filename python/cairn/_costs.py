@@ -100,9 +100,8 @@ def default_file(device):
 
 
 class Table:
-    """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next
-    time."""
+    """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results.
+    `guesses`: why ops could not be measured, by signature; they are tried again next time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
@@ -294,7 +293,8 @@ def learn(gm, table, device, alignment, wanted=any_node):
         for _ in range(MOST_ROUNDS):
             missing = _missing(gm, table, wanted)
             table.measured += len(missing)
-            if not missing or not _measure(missing, table, device, alignment):
+            _measure(missing, table, device, alignment)
+            if not _surprises(gm, table, missing):
                 break
             propagate(gm, table.results, signature_of)
     finally:
@@ -320,23 +320,34 @@ def _missing(gm, table, wanted):
 
 
 def _measure(missing, table, device, alignment):
-    """Measure nodes, by signature. Returns whether results of one of them differ from its fake results."""
-    known = len(table.results)
+    """Measure nodes, by signature."""
+    if not missing:
+        return
     with real_tensors(), torch.random.fork_rng(
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
         else:
             _measure_cpu(missing, table)
-    return len(table.results) > known
+
+
+def _surprises(gm, table, measured):
+    """Whether the fake results of a node lie otherwise than the real ones of an op that was measured."""
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and makes_storage(node):
+            signature = signature_of(node)
+            if signature in measured and signature in table.results \
+                    and table.results[signature] != record(node.meta["val"], values_of(node)):
+                return True
+    return False
 
 
 def _compare(table, signature, node, results, given):
-    """Note the real results of an op if they differ from its fake ones."""
+    """Note the real results of an op. Those that a fake one has right count too: in another graph it may be wrong."""
     if is_effect(node):
         return
     seen = record(results, tensors_of(given))
-    if seen is not None and seen != record(node.meta["val"], values_of(node)):
+    if seen is not None:
         table.set_results(signature, seen)
 
 

@@ -21,6 +21,13 @@ static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permis
 
 enum { OWN, PLAIN, MIXED, HALF, MODES };
 
+/* Whether a tensor is the input of a linear layer or its gradient; the loss reads what it makes. */
+static bool is_of_linear(const cairn_graph *graph, cairn_id t) {
+    const cairn_op *op = cairn_graph_op(graph, 0);
+    return op->kind == CAIRN_OP_LINEAR &&
+           (t == op->inputs[0] || cairn_graph_tensor(graph, t)->gradient_of == op->inputs[0]);
+}
+
 static void choose_storage(rig *r, int mode, crn_rng *rng) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
@@ -28,6 +35,8 @@ static void choose_storage(rig *r, int mode, crn_rng *rng) {
         bool drawn = mode >= MIXED && crn_rng_below(rng, mode == MIXED ? 2 : 4) == 0;
         if (image && (mode == PLAIN || drawn))
             r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
+        if (mode == HALF && !drawn && is_of_linear(r->graph, t))
+            r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_BF16);
         images_last += r->storage[t].format == CRN_CHANNELS_LAST;
         images_half += r->storage[t].type == CRN_BF16;
     }

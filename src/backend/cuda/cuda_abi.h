@@ -232,16 +232,20 @@ typedef struct crn_blas_heuristic {
 
 enum {
     CRN_BLAS_FLOAT = 0, /* CUDA_R_32F */
+    CRN_BLAS_BF16 = 14, /* CUDA_R_16BF */
     CRN_BLAS_COMPUTE_FP32 = 68,
     CRN_BLAS_COMPUTE_TF32 = 77,
     CRN_BLAS_BATCH_COUNT = 5, /* attributes of a layout */
     CRN_BLAS_BATCH_STRIDE = 6,
     CRN_BLAS_TRANSPOSE_A = 3, /* attributes of a product */
     CRN_BLAS_TRANSPOSE_B = 4,
+    CRN_BLAS_EPILOGUE = 7,
+    CRN_BLAS_BIAS = 8,
     CRN_BLAS_MOST_WORKSPACE = 1, /* of a preference */
     CRN_BLAS_REDUCTIONS = 3,
     CRN_BLAS_ALIGNMENT_A = 5, /* then of B, C and D */
-    CRN_BLAS_TRANSPOSED = 1
+    CRN_BLAS_TRANSPOSED = 1,
+    CRN_BLAS_ADD_BIAS = 4 /* an epilogue */
 };
 
 /* clang-format off */

@@ -1,8 +1,9 @@
 /* cuda_choices.c: the implementations of an op.
  *
  * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
- * of crn_dnn_prefer(), and of the others those that need less workspace than all before. If cuDNN
- * has none, and for every other op, there is one implementation. */
+ * of crn_dnn_prefer(), and of the others those that need less workspace than all before. A linear
+ * layer of bf16 sequences has the first few algorithms of cuBLASLt. If cuDNN has none, and for
+ * every other op, there is one implementation. */
 #include "backend/cuda/cuda_internal.h"
 
 #include <inttypes.h>
@@ -14,11 +15,11 @@
 
 /* Add a recipe for the op. Its workspace is found by preparing it. */
 static cairn_status add_choice(crn_device *device, const crn_site *site, const crn_dnn_plan *plan,
-                               const char *name, crn_choice *out, cairn_error *err) {
+                               uint32_t rank, const char *name, crn_choice *out, cairn_error *err) {
     crn_cuda_recipe *recipe = crn_resize(&device->allocator, NULL, 0, sizeof *recipe);
     if (recipe == NULL)
         return crn_fail_memory(err);
-    *recipe = (crn_cuda_recipe){0};
+    *recipe = (crn_cuda_recipe){.rank = rank};
     if (plan != NULL)
         recipe->plan = *plan;
     crn_call call = {.graph = site->graph,
@@ -59,7 +60,7 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
             char name[32];
             snprintf(name, sizeof name, "cudnn.e%" PRId64 ".%" PRIu32, plans[i].engine,
                      plans[i].rank);
-            status = add_choice(device, site, &plans[i], name, &out[*count], err);
+            status = add_choice(device, site, &plans[i], 0, name, &out[*count], err);
             wanted = status == CAIRN_OK;
             *count += wanted;
         }
@@ -68,6 +69,35 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
         least = CRN_MIN(least, plans[i].workspace);
     }
     return status;
+}
+
+#define MOST_PRODUCTS 4u
+
+/* Linear layers: one implementation for each of cuBLASLt's first proposals. */
+static cairn_status add_products(crn_device *device, const crn_site *site, crn_choice *out,
+                                 uint32_t *count, cairn_error *err) {
+    for (uint32_t rank = 0; rank < MOST_PRODUCTS; rank++) {
+        char name[32];
+        snprintf(name, sizeof name, "cublaslt.%" PRIu32, rank);
+        CRN_TRY(add_choice(device, site, NULL, rank, name, &out[*count], err));
+        const crn_cuda_recipe *recipe = out[*count].recipe;
+        bool last = recipe->product_count == 0 || recipe->products[0].plan.rank < rank;
+        if (rank > 0 && last) {
+            crn_cuda_drop(device, &out[*count]);
+            return CAIRN_OK;
+        }
+        ++*count;
+        if (last)
+            return CAIRN_OK;
+    }
+    return CAIRN_OK;
+}
+
+static bool is_half_product(const crn_device *device, const crn_site *site) {
+    cairn_op_kind kind = site->op->kind;
+    return device->blas != NULL && crn_cuda_element(site) == CRN_ELEMENT_BF16 &&
+           (kind == CAIRN_OP_LINEAR || kind == CAIRN_OP_LINEAR_BWD_DATA ||
+            kind == CAIRN_OP_LINEAR_BWD_WEIGHT);
 }
 
 /* Get the proposals of cuDNN. Only the first few are reordered, because later ones are slower. */
@@ -137,6 +167,8 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
+    if (status == CAIRN_OK && is_half_product(device, site))
+        status = add_products(device, site, out, count, err);
     while (status != CAIRN_OK && *count > 0)
         crn_cuda_drop(device, &out[--*count]);
     CRN_TRY(status);
@@ -144,7 +176,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         crn_cuda_look(device, CRN_STAGE_PLANS);
         return CAIRN_OK;
     }
-    CRN_TRY(add_choice(device, site, NULL, "own", out, err));
+    CRN_TRY(add_choice(device, site, NULL, 0, "own", out, err));
     status = crn_cuda_take_failure(device, err);
     if (status != CAIRN_OK)
         crn_cuda_drop(device, out);

@@ -111,6 +111,7 @@ typedef struct crn_cuda_recipe {
         crn_blas_plan plan;
     } products[CRN_MOST_PRODUCTS];
     uint32_t product_count;
+    uint32_t rank; /* which of cuBLASLt's proposals its products use */
 } crn_cuda_recipe;
 
 /* An op first runs with `preparing`, without addresses: then nothing is launched, scratch memory is
@@ -236,6 +237,10 @@ void crn_cuda_to_element(crn_work *work, const void *from, crn_element from_elem
 /* x [rows, in], w [out, in], y [rows, out]: see blas_products.h. */
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add);
+
+/* The same for y = x w' + bias, by cuBLASLt; false: it cannot, and nothing was done. */
+bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, const void *x,
+                                 const void *w, const void *y, const void *bias);
 
 /* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
  * computed and written here too. */
