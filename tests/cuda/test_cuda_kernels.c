@@ -1,7 +1,9 @@
 /* test_cuda_kernels.c: the kernels of the backend cuda, run on the processor, against the ops of
  * the reference: over the cases of op_cases.json and random ones, for both element types, and for
  * pitches that allow 16-byte accesses and pitches that do not. */
+#include "backend/attention_cases.h"
 #include "backend/random_cases.h"
+#include "cuda/attention_comparisons.h"
 #include "cuda/image_comparisons.h"
 #include "cuda/sequence_comparisons.h"
 
@@ -73,13 +75,19 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
         return cross_entropy(at, op), true;
     case CAIRN_OP_CROSS_ENTROPY_BWD:
         return cross_entropy_bwd(at, op), true;
+    case CAIRN_OP_ATTENTION:
+        return attention(at, op), true;
+    case CAIRN_OP_ATTENTION_BWD:
+        return attention_bwd(at, op), true;
     default:
         return compare_sequence(at, op);
     }
 }
 
-/* Statistics of a norm are an operand that is always float. */
+/* Statistics of a norm or of attention are an operand that is always float. */
 static bool is_statistics(const cairn_op *op, uint32_t input) {
+    if (op->kind == CAIRN_OP_ATTENTION_BWD)
+        return input == 2;
     return input == 1 && (op->kind == CAIRN_OP_BATCH_NORM_BWD ||
                           op->kind == CAIRN_OP_LAYER_NORM_BWD || op->kind == CAIRN_OP_RMS_NORM_BWD);
 }
@@ -175,11 +183,16 @@ int main(void) {
         test_case(given, k, true);
         json_decref(given);
     }
+    for (uint32_t i = 0; i < 2 * ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        k->element = i / ATTENTION_CASES, k->extra = 0;
+        test_case(given, k, true);
+        json_decref(given);
+    }
     json_decref(cases);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
               kind == CAIRN_OP_FLATTEN_BWD || kind == CAIRN_OP_SELECT ||
-              kind == CAIRN_OP_ATTENTION || kind == CAIRN_OP_ATTENTION_BWD ||
               kind == CAIRN_OP_UPDATE /* test_cuda_update.c */);
     free(k);
     return check_result();

@@ -407,6 +407,7 @@ typedef struct crn_fill_args {
 } crn_fill_args;
 
 #include "backend/cuda/kernels/sequence_args.h"
+#include "backend/cuda/attention_args.h"
 
 /* ---- The list ---- */
 

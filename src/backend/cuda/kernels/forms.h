@@ -16,5 +16,6 @@
 #include "backend/cuda/kernels/layout_kernels.h"
 #include "backend/cuda/kernels/loss_kernels.h"
 #include "backend/cuda/kernels/cell_kernels.h"
+#include "backend/cuda/kernels/attention_kernels.h"
 #endif
 #include "backend/cuda/kernels/pack_end.h"
