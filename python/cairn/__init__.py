@@ -66,10 +66,12 @@ Inputs = Sequence[Any] | dict[str, Any]  # positional, or by name
 
 
 class Fit:
-    """Whether a step fits: True or False. `smallest` is the smallest possible budget in bytes."""
+    """Whether a step fits: True or False. `plans` has one plan for each shape, `plan` is that of the first; `smallest` is
+    the smallest possible budget in bytes."""
 
-    def __init__(self, plan: Plan | None, smallest: int | None, reason: str | None) -> None:
-        self.plan, self.smallest, self.reason = plan, smallest, reason
+    def __init__(self, plans: list[Plan], smallest: int | None, reason: str | None) -> None:
+        self.plans, self.smallest, self.reason = plans, smallest, reason
+        self.plan = plans[0] if plans else None
 
     def __bool__(self) -> bool:
         return self.plan is not None
@@ -78,16 +80,25 @@ class Fit:
         return f"<fits: {self.plan}>" if self.plan else f"<does not fit: {self.reason}>"
 
 
-def fits(model: Model, inputs: Inputs, budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
-         offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
-         cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Fit:
-    """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
-    those of backend()."""
-    planner = planner_of(model, inputs, from_call(locals()))
-    try:
-        return Fit(planner.plan(budget), None, None)
-    except BudgetError as error:
-        return Fit(None, error.smallest, str(error))
+def fits(model: Model, inputs: Inputs, budget: Size, *, shapes: Sequence[Inputs] = (), mode: Mode = "exact",
+         algorithm: str = "auto", offload: bool = False, total: bool = False, outside: int = 0,
+         costs: File | None = None, cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Fit:
+    """Whether the training step of model(*inputs) can be run in `budget`, without running it. `shapes` are inputs of
+    other shapes that must fit too; a budget in percent is then one of the largest. The other options are those of
+    backend()."""
+    options = from_call(locals())
+    planners = [planner_of(model, given, options) for given in (inputs, *shapes)]
+    most = max(planner.none_peak() for planner in planners)
+    plans, refusals = [], []
+    for planner in planners:
+        try:
+            plans.append(planner.within(planner.budget_bytes(budget, most)))
+        except BudgetError as error:
+            refusals.append(error)
+    if refusals:
+        worst = max(refusals, key=lambda error: error.smallest)
+        return Fit([], worst.smallest, str(worst))
+    return Fit(plans, None, None)
 
 
 class Sweep(list[tuple[int, Plan]]):

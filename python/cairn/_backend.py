@@ -76,7 +76,7 @@ class Backend:
 
     def __call__(self, gm, example_inputs, **_):
         self._used.append(True)
-        self._refuse(example_inputs)
+        _refuse_inputs(example_inputs)
         self.steps.several |= not _regions.is_whole(gm)
         self.regions.append(_regions.Region(self, gm, example_inputs))
         return self.regions[-1]
@@ -89,12 +89,6 @@ class Backend:
             return compiled(variant.region.gm, variant.inputs)
         finally:
             self._variant = None
-
-    def _refuse(self, example_inputs):
-        for value in example_inputs:
-            if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
-                raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
-                                 "planned")
 
     # ---- from AOTAutograd ----
 
@@ -154,6 +148,12 @@ class Backend:
         return _torch.boxed_call(run)
 
 
+def _refuse_inputs(example_inputs):
+    for value in example_inputs:
+        if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
+            raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be planned")
+
+
 def planner_for(joint, options):
     return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
@@ -186,10 +186,8 @@ def planner_of(model, inputs, options):
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
         raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
-    probe = Backend(options)
-
     def backend(gm, example_inputs):
-        probe._refuse(example_inputs)
+        _refuse_inputs(example_inputs)
         return with_partition(options, partition)(gm, example_inputs)
 
     _torch.reset_dynamo()

@@ -231,6 +231,13 @@ class Planning(unittest.TestCase):
         self.assertFalse(no)
         self.assertTrue(cairn.fits(model, inputs, no.smallest))
         self.assertFalse(cairn.fits(model, inputs, no.smallest - 1))
+        larger = tuple(torch.cat((x, x)) for x in inputs)
+        both = cairn.fits(model, inputs, 1000, shapes=[larger])
+        self.assertGreater(both.smallest, no.smallest)
+        self.assertFalse(cairn.fits(model, inputs, no.smallest, shapes=[larger]))
+        yes = cairn.fits(model, inputs, "90%", shapes=[larger])
+        self.assertEqual(len(yes.plans), 2)
+        self.assertEqual(yes.plans[0].budget, yes.plans[1].budget)  # 90% of the larger one
 
     def test_total(self):
         """With total=True, memory that is in use before the step counts too."""
