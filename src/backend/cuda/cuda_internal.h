@@ -257,6 +257,7 @@ uint64_t crn_cuda_column_sums_bytes(const crn_view *gy);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
+void crn_cuda_count_token_hits(crn_work *work, uint64_t *correct);
 
 /* Fused ops (cuda_fuse.c finds them); the calls besides the work's own may be NULL. */
 void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);
