@@ -33,9 +33,9 @@ Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
 
 def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
-            total: bool = False, outside: int = 0, report: File | None = None, plan: Plan | File | None = None,
-            costs: File | None = None, cudagraphs: bool = False, arena: bool = False, chunks: int = 1,
-            check: bool = False, verbose: bool = False) -> Backend:
+            total: bool = False, outside: int = 0, loss_only: bool = False, report: File | None = None,
+            plan: Plan | File | None = None, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
+            chunks: int = 1, check: bool = False, verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
@@ -46,6 +46,8 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     offload    whether tensors may be offloaded to host memory
     total      whether the budget counts everything that PyTorch has allocated, not only what the step adds
     outside    bytes that the loss needs if it is computed outside the compiled model
+    loss_only  whether only results that are numbers have gradients. For models that return logits beside the loss:
+               PyTorch else makes a gradient for those too, of zeros
     report     a file, .svg or .html, that shows the plan
     plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
@@ -82,7 +84,8 @@ class Fit:
 
 def fits(model: Model, inputs: Inputs, budget: Size, *, shapes: Sequence[Inputs] = (), mode: Mode = "exact",
          algorithm: str = "auto", offload: bool = False, total: bool = False, outside: int = 0,
-         costs: File | None = None, cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Fit:
+         loss_only: bool = False, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
+         chunks: int = 1) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. `shapes` are inputs of
     other shapes that must fit too; a budget in percent is then one of the largest. The other options are those of
     backend()."""
@@ -116,8 +119,8 @@ class Sweep(list[tuple[int, Plan]]):
 
 
 def sweep(model: Model, inputs: Inputs, points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
-          offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
-          arena: bool = False, chunks: int = 1) -> Sweep:
+          offload: bool = False, outside: int = 0, loss_only: bool = False, costs: File | None = None,
+          cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
     are those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))

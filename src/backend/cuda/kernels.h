@@ -383,6 +383,7 @@ typedef struct crn_chunk_addresses {
     float *sum;      /* or NULL */
     uint32_t count;
     uint32_t no_decay;
+    uint16_t *copy; /* of the value in bf16, or NULL */
 } crn_chunk_addresses;
 
 typedef struct crn_update_args {
