@@ -187,6 +187,7 @@ static const cli_option options[] = {
     {"decay-on", 0, "WHICH",
      "parameters that decay: all, or matrices, the default for transformers: no biases, norms and "
      "positions"},
+    {"clip-norm", 0, "X", "the largest norm of all gradients; a larger one is reduced to it"},
     {"beta1", 0, "B", "adam, adamw: decay of the mean of gradients (default 0.9)"},
     {"beta2", 0, "B", "adam, adamw: decay of the mean of their squares (default 0.999)"},
     {"epsilon", 0, "E", "adam, adamw: added to the denominator (default 1e-8)"},

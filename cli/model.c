@@ -27,6 +27,7 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     header.classes = model->header.classes;
     header.steps = model->header.steps;
     header.updates = model->header.updates;
+    header.clips = model->header.clips;
     (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
 }
 
@@ -335,10 +336,12 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
 /* A graph file may have nothing to update, or its own updates: it stays as it is. */
 static cairn_status add_updates(cli_model *model, cairn_error *err) {
     cairn_graph *whole;
+    uint32_t slots = model->header.updates - 1, clips = model->header.clips;
     cairn_status status =
-        cairn_graph_add_updates(model->graph, model->header.updates - 1, &whole, err);
+        clips > 0 ? cairn_graph_add_clipped_updates(model->graph, slots, clips == 2, &whole, err)
+                  : cairn_graph_add_updates(model->graph, slots, &whole, err);
     if (status == CAIRN_EINVAL) {
-        model->header.updates = 0;
+        model->header.updates = model->header.clips = 0;
         return CAIRN_OK;
     }
     if (status != CAIRN_OK)
@@ -437,10 +440,27 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     return cli_fail(status, &err);
 }
 
+/* Whether updates read the norm of gradients, as in cairn_plan_header. */
+static int read_clips(const cli_args *args, uint32_t updates, uint32_t *out) {
+    double norm;
+    uint64_t micro_batches;
+    if (!cli_real(args, "clip-norm", 0, 1e30, 0, &norm) ||
+        !cli_number(args, "accumulate", 1, 65536, 1, &micro_batches))
+        return CLI_USAGE;
+    *out = norm == 0 ? 0 : micro_batches > 1 ? 2 : 1;
+    if (norm > 0 && updates == 0)
+        return cli_usage_error(args,
+                               "--clip-norm needs updates in the plan: --budget or no budget, "
+                               "and --algorithm auto or none named");
+    return CLI_DONE;
+}
+
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
                       uint32_t classes, uint32_t batch, uint32_t updates, cli_model *out) {
     *out = (cli_model){.args = args, .header.updates = updates};
     int code = read_options(args, &out->header);
+    if (code == CLI_DONE)
+        code = read_clips(args, updates, &out->header.clips);
     if (batch > 0)
         out->header.batch = batch;
     if (code == CLI_DONE)

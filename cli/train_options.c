@@ -64,6 +64,7 @@ static bool read_optimizer(cli_training *t) {
     double rate = t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? 0.01 : 0.001;
     return cli_real(t->args, "weight-decay", 0, 1e6, decay, &t->exec.weight_decay) &&
            cli_real(t->args, "lr", 0, 1e6, rate, &t->schedule.rate) &&
+           cli_real(t->args, "clip-norm", 0, 1e30, 0, &t->exec.clip_norm) &&
            (t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? read_sgd(t) : read_adam(t));
 }
 

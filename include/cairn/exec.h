@@ -51,6 +51,9 @@ typedef struct cairn_exec_options {
                            the last of them ends with the update. Not for evaluation. A graph that
                            has updates is always run with them */
     cairn_decay decay_on; /* the parameters that have weight decay */
+    double clip_norm;     /* gradients are multiplied by clip_norm / (norm + 1e-6) if that is less
+                             than 1, with the norm of all gradients of an update together; 0: never.
+                             The graph is then of cairn_graph_add_clipped_updates() */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     CAIRN_INIT_WITH(cairn_exec_options,                                                            \

@@ -369,6 +369,16 @@ CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *ste
                                                           cairn_graph **out, cairn_error *err);
 CAIRN_API bool cairn_graph_has_updates(const cairn_graph *graph);
 
+/* The same with clipping by the norm of all gradients: an op per gradient adds its squares to a
+ * sum, in the order of the graph, and every update, which now stands at the end, reads the sum.
+ * With `sums` the last slot is the sum of the gradients of several micro-batches: its squares
+ * count, and gradients are freed behind that op. How large the norm may be is a matter of the
+ * executor. */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step,
+                                                                  uint32_t slots, bool sums,
+                                                                  cairn_graph **out,
+                                                                  cairn_error *err);
+
 /* ---- Files ---- */
 
 /* The JSON form of docs/graph-format.md; writing what was read gives the same bytes. */

@@ -59,6 +59,8 @@ typedef struct cairn_plan_header {
     uint64_t predicted_peak_bytes; /* when it was made */
     uint64_t graph_hash;
     uint32_t updates; /* 1 + the slots of a parameter, if the graph has updates; 0: it has none */
+    uint32_t clips;   /* updates read the norm of all gradients (1), or of their sums over
+                         micro-batches (2); 0: they do not */
 } cairn_plan_header;
 #define CAIRN_PLAN_HEADER_INIT CAIRN_INIT_SIZED(cairn_plan_header)
 

@@ -166,6 +166,10 @@ typedef struct crn_update {
     bool nesterov, has_momentum, has_sum;
     float momentum, decay, beta1_rest, beta2, beta2_rest, epsilon; /* *_rest: 1 - beta */
     void *state;                                                   /* what prepare_update() made */
+    float clip;           /* the largest norm of all gradients; 0: they are not clipped */
+    const float *squares; /* device: the sum of squares that a clipped update reads, or that one is
+                             added to; NULL: 0 */
+    float *squares_out;   /* device: of an addition of squares, the sum; else NULL */
 } crn_update;
 
 /* ---- A backend ---- */
@@ -280,6 +284,9 @@ typedef struct crn_backend {
      * optimiser. */
     void (*accumulate)(crn_queue *queue, const crn_update *update);
     void (*update)(crn_queue *queue, const crn_update *update);
+    /* squares_out becomes squares and the sum of squares of the gradient or, over micro-batches, of
+     * the mean. */
+    void (*add_squares)(crn_queue *queue, const crn_update *update);
 
     /* ---- Lanes ---- */
 

@@ -169,7 +169,7 @@ cairn_status crn_device_choices(cairn_device *device, const cairn_graph *graph, 
     static const crn_choice update = {.name =
                                           "update"}; /* of every backend: see prepare_update() */
     crn_site site = {graph, cairn_graph_op(graph, op), storage, device->facts.compute_units};
-    if (site.op->kind == CAIRN_OP_UPDATE) {
+    if (site.op->kind == CAIRN_OP_UPDATE || site.op->kind == CAIRN_OP_SQUARE_SUM) {
         *out = &update;
         *count = 1;
         return CAIRN_OK;

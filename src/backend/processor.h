@@ -87,6 +87,7 @@ void crn_processor_take_loss(crn_queue *queue, const void *loss);
 void crn_processor_count_correct(crn_queue *queue, const crn_call *call);
 void crn_processor_accumulate(crn_queue *queue, const crn_update *update);
 void crn_processor_update(crn_queue *queue, const crn_update *update);
+void crn_processor_add_squares(crn_queue *queue, const crn_update *update);
 void crn_processor_copy(crn_queue *queue, crn_lane lane, void *to, const void *from,
                         uint64_t bytes);
 void crn_processor_record(crn_queue *queue, crn_lane lane, crn_event event);
@@ -109,7 +110,7 @@ int64_t crn_processor_elapsed_ns(crn_queue *queue, crn_event from, crn_event to)
     .enqueue = crn_processor_enqueue, .fill = crn_processor_fill,                                  \
     .convert = crn_processor_convert, .take_loss = crn_processor_take_loss,                        \
     .count_correct = crn_processor_count_correct, .accumulate = crn_processor_accumulate,          \
-    .update = crn_processor_update, .copy = crn_processor_copy, .record = crn_processor_record,    \
+    .update = crn_processor_update, .add_squares = crn_processor_add_squares, .copy = crn_processor_copy, .record = crn_processor_record,    \
     .follow = crn_processor_follow, .join = crn_processor_join,                                    \
     .elapsed_ns = crn_processor_elapsed_ns
 /* clang-format on */

@@ -15,6 +15,7 @@
 typedef struct chunk {
     uint32_t parameter, count;
     uint64_t first;
+    double squares; /* of its gradients, for their norm */
 } chunk;
 
 typedef struct chunk_list {
@@ -46,7 +47,7 @@ cairn_status crn_processor_prepare_update(crn_queue *queue, crn_update *update, 
         const crn_parameter *p = &update->parameters[i];
         for (uint64_t first = 0; p->gradient != NULL && first < p->elements; first += CHUNK)
             list->chunks[list->count++] =
-                (chunk){i, (uint32_t)CRN_MIN(p->elements - first, CHUNK), first};
+                (chunk){i, (uint32_t)CRN_MIN(p->elements - first, CHUNK), first, 0};
     }
     update->state = list;
     return CAIRN_OK;
@@ -63,7 +64,7 @@ void crn_processor_finish_update(crn_queue *queue, crn_update *update) {
 typedef struct work {
     const crn_update *update;
     const crn_values *values;
-    const chunk_list *list;
+    chunk_list *list;
 } work;
 
 static void for_chunks(crn_queue *queue, const crn_update *update,
@@ -89,14 +90,51 @@ void crn_processor_accumulate(crn_queue *queue, const crn_update *update) {
     for_chunks(queue, update, gather_chunk);
 }
 
+/* ---- The norm of gradients ---- */
+
+/* Sums are in double precision, over a chunk and over all chunks in their order. */
+static void square_chunk(void *context, uint32_t index) {
+    const work *w = context;
+    const crn_update *u = w->update;
+    chunk *part = &w->list->chunks[index];
+    const crn_parameter *p = &u->parameters[part->parameter];
+    bool sum = u->has_sum && w->values->gathered > 0;
+    const float *g = (const float *)(sum ? p->slots[u->slot_count - 1] : p->gradient) + part->first;
+    double squares = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        float d = sum ? g[i] / w->values->gathered : g[i];
+        squares += (double)d * (double)d;
+    }
+    part->squares = squares;
+}
+
+void crn_processor_add_squares(crn_queue *queue, const crn_update *update) {
+    const chunk_list *list = update->state;
+    for_chunks(queue, update, square_chunk);
+    double squares = update->squares == NULL ? 0 : (double)*update->squares;
+    for (uint64_t i = 0; i < list->count; i++)
+        squares += list->chunks[i].squares;
+    *update->squares_out = (float)squares;
+}
+
+/* What gradients are multiplied by: 1, or less if their norm is too large. NaNs stay. */
+static float scale_of(const crn_update *update) {
+    if (update->squares == NULL)
+        return 1;
+    float scale = update->clip / (sqrtf(*update->squares) + 1e-6f);
+    return scale > 1 ? 1 : scale;
+}
+
 /* ---- The formulas, on a chunk ---- */
 
 static void sgd(const work *w, float decay, float *restrict p, const float *restrict g,
                 float *restrict v, uint32_t count) {
+    float scale = scale_of(w->update);
     bool nesterov = w->update->nesterov;
     float rate = w->values->rate, momentum = w->update->momentum;
     for (uint32_t i = 0; i < count; i++) {
-        float d = decay != 0 ? g[i] + decay * p[i] : g[i];
+        float d = g[i] * scale;
+        d = decay != 0 ? d + decay * p[i] : d;
         if (v != NULL) {
             v[i] = momentum * v[i] + d;
             d = nesterov ? d + momentum * v[i] : v[i];
@@ -111,9 +149,11 @@ static void adam(const work *w, float decay, float *restrict p, const float *res
     const crn_values *now = w->values;
     bool decoupled = u->kind == CAIRN_OPTIMIZER_ADAMW && decay != 0;
     bool added = u->kind == CAIRN_OPTIMIZER_ADAM && decay != 0;
+    float scale = scale_of(u);
     for (uint32_t i = 0; i < count; i++) {
         float value = decoupled ? p[i] * now->keep : p[i];
-        float d = added ? g[i] + decay * value : g[i];
+        float d = g[i] * scale;
+        d = added ? d + decay * value : d;
         m[i] += u->beta1_rest * (d - m[i]);
         v[i] = u->beta2 * v[i] + u->beta2_rest * d * d;
         float spread = sqrtf(v[i]) / now->root_correction + u->epsilon;

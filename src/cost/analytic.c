@@ -66,17 +66,28 @@ static uint64_t sum_bytes(const cairn_graph *graph, const cairn_id *ids, uint32_
     return sum;
 }
 
+/* What an op of the optimiser moves; 0: it is none. An update reads the gradient, and reads and
+ * writes the others. An addition of squares reads the gradient, or adds to its sum and reads that.
+ */
+static uint64_t optimizer_bytes(const cairn_graph *graph, const cairn_op *op) {
+    if (op->kind == CAIRN_OP_UPDATE)
+        return multiply(tensor_of(graph, op->params[op->param_count - 1])->bytes,
+                        1 + 2 * (uint64_t)op->param_count);
+    if (op->kind != CAIRN_OP_SQUARE_SUM)
+        return 0;
+    return op->param_count > 0 ? multiply(tensor_of(graph, op->params[0])->bytes, 4)
+                               : tensor_of(graph, op->inputs[0])->bytes;
+}
+
 void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_t *bytes) {
     const cairn_op *op = cairn_graph_op(graph, id);
     *flops = *bytes = 0;
     if (op->output_count == 1 && op->outputs[0] != CAIRN_NONE &&
         tensor_of(graph, op->outputs[0])->alias_of != CAIRN_NONE)
-        return;                        /* an alias: no bytes are moved */
-    if (op->kind == CAIRN_OP_UPDATE) { /* it reads the gradient, and reads and writes the others */
-        const cairn_tensor *part = tensor_of(graph, op->params[op->param_count - 1]);
-        *bytes = multiply(part->bytes, 1 + 2 * (uint64_t)op->param_count);
+        return; /* an alias: no bytes are moved */
+    *bytes = optimizer_bytes(graph, op);
+    if (*bytes > 0)
         return;
-    }
     *bytes = sum_bytes(graph, op->inputs, op->input_count) +
              sum_bytes(graph, op->outputs, op->output_count) +
              (op->kind == CAIRN_OP_EMBEDDING /* reads only the rows that it copies */

@@ -24,6 +24,34 @@ const char *cairn_exec_slot_name(const cairn_exec *exec, uint32_t slot) {
     return exec->options.optimizer == CAIRN_OPTIMIZER_SGD ? "momentum_buffer" : of_adam[slot];
 }
 
+/* Whether an update or an addition of squares has a sum over micro-batches in place of the
+ * gradient.
+ */
+static bool gathers(const cairn_op *op) {
+    return op->kind == CAIRN_OP_SQUARE_SUM && op->param_count > 0;
+}
+
+/* Gradients are clipped if the graph has their norm, and its sums are those of micro-batches. */
+static cairn_status check_clipping(const cairn_exec *exec, cairn_error *err) {
+    bool clips = exec->options.clip_norm > 0, measured = false, sums = false;
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        measured = measured || op->kind == CAIRN_OP_SQUARE_SUM;
+        sums = sums || gathers(op);
+    }
+    if (clips != measured)
+        return crn_fail(err, CAIRN_EINVAL,
+                        clips ? "clipping needs the updates of cairn_graph_add_clipped_updates(), "
+                                "which graph \"%s\" does not have"
+                              : "the updates of graph \"%s\" need clip_norm",
+                        cairn_graph_name(exec->graph));
+    if (measured && sums != (exec->options.micro_batches > 1))
+        return crn_fail(err, CAIRN_EINVAL,
+                        "graph \"%s\" is %sfor sums of gradients of several micro-batches",
+                        cairn_graph_name(exec->graph), sums ? "" : "not ");
+    return CAIRN_OK;
+}
+
 /* A graph with updates has as many slots as the optimiser. */
 static cairn_status check_slots(const cairn_exec *exec, cairn_error *err) {
     uint32_t wanted = cairn_optimizer_slots(&exec->options);
@@ -44,6 +72,7 @@ cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {
     if (!exec->training)
         return CAIRN_OK;
     CRN_TRY(check_slots(exec, err));
+    CRN_TRY(check_clipping(exec, err));
     exec->rate = (double)o->learning_rate;
     exec->update = (crn_update){.parameters = s->parameters,
                                 .count = s->parameter_count,
@@ -57,7 +86,8 @@ cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err) {
                                 .beta1_rest = (float)(1 - o->beta1),
                                 .beta2 = (float)o->beta2,
                                 .beta2_rest = (float)(1 - o->beta2),
-                                .epsilon = (float)o->epsilon};
+                                .epsilon = (float)o->epsilon,
+                                .clip = (float)o->clip_norm};
     return CAIRN_OK;
 }
 
@@ -86,27 +116,50 @@ static void *copy_of_row(const crn_call *call, int32_t index) {
     return copy == NULL ? NULL : copy + (uint64_t)index * row;
 }
 
+/* An addition of squares has a gradient and, over micro-batches, its sum. */
+static void describe_squares(const crn_call *call, crn_update *update, crn_parameter *parameter) {
+    const cairn_op *op = call->op;
+    update->squares = op->input_count > 1 ? call->inputs[1] : NULL;
+    update->squares_out = call->outputs[0];
+    update->slot_count = op->param_count;
+    parameter->tensor = op->inputs[0];
+    parameter->gradient = row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
+    if (op->param_count > 0)
+        parameter->slots[0] = call->params[0];
+}
+
+/* If the gradients of micro-batches are added up before all updates, the sum replaces the gradient.
+ */
+static void describe_update(const crn_call *call, crn_update *update, crn_parameter *parameter) {
+    const cairn_op *op = call->op;
+    update->slot_count = op->param_count - 1;
+    update->squares = update->clip > 0 ? call->inputs[op->input_count - 1] : NULL;
+    parameter->tensor = op->params[0];
+    parameter->value = row_of(call, op->params[0], call->params[0], op->attributes.index);
+    parameter->copy = copy_of_row(call, op->attributes.index);
+    for (uint32_t slot = 1; slot < op->param_count; slot++)
+        parameter->slots[slot - 1] = call->params[slot];
+    parameter->gradient = update->clip > 0 && update->has_sum
+                              ? call->params[op->param_count - 1]
+                              : row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
+}
+
 cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, crn_update **out,
                                         cairn_error *err) {
     const cairn_op *op = call->op;
-    cairn_id part = op->params[op->param_count - 1]; /* without slots it is the parameter */
+    /* without slots it is the parameter, or the gradient */
+    cairn_id part = op->param_count > 0 ? op->params[op->param_count - 1] : op->inputs[0];
     crn_update *update;
     crn_parameter *parameter;
     CRN_TAKE(&exec->memory, update, 1);
     CRN_TAKE(&exec->memory, parameter, 1);
-    parameter->tensor = op->params[0];
-    parameter->value = row_of(call, op->params[0], call->params[0], op->attributes.index);
-    parameter->copy = copy_of_row(call, op->attributes.index);
-    parameter->gradient = row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
-    for (uint32_t slot = 1; slot < op->param_count; slot++)
-        parameter->slots[slot - 1] = call->params[slot];
+    *update = exec->update;
+    (op->kind == CAIRN_OP_UPDATE ? describe_update : describe_squares)(call, update, parameter);
     parameter->elements =
         crn_stored_elements(cairn_graph_tensor(call->graph, part), call->storage[part]);
-    parameter->no_decay = exec->stationary.no_decay[op->params[0]];
-    *update = exec->update;
+    parameter->no_decay = exec->stationary.no_decay[parameter->tensor];
     update->parameters = parameter;
     update->count = 1;
-    update->slot_count = op->param_count - 1;
     CRN_TRY(prepare(exec, update, err));
     *out = update;
     return CAIRN_OK;
@@ -182,10 +235,11 @@ bool crn_optimizer_is_last(const cairn_exec *exec) {
 }
 
 void crn_optimizer_act(cairn_exec *exec, const crn_update *update) {
-    if (update->has_sum)
+    bool adds = update->squares_out != NULL;
+    if (update->has_sum && (adds || update->clip == 0))
         exec->backend->accumulate(exec->queue, update);
     if (exec->enqueues_last)
-        exec->backend->update(exec->queue, update);
+        (adds ? exec->backend->add_squares : exec->backend->update)(exec->queue, update);
 }
 
 void crn_optimizer_end_run(cairn_exec *exec) {

@@ -55,21 +55,59 @@ static bool fit_all(const cairn_graph *graph, const crn_rule *r, const cairn_op 
     return used == count;
 }
 
-/* An update reads the gradient of its parameter. Its slots, all of one shape, are those of rows
- * `index` and following. */
+/* Whether a slot is that of rows `index` and following of a parameter or gradient. */
+static bool is_slot_of(const cairn_tensor *slot, const cairn_tensor *whole, int32_t index) {
+    cairn_tensor rows = *whole;
+    rows.shape[0] = slot->shape[0];
+    return slot->role == CAIRN_ROLE_SLOT && crn_same_shape(slot, &rows) &&
+           slot->shape[0] <= whole->shape[0] && (uint32_t)index <= whole->shape[0] - slot->shape[0];
+}
+
+/* Whether the tensor is a sum of squares. */
+static bool is_total(const cairn_graph *graph, const cairn_tensor *tensor) {
+    return tensor->producer < graph->ops.length &&
+           graph->ops.data[tensor->producer].kind == CAIRN_OP_SQUARE_SUM;
+}
+
+/* A sum of squares reads a gradient and the sum before; its slot is that of rows of the gradient.
+ */
+static cairn_status check_squares(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
+    const cairn_tensor *t = graph->tensors.data, *gradient = &t[op->inputs[0]];
+    bool fits = gradient->role == CAIRN_ROLE_GRADIENT && !is_total(graph, gradient) &&
+                op->attributes.index >= 0 && op->outputs[0] != CAIRN_NONE &&
+                t[op->outputs[0]].role == CAIRN_ROLE_GRADIENT && t[op->outputs[0]].rank == 1 &&
+                t[op->outputs[0]].shape[0] == 1;
+    if (fits && op->input_count > 1)
+        fits = is_total(graph, &t[op->inputs[1]]);
+    if (fits && op->param_count > 0)
+        fits = is_slot_of(&t[op->params[0]], gradient, op->attributes.index);
+    return fits ? CAIRN_OK
+                : crn_fail_at(err, CAIRN_EINVAL, op->name,
+                              "op \"%s\" (square_sum) does not add the squares of a gradient to a "
+                              "sum, or its slot does not fit",
+                              op->name);
+}
+
+/* Whether an update reads what it should: the gradient of its parameter, the sum of squares or, in
+ * this order, both. Without the gradient the last slot, which has the sum of gradients, replaces
+ * it. */
+static bool reads_gradient(const cairn_graph *graph, const cairn_op *op) {
+    const cairn_tensor *t = graph->tensors.data, *first = &t[op->inputs[0]];
+    if (op->input_count == 2 && !is_total(graph, &t[op->inputs[1]]))
+        return false;
+    if (is_total(graph, first))
+        return op->input_count == 1 && op->param_count > 1;
+    return first->role == CAIRN_ROLE_GRADIENT && crn_same_shape(first, &t[op->params[0]]);
+}
+
+/* The slots of an update, all of one shape, are those of rows `index` and following. */
 static cairn_status check_update(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
     const cairn_tensor *t = graph->tensors.data, *parameter = &t[op->params[0]];
-    bool fits = parameter->role == CAIRN_ROLE_PARAMETER &&
-                t[op->inputs[0]].role == CAIRN_ROLE_GRADIENT &&
-                crn_same_shape(&t[op->inputs[0]], parameter) && op->attributes.index >= 0;
-    for (uint32_t i = 1; i < op->param_count && fits; i++) {
-        const cairn_tensor *slot = &t[op->params[i]];
-        cairn_tensor rows = *parameter;
-        rows.shape[0] = slot->shape[0];
-        fits = slot->role == CAIRN_ROLE_SLOT && crn_same_shape(slot, &t[op->params[1]]) &&
-               crn_same_shape(slot, &rows) && slot->shape[0] <= parameter->shape[0] &&
-               (uint32_t)op->attributes.index <= parameter->shape[0] - slot->shape[0];
-    }
+    bool fits = parameter->role == CAIRN_ROLE_PARAMETER && reads_gradient(graph, op) &&
+                op->attributes.index >= 0;
+    for (uint32_t i = 1; i < op->param_count && fits; i++)
+        fits = is_slot_of(&t[op->params[i]], parameter, op->attributes.index) &&
+               crn_same_shape(&t[op->params[i]], &t[op->params[1]]);
     return fits ? CAIRN_OK
                 : crn_fail_at(err, CAIRN_EINVAL, op->name,
                               "op \"%s\" (update) does not read the gradient of its parameter, or "
@@ -107,6 +145,8 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
     }
     if (op->kind == CAIRN_OP_UPDATE)
         return check_update(graph, op, err);
+    if (op->kind == CAIRN_OP_SQUARE_SUM)
+        return check_squares(graph, op, err);
     const crn_rule *r = find_rule(graph, op);
     if (r == NULL)
         return crn_fail_at(

@@ -18,6 +18,10 @@ typedef struct work {
     cairn_builder *builder;
     uint32_t slots;
     uint64_t part_bytes;
+    bool clips, sums;    /* updates read the norm of all gradients; the last slot is a sum */
+    cairn_id total;      /* the sum of squares so far, or CAIRN_NONE */
+    cairn_id *sum_slots; /* if both: sums in the order of their parts */
+    uint32_t sum_count;
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
     cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
@@ -87,50 +91,99 @@ static cairn_status add_slot(work *at, const cairn_tensor *parameter, uint32_t r
     return crn_builder_add_tensor(at->builder, &tensor, out);
 }
 
-/* The update of rows `first` and following, `rows` of them. */
-static cairn_status add_part(work *at, cairn_id parameter, cairn_id of, uint32_t first,
-                             uint32_t rows) {
-    const cairn_tensor *tensor = &at->step->tensors.data[parameter];
-    cairn_id params[1 + CAIRN_MOST_SLOTS] = {parameter};
-    char part[32] = "", name[256];
-    if (tensor->rank > 0 && rows < tensor->shape[0])
-        snprintf(part, sizeof part, ".row%u", first);
-    snprintf(name, sizeof name, "%s.update%s", tensor->name, part);
-    for (uint32_t slot = 0; slot < at->slots; slot++)
-        CRN_TRY(add_slot(at, tensor, rows, slot, part, &params[1 + slot]));
-    cairn_op op = {.name = name,
-                   .kind = CAIRN_OP_UPDATE,
+/* Rows of a parameter. */
+typedef struct part {
+    cairn_id parameter, of; /* of: the op that the update belongs to */
+    uint32_t first, rows;
+    char suffix[32]; /* of names; empty: all rows */
+} part;
+
+static cairn_op op_of(const part *p, cairn_op_kind kind) {
+    cairn_op op = {.kind = kind,
                    .phase = CAIRN_PHASE_BACKWARD,
-                   .of = of,
+                   .of = p->of,
                    .flags = CAIRN_OP_FLAG_ONCE | CAIRN_OP_FLAG_NEVER_AGAIN,
-                   .input_count = 1,
-                   .inputs = &at->gradient[parameter],
-                   .param_count = 1 + at->slots,
-                   .params = params,
                    .attributes = CAIRN_ATTRIBUTES_INIT};
-    op.attributes.index = (int32_t)first;
+    op.attributes.index = (int32_t)p->first;
+    return op;
+}
+
+/* The update of a part. Where sums are clipped, it does not read the gradient. */
+static cairn_status add_update(work *at, const part *p) {
+    const cairn_tensor *tensor = &at->step->tensors.data[p->parameter];
+    cairn_id params[1 + CAIRN_MOST_SLOTS] = {p->parameter}, inputs[2];
+    bool has_sum = at->clips && at->sums;
+    cairn_op op = op_of(p, CAIRN_OP_UPDATE);
+    char name[256];
+    snprintf(name, sizeof name, "%s.update%s", tensor->name, p->suffix);
+    for (uint32_t slot = 0; slot < at->slots - has_sum; slot++)
+        CRN_TRY(add_slot(at, tensor, p->rows, slot, p->suffix, &params[1 + slot]));
+    if (has_sum)
+        params[at->slots] = at->sum_slots[at->sum_count++];
+    else
+        inputs[op.input_count++] = at->gradient[p->parameter];
+    if (at->clips)
+        inputs[op.input_count++] = at->total;
+    op.name = name;
+    op.inputs = inputs;
+    op.param_count = 1 + at->slots;
+    op.params = params;
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-static cairn_status add_update(work *at, cairn_id parameter, cairn_id of) {
+/* Add the squares of a gradient, or of a part of a sum, to the total. */
+static cairn_status add_squares(work *at, const part *p) {
+    const cairn_tensor *tensor = &at->step->tensors.data[p->parameter];
+    cairn_id inputs[2] = {at->gradient[p->parameter], at->total}, sum;
+    cairn_tensor total = CAIRN_TENSOR_INIT;
+    cairn_op op = op_of(p, CAIRN_OP_SQUARE_SUM);
+    char name[256];
+    snprintf(name, sizeof name, "%s.squares%s", tensor->name, p->suffix);
+    total.name = name;
+    total.role = CAIRN_ROLE_GRADIENT;
+    total.rank = 1;
+    total.shape[0] = 1;
+    op.name = name;
+    op.input_count = at->total == CAIRN_NONE ? 1 : 2;
+    op.inputs = inputs;
+    if (at->sums) {
+        CRN_TRY(add_slot(at, tensor, p->rows, at->slots - 1, p->suffix, &sum));
+        at->sum_slots[at->sum_count++] = sum;
+        op.param_count = 1;
+        op.params = &sum;
+    }
+    CRN_TRY(crn_builder_add_tensor(at->builder, &total, &at->total));
+    op.output_count = 1;
+    op.outputs = &at->total;
+    return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
+}
+
+/* For each part of a parameter, or for the whole of it. */
+static cairn_status for_parts(work *at, cairn_id parameter, cairn_id of, bool whole,
+                              cairn_status (*add)(work *at, const part *p)) {
     const cairn_tensor *tensor = &at->step->tensors.data[parameter];
     uint32_t rows = tensor->rank > 0 ? tensor->shape[0] : 1, most = rows;
-    if (at->slots > 0 && tensor->bytes > at->part_bytes)
+    if (at->slots > 0 && tensor->bytes > at->part_bytes && !whole)
         most = (uint32_t)CRN_MAX(at->part_bytes / CRN_MAX(tensor->bytes / rows, 1), 1);
-    for (uint32_t first = 0; first < rows; first += most)
-        CRN_TRY(add_part(at, parameter, of, first, CRN_MIN(most, rows - first)));
+    for (uint32_t first = 0; first < rows; first += most) {
+        part p = {.parameter = parameter, .of = of, .first = first};
+        p.rows = CRN_MIN(most, rows - first);
+        if (tensor->rank > 0 && p.rows < tensor->shape[0])
+            snprintf(p.suffix, sizeof p.suffix, ".row%u", first);
+        CRN_TRY(add(at, &p));
+    }
     return CAIRN_OK;
 }
 
 /* A power of two. */
 static uint64_t find_part_bytes(const work *at) {
-    uint64_t all = 0, part = PART_BYTES;
+    uint64_t all = 0, bytes = PART_BYTES;
     for (cairn_id t = 0; t < at->step->tensors.length; t++)
         if (at->gradient[t] != CAIRN_NONE)
             all += at->step->tensors.data[t].bytes;
-    while (all / part >= MOST_PARTS)
-        part *= 2;
-    return part;
+    while (all / bytes >= MOST_PARTS)
+        bytes *= 2;
+    return bytes;
 }
 
 static cairn_status copy_ops(work *at) {
@@ -138,8 +191,18 @@ static cairn_status copy_ops(work *at) {
         const cairn_op *op = &at->step->ops.data[o];
         CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
-            CRN_TRY(add_update(at, p, op->of));
+            CRN_TRY(for_parts(at, p, op->of, at->clips && !at->sums,
+                              at->clips ? add_squares : add_update));
     }
+    return CAIRN_OK;
+}
+
+/* Updates that read the norm of all gradients, in the order in which those are made. */
+static cairn_status add_clipped(work *at) {
+    at->sum_count = 0;
+    for (cairn_id o = 0; o < at->step->ops.length; o++)
+        for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
+            CRN_TRY(for_parts(at, p, at->step->ops.data[o].of, false, add_update));
     return CAIRN_OK;
 }
 
@@ -161,8 +224,10 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
                         g->name);
     at->part_bytes = find_part_bytes(at);
+    CRN_TAKE(scratch, at->sum_slots, (size_t)MOST_PARTS + g->tensors.length);
     CRN_TRY(copy_tensors(at));
-    return copy_ops(at);
+    CRN_TRY(copy_ops(at));
+    return at->clips ? add_clipped(at) : CAIRN_OK;
 }
 
 /* Make the step, and release what it was made with. */
@@ -184,8 +249,8 @@ bool cairn_graph_has_updates(const cairn_graph *graph) {
     return false;
 }
 
-cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, cairn_graph **out,
-                                     cairn_error *err) {
+static cairn_status add_updates(const cairn_graph *step, uint32_t slots, bool clips, bool sums,
+                                cairn_graph **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
     if (slots > CAIRN_MOST_SLOTS || cairn_graph_has_updates(step))
@@ -193,7 +258,10 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, ca
                         slots > CAIRN_MOST_SLOTS ? "graph \"%s\" cannot have more than three slots"
                                                  : "graph \"%s\" has updates already",
                         step->name);
-    work at = {.step = step, .slots = slots};
+    if (sums && slots == 0)
+        return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" needs a slot for sums of gradients",
+                        step->name);
+    work at = {.step = step, .slots = slots, .clips = clips, .sums = sums, .total = CAIRN_NONE};
     if (cairn_builder_create(&step->arena.allocator, step->name, &at.builder) != CAIRN_OK)
         return crn_fail_memory(err);
     crn_arena scratch;
@@ -201,11 +269,31 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, ca
     return finish(&at, &scratch, add_all(&at, &scratch, err), out, err);
 }
 
+cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, cairn_graph **out,
+                                     cairn_error *err) {
+    return add_updates(step, slots, false, false, out, err);
+}
+
+cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step, uint32_t slots, bool sums,
+                                             cairn_graph **out, cairn_error *err) {
+    return add_updates(step, slots, true, sums, out, err);
+}
+
 /* ---- The way back ---- */
 
-/* Mark the sums that an update reads: they were stationary. */
+static bool is_of_optimizer(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
+}
+
+/* A tensor that adding updates added. */
+static bool is_added(const cairn_graph *whole, const cairn_tensor *tensor) {
+    return tensor->role == CAIRN_ROLE_SLOT ||
+           (tensor->producer != CAIRN_NONE && is_of_optimizer(&whole->ops.data[tensor->producer]));
+}
+
+/* Mark the gradient, and the sums that it is made of: they were stationary. */
 static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
-    for (;;) {
+    while (!is_added(whole, &whole->tensors.data[gradient])) {
         stationary[gradient] = true;
         const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
         if (maker->kind != CAIRN_OP_ACCUMULATE)
@@ -219,16 +307,16 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
     bool *stationary;
     CRN_TAKE(scratch, stationary, g->tensors.length);
     for (cairn_id o = 0; o < g->ops.length; o++)
-        if (g->ops.data[o].kind == CAIRN_OP_UPDATE)
+        if (is_of_optimizer(&g->ops.data[o]))
             mark_sums(g, g->ops.data[o].inputs[0], stationary);
-    for (cairn_id t = 0; t < g->tensors.length; t++) { /* slots are the last ones */
+    for (cairn_id t = 0; t < g->tensors.length; t++) { /* added ones are the last ones */
         cairn_tensor tensor = g->tensors.data[t];
         tensor.stationary = tensor.stationary || stationary[t];
-        if (tensor.role != CAIRN_ROLE_SLOT)
+        if (!is_added(g, &tensor))
             CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
     }
     for (cairn_id o = 0; o < g->ops.length; o++)
-        if (g->ops.data[o].kind != CAIRN_OP_UPDATE)
+        if (!is_of_optimizer(&g->ops.data[o]))
             CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
     return CAIRN_OK;
 }

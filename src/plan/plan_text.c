@@ -34,6 +34,8 @@ static void write_header(cairn_text *text, const cairn_plan_header *h) {
         crn_text_printf(text, "seq %u\n", h->steps);
     if (h->updates != 0)
         crn_text_printf(text, "updates %u\n", h->updates);
+    if (h->clips != 0)
+        crn_text_printf(text, "clips %u\n", h->clips);
     crn_text_printf(text, "goal %s\n", goal_names[h->goal]);
     if (h->algorithm[0] != '\0')
         crn_text_printf(text, "algorithm %s\n", h->algorithm);
@@ -77,6 +79,8 @@ cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph
     crn_text_printf(out, "\", \"classes\": %u, \"seq\": %u, ", h->classes, h->steps);
     if (h->updates != 0)
         crn_text_printf(out, "\"updates\": %u, ", h->updates);
+    if (h->clips != 0)
+        crn_text_printf(out, "\"clips\": %u, ", h->clips);
     crn_text_printf(out, "\"goal\": \"%s\", \"algorithm\": ", goal_names[h->goal]);
     crn_text_json_string(out, h->algorithm);
     crn_text_printf(out,
@@ -270,6 +274,7 @@ static cairn_status read_header(cursor *c, cairn_plan_header *out) {
     CRN_TRY(optional_number(c, "classes", &out->classes));
     CRN_TRY(optional_number(c, "seq", &out->steps));
     CRN_TRY(optional_number(c, "updates", &out->updates));
+    CRN_TRY(optional_number(c, "clips", &out->clips));
     CRN_TRY(read_goal(c, out));
     if (key(c, "algorithm")) {
         start = c->at;

@@ -15,8 +15,12 @@ static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     return CAIRN_OK;
 }
 
+static bool is_of_optimizer(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
+}
+
 static bool changes_params(const cairn_op *op) {
-    return op->kind == CAIRN_OP_UPDATE || op->phase == CAIRN_PHASE_UPDATE;
+    return is_of_optimizer(op) || op->phase == CAIRN_PHASE_UPDATE;
 }
 
 /* The parameters must be as they were before the step, unless it is their update; and those whose
@@ -24,7 +28,7 @@ static bool changes_params(const cairn_op *op) {
 static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->param_count; i++) {
         const crn_sim_place *p = &w->places[op->params[i]];
-        if (p->changed && op->kind != CAIRN_OP_UPDATE)
+        if (p->changed && !is_of_optimizer(op))
             return crn_sim_break_rule(w, CAIRN_RULE_READ_UPDATED, op->params[i]);
         if (p->homed && !p->resident)
             return crn_sim_break_rule(
@@ -41,7 +45,7 @@ static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
 /* An update changes its parameter and its slots: copies on the host are out of date. */
 static void change_params(crn_sim_walk *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->param_count && changes_params(op); i++) {
-        w->places[op->params[i]].changed = op->kind == CAIRN_OP_UPDATE;
+        w->places[op->params[i]].changed = is_of_optimizer(op);
         w->places[op->params[i]].on_host = false;
     }
 }

@@ -72,7 +72,8 @@ static void mark_used(const search *s, bool *used, bool *changed) {
         const cairn_op *op = cairn_graph_op(s->graph, o);
         for (uint32_t i = 0; i < op->param_count; i++) {
             used[op->params[i]] = true;
-            changed[op->params[i]] |= op->kind == CAIRN_OP_UPDATE;
+            changed[op->params[i]] |=
+                op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
         }
     }
 }

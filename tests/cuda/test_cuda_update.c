@@ -5,6 +5,8 @@
 #include "base/rng.h"
 #include "cuda/kernel_rig.h"
 
+#include <math.h>
+
 static crn_rng rng;
 
 static float unit(void) {
@@ -128,8 +130,17 @@ static void check_copy(kernel_rig *r, const problem *p) {
     CHECK(memcmp(halves, p->copy, ELEMENTS * sizeof *halves) == 0);
 }
 
-static void sgd_by_hand(const problem *p, bool slots, uint32_t i, float *value, float *slot) {
+/* The gradient that an update uses: the mean of the gathered ones, clipped. */
+static float gradient_by_hand(const problem *p, uint32_t i) {
     float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
+    if (p->args.squares == NULL)
+        return d;
+    float scale = p->args.clip / (sqrtf(*p->args.squares) + 1e-6f);
+    return d * (scale > 1 ? 1 : scale);
+}
+
+static void sgd_by_hand(const problem *p, bool slots, uint32_t i, float *value, float *slot) {
+    float d = gradient_by_hand(p, i);
     float decayed = decay_of(p, i) * p->value[i];
     d = decay_of(p, i) != 0 ? d + decayed : d;
     if (slots) {
@@ -164,7 +175,7 @@ static void adam_by_hand(const problem *p, uint32_t i, float *value, float *firs
     const crn_update_args *a = &p->args;
     bool kept_whole = !a->decoupled || p->chunks[i / CRN_CHUNK].no_decay;
     float before = kept_whole ? p->value[i] : p->value[i] * p->values->keep;
-    float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
+    float d = gradient_by_hand(p, i);
     float decayed = decay_of(p, i) * before;
     d = !a->decoupled && decay_of(p, i) != 0 ? d + decayed : d;
     float distance = d - p->first[i], part = a->beta1_rest * distance;
@@ -190,6 +201,48 @@ static void test_adam(kernel_rig *r, bool decoupled, float decay, float gathered
     CHECK(memcmp(second, p.second, ELEMENTS * sizeof *second) == 0);
     check_copy(r, &p);
     free(value);
+    kernel_rig_clear(r);
+}
+
+static void clip(kernel_rig *r, problem *p, float largest) {
+    float *squares = kernel_rig_make(r, sizeof *squares);
+    *squares = 16;
+    p->args.squares = squares;
+    p->args.clip = largest;
+}
+
+/* The norm is 4. */
+static void test_clipped(kernel_rig *r, float largest, float gathered) {
+    problem p = draw_problem(r, gathered);
+    clip(r, &p, largest);
+    p.args.decoupled = true;
+    float *value = malloc(3 * ELEMENTS * sizeof *value);
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        adam_by_hand(&p, i, &value[i], &value[ELEMENTS + i], &value[2 * ELEMENTS + i]);
+    kernel_rig_run(r, crn_adam_launch(&p.args), &p.args);
+    CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        sgd_by_hand(&p, true, i, &value[i], &value[ELEMENTS + i]);
+    kernel_rig_run(r, crn_sgd_launch(&p.args), &p.args);
+    CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
+    free(value);
+    kernel_rig_clear(r);
+}
+
+static void test_squares(kernel_rig *r, bool first, float gathered) {
+    problem p = draw_problem(r, gathered);
+    double expected = first ? 0 : 16;
+    clip(r, &p, 1);
+    p.args.squares = first ? NULL : p.args.squares;
+    p.args.squares_out = kernel_rig_make(r, sizeof *p.args.squares_out);
+    p.args.parts = kernel_rig_make(r, p.args.count * sizeof *p.args.parts);
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
+        float d = gathered > 0 ? p.sum[i] / gathered : p.gradient[i];
+        expected += (double)d * (double)d;
+    }
+    kernel_rig_run(r, crn_square_chunks_launch(&p.args), &p.args);
+    kernel_rig_run(r, crn_add_squares_launch(&p.args), &p.args);
+    CHECK(expected > 1 && fabs((double)*p.args.squares_out - expected) <= 1e-7 * expected);
     kernel_rig_clear(r);
 }
 
@@ -356,6 +409,10 @@ int main(void) {
         test_adam(r, i & 1, i & 2 ? 1e-2f : 0, i & 4 ? 3.0f : 0);
     test_gather(r, 0);
     test_gather(r, 1);
+    test_clipped(r, 1, 0);
+    test_clipped(r, 5, 3);
+    test_squares(r, true, 0);
+    test_squares(r, false, 3);
     test_checks(r);
     test_no_class(r, 5);
     test_no_class(r, 300);

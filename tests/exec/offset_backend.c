@@ -26,6 +26,7 @@ typedef enum action_kind {
     COUNT_CORRECT,
     ACCUMULATE,
     UPDATE,
+    ADD_SQUARES,
     COPY,
     RECORD,
     FOLLOW
@@ -283,6 +284,8 @@ static cairn_status prepare_update(crn_queue *queue, crn_update *update, cairn_e
         return crn_fail_memory(err);
     own->update = *update;
     own->update.parameters = own->parameters;
+    own->update.squares = real(update->squares);
+    own->update.squares_out = real(update->squares_out);
     for (uint32_t i = 0; i < update->count; i++) {
         crn_parameter *p = &own->parameters[i];
         *p = update->parameters[i];
@@ -373,6 +376,10 @@ static void update(crn_queue *queue, const crn_update *with) {
     ask(queue, (action){.kind = UPDATE, .from = with});
 }
 
+static void add_squares(crn_queue *queue, const crn_update *with) {
+    ask(queue, (action){.kind = ADD_SQUARES, .from = with});
+}
+
 static void copy(crn_queue *queue, crn_lane lane, void *to, const void *from, uint64_t bytes) {
     bool out = lane == CRN_COPY_OUT;
     ask(queue, (action){.kind = COPY,
@@ -422,6 +429,9 @@ static void do_one(const action *a) {
         break;
     case UPDATE:
         inner->update(queue, &((real_update *)((const crn_update *)a->from)->state)->update);
+        break;
+    case ADD_SQUARES:
+        inner->add_squares(queue, &((real_update *)((const crn_update *)a->from)->state)->update);
         break;
     case COPY:
         if (a->bytes > 0)
@@ -537,6 +547,7 @@ static void replay(crn_queue *queue, crn_recording *recording, const crn_values 
                                            .count_correct = count_correct,                         \
                                            .accumulate = accumulate,                               \
                                            .update = update,                                       \
+                                           .add_squares = add_squares,                             \
                                            .copy = copy,                                           \
                                            .record = record,                                       \
                                            .follow = follow,                                       \

@@ -193,6 +193,8 @@ int main(int count, char **arguments) {
         backend = arguments[1];
     for (size_t i = 0; i < CRN_LENGTH(rows); i++)
         test_same_bits(&rows[i], i % 2 + 1, i % 3 * 100000);
+    for (size_t i = 0; i < CRN_LENGTH(clipped_rows); i++)
+        test_same_bits(&clipped_rows[i], i % 2 + 1, i % 3 * 100000);
     test_evaluation();
     test_read_before_fetch();
     test_device_limit();

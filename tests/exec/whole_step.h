@@ -46,7 +46,12 @@ static inline cairn_graph *large(void) {
 static inline cairn_graph *with_updates(cairn_graph *step, const cairn_exec_options *options) {
     cairn_graph *whole;
     cairn_error err = {0};
-    CHECK_OK(cairn_graph_add_updates(step, cairn_optimizer_slots(options), &whole, &err), &err);
+    uint32_t slots = cairn_optimizer_slots(options);
+    cairn_status status =
+        options->clip_norm > 0
+            ? cairn_graph_add_clipped_updates(step, slots, options->micro_batches > 1, &whole, &err)
+            : cairn_graph_add_updates(step, slots, &whole, &err);
+    CHECK_OK(status, &err);
     CHECK(cairn_graph_has_updates(whole) && !cairn_graph_has_updates(step));
     cairn_graph_destroy(step);
     return whole;
@@ -116,18 +121,28 @@ typedef struct row {
     uint32_t micro_batches;
     bool check;
     cairn_decay decay_on;
+    double clip_norm;
 } row;
 
 static const row rows[] = {
-    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false, CAIRN_DECAY_ALL},
-    {toy, CAIRN_OPTIMIZER_SGD, 0, 0.01, 1, true, CAIRN_DECAY_ALL},
-    {toy, CAIRN_OPTIMIZER_ADAM, 0, 0.01, 1, true, CAIRN_DECAY_ALL},
-    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, false, CAIRN_DECAY_ALL},
-    {residual, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false, CAIRN_DECAY_MATRICES},
-    {recurrent, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL},
-    {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false, CAIRN_DECAY_ALL},
-    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL},
-    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL},
+    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false, CAIRN_DECAY_ALL, 0},
+    {toy, CAIRN_OPTIMIZER_SGD, 0, 0.01, 1, true, CAIRN_DECAY_ALL, 0},
+    {toy, CAIRN_OPTIMIZER_ADAM, 0, 0.01, 1, true, CAIRN_DECAY_ALL, 0},
+    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, false, CAIRN_DECAY_ALL, 0},
+    {residual, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false, CAIRN_DECAY_MATRICES, 0},
+    {recurrent, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL, 0},
+    {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false, CAIRN_DECAY_ALL, 0},
+    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL, 0},
+    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL, 0},
+};
+
+/* The same with clipping, by less than the norm of most steps. */
+static const row clipped_rows[] = {
+    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false, CAIRN_DECAY_ALL, 0.01},
+    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, true, CAIRN_DECAY_ALL, 0.01},
+    {recurrent, CAIRN_OPTIMIZER_SGD, 0, 0, 2, true, CAIRN_DECAY_ALL, 0.01},
+    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL, 0.01},
+    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL, 0.01},
 };
 
 static inline cairn_exec_options options_of(const row *r) {
@@ -138,6 +153,7 @@ static inline cairn_exec_options options_of(const row *r) {
     options.micro_batches = r->micro_batches;
     options.check = r->check;
     options.decay_on = r->decay_on;
+    options.clip_norm = r->clip_norm;
     options.update_in_run = true;
     return options;
 }

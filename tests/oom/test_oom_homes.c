@@ -23,7 +23,7 @@ static cairn_status run_updates(void *context) {
     cairn_graph *graph;
     cairn_error err = {0};
     cairn_status status;
-    ARMED(&f->memory, status, cairn_graph_add_updates(f->step, 2, &graph, &err));
+    ARMED(&f->memory, status, cairn_graph_add_clipped_updates(f->step, 2, true, &graph, &err));
     check_result_of(status, graph);
     check_error(status, &err);
     cairn_graph_destroy(graph);

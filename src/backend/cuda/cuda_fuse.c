@@ -74,7 +74,9 @@ static bool update_touches(const crn_update *update, const void *at, uint64_t by
     uint64_t length = p->elements * sizeof(float);
     bool touched = update->count > 1 || !are_apart(p->value, length, at, bytes) ||
                    (p->copy != NULL && !are_apart(p->copy, length / 2, at, bytes)) ||
-                   (!writes && !are_apart(p->gradient, length, at, bytes));
+                   (!writes && !are_apart(p->gradient, length, at, bytes)) ||
+                   (!writes && !are_apart(update->squares, sizeof(float), at, bytes)) ||
+                   !are_apart(update->squares_out, sizeof(float), at, bytes);
     for (uint32_t slot = 0; slot < update->slot_count && !touched; slot++)
         touched = !are_apart(p->slots[slot], length, at, bytes);
     return touched;
@@ -93,6 +95,7 @@ static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bo
                (!writes && !are_apart(a->from, a->bytes, at, bytes));
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
+    case CRN_DO_SQUARES:
         return update_touches(a->update, at, bytes, writes);
     case CRN_DO_EVENT:
     case CRN_DO_DISCARD:

@@ -309,6 +309,7 @@ typedef enum crn_action_kind {
     CRN_DO_RESULTS, /* in a recording: results to the host */
     CRN_DO_ACCUMULATE,
     CRN_DO_UPDATE,
+    CRN_DO_SQUARES,
     CRN_DO_EVENT,   /* in a recording: record a time */
     CRN_DO_DISCARD, /* in a recording: the bytes are dead */
     CRN_DO_NOTHING  /* in a recording: it was fused with another */
@@ -374,6 +375,7 @@ void crn_cuda_take_loss(crn_queue *queue, const void *loss);
 void crn_cuda_count_correct(crn_queue *queue, const crn_call *call);
 void crn_cuda_accumulate(crn_queue *queue, const crn_update *update);
 void crn_cuda_update(crn_queue *queue, const crn_update *update);
+void crn_cuda_add_squares(crn_queue *queue, const crn_update *update);
 void crn_cuda_copy(crn_queue *queue, crn_lane lane, void *to, const void *from, uint64_t bytes);
 void crn_cuda_record(crn_queue *queue, crn_lane lane, crn_event event);
 void crn_cuda_follow(crn_queue *queue, crn_lane lane, crn_event event);
@@ -426,6 +428,8 @@ void crn_cuda_leave(crn_device *device, CUcontext before);
     ACTION(accumulate, queue->device, (crn_queue *queue, const crn_update *update),                \
            (queue, update))                                                                        \
     ACTION(update, queue->device, (crn_queue *queue, const crn_update *update), (queue, update))   \
+    ACTION(add_squares, queue->device, (crn_queue *queue, const crn_update *update),               \
+           (queue, update))                                                                        \
     ACTION(copy, queue->device, (crn_queue *queue, crn_lane lane, void *to, const void *from,      \
            uint64_t bytes), (queue, lane, to, from, bytes))                                        \
     ACTION(record, queue->device, (crn_queue *queue, crn_lane lane, crn_event event),              \

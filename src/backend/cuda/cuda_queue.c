@@ -182,6 +182,7 @@ void crn_cuda_perform(crn_queue *queue, const crn_cuda_action *action) {
         break;
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
+    case CRN_DO_SQUARES:
         crn_cuda_do_update(queue, action);
         break;
     case CRN_DO_EVENT:
@@ -248,6 +249,10 @@ void crn_cuda_accumulate(crn_queue *queue, const crn_update *update) {
 
 void crn_cuda_update(crn_queue *queue, const crn_update *update) {
     request(queue, (crn_cuda_action){.kind = CRN_DO_UPDATE, .update = update});
+}
+
+void crn_cuda_add_squares(crn_queue *queue, const crn_update *update) {
+    request(queue, (crn_cuda_action){.kind = CRN_DO_SQUARES, .update = update});
 }
 
 /* ---- Host memory in plain layout <-> stored form ---- */

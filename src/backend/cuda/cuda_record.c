@@ -93,6 +93,8 @@ static void touch_update(touches *t, const crn_update *update) {
     touch(t, p->copy, p->copy == NULL ? 0 : bytes / 2, true);
     for (uint32_t slot = 0; slot < update->slot_count; slot++)
         touch(t, p->slots[slot], bytes, true);
+    touch(t, update->squares, sizeof(float), false);
+    touch(t, update->squares_out, sizeof(float), true);
 }
 
 static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touches *t) {
@@ -119,6 +121,7 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
         break;
     case CRN_DO_ACCUMULATE:
     case CRN_DO_UPDATE:
+    case CRN_DO_SQUARES:
         touch_update(t, a->update);
         break;
     default:

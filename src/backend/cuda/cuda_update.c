@@ -3,9 +3,9 @@
 #include "backend/cuda/cuda_internal.h"
 
 typedef struct table {
-    crn_chunk_addresses *chunks; /* device */
+    crn_chunk_addresses *chunks; /* device; behind them a sum of squares for each, if needed */
     uint32_t count;
-    uint64_t bytes;
+    uint64_t bytes, all_bytes; /* of the chunks, and of everything */
 } table;
 
 static uint64_t count_chunks(const crn_update *update) {
@@ -67,8 +67,9 @@ cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update, cairn
     if (made == NULL)
         return crn_fail_memory(err);
     *made = (table){.count = (uint32_t)count, .bytes = count * sizeof *made->chunks};
+    made->all_bytes = made->bytes + (update->squares_out != NULL ? count * sizeof(double) : 0);
     update->state = made;
-    cairn_status status = crn_cuda_reserve(device, CRN_SPACE_DEVICE, made->bytes, &region, err);
+    cairn_status status = crn_cuda_reserve(device, CRN_SPACE_DEVICE, made->all_bytes, &region, err);
     made->chunks = region;
     if (status == CAIRN_OK)
         status = fill_table(queue, update, made, err);
@@ -81,7 +82,7 @@ void crn_cuda_finish_update(crn_queue *queue, crn_update *update) {
     table *made = update->state;
     if (made == NULL)
         return;
-    crn_cuda_release(queue->device, CRN_SPACE_DEVICE, made->chunks, made->bytes);
+    crn_cuda_release(queue->device, CRN_SPACE_DEVICE, made->chunks, made->all_bytes);
     crn_resize(&queue->device->allocator, made, sizeof *made, 0);
     update->state = NULL;
 }
@@ -102,7 +103,16 @@ void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action) {
                             .beta2 = update->beta2,
                             .beta2_rest = update->beta2_rest,
                             .epsilon = update->epsilon,
-                            .values = (const crn_step_values *)(const void *)queue->values};
+                            .values = (const crn_step_values *)(const void *)queue->values,
+                            .clip = update->clip,
+                            .squares = update->squares,
+                            .squares_out = update->squares_out,
+                            .parts = (double *)(void *)(made->chunks + made->count)};
+    if (action->kind == CRN_DO_SQUARES) {
+        crn_cuda_launch(&work, crn_square_chunks_launch(&args), &args);
+        crn_cuda_launch(&work, crn_add_squares_launch(&args), &args);
+        return;
+    }
     crn_launch launch = action->kind == CRN_DO_ACCUMULATE     ? crn_gather_gradients_launch(&args)
                         : update->kind == CAIRN_OPTIMIZER_SGD ? crn_sgd_launch(&args)
                                                               : crn_adam_launch(&args);

@@ -373,7 +373,9 @@ typedef struct crn_cell_args {
  * The table of chunks is in device memory. A chunk has at most CRN_CHUNK elements; its addresses
  * are multiples of 16 bytes. gather_gradients adds gradients of micro-batches to `sum`, or copies
  * them if values->first is set. sgd and adam use sum / gathered instead of the gradient if
- * values->gathered > 0. */
+ * values->gathered > 0, multiplied by clip / (sqrt(*squares) + 1e-6) if there are squares and that
+ * is less than 1. square_chunks sums the squares of each chunk into `parts`; add_squares, in one
+ * block, adds them to *squares into *squares_out. */
 #define CRN_CHUNK 4096u
 
 typedef struct crn_chunk_addresses {
@@ -394,6 +396,10 @@ typedef struct crn_update_args {
     float momentum, decay;
     float beta1_rest, beta2, beta2_rest, epsilon; /* rest: 1 - beta, rounded once */
     const crn_step_values *values;
+    float clip;
+    const float *squares; /* or NULL */
+    float *squares_out;
+    double *parts; /* per chunk */
 } crn_update_args;
 
 /* ---- Patterns and checks ----

@@ -435,6 +435,15 @@ crn_launch crn_gather_gradients_launch(crn_update_args *given) {
     return launch_of(CRN_K_gather_gradients, given->count, 1, THREADS);
 }
 
+crn_launch crn_square_chunks_launch(crn_update_args *given) {
+    return launch_of(CRN_K_square_chunks, given->count, 1, THREADS);
+}
+
+crn_launch crn_add_squares_launch(crn_update_args *given) {
+    (void)given;
+    return launch_of(CRN_K_add_squares, 1, 1, THREADS);
+}
+
 crn_launch crn_sgd_launch(crn_update_args *given) {
     return launch_of(CRN_K_sgd, given->count, 1, THREADS);
 }

@@ -167,21 +167,72 @@ CRN_KERNEL(crn_gather_gradients, crn_update_args) {
     }
 }
 
-/* The gradients of four elements, or the means of the gathered ones. */
-CRN_DEVICE crn_four crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, uint32_t i) {
+/* ---- The norm of gradients, in fixed orders ---- */
+
+#define CRN_SQUARE_THREADS 256
+
+CRN_KERNEL(crn_square_chunks, crn_update_args) {
+    CRN_SHARED(double, s, CRN_SQUARE_THREADS);
+    crn_chunk_addresses chunk = p->chunks[g.x];
+    float gathered = p->values->gathered;
+    CRN_EACH_THREAD(t) {
+        double sum = 0;
+        for (uint32_t i = t; i < chunk.count; i += g.threads) {
+            float d = gathered > 0 ? chunk.sum[i] / gathered : chunk.gradient[i];
+            sum = sum + (double)d * (double)d;
+        }
+        s[t] = sum;
+    }
+    CRN_BARRIER();
+    CRN_FIRST_THREADS(t, 1) {
+        double sum = 0;
+        for (uint32_t i = 0; i < g.threads; i++)
+            sum = sum + s[i];
+        p->parts[g.x] = sum;
+    }
+}
+
+CRN_KERNEL(crn_add_squares, crn_update_args) {
+    CRN_SHARED(double, s, CRN_SQUARE_THREADS);
+    CRN_EACH_THREAD(t) {
+        double sum = 0;
+        for (uint32_t i = t; i < p->count; i += g.threads)
+            sum = sum + p->parts[i];
+        s[t] = sum;
+    }
+    CRN_BARRIER();
+    CRN_FIRST_THREADS(t, 1) {
+        double sum = p->squares ? (double)*p->squares : 0;
+        for (uint32_t i = 0; i < g.threads; i++)
+            sum = sum + s[i];
+        *p->squares_out = (float)sum;
+    }
+}
+
+/* What gradients are multiplied by. NaNs stay. */
+CRN_DEVICE float crn_clip_scale(const crn_update_args *p) {
+    if (!p->squares)
+        return 1;
+    float scale = p->clip / (sqrtf(*p->squares) + 1e-6f);
+    return scale > 1 ? 1 : scale;
+}
+
+/* The gradients of four elements, or the means of the gathered ones, clipped. */
+CRN_DEVICE crn_four crn_gradient_at(const crn_chunk_addresses *chunk, float gathered, float scale,
+                                    uint32_t i) {
     crn_four four = crn_get_four(gathered > 0 ? chunk->sum : chunk->gradient, i, chunk->count);
     CRN_UNROLL for (uint32_t k = 0; k < 4; k++) four.at[k] =
-        gathered > 0 ? four.at[k] / gathered : four.at[k];
+        (gathered > 0 ? four.at[k] / gathered : four.at[k]) * scale;
     return four;
 }
 
 CRN_KERNEL(crn_sgd, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     float rate = p->values->rate, gathered = p->values->gathered;
-    float decay = chunk.no_decay ? 0 : p->decay;
+    float decay = chunk.no_decay ? 0 : p->decay, scale = crn_clip_scale(p);
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
-            crn_four gradient = crn_gradient_at(&chunk, gathered, i), slot = gradient;
+            crn_four gradient = crn_gradient_at(&chunk, gathered, scale, i), slot = gradient;
             crn_four value = crn_get_four(chunk.value, i, chunk.count);
             if (chunk.slots[0])
                 slot = crn_get_four(chunk.slots[0], i, chunk.count);
@@ -205,11 +256,11 @@ CRN_KERNEL(crn_sgd, crn_update_args) {
 CRN_KERNEL(crn_adam, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     float keep = chunk.no_decay ? 1 : p->values->keep, gathered = p->values->gathered;
-    float decay = chunk.no_decay ? 0 : p->decay;
+    float decay = chunk.no_decay ? 0 : p->decay, scale = crn_clip_scale(p);
     float step = p->values->step_size, root = p->values->root_correction;
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
-            crn_four gradient = crn_gradient_at(&chunk, gathered, i);
+            crn_four gradient = crn_gradient_at(&chunk, gathered, scale, i);
             crn_four value = crn_get_four(chunk.value, i, chunk.count);
             crn_four first = crn_get_four(chunk.slots[0], i, chunk.count);
             crn_four second = crn_get_four(chunk.slots[1], i, chunk.count);
