@@ -18,6 +18,7 @@ from torch import fx
 from . import _fuse, _torch
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
+from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_random
 from ._real import random_like, real_tensors
 
@@ -209,22 +210,6 @@ def operands_of(node, diagonal=False):
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
-def _peak_cpu(call):
-    """The most that a call allocates above what is in use when it begins, from the allocator's events."""
-    _torch.start_memory_events()
-    try:
-        call()
-    finally:
-        threads = _torch.stop_memory_events()
-    live = peak = 0
-    for events in threads:
-        for event in events:
-            if event.kind() == "memory_alloc":
-                live += event.cpu_memory_usage()
-                peak = max(peak, live)
-    return peak
-
-
 def _time_cpu(call):
     """The median of three runs, or one run if it takes long."""
     times = []
@@ -256,14 +241,6 @@ def _time_cuda(call, device):
     runs = _Runs(call)
     torch.cuda.synchronize(device)
     return runs.time_ns()
-
-
-def _peak_cuda(call, device):
-    """The most that a call allocates. The allocator counts when an op is queued, not when it runs."""
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    call()
-    return torch.cuda.max_memory_allocated(device) - before
 
 
 def _values(node):
@@ -408,7 +385,7 @@ def _measure_cpu(missing, table):
         for given in _attempts(node):
             call, results = lambda: node.target(*given[0], **given[1]), []
             try:
-                peak = _peak_cpu(lambda: results.append(call()))
+                peak = peak_of(lambda: results.append(call()), torch.device("cpu"))
                 _compare(table, signature, node, results[0], given)
                 workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 results.clear()
@@ -445,7 +422,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     call()  # the first run loads the kernel and allocates the library's workspace
     table.loading += time.perf_counter() - start
     runs, results = _Runs(call), []
-    peak = _peak_cuda(lambda: results.append(call()), device)
+    peak = peak_of(lambda: results.append(call()), device)
     workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)
     results.clear()

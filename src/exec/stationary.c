@@ -11,6 +11,7 @@
 #include "backend/formats.h"
 #include "base/sha256.h"
 #include "exec/exec_internal.h"
+#include "sim/slot_bytes.h"
 
 #include <stdlib.h>
 
@@ -138,7 +139,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {
             if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_ROLE_PARAMETER)
                 break;
-            uint64_t offset = take(bytes, cairn_costs_bytes(costs, t));
+            uint64_t offset = take(bytes, crn_slot_bytes(exec->graph, costs, t));
             s->slot_offsets[t] = slot == 0 ? offset : s->slot_offsets[t];
         }
     lay_out_gradients(exec, costs, bytes);
@@ -150,7 +151,8 @@ static void place_slots(const cairn_exec *exec, crn_parameter *p) {
     const crn_stationary *s = &exec->stationary;
     if (s->slot_offsets[p->tensor] == 0) /* the plan fetches them: they have no place that stays */
         return;
-    uint64_t apart = crn_align(exec->storage[p->tensor].bytes);
+    const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, p->tensor);
+    uint64_t apart = crn_align(crn_storage_once(tensor, exec->storage[p->tensor]).bytes);
     char *first = (char *)exec->resident.base + s->slot_offsets[p->tensor] - 1;
     for (uint32_t slot = 0; slot < s->slot_count; slot++)
         p->slots[slot] = first + slot * apart;
@@ -173,6 +175,7 @@ void crn_stationary_place(cairn_exec *exec) {
         s->parameter_of[t] = s->parameter_count++;
         p->tensor = t;
         p->value = s->at[t];
+        p->copy = crn_copy_of(tensor, exec->storage[t], s->at[t]);
         p->elements = crn_stored_elements(tensor, exec->storage[t]);
         place_slots(exec, p);
     }

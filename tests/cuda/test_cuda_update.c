@@ -65,6 +65,7 @@ static void test_bf16(void) {
 
 typedef struct problem {
     float *value, *gradient, *first, *second, *sum;
+    uint16_t *copy;
     crn_chunk_addresses *chunks;
     crn_step_values *values;
     crn_update_args args;
@@ -82,17 +83,16 @@ static problem draw_problem(kernel_rig *r, float gathered) {
                  .gradient = draw_many(r),
                  .first = draw_many(r),
                  .second = draw_many(r),
-                 .sum = draw_many(r)};
+                 .sum = draw_many(r),
+                 .copy = kernel_rig_make(r, ELEMENTS * sizeof *p.copy)};
     p.args.count = (ELEMENTS + CRN_CHUNK - 1) / CRN_CHUNK;
     p.chunks = kernel_rig_make(r, p.args.count * sizeof *p.chunks);
     p.values = kernel_rig_make(r, sizeof *p.values);
     for (uint32_t i = 0, first = 0; i < p.args.count; i++, first += CRN_CHUNK) {
         uint32_t count = ELEMENTS - first < CRN_CHUNK ? ELEMENTS - first : CRN_CHUNK;
-        p.chunks[i] = (crn_chunk_addresses){p.value + first,
-                                            p.gradient + first,
-                                            {p.first + first, p.second + first},
-                                            p.sum + first,
-                                            count};
+        p.chunks[i] = (crn_chunk_addresses){
+            p.value + first, p.gradient + first, {p.first + first, p.second + first}, p.sum + first,
+            count,           p.copy + first};
     }
     for (uint32_t i = 0; i < ELEMENTS; i++)
         p.second[i] = p.second[i] * p.second[i];
@@ -109,6 +109,15 @@ static problem draw_problem(kernel_rig *r, float gathered) {
     p.args.beta2_rest = 0.001f;
     p.args.epsilon = 1e-8f;
     return p;
+}
+
+/* The copy of the values is their rounded form. */
+static void check_copy(kernel_rig *r, const problem *p) {
+    uint16_t *halves = kernel_rig_make(r, ELEMENTS * sizeof *halves);
+    crn_convert_args args = {
+        .to_element = CRN_ELEMENT_BF16, .count = ELEMENTS, .from = p->value, .to = halves};
+    kernel_rig_run(r, crn_convert_launch(&args), &args);
+    CHECK(memcmp(halves, p->copy, ELEMENTS * sizeof *halves) == 0);
 }
 
 static void sgd_by_hand(const problem *p, bool slots, uint32_t i, float *value, float *slot) {
@@ -138,6 +147,7 @@ static void test_sgd(kernel_rig *r, bool slots, bool nesterov, float decay, floa
     kernel_rig_run(r, crn_sgd_launch(&p.args), &p.args);
     CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
     CHECK(memcmp(slot, p.first, ELEMENTS * sizeof *slot) == 0);
+    check_copy(r, &p);
     free(value);
     kernel_rig_clear(r);
 }
@@ -169,6 +179,7 @@ static void test_adam(kernel_rig *r, bool decoupled, float decay, float gathered
     CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
     CHECK(memcmp(first, p.first, ELEMENTS * sizeof *first) == 0);
     CHECK(memcmp(second, p.second, ELEMENTS * sizeof *second) == 0);
+    check_copy(r, &p);
     free(value);
     kernel_rig_clear(r);
 }

@@ -27,6 +27,7 @@ static void cut(const crn_update *update, crn_chunk_addresses *out) {
         for (uint64_t first = 0; p->gradient != NULL && first < p->elements; first += CRN_CHUNK)
             *out++ = (crn_chunk_addresses){
                 .value = part_of(p->value, first),
+                .copy = p->copy == NULL ? NULL : (uint16_t *)p->copy + first,
                 .gradient = (const float *)p->gradient + first,
                 .slots = {own > 0 ? part_of(p->slots[0], first) : NULL,
                           own > 1 ? part_of(p->slots[1], first) : NULL},

@@ -134,6 +134,25 @@ CRN_DEVICE void crn_put_four(float *to, uint32_t i, uint32_t count, crn_four fou
     }
 }
 
+/* The new value of four elements, and its copy. */
+CRN_DEVICE void crn_put_value(const crn_chunk_addresses *chunk, uint32_t i, crn_four four) {
+    crn_put_four(chunk->value, i, chunk->count, four);
+    if (!chunk->copy)
+        return;
+#ifdef __CUDACC__
+    if (i + 4 <= chunk->count) {
+        *(uint2 *)(chunk->copy + i) =
+            make_uint2(crn_to_bf16(four.at[0]) | (uint32_t)crn_to_bf16(four.at[1]) << 16,
+                       crn_to_bf16(four.at[2]) | (uint32_t)crn_to_bf16(four.at[3]) << 16);
+        return;
+    }
+#endif
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+        if (i + k < chunk->count)
+            chunk->copy[i + k] = crn_to_bf16(four.at[k]);
+    }
+}
+
 CRN_KERNEL(crn_gather_gradients, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     uint32_t first = p->values->first;
@@ -177,7 +196,7 @@ CRN_KERNEL(crn_sgd, crn_update_args) {
             }
             if (chunk.slots[0])
                 crn_put_four(chunk.slots[0], i, chunk.count, slot);
-            crn_put_four(chunk.value, i, chunk.count, value);
+            crn_put_value(&chunk, i, value);
         }
     }
 }
@@ -204,7 +223,7 @@ CRN_KERNEL(crn_adam, crn_update_args) {
             }
             crn_put_four(chunk.slots[0], i, chunk.count, first);
             crn_put_four(chunk.slots[1], i, chunk.count, second);
-            crn_put_four(chunk.value, i, chunk.count, value);
+            crn_put_value(&chunk, i, value);
         }
     }
 }
