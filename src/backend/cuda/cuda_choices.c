@@ -5,6 +5,7 @@
  * layer of bf16 sequences has the first few algorithms of cuBLASLt. If cuDNN has none, and for
  * every other op, there is one implementation. */
 #include "backend/cuda/cuda_internal.h"
+#include "backend/formats.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -182,8 +183,7 @@ static cairn_status check_tensor(const crn_site *site, cairn_id id, cairn_error 
         return CAIRN_OK;
     const cairn_tensor *tensor = cairn_graph_tensor(site->graph, id);
     const crn_storage *storage = &site->storage[id];
-    uint32_t size = storage->type != CRN_AS_GRAPH ? 2 : tensor->dtype == CAIRN_DTYPE_U8 ? 1 : 4;
-    if (storage->bytes / size > MOST_ELEMENTS)
+    if (crn_stored_elements(tensor, *storage) > MOST_ELEMENTS)
         return crn_fail_at(err, CAIRN_EINVAL, site->op->name,
                            "tensor \"%s\" of op \"%s\" has more elements than the kernels of the "
                            "backend cuda can count",

@@ -303,8 +303,25 @@ static void convert_image(crn_queue *queue, const crn_conversion *c, uint64_t fi
     }
 }
 
+/* Rows of a tensor that is stored twice: the copy is made on the device. */
+static void convert_twice(crn_queue *queue, const crn_conversion *c) {
+    crn_work work = {.device = queue->device};
+    uint64_t row = c->tensor->bytes / sizeof(float) / crn_tensor_rows(c->tensor);
+    crn_conversion once = *c;
+    once.storage = crn_storage_once(c->tensor, c->storage);
+    crn_cuda_convert(queue, &once);
+    uint16_t *copy = crn_copy_of(c->tensor, c->storage, c->stored);
+    if (!c->to_host)
+        crn_cuda_to_element(&work, (float *)c->stored + c->first * row, CRN_ELEMENT_F32,
+                            copy + c->first * row, CRN_ELEMENT_BF16, c->rows * row);
+}
+
 void crn_cuda_convert(crn_queue *queue, const crn_conversion *c) {
     uint64_t rows = crn_tensor_rows(c->tensor);
+    if (c->storage.type == CRN_TWICE) {
+        convert_twice(queue, c);
+        return;
+    }
     uint64_t plain_row = c->tensor->bytes / rows, stored_row = c->storage.bytes / rows;
     if (c->storage.format != CRN_CHANNELS_LAST && c->storage.type == CRN_AS_GRAPH) {
         char *stored = (char *)c->stored + c->first * stored_row;

@@ -14,7 +14,8 @@
  * images reads and writes is plain and so stays fp32; so do weights and their gradients.
  *
  * Sequences [N, T, C] are plain, and bf16 with --math bf16: activations, their gradients and the
- * logits of tokens. Statistics of rows and losses stay fp32. Element-wise ops, norms and attention
+ * logits of tokens. Parameters of linear layers on them are stored twice, as fp32 and as bf16.
+ * Statistics of rows and losses stay fp32. Element-wise ops, norms and attention
  * have operands of one type: if one of them must be fp32, because an op that knows no bf16
  * sequences reads or makes it, all are. */
 #include "backend/cuda/cuda_internal.h"
@@ -202,6 +203,23 @@ static void find_full(const sequences *s) {
     }
 }
 
+/* Whether an op is a linear layer that multiplies bf16. */
+static bool multiplies_half(const cairn_op *op, const crn_storage *storage) {
+    return (op->kind == CAIRN_OP_LINEAR || op->kind == CAIRN_OP_LINEAR_BWD_DATA) &&
+           (storage[op->inputs[0]].type == CRN_BF16 || storage[op->outputs[0]].type == CRN_BF16);
+}
+
+/* Store the parameters of linear layers on bf16 sequences twice, so that updates round them once a
+ * step. */
+static void copy_weights(const cairn_graph *graph, crn_storage *out) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        for (uint32_t i = 0; i < op->param_count && multiplies_half(op, out); i++)
+            out[op->params[i]] =
+                crn_storage_of(cairn_graph_tensor(graph, op->params[i]), CRN_PLAIN, 1, CRN_TWICE);
+    }
+}
+
 /* Store sequences as bf16. Those that no op on sequences uses are the matrices of other networks
  * and stay as they are. */
 static void halve_sequences(const sequences *s, crn_storage *out) {
@@ -209,6 +227,7 @@ static void halve_sequences(const sequences *s, crn_storage *out) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
         if (!s->full[s->group[t]] && s->token[s->group[t]])
             out[t] = crn_storage_of(cairn_graph_tensor(s->graph, t), CRN_PLAIN, 1, CRN_BF16);
+    copy_weights(s->graph, out);
 }
 
 cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_storage *out,

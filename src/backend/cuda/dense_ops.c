@@ -47,6 +47,9 @@ static bool is_half(const crn_work *work) {
 static const void *as_factor(crn_work *work, cairn_id tensor, const void *at, bool half) {
     if (!half || is_stored_half(work, tensor))
         return at;
+    if (work->call->storage[tensor].type == CRN_TWICE)
+        return crn_copy_of(crn_cuda_tensor(work, tensor), work->call->storage[tensor],
+                           crn_cuda_writable(at));
     uint64_t count = crn_cuda_elements(work, tensor);
     void *converted = crn_cuda_library_scratch(work, count * sizeof(uint16_t));
     crn_cuda_to_element(work, at, CRN_ELEMENT_F32, converted, CRN_ELEMENT_BF16, count);
