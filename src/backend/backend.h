@@ -152,6 +152,7 @@ typedef struct crn_parameter {
     const void *gradient; /* of the last run; NULL: it has none and is not updated */
     void *slots[CRN_MOST_SLOTS];
     uint64_t elements; /* as stored, with padding; the update keeps zeros zero */
+    bool no_decay;     /* it has no weight decay */
 } crn_parameter;
 
 /* Parameters that are updated together, all of an executor or, where the graph has updates, one or

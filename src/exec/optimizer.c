@@ -102,6 +102,7 @@ cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, 
         parameter->slots[slot - 1] = call->params[slot];
     parameter->elements =
         crn_stored_elements(cairn_graph_tensor(call->graph, part), call->storage[part]);
+    parameter->no_decay = exec->stationary.no_decay[op->params[0]];
     *update = exec->update;
     update->parameters = parameter;
     update->count = 1;

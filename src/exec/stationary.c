@@ -69,6 +69,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     CRN_TAKE(&exec->memory, s->slot_offsets, tensors);
     CRN_TAKE(&exec->memory, s->on_host, tensors);
     CRN_TAKE(&exec->memory, s->at, tensors);
+    CRN_TAKE(&exec->memory, s->no_decay, tensors);
     CRN_TAKE(&exec->memory, s->parameter_of, tensors);
     CRN_TAKE(&exec->memory, s->by_name, tensors);
     uint32_t parameters = 0;
@@ -110,6 +111,21 @@ static cairn_status sort_by_name(cairn_exec *exec) {
     return CAIRN_OK;
 }
 
+/* Positions and class tokens are added to activations, like biases. */
+static void find_decay(cairn_exec *exec) {
+    bool *no_decay = exec->stationary.no_decay;
+    if (exec->options.decay_on == CAIRN_DECAY_ALL)
+        return;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
+        no_decay[t] = cairn_graph_tensor(exec->graph, t)->rank < 2;
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        if (op->kind == CAIRN_OP_ADD_POSITIONS || op->kind == CAIRN_OP_IMAGE_TOKENS)
+            for (uint32_t i = 0; i < op->param_count; i++)
+                no_decay[op->params[i]] = true;
+    }
+}
+
 /* What the plan fetches is at home on the host. */
 static void find_homes(cairn_exec *exec, const cairn_plan *plan) {
     uint32_t count;
@@ -127,6 +143,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
     uint64_t *bytes = &exec->figures.stationary_bytes, host = 0;
     CRN_TRY(take_arrays(exec));
     find_homes(exec, plan);
+    find_decay(exec);
     if (!cairn_graph_has_updates(exec->graph))
         s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
@@ -177,6 +194,7 @@ void crn_stationary_place(cairn_exec *exec) {
         p->value = s->at[t];
         p->copy = crn_copy_of(tensor, exec->storage[t], s->at[t]);
         p->elements = crn_stored_elements(tensor, exec->storage[t]);
+        p->no_decay = s->no_decay[t];
         place_slots(exec, p);
     }
     for (cairn_id t = 0; t < tensors; t++) {

@@ -90,9 +90,13 @@ static problem draw_problem(kernel_rig *r, float gathered) {
     p.values = kernel_rig_make(r, sizeof *p.values);
     for (uint32_t i = 0, first = 0; i < p.args.count; i++, first += CRN_CHUNK) {
         uint32_t count = ELEMENTS - first < CRN_CHUNK ? ELEMENTS - first : CRN_CHUNK;
-        p.chunks[i] = (crn_chunk_addresses){
-            p.value + first, p.gradient + first, {p.first + first, p.second + first}, p.sum + first,
-            count,           p.copy + first};
+        p.chunks[i] = (crn_chunk_addresses){p.value + first,
+                                            p.gradient + first,
+                                            {p.first + first, p.second + first},
+                                            p.sum + first,
+                                            count,
+                                            i == 1,
+                                            p.copy + first};
     }
     for (uint32_t i = 0; i < ELEMENTS; i++)
         p.second[i] = p.second[i] * p.second[i];
@@ -111,6 +115,10 @@ static problem draw_problem(kernel_rig *r, float gathered) {
     return p;
 }
 
+static float decay_of(const problem *p, uint32_t i) {
+    return p->chunks[i / CRN_CHUNK].no_decay ? 0 : p->args.decay;
+}
+
 /* The copy of the values is their rounded form. */
 static void check_copy(kernel_rig *r, const problem *p) {
     uint16_t *halves = kernel_rig_make(r, ELEMENTS * sizeof *halves);
@@ -122,8 +130,8 @@ static void check_copy(kernel_rig *r, const problem *p) {
 
 static void sgd_by_hand(const problem *p, bool slots, uint32_t i, float *value, float *slot) {
     float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
-    float decayed = p->args.decay * p->value[i];
-    d = p->args.decay != 0 ? d + decayed : d;
+    float decayed = decay_of(p, i) * p->value[i];
+    d = decay_of(p, i) != 0 ? d + decayed : d;
     if (slots) {
         float kept = p->args.momentum * p->first[i];
         *slot = kept + d;
@@ -154,10 +162,11 @@ static void test_sgd(kernel_rig *r, bool slots, bool nesterov, float decay, floa
 
 static void adam_by_hand(const problem *p, uint32_t i, float *value, float *first, float *second) {
     const crn_update_args *a = &p->args;
-    float before = a->decoupled ? p->value[i] * p->values->keep : p->value[i];
+    bool kept_whole = !a->decoupled || p->chunks[i / CRN_CHUNK].no_decay;
+    float before = kept_whole ? p->value[i] : p->value[i] * p->values->keep;
     float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
-    float decayed = a->decay * before;
-    d = !a->decoupled && a->decay != 0 ? d + decayed : d;
+    float decayed = decay_of(p, i) * before;
+    d = !a->decoupled && decay_of(p, i) != 0 ? d + decayed : d;
     float distance = d - p->first[i], part = a->beta1_rest * distance;
     *first = p->first[i] + part;
     float kept = a->beta2 * p->second[i], square = a->beta2_rest * d * d;

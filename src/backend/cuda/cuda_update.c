@@ -32,7 +32,8 @@ static void cut(const crn_update *update, crn_chunk_addresses *out) {
                 .slots = {own > 0 ? part_of(p->slots[0], first) : NULL,
                           own > 1 ? part_of(p->slots[1], first) : NULL},
                 .sum = update->has_sum ? part_of(p->slots[update->slot_count - 1], first) : NULL,
-                .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK)};
+                .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK),
+                .no_decay = p->no_decay};
     }
 }
 

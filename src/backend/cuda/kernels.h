@@ -382,6 +382,7 @@ typedef struct crn_chunk_addresses {
     float *slots[2]; /* momentum or exp_avg, exp_avg_sq; NULL: not there */
     float *sum;      /* or NULL */
     uint32_t count;
+    uint32_t no_decay;
     uint16_t *copy; /* of the value in bf16, or NULL */
 } crn_chunk_addresses;
 
