@@ -203,15 +203,22 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, ca
 
 /* ---- The way back ---- */
 
+/* The sum so far that `gradient` was made from, or CAIRN_NONE. */
+static cairn_id sum_before(const cairn_graph *whole, cairn_id gradient) {
+    const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
+    for (uint32_t i = 0; i < maker->inplace_count; i++) {
+        cairn_id operand = maker->inputs[maker->inplace[i].input];
+        if (maker->outputs[maker->inplace[i].output] == gradient &&
+            parameter_of(whole, operand) != CAIRN_NONE)
+            return operand;
+    }
+    return CAIRN_NONE;
+}
+
 /* Mark the sums that an update reads: they were stationary. */
 static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
-    for (;;) {
+    for (; gradient != CAIRN_NONE; gradient = sum_before(whole, gradient))
         stationary[gradient] = true;
-        const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
-        if (maker->kind != CAIRN_OP_ACCUMULATE)
-            return;
-        gradient = maker->inputs[0];
-    }
 }
 
 static cairn_status drop_all(work *at, crn_arena *scratch) {

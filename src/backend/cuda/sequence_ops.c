@@ -185,7 +185,7 @@ void crn_cuda_embedding(crn_work *work) {
     matrix_done(work, 0, &y);
 }
 
-/* tokens [...], gy [..., D] -> gradient of the table [V, D] */
+/* tokens [...], gy [..., D], the gradient so far -> gradient of the table [V, D] */
 void crn_cuda_embedding_bwd(crn_work *work) {
     const cairn_tensor *table = crn_cuda_tensor(work, work->call->op->outputs[0]);
     matrix gy = matrix_in(work, 1);
@@ -196,6 +196,8 @@ void crn_cuda_embedding_bwd(crn_work *work) {
                                .tokens = crn_cuda_in(work, 0),
                                .gy = gy.at,
                                .gradient = crn_cuda_out(work, 0)};
+    if (work->call->op->input_count > 2)
+        args.sum = crn_cuda_in(work, 2);
     args.starts = crn_cuda_scratch(work, ((uint64_t)args.words + 1) * sizeof *args.starts);
     args.list = crn_cuda_scratch(work, (uint64_t)args.rows * sizeof *args.list);
     if (work->preparing)
