@@ -2,6 +2,7 @@
 #ifndef SEQUENCE_COMPARISONS_H
 #define SEQUENCE_COMPARISONS_H
 
+#include "backend/rotary_frequency.h"
 #include "cuda/row_comparisons.h"
 
 /* A plain output of elements, or NULL if it is not wanted. */
@@ -119,7 +120,7 @@ static void rotary(comparison *at, const cairn_op *op, bool inverse) {
          args.first += most) { /* in two launches or three */
         args.pairs = CRN_MIN(most, args.half - args.first);
         for (uint32_t i = 0; i < args.pairs; i++)
-            args.frequency[i] = pow(op->attributes.theta, -(double)(args.first + i) / args.half);
+            args.frequency[i] = crn_rotary_frequency(&op->attributes, args.first + i, args.half);
         kernel_rig_run(&at->k, crn_rotary_launch(&args), &args);
     }
     compare_plain(at, args.y, op->outputs[0], false);

@@ -4,8 +4,7 @@
  * Sequences are stored plain, and all operands of an op have the same element type; an operand that
  * is stored channels-last is staged as plain fp32, and then all are fp32. */
 #include "backend/cuda/cuda_internal.h"
-
-#include <math.h>
+#include "backend/rotary_frequency.h"
 
 /* A tensor as a matrix: its last dimension is a row. */
 typedef struct matrix {
@@ -151,7 +150,7 @@ static void rotate(crn_work *work, bool inverse) {
     for (; args.first < args.half && !work->preparing; args.first += CRN_ROTARY_PAIRS) {
         args.pairs = CRN_MIN(args.half - args.first, CRN_ROTARY_PAIRS);
         for (uint32_t i = 0; i < args.pairs; i++)
-            args.frequency[i] = pow(a->theta, -(double)(args.first + i) / args.half);
+            args.frequency[i] = crn_rotary_frequency(a, args.first + i, args.half);
         crn_cuda_launch(work, crn_rotary_launch(&args), &args);
     }
     matrix_done(work, 0, &y);

@@ -36,9 +36,19 @@ def attend(q, k, v, causal):
     return y.transpose(1, 2).flatten(2)
 
 
-def rotate(x, theta):
+def scaled_frequency(frequency, scaling):
+    """That of Llama 3, as Hugging Face computes it."""
+    length = 2 * torch.pi / frequency
+    share = (8192 / length - 1) / (4 - 1)
+    mixed = (1 - share) * frequency / scaling + share * frequency
+    slow = torch.where(length > 8192, frequency / scaling, mixed)
+    return torch.where(length < 8192 / 4, frequency, slow)
+
+
+def rotate(x, theta, scaling):
     half = x.shape[-1] // 2
     frequency = theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency = scaled_frequency(frequency, scaling)
     angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequency
     cos, sin = angle.cos(), angle.sin()
     a, b = x[..., :half], x[..., half:]
@@ -59,7 +69,7 @@ def gpt2(net, tokens, classes):
 
 
 def llama(net, tokens, classes):
-    width, heads, kv_heads, ffn, theta, epsilon = 32, 4, 2, 48, 500000.0, 1e-5
+    width, heads, kv_heads, ffn, theta, scaling, epsilon = 32, 4, 2, 48, 500000.0, 32, 1e-5
     table = net.parameter("model.embed_tokens.weight", classes, width)
     x = table[tokens]
     for i in range(2):
@@ -67,7 +77,7 @@ def llama(net, tokens, classes):
         packed = width // heads * (heads + 2 * kv_heads)
         y = rms_norm(net, f"{n}.input_layernorm", x, epsilon)
         q, k, v = split_heads(linear(net, f"{n}.self_attn.qkv_proj", y, packed, False), heads, kv_heads)
-        y = attend(rotate(q, theta), rotate(k, theta), v, True)
+        y = attend(rotate(q, theta, scaling), rotate(k, theta, scaling), v, True)
         x = x + linear(net, f"{n}.self_attn.o_proj", y, width, False)
         y = rms_norm(net, f"{n}.post_attention_layernorm", x, epsilon)
         gate, up = linear(net, f"{n}.mlp.gate_up_proj", y, 2 * ffn, False).chunk(2, -1)
