@@ -6,7 +6,7 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   graph           torch.compile
   checkpoint      torch.compile with every block checkpointed
   knob SHARE      torch.compile with activation_memory_budget
-  cairn none      mode "compiled" without a budget
+  cairn none      mode "compiled" without a budget; `cairn plain none` without an arena too
   cairn same      in the memory of `checkpoint`
   cairn knob      in the memory of each `knob`
   cairn half      half way between `smallest` and `none`
@@ -106,6 +106,19 @@ class Bench:
             times.append(1e3 * (time.perf_counter() - start))
         return round(sorted(times)[runs // 2], 3)
 
+    def profile(self, run, name):
+        """The kernels of a step with their number and microseconds, the longest first, in a file."""
+        if not (self.args.profile and self.cuda):
+            return
+        runs = 3
+        with self.torch.profiler.profile(activities=[self.torch.profiler.ProfilerActivity.CUDA]) as found:
+            for _ in range(runs):
+                run()
+            self.sync()
+        rows = [(e.key, e.count / runs, round(e.self_device_time_total / runs, 1)) for e in found.key_averages()]
+        with open(os.path.join(self.args.out, f"profile.{self.args.network}.{name.replace(' ', '-')}.json"), "w") as file:
+            json.dump(sorted(rows, key=lambda row: -row[2]), file, indent=0)
+
     def bits(self, call):
         """A hash of the loss and one of every gradient."""
         self.restore()
@@ -157,6 +170,7 @@ def peer(args):
         bench.sync()
         say(network=args.network, row=args.job, **(dict(share=args.share) if args.share else {}), ms=bench.milliseconds(run),
             **bench.memory(), before=bench.before, first_s=first)
+        bench.profile(run, args.job)
 
 
 def cairn_rows(args):
@@ -178,11 +192,12 @@ def cairn_rows(args):
         points.run(f"cairn capped {args.point}", args.bytes)
         return
     points.run("cairn none", None)
-    if points.planner is None:
+    if points.planner is None or args.job == "plain":
         return
     points.about()
     for name, budget in points.budgets():
-        points.run(name, budget)
+        if not args.points or name.removeprefix("cairn ") in args.points.split(","):
+            points.run(name, budget)
 
 
 def columns(args):
@@ -223,7 +238,8 @@ class Points:
     def run(self, name, budget):
         """With an arena; without, where that fails."""
         name = name.replace("cairn", "cairn chunks") if self.args.chunks > 1 else name
-        for arena in (True, False):
+        name = name.replace("cairn", "cairn plain") if self.args.job == "plain" else name
+        for arena in (False,) if self.args.job == "plain" else (True, False):
             try:
                 self._run(name, budget, arena)
                 break
@@ -254,6 +270,7 @@ class Points:
             bench.sync()
             memory = bench.memory()
             milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
+            bench.profile(lambda: replay(*bench.inputs), name)
         differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
         if arena:
             memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes))
@@ -289,6 +306,10 @@ class Points:
             return
         with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
             json.dump(planner.joint.described(planner.alignment), file)
+        with open(os.path.join(self.args.out, f"kernels.{self.args.network}.txt"), "w") as file:
+            for op in {op.node.target: op for op in ops if op.kind == "node" and hasattr(op.node.target, "graph")}.values():
+                time, count, _ = top[str(op.node.target)]
+                print(op.node.target, count, "times", time // count, "ns", op.node.target.graph, file=file)
 
     def budgets(self):
         beside = self.beside()
@@ -345,7 +366,7 @@ class Run:
     def start(self, options):
         name = "-".join(options.values())
         command = [sys.executable, "-u", os.path.abspath(__file__), "--device", self.args.device, "--out", self.args.out]
-        command += ["--small"] if self.args.small else []
+        command += ["--small"] * self.args.small + ["--profile"] * self.args.profile + ["--points", self.args.points]
         for key, value in options.items():
             command += [f"--{key}", value]
         errors = open(os.path.join(self.args.out, f"err.{name}.txt"), "w+")
@@ -380,6 +401,7 @@ class Run:
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
         todo = [dict(job=job, network=n) for n in names for job in ("cairn", "checkpoint")]
         todo += [dict(job="graph", network=n) for n in names] + [dict(job="columns", network="columns")]
+        todo += [dict(job="plain", network=n) for n in names]
         todo += [dict(job="cairn", network=n, chunks="8") for n in names if n in ("gpt", "llama")]
         return todo + [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
 
@@ -419,9 +441,11 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--rows", default="", help="cairn,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=8, help="processes")
+    parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
+    parser.add_argument("--profile", action="store_true", help="write the kernels of every step with their times to files")
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
     for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
@@ -433,7 +457,7 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.out, "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "6")
     if args.job:
-        {"cairn": cairn_rows, "columns": columns}.get(args.job, peer)(args)
+        {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns}.get(args.job, peer)(args)
     else:
         Run(args).go()
 

@@ -22,6 +22,7 @@ from ._write import Writer
 
 aten = torch.ops.aten
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
@@ -81,10 +82,12 @@ def _same_bits(node, onto):
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it."""
+    is allocated beside it. `copies`: results of ops that insist on allocating are copied into the arena if they are kept
+    for long; `copied` are those."""
 
-    def __init__(self, joint, solution, alignment):
-        self.joint, self.solution, self.alignment = joint, solution, alignment
+    def __init__(self, joint, solution, alignment, copies=False):
+        self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
+        self.copied = set()
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         sizes = sorted({size for size, *_ in self.placed.values()}, reverse=True)[:3]
@@ -133,8 +136,15 @@ class Layout:
                 self.placed[began[tensor], s] = size, began[tensor], last
             elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s):
                 self.placed[first, s] = size, first, last
+            elif self.copies and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
+                self.placed[first, s] = size, first, last
+                self.copied.add((first, s))
+                self.workspace[first] += size
             else:
                 self.others.append((size, first, last))
+
+    def _can_copy(self, op, s):
+        return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
 
     def _can_place(self, op, s):
         """Whether an op can write a result to an address of ours."""
@@ -146,8 +156,8 @@ class Layout:
 
     def _lay(self, limit):
         """Bytes of the arena and beside it, and the addresses, with tensors of `limit` bytes or more beside it."""
-        inside = {key: life for key, life in self.placed.items() if life[0] < limit}
-        outside = self.others + [life for life in self.placed.values() if life[0] >= limit]
+        inside = {key: life for key, life in self.placed.items() if life[0] < limit or key in self.copied}
+        outside = self.others + [life for key, life in self.placed.items() if key not in inside]
         change = [0] * (len(self.workspace) + 1)
         for size, first, last in outside:
             change[first] += size
@@ -172,9 +182,13 @@ class _TooTight(lib.Failure):
 class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
-    def _laid(self, solution):
+    def _laid(self, solution, size=None):
+        """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment)
+            if size is not None and solution.layout.total > size:
+                other = Layout(self.joint, solution, self.alignment, copies=True)
+                solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 
@@ -202,7 +216,7 @@ class ArenaPlanner(Planner):
         low, high, target, best, smallest = 0, size, size, None, None
         for _ in range(TRIES):
             try:
-                solution = self._laid(super()._solve(target))
+                solution = self._laid(super()._solve(target), size)
             except lib.Failure as failure:
                 if smallest is None or failure.status != lib.INFEASIBLE:
                     raise
@@ -249,6 +263,10 @@ def at(arena, offset, dtype, size, stride):
     return empty.set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
 
 
+def copied_to(where, made):
+    return where.copy_(made)
+
+
 class ArenaWriter(Writer):
     """Writes graphs whose ops put their results into the arena. Their first run is not checked by storages, of which there
     is one."""
@@ -288,10 +306,18 @@ class ArenaWriter(Writer):
         self.in_arena = set()
         return super().graphs()
 
+    def _emit_run(self, op, inplace):
+        super()._emit_run(op, inplace)
+        for s in op.outs:
+            if (self.step, s) in self.plan.layout.copied:
+                self.env[s] = self.graph.call_function(copied_to, (self._destination(s), self.env[s]))
+                self.env[s].meta["val"] = s.like
+
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
             return self._onto(op, op.node.target, arguments)
-        where = self._destination(op.outs[0]) if len(op.outs) == 1 and not op.beside else None
+        direct = len(op.outs) == 1 and not op.beside and (self.step, op.outs[0]) not in self.plan.layout.copied
+        where = self._destination(op.outs[0]) if direct else None
         if where is None:
             return super()._plain_call(op, arguments, keywords)
         return self.graph.call_function(_ONTO[op.node.target], (where, *arguments), keywords)
