@@ -108,6 +108,7 @@ class Table:
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
         self.results, self.guesses = {}, {}
+        self.recorded = False  # whether the step will be a CUDA graph
         self.measured = 0  # ops, by this object
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
@@ -309,12 +310,12 @@ def learn(gm, table, device, alignment, wanted=any_node):
 
 def _take_loaded(gm, table, device):
     """Set the times of a step's ops to those under its load."""
-    known = table.figures.keys() - table.guesses.keys()
+    alone = {signature: figures[0] for signature, figures in table.figures.items() if signature not in table.guesses}
     try:
         with real_tensors(), torch.random.fork_rng(devices=[device.index or 0]):
-            times = _load.times_of(gm, signature_of, known, device)
-    except torch.OutOfMemoryError:
-        times = {}  # those that were measured alone must do
+            times = _load.times_of(gm, signature_of, alone, device, table.recorded)
+    except RuntimeError:  # too little memory, or an op that cannot be recorded
+        times = {}
     for signature, time_ns in times.items():
         table.set(signature, time_ns, *table.figures[signature][1:])
     _free_workspaces(device)

@@ -15,12 +15,10 @@ from ._geometry import makes_storage
 from ._joint import is_collective, is_effect
 from ._real import DRAWN, random_like
 
-SETTLE_MS = 200  # of running before times are taken
+SETTLE = 0.4  # seconds of running before times are taken
 ROUNDS = 4  # in which they are taken
 RING = 256 << 20  # bytes, several times a cache
 ALIGNMENT = 512
-QUEUE = 200  # ops with events that the GPU's queue holds
-CYCLES = 2_000_000  # of a GPU in about a millisecond
 
 
 class _Ring:
@@ -62,85 +60,94 @@ class _Step:
         ring = _Ring(tensors, device)
         self.calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
 
-        self.parts, self.ahead = [range(len(self.calls))], 0
-
-    def run(self, part, after=lambda: None):
-        for i in part:
-            target, arguments, keywords = self.calls[i]
+    def run(self, after=lambda: None):
+        for target, arguments, keywords in self.calls:
             target(*arguments, **keywords)
             after()
 
     def settle(self):
-        """Run until the clock has settled. Where Python is slower than the GPU, the GPU is to wait for it in between, and
-        not in the middle of what is measured."""
-        whole, = self.parts
-        self.run(whole)
+        """Run until the clock has settled; whether Python is fast enough for the GPU never to wait for it."""
+        self.run()
         torch.cuda.synchronize()
         start = time.perf_counter()
-        self.run(whole)
-        python = 1e3 * (time.perf_counter() - start)
+        self.run()
+        python = time.perf_counter() - start
         torch.cuda.synchronize()
-        both = 1e3 * (time.perf_counter() - start)
-        if python > 0.8 * both:
-            self.parts = [whole[i:i + QUEUE] for i in range(0, len(whole), QUEUE)]
-            self.ahead = int(CYCLES * python / len(self.parts))
-        for _ in range(int(SETTLE_MS / both) + 1):
-            self.run(whole)
-
-    def _event(self):
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def _begin(self):
-        if self.ahead:
-            _torch.sleep_cuda(self.ahead)
-        return self._event()
+        both = time.perf_counter() - start
+        for _ in range(int(SETTLE / both) + 1):
+            self.run()
+        return python < 0.8 * both
 
     def total_ms(self):
         """The mean time of the whole step."""
-        ends = []
+        start = _event()
         for _ in range(ROUNDS):
-            for part in self.parts:
-                start = self._begin()
-                self.run(part)
-                ends.append((start, self._event()))
+            self.run()
+        end = _event()
         torch.cuda.synchronize()
-        return sum(a.elapsed_time(b) for a, b in ends) / ROUNDS
+        return start.elapsed_time(end) / ROUNDS
+
+    def recorded_ms(self):
+        """The mean time of the whole step when it is recorded."""
+        torch.cuda.synchronize()
+        _torch.clear_cublas_workspaces()  # those of the graph are in its own memory
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.run()
+        graph.replay()
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < SETTLE:
+            graph.replay()
+            torch.cuda.synchronize()
+        start = _event()
+        for _ in range(2 * ROUNDS):
+            graph.replay()
+        end = _event()
+        torch.cuda.synchronize()
+        graph.reset()
+        _torch.clear_cublas_workspaces()
+        return start.elapsed_time(end) / (2 * ROUNDS)
 
     def each_ms(self):
         """The mean time of every op, with that of the events around it."""
-        times, rounds = [], []
+        events = [_event()]
         for _ in range(ROUNDS):
-            for part in self.parts:
-                events = [self._begin()]
-                self.run(part, lambda: events.append(self._event()))
-                rounds.append(events)
+            self.run(lambda: events.append(_event()))
         torch.cuda.synchronize()
-        for events in rounds:
-            times += [a.elapsed_time(b) for a, b in zip(events, events[1:])]
+        times = [a.elapsed_time(b) for a, b in zip(events, events[1:])]
         count = len(self.calls)
         return [sum(times[i::count]) / ROUNDS for i in range(count)]
 
 
+def _event():
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
 def _without_events(times, total):
     """Times that add up to the total: every one without the same share of what events take, at most half of it."""
-    extra = max(sum(times) - total, 0) / max(len(times), 1)
+    extra = max(sum(times) - total, 0) / len(times)
     times = [max(t - extra, t / 2) for t in times]
     factor = total / sum(times)
     return [t * factor for t in times]
 
 
-def times_of(gm, signature_of, known, device):
-    """Nanoseconds by signature of the ops of a graph that are `known`, under the load of all of them."""
+def times_of(gm, signature_of, alone, device, recorded):
+    """Nanoseconds by signature of the ops of a graph that were measured `alone`, under the load of all of them. `recorded`:
+    the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing better than `alone` is known."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
-             and not is_collective(n) and signature_of(n) in known]
+             and not is_collective(n) and signature_of(n) in alone]
     if not nodes:
         return {}
     step = _Step(nodes, device)
-    step.settle()
-    total = step.total_ms()
+    fast = step.settle()
+    if not (fast or recorded):
+        return {}
+    each = step.each_ms() if fast else [alone[signature_of(n)] / 1e6 for n in nodes]
+    total = step.recorded_ms() if recorded else step.total_ms()
     found = {}
-    for node, t in zip(nodes, _without_events(step.each_ms(), total)):
+    for node, t in zip(nodes, _without_events(each, total)):
         found.setdefault(signature_of(node), []).append(t)
     return {signature: max(int(1e6 * sum(ts) / len(ts)), 1) for signature, ts in found.items()}

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _compiled, _costs, _groups, _library, _plan
+from cairn import _arena, _backend, _compiled, _costs, _groups, _inductor, _library, _load, _plan
 from cairn._real import random_like, real_tensors
 from common import allocator_peak, compiled, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
@@ -221,6 +221,47 @@ class Features(unittest.TestCase):
             self.assertLessEqual(peak, rest + op.workspace + 4096)
 
 
+class Load(unittest.TestCase):
+    """Times under load, with a clock in place of a GPU's events."""
+
+    class Event:
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self):
+            self.at = time.perf_counter()
+
+        def elapsed_time(self, end):
+            return 1e3 * (end.at - self.at)
+
+    @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
+    @unittest.mock.patch.object(torch.cuda, "Event", Event)
+    def test_times(self):
+        """Every op gets a time, and together they are the step's."""
+        planner = prepared("resnet")[2]
+        gm, alone = planner.joint.gm, {s: figures[0] for s, figures in planner.table.figures.items()}
+        given = gm, _costs.signature_of, alone, torch.device("cpu"), False
+        with real_tensors(), unittest.mock.patch.object(_load._Step, "total_ms", lambda step: 7.0):
+            with unittest.mock.patch.object(_load._Step, "settle", lambda step: False):
+                self.assertEqual(_load.times_of(*given), {})
+            with unittest.mock.patch.object(_load._Step, "settle", lambda step: True):
+                found = _load.times_of(*given)
+        ops = [op.signature for op in planner.joint.ops if op.kind == "node"]
+        self.assertEqual(set(found), set(ops))
+        self.assertAlmostEqual(sum(found[s] for s in ops) / 7e6, 1, delta=0.01)
+
+    def test_ring(self):
+        """Operands in one tensor are finite and have the shape and strides that are wanted."""
+        like = [torch.empty(5, 7, dtype=kind) for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16)]
+        like += [torch.empty(4, 6, dtype=torch.bfloat16).t()]
+        like += [torch.zeros(3, dtype=kind) for kind in (torch.int64, torch.bool)]
+        ring = _load._Ring([like], torch.device("cpu"))
+        for value in like:
+            made = ring.operand(value)
+            self.assertEqual((made.shape, made.stride(), made.dtype), (value.shape, value.stride(), value.dtype))
+            self.assertTrue(made.isfinite().all())
+
+
 class Groups(unittest.TestCase):
     class Chain(nn.Module):
         def __init__(self, layers):
@@ -300,6 +341,27 @@ class Arena(unittest.TestCase):
 
     def test_resnet(self):
         self.check("resnet")
+
+    def test_copies(self):
+        """Results of ops that allocate, copied into the arena: equal bits, and everything fits."""
+        model, inputs, planner, expected = prepared("gpt")
+        copying = functools.partial(_arena.Layout, copies=True)
+        with unittest.mock.patch.object(_arena, "Layout", copying), unittest.mock.patch.object(_arena, "LONG", 0):
+            backend, mine = cairn.backend(budgets(planner, 3)[1], **self.OPTIONS), copy.deepcopy(model)
+            call = compiled(mine, backend)
+            self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
+        self.assertGreater(len(backend.plans[0].layout.copied), LAYERS)
+        self.check_memory(mine, call, inputs, backend.plans[0])
+
+    def test_results_of_allocations(self):
+        """Read from code as Inductor writes it."""
+        code = ("def call(args):\n  a, b = args\n  buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                "  with guard():\n    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n    kernel(a, buf0, buf1)\n"
+                "    buf2 = reinterpret_tensor(buf1, (2, 2), (2, 1), 0); del buf1  # reuse\n"
+                "    buf3 = reinterpret_tensor(buf0, (2, ), (1, ), 2)\n  return (buf3, a, buf2, )\n")
+        self.assertEqual(_inductor.results_of_allocations(code), {1: 2})
+        inside = code.replace("kernel(a, buf0", "kernel(empty_strided_cpu(), buf0")
+        self.assertEqual(_inductor.results_of_allocations(inside), {})
 
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
     def test_offload(self):
