@@ -184,6 +184,9 @@ static const cli_option options[] = {
     {"momentum", 0, "M", "sgd: momentum (default 0.9)"},
     {"nesterov", 0, NULL, "sgd: Nesterov momentum"},
     {"weight-decay", 0, "D", "weight decay (default 0; adamw: 0.01)"},
+    {"decay-on", 0, "WHICH",
+     "parameters that decay: all, or matrices, the default for transformers: no biases, norms and "
+     "positions"},
     {"beta1", 0, "B", "adam, adamw: decay of the mean of gradients (default 0.9)"},
     {"beta2", 0, "B", "adam, adamw: decay of the mean of their squares (default 0.999)"},
     {"epsilon", 0, "E", "adam, adamw: added to the denominator (default 1e-8)"},

@@ -8,6 +8,10 @@ static const char *optimizer_name(uint32_t index) {
     return cairn_optimizer_name((cairn_optimizer)index);
 }
 
+static const char *decay_name(uint32_t index) {
+    return cairn_decay_name((cairn_decay)index);
+}
+
 static const char *schedule_name(uint32_t index) {
     return cairn_schedule_name((cairn_schedule_kind)index);
 }
@@ -47,12 +51,14 @@ static bool read_adam(cli_training *t) {
 
 /* Defaults are those of PyTorch, except the learning rate and the momentum of sgd. */
 static bool read_optimizer(cli_training *t) {
-    uint32_t choice;
+    uint32_t choice, decay_on;
     uint64_t micro_batches;
     if (!cli_choice_value(t->args, "optimizer", optimizer_name, CAIRN_OPTIMIZER_SGD, &choice) ||
+        !cli_choice_value(t->args, "decay-on", decay_name, CAIRN_DECAY_ALL, &decay_on) ||
         !cli_number(t->args, "accumulate", 1, 65536, 1, &micro_batches))
         return false;
     t->exec.optimizer = (cairn_optimizer)choice;
+    t->exec.decay_on = (cairn_decay)decay_on;
     t->exec.micro_batches = (uint32_t)micro_batches;
     double decay = t->exec.optimizer == CAIRN_OPTIMIZER_ADAMW ? 0.01 : 0;
     double rate = t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? 0.01 : 0.001;

@@ -189,6 +189,14 @@ static int fail_session(const cli_training *t, cairn_status status, const cairn_
     return code;
 }
 
+/* Transformers are usually trained without decay of biases, norms and positions. */
+static void choose_decay(cli_training *t) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(t->model.graph); o++)
+        if (cairn_graph_op(t->model.graph, o)->kind == CAIRN_OP_ATTENTION &&
+            cli_value(t->args, "decay-on") == NULL)
+            t->exec.decay_on = CAIRN_DECAY_MATRICES;
+}
+
 static int create_session(cli_training *t) {
     cairn_train_options options = CAIRN_TRAIN_OPTIONS_INIT;
     cairn_error err = {0};
@@ -196,6 +204,7 @@ static int create_session(cli_training *t) {
     if (code != CLI_DONE)
         return code;
     t->exec.budget_bytes = t->limit.plan_bytes;
+    choose_decay(t);
     options.exec = &t->exec;
     options.schedule = t->schedule;
     options.data = t->data;

@@ -15,6 +15,7 @@ if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
     add_custom_command(OUTPUT ${CAIRN_CUDA_FATBIN} VERBATIM
         DEPENDS ${kernels}/kernels.cu ${kernels}/all_kernels.c ${kernel_headers}
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.h
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/attention_args.h
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.def
         COMMAND ${CAIRN_NVCC} -fatbin -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
             -I${PROJECT_SOURCE_DIR}/src

@@ -519,7 +519,8 @@ static void time_update(uint32_t count) {
                                           (float *)of[1] + at,
                                           {(float *)of[2] + at, (float *)of[3] + at},
                                           NULL,
-                                          rest < CRN_CHUNK ? rest : CRN_CHUNK};
+                                          rest < CRN_CHUNK ? rest : CRN_CHUNK,
+                                          NULL};
     }
     args.chunks = small_operand(args.count * sizeof *chunks);
     GPU(cuMemcpyHtoD, (CUdeviceptr)(uintptr_t)args.chunks, chunks, args.count * sizeof *chunks);

@@ -93,8 +93,8 @@ def without_statistics(torch, model):
 
 
 def peak_of(torch, device, call):
-    from cairn._costs import _peak_cpu, _peak_cuda
-    return _peak_cuda(call, torch.device(device)) if device == "cuda" else _peak_cpu(call)
+    from cairn._peak import peak_of
+    return peak_of(call, torch.device(device))
 
 
 def step_of(model, call, inputs):

@@ -50,6 +50,7 @@ typedef struct cairn_exec_options {
                            with several micro-batches each run adds to the sum of gradients, and
                            the last of them ends with the update. Not for evaluation. A graph that
                            has updates is always run with them */
+    cairn_decay decay_on; /* the parameters that have weight decay */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     CAIRN_INIT_WITH(cairn_exec_options,                                                            \

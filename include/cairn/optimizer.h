@@ -20,6 +20,14 @@ typedef enum cairn_optimizer {
     CAIRN_OPTIMIZER_ADAMW = 2
 } cairn_optimizer;
 
+/* Which parameters have weight decay. Matrices are parameters of rank 2 or more, tables of
+ * embeddings too, but not positions and class tokens; biases and the scales of norms have rank 1.
+ */
+typedef enum cairn_decay { CAIRN_DECAY_ALL = 0, CAIRN_DECAY_MATRICES = 1 } cairn_decay;
+
+/* "all", "matrices"; NULL past the end of the list. */
+CAIRN_API const char *cairn_decay_name(cairn_decay decay);
+
 /* "sgd", "adam", "adamw"; NULL past the end of the list. */
 CAIRN_API const char *cairn_optimizer_name(cairn_optimizer optimizer);
 

@@ -33,9 +33,9 @@ Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 
 
 def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
-            total: bool = False, outside: int = 0, report: File | None = None, plan: Plan | File | None = None,
-            costs: File | None = None, cudagraphs: bool = False, arena: bool = False, chunks: int = 1,
-            check: bool = False, verbose: bool = False) -> Backend:
+            total: bool = False, outside: int = 0, loss_only: bool = False, report: File | None = None,
+            plan: Plan | File | None = None, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
+            chunks: int = 1, check: bool = False, verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
@@ -46,6 +46,8 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     offload    whether tensors may be offloaded to host memory
     total      whether the budget counts everything that PyTorch has allocated, not only what the step adds
     outside    bytes that the loss needs if it is computed outside the compiled model
+    loss_only  whether only results that are numbers have gradients. For models that return logits beside the loss:
+               PyTorch else makes a gradient for those too, of zeros
     report     a file, .svg or .html, that shows the plan
     plan       a plan, or the file of a saved plan, to use instead of planning
     costs      the file in which measured costs are kept; by default one per device in the user's cache
@@ -66,10 +68,12 @@ Inputs = Sequence[Any] | dict[str, Any]  # positional, or by name
 
 
 class Fit:
-    """Whether a step fits: True or False. `smallest` is the smallest possible budget in bytes."""
+    """Whether a step fits: True or False. `plans` has one plan for each shape, `plan` is that of the first; `smallest` is
+    the smallest possible budget in bytes."""
 
-    def __init__(self, plan: Plan | None, smallest: int | None, reason: str | None) -> None:
-        self.plan, self.smallest, self.reason = plan, smallest, reason
+    def __init__(self, plans: list[Plan], smallest: int | None, reason: str | None) -> None:
+        self.plans, self.smallest, self.reason = plans, smallest, reason
+        self.plan = plans[0] if plans else None
 
     def __bool__(self) -> bool:
         return self.plan is not None
@@ -78,16 +82,26 @@ class Fit:
         return f"<fits: {self.plan}>" if self.plan else f"<does not fit: {self.reason}>"
 
 
-def fits(model: Model, inputs: Inputs, budget: Size, *, mode: Mode = "exact", algorithm: str = "auto",
-         offload: bool = False, total: bool = False, outside: int = 0, costs: File | None = None,
-         cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Fit:
-    """Whether the training step of model(*inputs) can be run in `budget`, without running it. The other options are
-    those of backend()."""
-    planner = planner_of(model, inputs, from_call(locals()))
-    try:
-        return Fit(planner.plan(budget), None, None)
-    except BudgetError as error:
-        return Fit(None, error.smallest, str(error))
+def fits(model: Model, inputs: Inputs, budget: Size, *, shapes: Sequence[Inputs] = (), mode: Mode = "exact",
+         algorithm: str = "auto", offload: bool = False, total: bool = False, outside: int = 0,
+         loss_only: bool = False, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
+         chunks: int = 1) -> Fit:
+    """Whether the training step of model(*inputs) can be run in `budget`, without running it. `shapes` are inputs of
+    other shapes that must fit too; a budget in percent is then one of the largest. The other options are those of
+    backend()."""
+    options = from_call(locals())
+    planners = [planner_of(model, given, options) for given in (inputs, *shapes)]
+    most = max(planner.none_peak() for planner in planners)
+    plans, refusals = [], []
+    for planner in planners:
+        try:
+            plans.append(planner.within(planner.budget_bytes(budget, most)))
+        except BudgetError as error:
+            refusals.append(error)
+    if refusals:
+        worst = max(refusals, key=lambda error: error.smallest)
+        return Fit([], worst.smallest, str(worst))
+    return Fit(plans, None, None)
 
 
 class Sweep(list[tuple[int, Plan]]):
@@ -105,8 +119,8 @@ class Sweep(list[tuple[int, Plan]]):
 
 
 def sweep(model: Model, inputs: Inputs, points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
-          offload: bool = False, outside: int = 0, costs: File | None = None, cudagraphs: bool = False,
-          arena: bool = False, chunks: int = 1) -> Sweep:
+          offload: bool = False, outside: int = 0, loss_only: bool = False, costs: File | None = None,
+          cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
     are those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))

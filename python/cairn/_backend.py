@@ -13,6 +13,7 @@ from . import _compiled
 from . import _costs
 from . import _distributed
 from . import _inductor
+from . import _loss_only
 from . import _moves
 from . import _norms
 from . import _regions
@@ -44,8 +45,9 @@ def capture(gm, num_fwd_outputs, options, together=True):
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 
-def with_partition(options, partition, forward=boxed, backward=boxed):
-    """AOTAutograd with a partition function, for a backend."""
+def with_partition(options, partition, forward=boxed, backward=boxed, loss_only=False):
+    """AOTAutograd with a partition function, for a backend. `loss_only`: the graph is the whole model, and only its loss
+    has a gradient."""
     table = _inductor.decompositions() if options.mode == "compiled" else None
     compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed,
                                    partition_fn=partition, decompositions=table)
@@ -53,7 +55,9 @@ def with_partition(options, partition, forward=boxed, backward=boxed):
     def compile_module(gm, example_inputs):
         if options.chunks > 1:
             _chunks.split_losses(gm, options.chunks)
-        return compiled(gm, example_inputs)
+        places = _loss_only.detach_others(gm) if loss_only else None
+        call = compiled(gm, example_inputs)
+        return _loss_only.refusing(call, places) if places else call
     return compile_module
 
 
@@ -77,7 +81,7 @@ class Backend:
 
     def __call__(self, gm, example_inputs, **_):
         self._used.append(True)
-        self._refuse(example_inputs)
+        _refuse_inputs(example_inputs)
         self.steps.several |= not _regions.is_whole(gm)
         self.regions.append(_regions.Region(self, gm, example_inputs))
         return self.regions[-1]
@@ -85,17 +89,12 @@ class Backend:
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""
         self._variant, self._start = variant, time.perf_counter()
-        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward)
+        loss_only = self.options.loss_only and not self.steps.several
+        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward, loss_only)
         try:
             return compiled(variant.region.gm, variant.inputs)
         finally:
             self._variant = None
-
-    def _refuse(self, example_inputs):
-        for value in example_inputs:
-            if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
-                raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be "
-                                 "planned")
 
     # ---- from AOTAutograd ----
 
@@ -155,6 +154,12 @@ class Backend:
         return _torch.boxed_call(run)
 
 
+def _refuse_inputs(example_inputs):
+    for value in example_inputs:
+        if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
+            raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be planned")
+
+
 def planner_for(joint, options):
     return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
@@ -187,11 +192,9 @@ def planner_of(model, inputs, options):
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
         raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
-    probe = Backend(options)
-
     def backend(gm, example_inputs):
-        probe._refuse(example_inputs)
-        return with_partition(options, partition)(gm, example_inputs)
+        _refuse_inputs(example_inputs)
+        return with_partition(options, partition, loss_only=options.loss_only)(gm, example_inputs)
 
     _torch.reset_dynamo()
     try:

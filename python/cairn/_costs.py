@@ -19,6 +19,7 @@ from . import _fuse, _torch
 from . import _load
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
+from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_random
 from ._real import random_like, real_tensors
 
@@ -101,9 +102,8 @@ def default_file(device):
 
 
 class Table:
-    """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results, where
-    they differ from fake ones. `guesses`: why ops could not be measured, by signature; they are tried again next
-    time."""
+    """Signature to (time in ns, workspace in bytes, library). `results`: signature to the record of real results.
+    `guesses`: why ops could not be measured, by signature; they are tried again next time."""
 
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
@@ -212,22 +212,6 @@ def operands_of(node, diagonal=False):
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
-def _peak_cpu(call):
-    """The most that a call allocates above what is in use when it begins, from the allocator's events."""
-    _torch.start_memory_events()
-    try:
-        call()
-    finally:
-        threads = _torch.stop_memory_events()
-    live = peak = 0
-    for events in threads:
-        for event in events:
-            if event.kind() == "memory_alloc":
-                live += event.cpu_memory_usage()
-                peak = max(peak, live)
-    return peak
-
-
 def _time_cpu(call):
     """The median of three runs, or one run if it takes long."""
     times = []
@@ -261,14 +245,6 @@ def _time_cuda(call, device):
     return runs.time_ns()
 
 
-def _peak_cuda(call, device):
-    """The most that a call allocates. The allocator counts when an op is queued, not when it runs."""
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    call()
-    return torch.cuda.max_memory_allocated(device) - before
-
-
 def _values(node):
     return tensors_of(node.meta.get("val")) + [v for n in node.all_input_nodes for v in tensors_of(n.meta.get("val"))]
 
@@ -296,7 +272,8 @@ def learn(gm, table, device, alignment, wanted=any_node):
         for _ in range(MOST_ROUNDS):
             missing = _missing(gm, table, wanted)
             table.measured += len(missing)
-            if not missing or not _measure(missing, table, device, alignment):
+            _measure(missing, table, device, alignment)
+            if not _surprises(gm, table, missing):
                 break
             propagate(gm, table.results, signature_of)
         if device.type == "cuda" and wanted is any_node and table.measured > before:
@@ -338,23 +315,34 @@ def _missing(gm, table, wanted):
 
 
 def _measure(missing, table, device, alignment):
-    """Measure nodes, by signature. Returns whether results of one of them differ from its fake results."""
-    known = len(table.results)
+    """Measure nodes, by signature."""
+    if not missing:
+        return
     with real_tensors(), torch.random.fork_rng(
             devices=[device.index or 0] if device.type == "cuda" else []):
         if device.type == "cuda":
             _measure_cuda(missing, table, device, alignment)
         else:
             _measure_cpu(missing, table)
-    return len(table.results) > known
+
+
+def _surprises(gm, table, measured):
+    """Whether the fake results of a node lie otherwise than the real ones of an op that was measured."""
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and makes_storage(node):
+            signature = signature_of(node)
+            if signature in measured and signature in table.results \
+                    and table.results[signature] != record(node.meta["val"], values_of(node)):
+                return True
+    return False
 
 
 def _compare(table, signature, node, results, given):
-    """Note the real results of an op if they differ from its fake ones."""
+    """Note the real results of an op. Those that a fake one has right count too: in another graph it may be wrong."""
     if is_effect(node):
         return
     seen = record(results, tensors_of(given))
-    if seen is not None and seen != record(node.meta["val"], values_of(node)):
+    if seen is not None:
         table.set_results(signature, seen)
 
 
@@ -415,7 +403,7 @@ def _measure_cpu(missing, table):
         for given in _attempts(node):
             call, results = lambda: node.target(*given[0], **given[1]), []
             try:
-                peak = _peak_cpu(lambda: results.append(call()))
+                peak = peak_of(lambda: results.append(call()), torch.device("cpu"))
                 _compare(table, signature, node, results[0], given)
                 workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 results.clear()
@@ -452,7 +440,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     call()  # the first run loads the kernel and allocates the library's workspace
     table.loading += time.perf_counter() - start
     runs, results = _Runs(call), []
-    peak = _peak_cuda(lambda: results.append(call()), device)
+    peak = peak_of(lambda: results.append(call()), device)
     workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)
     results.clear()

@@ -11,6 +11,7 @@ Views are not measured. Fake and real ones differ only in strides of dimensions 
 views are the real ones, says which.
 """
 
+import math
 import operator
 
 import torch
@@ -79,7 +80,7 @@ def record(results, operands):
 
 
 def _corrected(results, operands, rows):
-    """Fake results that lie as `rows` say; the given ones if those are of other shapes."""
+    """Fake results that lie as `rows` say; the given ones if those have another number of elements."""
     leaves, form = _torch.pytree.tree_flatten(results)
     if len(leaves) != len(rows):
         return results
@@ -89,7 +90,7 @@ def _corrected(results, operands, rows):
             corrected.append(None if isinstance(leaf, torch.Tensor) else leaf)
             continue
         number, shape, stride, offset, size, dtype = row[:5] + [getattr(torch, row[5])]
-        if shape != list(leaf.shape) or (number >= 0 and operands[number].dtype != dtype):
+        if math.prod(shape) != leaf.numel() or (number >= 0 and operands[number].dtype != dtype):
             return results
         if number >= 0:
             storages[number] = operands[number]

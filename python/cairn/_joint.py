@@ -317,11 +317,16 @@ class Joint(Parts):
         return lib.Step(**self.described(alignment))
 
 
+def _has_numbers(tensor):
+    return tensor.layout is not torch.strided or all(isinstance(n, int) for n in (*tensor.shape, *tensor.stride()))
+
+
 def refuse(gm):
     """Raise an error for what cannot be planned."""
     for node in gm.graph.nodes:
         for value in _torch.pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            if isinstance(value, torch.Tensor) and not _has_numbers(value) \
+                    or isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise CairnError(f"the shape of {node.name} is symbolic or depends on data, and cannot be planned; "
                                  "compile with dynamic=False, and every shape gets a plan of its own")
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided:

@@ -26,6 +26,7 @@ class Options:
     offload: bool = False
     total: bool = False
     outside: int = 0
+    loss_only: bool = False
     report: File | None = None
     plan: Plan | File | None = None
     costs: File | None = None

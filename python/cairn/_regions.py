@@ -4,7 +4,9 @@ A region is one graph that Dynamo hands over. Where a step has several, they sha
 before it hold what they saved, and those after it have left their gradients.
 
     first step    every region has its smallest plan, and its calls are noted
-    later steps   one choice among plans of all regions: the fastest ones that fit together
+    second step   the same again, and the allocator's peak is measured: what it is above the plans' is the share of
+                  what runs outside the regions
+    later steps   one choice among plans of all regions: the fastest ones that fit together, and beside that share
 
 A graph with symbolic shapes gets one variant for each shape that it is called with, each with its own plan, so Dynamo
 captures it only once.
@@ -12,12 +14,14 @@ captures it only once.
 
 import sys
 import warnings
+import weakref
 
 import torch
 
-from . import _distributed, _torch
+from . import _distributed, _sizes, _torch
 from . import _library as lib
 from ._errors import BudgetError
+from ._peak import Peak
 
 POINTS = 6  # plans of a region from which one is chosen
 
@@ -52,8 +56,11 @@ class Region:
         variant = self.variants.get(key)
         if variant is None:
             variant = self.variants[key] = Variant(self, _fake(inputs))
-        self.backend.steps.enter(variant)
-        return variant.call(*inputs)
+        steps = self.backend.steps
+        steps.enter(variant)
+        results = variant.call(*inputs)
+        steps.leave(variant, results)
+        return results
 
 
 def _is_symbolic(value):
@@ -90,25 +97,66 @@ class Steps:
         self.options, self.calls = options, []
         self.several = self.settled = False
         self.went_back = False
+        self.last = None, lambda: None  # the region that ran last, and what is alive as long as its backward part may run
+        self.peak = None  # what counts in the second step
+        self.outside = 0  # bytes of what runs outside the regions
 
     def enter(self, variant):
         """A region is about to run."""
-        if not self.several or self.settled or variant.plan is None or not torch.is_grad_enabled():
+        if self.settled or variant.plan is None or not torch.is_grad_enabled():
+            return
+        if not self.several:
+            self._look_for_several()
+        if not self.several:
             return
         if self.went_back and self.calls:
-            self.settled = True
-            self._settle()
+            self._next_step()
+        elif self.peak is None:  # of the first step, or what came before was a step of another model, in one graph
+            self.calls.append(variant)
+            if self.options.budget is not None and not _is_share(self.options.budget):
+                size = variant.planner.budget_bytes(self.options.budget)
+                self._refuse_more([way_of(call, call.plan) for call in self.calls], size)
+        self.went_back = False
+
+    def leave(self, variant, results):
+        """A region has run."""
+        if not self.several and variant.plan is not None:
+            self.went_back = False
+            node = next((r.grad_fn for r in _torch.pytree.tree_leaves(results)
+                         if isinstance(r, torch.Tensor) and r.grad_fn is not None), None)
+            self.last = variant, weakref.ref(node) if node is not None else lambda: None
+
+    def _look_for_several(self):
+        """Where blocks are compiled one by one, each looks like a whole step, and has the whole budget. They are several
+        if one begins while another holds tensors for its backward part."""
+        variant, alive = self.last
+        if self.went_back or alive() is None:
             return
-        self.went_back = False  # that was a step of another model, in one graph
+        self.several = True
         self.calls.append(variant)
-        if self.options.budget is not None and not _is_share(self.options.budget):
-            size = variant.planner.budget_bytes(self.options.budget)
-            self._refuse_more([way_of(call, call.plan) for call in self.calls], size)
+        if self.options.budget is not None:
+            planner = variant.planner
+            variant.replace(_distributed.plan(planner, planner.smallest()[0]))
+
+    def _next_step(self):
+        if self.options.budget is None:
+            self._settle()
+        elif self.peak is None:
+            try:
+                self.peak = Peak(self.calls[0].planner.joint.device)
+            except RuntimeError:  # the user's profiler runs on the processor
+                self._settle()
+        else:
+            ways = [way_of(call, call.plan) for call in self.calls]
+            self.outside = max(self.peak.stop() - needed(ways), 0)
+            self._settle()
 
     def _settle(self):
+        self.settled = True
         variants = list(dict.fromkeys(self.calls))
+        beside = f", beside {_sizes.show(self.outside)} for what runs outside of them" if self.outside else ""
         warnings.warn(f"cairn: a step is cut into {len(variants)} graphs, called {len(self.calls)} times; they share the "
-                      "budget, and what runs between them is not counted", stacklevel=2)
+                      f"budget{beside}", stacklevel=2)
         if self.options.budget is None:
             return
         plans = {v: _distributed.same(lambda v=v: _plans(v.planner)) for v in variants}
@@ -116,13 +164,14 @@ class Steps:
         ways = [[way_of(v, plan) for plan in plans[v]] for v in self.calls]
         size = self._size(ways, variants[0].planner)
         self._refuse_more([way[0] for way in ways], size)
-        chosen = _distributed.same(lambda: self._choose(ways, size))
+        chosen = _distributed.same(lambda: self._choose(ways, size - self.outside))
         for variant in variants:  # one plan serves all calls of a variant
             variant.replace(plans[variant][min(c for v, c in zip(self.calls, chosen) if v is variant)])
 
     def _size(self, ways, planner):
         budget = self.options.budget
-        return planner.budget_bytes(budget, needed([way[-1] for way in ways]) if _is_share(budget) else None)
+        most = needed([way[-1] for way in ways]) + self.outside if _is_share(budget) else None
+        return planner.budget_bytes(budget, most)
 
     @staticmethod
     def _choose(ways, size):
@@ -133,12 +182,12 @@ class Steps:
         except lib.Failure:
             return [0] * len(ways)
 
-    @staticmethod
-    def _refuse_more(ways, size):
-        least = needed(ways)
+    def _refuse_more(self, ways, size):
+        least = needed(ways) + self.outside
         if least > size:
+            beside = f", {self.outside} of them for what runs outside the graphs" if self.outside else ""
             raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs into which this step is cut need "
-                              f"{least} bytes together", least, None)
+                              f"{least} bytes or more together{beside}", least, None)
 
 
 def _is_share(budget):

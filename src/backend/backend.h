@@ -40,8 +40,10 @@ typedef enum crn_format {
     CRN_CHANNELS_LAST, /* [N, H, W, C], C rounded up to a multiple of B; of rank 4 */
 } crn_format;
 
-/* The stored type of a tensor of real numbers. Integers are always stored as in the graph. */
-typedef enum crn_type { CRN_AS_GRAPH, CRN_BF16, CRN_F16 } crn_type;
+/* The stored type of a tensor of real numbers. Integers are always stored as in the graph. With
+ * CRN_TWICE, for plain parameters, a copy rounded to bf16 follows the fp32 elements, see
+ * crn_copy_of(); conversions and updates write both. */
+typedef enum crn_type { CRN_AS_GRAPH, CRN_BF16, CRN_F16, CRN_TWICE } crn_type;
 
 /* The storage format of a tensor. Tensors that share storage have the same: see
  * storage_groups.h. */
@@ -51,6 +53,12 @@ typedef struct crn_storage {
     uint8_t format; /* crn_format */
     uint8_t type;   /* crn_type */
 } crn_storage;
+
+/* The address of the copy of a tensor that is stored twice; NULL for others. */
+static inline void *crn_copy_of(const cairn_tensor *tensor, crn_storage storage, void *stored) {
+    return storage.type == CRN_TWICE && stored != NULL ? (char *)stored + crn_align(tensor->bytes)
+                                                       : NULL;
+}
 
 /* Convert rows of a tensor between host memory, in the plain layout and type of the graph, and the
  * stored form. Integers are converted in the plain format only: the host writes labels, and nothing
@@ -136,13 +144,15 @@ typedef struct crn_call {
     CAIRN_MOST_SLOTS /* two of adam, and the sum of gradients, which is always the last */
 
 /* A parameter with its gradient and slots. All have the same storage format, except for the
- * type. */
+ * type; gradient and slots are never stored twice. */
 typedef struct crn_parameter {
     cairn_id tensor;
     void *value;
+    void *copy;           /* in bf16, of one that is stored twice; else NULL */
     const void *gradient; /* of the last run; NULL: it has none and is not updated */
     void *slots[CRN_MOST_SLOTS];
     uint64_t elements; /* as stored, with padding; the update keeps zeros zero */
+    bool no_decay;     /* it has no weight decay */
 } crn_parameter;
 
 /* Parameters that are updated together, all of an executor or, where the graph has updates, one or

@@ -134,6 +134,11 @@ const char *cairn_math_name(cairn_math math) {
     return (unsigned)math < CRN_LENGTH(names) ? names[math] : NULL;
 }
 
+const char *cairn_decay_name(cairn_decay decay) {
+    static const char *const names[] = {"all", "matrices"};
+    return (unsigned)decay < CRN_LENGTH(names) ? names[decay] : NULL;
+}
+
 const char *cairn_optimizer_name(cairn_optimizer optimizer) {
     static const char *const names[] = {"sgd", "adam", "adamw"};
     return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;

@@ -10,7 +10,7 @@ static uint32_t graph_size(cairn_dtype dtype) {
 }
 
 static uint32_t stored_size(const cairn_tensor *tensor, uint8_t type) {
-    return type == CRN_AS_GRAPH ? graph_size(tensor->dtype) : 2;
+    return type == CRN_AS_GRAPH || type == CRN_TWICE ? graph_size(tensor->dtype) : 2;
 }
 
 uint64_t crn_tensor_rows(const cairn_tensor *tensor) {
@@ -31,11 +31,19 @@ crn_storage crn_storage_of(const cairn_tensor *tensor, crn_format format, uint32
     storage.bytes = storage.format == CRN_PLAIN && storage.type == CRN_AS_GRAPH
                         ? tensor->bytes
                         : elements * stored_size(tensor, storage.type);
+    if (storage.type == CRN_TWICE) /* plain */
+        storage.bytes = crn_align(tensor->bytes) + elements * sizeof(uint16_t);
+    return storage;
+}
+
+crn_storage crn_storage_once(const cairn_tensor *tensor, crn_storage storage) {
+    if (storage.type == CRN_TWICE)
+        storage = (crn_storage){.bytes = tensor->bytes, .block = 1};
     return storage;
 }
 
 uint64_t crn_stored_elements(const cairn_tensor *tensor, crn_storage storage) {
-    return storage.bytes / stored_size(tensor, storage.type);
+    return crn_storage_once(tensor, storage).bytes / stored_size(tensor, storage.type);
 }
 
 /* ---- Types ---- */
@@ -146,9 +154,25 @@ static void convert_row(const places *p, uint64_t row) {
         }
 }
 
+/* Both forms of a tensor that is stored twice; the copy is only written. */
+static void convert_twice(const crn_conversion *of) {
+    crn_conversion one = *of;
+    one.storage = crn_storage_once(of->tensor, of->storage);
+    crn_convert_rows(&one);
+    if (of->to_host)
+        return;
+    one.storage = crn_storage_of(of->tensor, CRN_PLAIN, 1, CRN_BF16);
+    one.stored = crn_copy_of(of->tensor, of->storage, of->stored);
+    crn_convert_rows(&one);
+}
+
 void crn_convert_rows(const crn_conversion *of) {
     const cairn_tensor *tensor = of->tensor;
     uint64_t rows = crn_tensor_rows(tensor), bytes = tensor->bytes / rows;
+    if (of->storage.type == CRN_TWICE) {
+        convert_twice(of);
+        return;
+    }
     if (of->storage.format == CRN_PLAIN && of->storage.type == CRN_AS_GRAPH) {
         char *stored = (char *)of->stored + of->first * bytes;
         if (of->rows * bytes > 0)

@@ -11,6 +11,9 @@ uint64_t crn_tensor_rows(const cairn_tensor *tensor);
 crn_storage crn_storage_of(const cairn_tensor *tensor, crn_format format, uint32_t block,
                            crn_type type);
 
+/* How what belongs to a tensor, its slots, is stored: like it, but not twice. */
+crn_storage crn_storage_once(const cairn_tensor *tensor, crn_storage storage);
+
 /* The number of stored elements of a tensor, including those that fill up blocks. */
 uint64_t crn_stored_elements(const cairn_tensor *tensor, crn_storage storage);
 

@@ -91,10 +91,10 @@ void crn_processor_accumulate(crn_queue *queue, const crn_update *update) {
 
 /* ---- The formulas, on a chunk ---- */
 
-static void sgd(const work *w, float *restrict p, const float *restrict g, float *restrict v,
-                uint32_t count) {
+static void sgd(const work *w, float decay, float *restrict p, const float *restrict g,
+                float *restrict v, uint32_t count) {
     bool nesterov = w->update->nesterov;
-    float rate = w->values->rate, momentum = w->update->momentum, decay = w->update->decay;
+    float rate = w->values->rate, momentum = w->update->momentum;
     for (uint32_t i = 0; i < count; i++) {
         float d = decay != 0 ? g[i] + decay * p[i] : g[i];
         if (v != NULL) {
@@ -105,14 +105,15 @@ static void sgd(const work *w, float *restrict p, const float *restrict g, float
     }
 }
 
-static void adam(const work *w, float *restrict p, const float *restrict g, float *restrict m,
-                 float *restrict v, uint32_t count) {
+static void adam(const work *w, float decay, float *restrict p, const float *restrict g,
+                 float *restrict m, float *restrict v, uint32_t count) {
     const crn_update *u = w->update;
     const crn_values *now = w->values;
-    bool decoupled = u->kind == CAIRN_OPTIMIZER_ADAMW;
+    bool decoupled = u->kind == CAIRN_OPTIMIZER_ADAMW && decay != 0;
+    bool added = u->kind == CAIRN_OPTIMIZER_ADAM && decay != 0;
     for (uint32_t i = 0; i < count; i++) {
         float value = decoupled ? p[i] * now->keep : p[i];
-        float d = decoupled || u->decay == 0 ? g[i] : g[i] + u->decay * value;
+        float d = added ? g[i] + decay * value : g[i];
         m[i] += u->beta1_rest * (d - m[i]);
         v[i] = u->beta2 * v[i] + u->beta2_rest * d * d;
         float spread = sqrtf(v[i]) / now->root_correction + u->epsilon;
@@ -126,7 +127,7 @@ static void update_chunk(void *context, uint32_t index) {
     const chunk *part = &w->list->chunks[index];
     const crn_parameter *p = &u->parameters[part->parameter];
     float *slots[CRN_MOST_SLOTS] = {0};
-    float *value = (float *)p->value + part->first;
+    float *value = (float *)p->value + part->first, decay = p->no_decay ? 0 : u->decay;
     const float *gradient = (const float *)p->gradient + part->first;
     for (uint32_t slot = 0; slot < u->slot_count; slot++)
         slots[slot] = (float *)p->slots[slot] + part->first;
@@ -137,9 +138,9 @@ static void update_chunk(void *context, uint32_t index) {
         gradient = sum;
     }
     if (u->kind == CAIRN_OPTIMIZER_SGD)
-        sgd(w, value, gradient, u->has_momentum ? slots[0] : NULL, part->count);
+        sgd(w, decay, value, gradient, u->has_momentum ? slots[0] : NULL, part->count);
     else
-        adam(w, value, gradient, slots[0], slots[1], part->count);
+        adam(w, decay, value, gradient, slots[0], slots[1], part->count);
 }
 
 void crn_processor_update(crn_queue *queue, const crn_update *update) {

@@ -75,7 +75,7 @@ void crn_check_begin(cairn_exec *exec) {
         const crn_parameter *p = &exec->stationary.parameters[i];
         if (p->gradient != NULL)
             exec->backend->fill(exec->queue, (void *)(uintptr_t)p->gradient, 0xff,
-                                exec->storage[p->tensor].bytes);
+                                p->elements * sizeof(float));
     }
 }
 

@@ -53,6 +53,7 @@ typedef struct crn_stationary {
     uint32_t slot_count;    /* 0: the slots are tensors of the graph */
     bool *on_host;          /* per tensor: its home is the host */
     void **at;              /* per tensor: its home; NULL: it is not stationary */
+    bool *no_decay;         /* per tensor: it has no weight decay */
     uint32_t *parameter_of; /* per tensor that is a parameter: its place in the list */
     crn_parameter *parameters;
     uint32_t parameter_count;

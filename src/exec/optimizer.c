@@ -73,9 +73,17 @@ cairn_status crn_optimizer_prepare(cairn_exec *exec, cairn_error *err) {
 
 /* The address of row `index` of a tensor, in its stored form. */
 static void *row_of(const crn_call *call, cairn_id tensor, const void *stored, int32_t index) {
-    uint64_t row =
-        call->storage[tensor].bytes / crn_tensor_rows(cairn_graph_tensor(call->graph, tensor));
+    const cairn_tensor *t = cairn_graph_tensor(call->graph, tensor);
+    uint64_t row = crn_storage_once(t, call->storage[tensor]).bytes / crn_tensor_rows(t);
     return (char *)(uintptr_t)stored + (uint64_t)index * row;
+}
+
+/* The same in the copy of the parameter; NULL: it has none. */
+static void *copy_of_row(const crn_call *call, int32_t index) {
+    const cairn_tensor *t = cairn_graph_tensor(call->graph, call->op->params[0]);
+    char *copy = crn_copy_of(t, call->storage[call->op->params[0]], call->params[0]);
+    uint64_t row = t->bytes / sizeof(float) / crn_tensor_rows(t) * sizeof(uint16_t);
+    return copy == NULL ? NULL : copy + (uint64_t)index * row;
 }
 
 cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, crn_update **out,
@@ -88,11 +96,13 @@ cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, 
     CRN_TAKE(&exec->memory, parameter, 1);
     parameter->tensor = op->params[0];
     parameter->value = row_of(call, op->params[0], call->params[0], op->attributes.index);
+    parameter->copy = copy_of_row(call, op->attributes.index);
     parameter->gradient = row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
     for (uint32_t slot = 1; slot < op->param_count; slot++)
         parameter->slots[slot - 1] = call->params[slot];
     parameter->elements =
         crn_stored_elements(cairn_graph_tensor(call->graph, part), call->storage[part]);
+    parameter->no_decay = exec->stationary.no_decay[op->params[0]];
     *update = exec->update;
     update->parameters = parameter;
     update->count = 1;

@@ -11,6 +11,7 @@
 #include "backend/formats.h"
 #include "base/sha256.h"
 #include "exec/exec_internal.h"
+#include "sim/slot_bytes.h"
 
 #include <stdlib.h>
 
@@ -68,6 +69,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
     CRN_TAKE(&exec->memory, s->slot_offsets, tensors);
     CRN_TAKE(&exec->memory, s->on_host, tensors);
     CRN_TAKE(&exec->memory, s->at, tensors);
+    CRN_TAKE(&exec->memory, s->no_decay, tensors);
     CRN_TAKE(&exec->memory, s->parameter_of, tensors);
     CRN_TAKE(&exec->memory, s->by_name, tensors);
     uint32_t parameters = 0;
@@ -109,6 +111,21 @@ static cairn_status sort_by_name(cairn_exec *exec) {
     return CAIRN_OK;
 }
 
+/* Positions and class tokens are added to activations, like biases. */
+static void find_decay(cairn_exec *exec) {
+    bool *no_decay = exec->stationary.no_decay;
+    if (exec->options.decay_on == CAIRN_DECAY_ALL)
+        return;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
+        no_decay[t] = cairn_graph_tensor(exec->graph, t)->rank < 2;
+    for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        if (op->kind == CAIRN_OP_ADD_POSITIONS || op->kind == CAIRN_OP_IMAGE_TOKENS)
+            for (uint32_t i = 0; i < op->param_count; i++)
+                no_decay[op->params[i]] = true;
+    }
+}
+
 /* What the plan fetches is at home on the host. */
 static void find_homes(cairn_exec *exec, const cairn_plan *plan) {
     uint32_t count;
@@ -126,6 +143,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
     uint64_t *bytes = &exec->figures.stationary_bytes, host = 0;
     CRN_TRY(take_arrays(exec));
     find_homes(exec, plan);
+    find_decay(exec);
     if (!cairn_graph_has_updates(exec->graph))
         s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
@@ -138,7 +156,7 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {
             if (cairn_graph_tensor(exec->graph, t)->role != CAIRN_ROLE_PARAMETER)
                 break;
-            uint64_t offset = take(bytes, cairn_costs_bytes(costs, t));
+            uint64_t offset = take(bytes, crn_slot_bytes(exec->graph, costs, t));
             s->slot_offsets[t] = slot == 0 ? offset : s->slot_offsets[t];
         }
     lay_out_gradients(exec, costs, bytes);
@@ -150,7 +168,8 @@ static void place_slots(const cairn_exec *exec, crn_parameter *p) {
     const crn_stationary *s = &exec->stationary;
     if (s->slot_offsets[p->tensor] == 0) /* the plan fetches them: they have no place that stays */
         return;
-    uint64_t apart = crn_align(exec->storage[p->tensor].bytes);
+    const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, p->tensor);
+    uint64_t apart = crn_align(crn_storage_once(tensor, exec->storage[p->tensor]).bytes);
     char *first = (char *)exec->resident.base + s->slot_offsets[p->tensor] - 1;
     for (uint32_t slot = 0; slot < s->slot_count; slot++)
         p->slots[slot] = first + slot * apart;
@@ -173,7 +192,9 @@ void crn_stationary_place(cairn_exec *exec) {
         s->parameter_of[t] = s->parameter_count++;
         p->tensor = t;
         p->value = s->at[t];
+        p->copy = crn_copy_of(tensor, exec->storage[t], s->at[t]);
         p->elements = crn_stored_elements(tensor, exec->storage[t]);
+        p->no_decay = s->no_decay[t];
         place_slots(exec, p);
     }
     for (cairn_id t = 0; t < tensors; t++) {

@@ -141,10 +141,12 @@ static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t
     if (tensor->role != CAIRN_ROLE_PARAMETER || cairn_exec_slot_name(exec, slot) == NULL)
         return no_place(exec, parameter, err);
     if (s->slot_count > 0) {
-        void *place = s->parameters[s->parameter_of[parameter]].slots[slot];
-        if (read)
-            return read_whole(exec, parameter, place, data, err);
-        feed_whole(exec, parameter, place, data);
+        crn_conversion all = whole(exec, parameter, NULL);
+        all.storage = crn_storage_once(tensor, all.storage);
+        all.stored = s->parameters[s->parameter_of[parameter]].slots[slot];
+        all.host = data;
+        all.to_host = read;
+        convert(exec, parameter, &all);
         return exec->backend->join(exec->queue, NULL, err);
     }
     for (cairn_id o = 0; o < cairn_graph_op_count(exec->graph); o++) {

@@ -8,12 +8,16 @@
 
 #include <stdio.h>
 
-#define PART_BYTES ((uint64_t)4 << 20) /* slots that are larger have an update for each part */
+/* Slots that are larger have an update for each part. All updates together are few: each is an op
+ * to plan, and two copies with a latency. */
+#define PART_BYTES ((uint64_t)4 << 20)
+#define MOST_PARTS 1024 /* of all parameters, and one more for each */
 
 typedef struct work {
     const cairn_graph *step;
     cairn_builder *builder;
     uint32_t slots;
+    uint64_t part_bytes;
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
     cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
@@ -111,11 +115,22 @@ static cairn_status add_part(work *at, cairn_id parameter, cairn_id of, uint32_t
 static cairn_status add_update(work *at, cairn_id parameter, cairn_id of) {
     const cairn_tensor *tensor = &at->step->tensors.data[parameter];
     uint32_t rows = tensor->rank > 0 ? tensor->shape[0] : 1, most = rows;
-    if (at->slots > 0 && tensor->bytes > PART_BYTES)
-        most = (uint32_t)CRN_MAX(PART_BYTES / CRN_MAX(tensor->bytes / rows, 1), 1);
+    if (at->slots > 0 && tensor->bytes > at->part_bytes)
+        most = (uint32_t)CRN_MAX(at->part_bytes / CRN_MAX(tensor->bytes / rows, 1), 1);
     for (uint32_t first = 0; first < rows; first += most)
         CRN_TRY(add_part(at, parameter, of, first, CRN_MIN(most, rows - first)));
     return CAIRN_OK;
+}
+
+/* A power of two. */
+static uint64_t find_part_bytes(const work *at) {
+    uint64_t all = 0, part = PART_BYTES;
+    for (cairn_id t = 0; t < at->step->tensors.length; t++)
+        if (at->gradient[t] != CAIRN_NONE)
+            all += at->step->tensors.data[t].bytes;
+    while (all / part >= MOST_PARTS)
+        part *= 2;
+    return part;
 }
 
 static cairn_status copy_ops(work *at) {
@@ -145,6 +160,7 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
     if (!list_updates(at))
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
                         g->name);
+    at->part_bytes = find_part_bytes(at);
     CRN_TRY(copy_tensors(at));
     return copy_ops(at);
 }
@@ -187,15 +203,22 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, ca
 
 /* ---- The way back ---- */
 
+/* The sum so far that `gradient` was made from, or CAIRN_NONE. */
+static cairn_id sum_before(const cairn_graph *whole, cairn_id gradient) {
+    const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
+    for (uint32_t i = 0; i < maker->inplace_count; i++) {
+        cairn_id operand = maker->inputs[maker->inplace[i].input];
+        if (maker->outputs[maker->inplace[i].output] == gradient &&
+            parameter_of(whole, operand) != CAIRN_NONE)
+            return operand;
+    }
+    return CAIRN_NONE;
+}
+
 /* Mark the sums that an update reads: they were stationary. */
 static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
-    for (;;) {
+    for (; gradient != CAIRN_NONE; gradient = sum_before(whole, gradient))
         stationary[gradient] = true;
-        const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
-        if (maker->kind != CAIRN_OP_ACCUMULATE)
-            return;
-        gradient = maker->inputs[0];
-    }
 }
 
 static cairn_status drop_all(work *at, crn_arena *scratch) {

@@ -1,5 +1,6 @@
 /* simulate.c: decides whether a plan is legal, by walking from its first step to its last
  * (sim_walk.h). */
+#include "sim/slot_bytes.h"
 #include "sim/sim_walk.h"
 
 cairn_status crn_sim_break_rule(crn_sim_walk *w, cairn_rule rule, cairn_id culprit) {
@@ -200,6 +201,15 @@ const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
     return sim->holders.data;
 }
 
+uint64_t crn_slot_bytes(const cairn_graph *graph, const cairn_costs *costs, cairn_id parameter) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (tensor->gradient_of == parameter && tensor->stationary)
+            return cairn_costs_bytes(costs, t);
+    }
+    return cairn_costs_bytes(costs, parameter);
+}
+
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
     uint64_t sum = 0, slots = cairn_graph_has_updates(graph) ? 0 : optimizer_slots;
@@ -207,7 +217,7 @@ uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *cos
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
         if (tensor->role == CAIRN_ROLE_PARAMETER)
-            sum += bytes * (1 + slots);
+            sum += bytes + (slots > 0 ? slots * crn_align(crn_slot_bytes(graph, costs, t)) : 0);
         else if (tensor->role == CAIRN_ROLE_STATE || tensor->role == CAIRN_ROLE_SLOT)
             sum += bytes;
         else if (tensor->stationary && !cairn_graph_is_summed(graph, t))

@@ -6,12 +6,12 @@
  *
  * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that
  * the algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as
- * long as the memory allows. The least level that fits is found by bisection, and higher ones are
- * tried while they are faster: they copy more, and recompute less.
+ * long as the memory allows. The least level that fits is searched from the least that could, and
+ * higher ones are tried while that may be faster: they copy more, and recompute less.
  *
  * The bound holds for any set of homes. With h bytes at home on the host, a step takes at least as
- * long as fetching h bytes once, and as a plan in the memory that the others leave. The one rises
- * with h and the other falls. */
+ * long as copying them, and as a plan in the memory that the others leave. The one rises with h and
+ * the other falls. */
 #include "solve/solve_homes.h"
 
 #include "solve/place_homes.h"
@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-#define LEVELS 4
+#define LEVELS 16
 #define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
 #define MOST_ROUNDS 6                    /* of one level, while the arena is too large */
 #define GOOD_ENOUGH 10000                /* ppm above the bound */
@@ -31,11 +31,14 @@ typedef struct search {
     cairn_solve_options options; /* for the memory that a plan controls */
     uint64_t limit, stationary;  /* of everything on the device; all that is stationary */
     uint64_t movable;            /* of it, all that can be at home on the host at all */
+    uint64_t unchanged;          /* of that, what no update changes */
     cairn_id *order;             /* the list of the picture */
     uint32_t count;
     uint32_t first_of[LEVELS + 1]; /* per level: how many are on the host */
     uint64_t bytes_of[LEVELS + 1]; /* per level: their bytes */
     bool *on_host;
+    uint32_t on_host_count;     /* at the level that is solved */
+    bool share_link;            /* activations may be offloaded too, beside visits */
     int64_t bounds[LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
     crn_arena *scratch;
     cairn_error *err;
@@ -62,31 +65,35 @@ static int compare_candidates(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-/* Mark the tensors that some op uses. Others need not be on the device, and are left as they are.
- */
-static void mark_used(const search *s, bool *used) {
+/* Mark the tensors that some op uses, and those that an update changes. Others need not be on the
+ * device, and are left as they are. */
+static void mark_used(const search *s, bool *used, bool *changed) {
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
         const cairn_op *op = cairn_graph_op(s->graph, o);
-        for (uint32_t i = 0; i < op->param_count; i++)
+        for (uint32_t i = 0; i < op->param_count; i++) {
             used[op->params[i]] = true;
+            changed[op->params[i]] |= op->kind == CAIRN_OP_UPDATE;
+        }
     }
 }
 
 static cairn_status list_candidates(search *s) {
     uint32_t tensors = cairn_graph_tensor_count(s->graph);
     candidate *list;
-    bool *used;
+    bool *used, *changed;
     CRN_TAKE(s->scratch, list, tensors);
     CRN_TAKE(s->scratch, used, tensors);
+    CRN_TAKE(s->scratch, changed, tensors);
     CRN_TAKE(s->scratch, s->order, tensors);
     CRN_TAKE(s->scratch, s->on_host, tensors);
-    mark_used(s, used);
+    mark_used(s, used, changed);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
         uint64_t bytes = crn_align(cairn_costs_bytes(s->costs, t));
         if (!is_movable(tensor))
             continue;
         s->movable += bytes;
+        s->unchanged += changed[t] ? 0 : bytes;
         if (used[t] && bytes >= LEAST_BYTES)
             list[s->count++] = (candidate){t, tensor->role == CAIRN_ROLE_PARAMETER, bytes};
     }
@@ -163,30 +170,6 @@ static cairn_status visit(const search *s, uint64_t room, const cairn_plan *plan
     return cairn_plan_set_header((*out)->plan, &header, s->err);
 }
 
-/* Solve in `room`, of which `spare` is left for visits that begin early and end late; again with
- * less memory while the arena is larger. */
-static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t room,
-                             uint64_t spare, cairn_solution **out) {
-    cairn_solve_options options = s->options;
-    uint64_t target = room - spare;
-    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
-        cairn_solution *base;
-        options.budget_bytes = target;
-        CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
-        cairn_status status = visit(s, target + spare, base->plan, out);
-        cairn_solution_destroy(base);
-        CRN_TRY(status);
-        uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
-        if (arena <= room)
-            return CAIRN_OK;
-        cairn_solution_destroy(*out);
-        *out = NULL;
-        uint64_t less = (arena - room) * (round + 1);
-        target = target > less ? target - less : 1;
-    }
-    return CAIRN_INFEASIBLE;
-}
-
 /* Enough for the visits of one more op. */
 static uint64_t spare_for(const search *s) {
     uint64_t most = 0;
@@ -195,16 +178,68 @@ static uint64_t spare_for(const search *s) {
     return most;
 }
 
-/* With memory for long visits if there is some, else without. */
-static cairn_status solve_both(const search *s, const cairn_costs *costs, uint64_t room,
+/* The plan of a level without its visits, within `target`. Only the plan with visits is laid out;
+ * and copies of activations would wait for those of visits. */
+static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64_t target,
                                cairn_solution **out) {
+    cairn_solve_options options = s->options;
+    options.budget_bytes = target;
+    options.live_peak = s->on_host_count > 0;
+    options.no_offload |= s->on_host_count > 0 && !s->share_link;
+    return cairn_solve(s->graph, costs, s->algorithm, &options, out, s->err);
+}
+
+/* A share of the room: `target` for the plan, `spare` for visits that begin early and end late. */
+typedef struct share {
+    uint64_t target, spare;
+} share;
+
+/* Take away from both, from the spare memory first. Returns whether the target changes. */
+static bool take_away(share *at, uint64_t less) {
+    uint64_t of_spare = CRN_MIN(at->spare, less);
+    at->spare -= of_spare;
+    less -= of_spare;
+    at->target = at->target > less ? at->target - less : 1;
+    return less > 0;
+}
+
+/* Make the plan without visits, if there is none. If none fits beside the spare memory, it has all.
+ */
+static cairn_status find_base(const search *s, const cairn_costs *costs, share *at,
+                              cairn_solution **base) {
+    if (*base != NULL)
+        return CAIRN_OK;
+    cairn_status status = solve_base(s, costs, at->target, base);
+    if (status != CAIRN_INFEASIBLE || at->spare == 0)
+        return status;
+    *at = (share){at->target + at->spare, 0};
+    return solve_base(s, costs, at->target, base);
+}
+
+/* Solve in `room`; again with less memory while the arena is larger. */
+static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t room,
+                             cairn_solution **out) {
     uint64_t spare = spare_for(s);
-    if (spare > 0 && spare < room) {
-        cairn_status status = solve_in(s, costs, room, spare, out);
-        if (status != CAIRN_INFEASIBLE)
-            return status;
+    share at = spare < room ? (share){room - spare, spare} : (share){room, 0};
+    cairn_solution *base = NULL;
+    cairn_status status = CAIRN_INFEASIBLE;
+    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+        status = find_base(s, costs, &at, &base);
+        if (status == CAIRN_OK)
+            status = visit(s, at.target + at.spare, base->plan, out);
+        uint64_t arena = status == CAIRN_OK ? cairn_layout_arena_bytes((*out)->layout) : 0;
+        if (arena <= room)
+            break;
+        cairn_solution_destroy(*out);
+        *out = NULL;
+        status = CAIRN_INFEASIBLE;
+        if (take_away(&at, (arena - room) * (round + 1))) {
+            cairn_solution_destroy(base);
+            base = NULL;
+        }
     }
-    return solve_in(s, costs, room, 0, out);
+    cairn_solution_destroy(base);
+    return status;
 }
 
 /* The best solution of a level; NULL: none fits. */
@@ -215,11 +250,12 @@ static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out)
         return CAIRN_OK;
     for (uint32_t i = 0; i < s->count; i++)
         s->on_host[s->order[i]] = i < s->first_of[level];
+    s->on_host_count = s->first_of[level];
     cairn_costs *costs;
     CRN_TRY(cairn_costs_create(s->graph, &costs, s->err));
     cairn_status status = add_visits(s, costs);
     if (status == CAIRN_OK)
-        status = solve_both(s, costs, CRN_MAX(room, 1), out);
+        status = solve_in(s, costs, CRN_MAX(room, 1), out);
     cairn_costs_destroy(costs);
     return status == CAIRN_INFEASIBLE && level < LEVELS ? CAIRN_OK : status;
 }
@@ -247,21 +283,26 @@ static cairn_status bound_of(search *s, uint32_t level, int64_t *out) {
     return CAIRN_OK;
 }
 
-static int64_t fetch_time(const search *s, uint32_t level) {
-    return s->bytes_of[level] == 0 ? 0
-                                   : cairn_machine_copy_ns(s->options.machine, s->bytes_of[level]);
+/* The least time of the copies of a level: in, and back what was changed. */
+static int64_t link_time(const search *s, uint32_t level) {
+    uint64_t in = s->bytes_of[level], out = in - CRN_MIN(in, s->unchanged);
+    if (in == 0)
+        return 0;
+    if (s->options.machine->full_duplex || out == 0)
+        return cairn_machine_copy_ns(s->options.machine, in);
+    return cairn_machine_copy_ns(s->options.machine, in + out);
 }
 
-/* Between two levels a plan takes at least the fetches of the lower and the time in the memory of
+/* Between two levels a plan takes at least the copies of the lower and the time in the memory of
  * the higher one. Find where the one exceeds the other. */
 static cairn_status find_bound(search *s, uint32_t levels, int64_t *out) {
-    uint32_t low = 0, high = levels; /* from level `high` on, fetches take longer */
+    uint32_t low = 0, high = levels; /* from level `high` on, copies take longer */
     CRN_TRY(bound_of(s, 0, out));
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         int64_t rest;
         CRN_TRY(bound_of(s, middle + 1, &rest));
-        if (fetch_time(s, middle) >= rest)
+        if (link_time(s, middle) >= rest)
             high = middle;
         else
             low = middle + 1;
@@ -270,7 +311,7 @@ static cairn_status find_bound(search *s, uint32_t levels, int64_t *out) {
         return CAIRN_OK;
     CRN_TRY(bound_of(s, low, out));
     if (low < levels)
-        *out = CRN_MIN(*out, fetch_time(s, low));
+        *out = CRN_MIN(*out, link_time(s, low));
     return CAIRN_OK;
 }
 
@@ -295,46 +336,71 @@ static bool is_good(const cairn_solution *solution, int64_t bound) {
     return solution != NULL && (time <= bound || (time - bound) <= bound / (1000000 / GOOD_ENOUGH));
 }
 
-/* Nothing fits at level 0. Find the least level that does; without any, the last one says what is
- * missing. */
-static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution **best) {
+/* The least level in whose memory some plan could fit, by the bound. */
+static cairn_status find_first_level(search *s, uint32_t *out) {
     uint32_t low = 0, high = LEVELS;
-    CRN_TRY(solve_level(s, LEVELS, best));
-    while (low + 1 < high) {
+    while (low < high) {
         uint32_t middle = (low + high) / 2;
-        cairn_solution *next;
-        CRN_TRY(solve_level(s, middle, &next));
-        if (next == NULL)
-            low = middle;
+        int64_t bound;
+        CRN_TRY(bound_of(s, middle, &bound));
+        if (bound == INT64_MAX)
+            low = middle + 1;
         else
             high = middle;
-        keep_faster(best, next);
     }
-    *level = high;
+    *out = low;
     return CAIRN_OK;
+}
+
+/* Find the least level that fits. One that does not says how much memory it needs; a level with
+ * less does not fit either, because it visits more. Without any, the last says what is missing. */
+static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution **best) {
+    CRN_TRY(find_first_level(s, level));
+    for (*level = CRN_MAX(*level, 1);; (*level)++) {
+        s->err->smallest_budget = 0;
+        CRN_TRY(solve_level(s, *level, best));
+        if (*best != NULL)
+            return CAIRN_OK;
+        uint64_t needed = s->err->smallest_budget;
+        while (*level + 1 < LEVELS && room_of(s, s->bytes_of[*level + 1]) < needed)
+            (*level)++;
+    }
+}
+
+/* Nothing fits at level 0. Activations are offloaded only if nothing fits without that. */
+static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **best) {
+    cairn_status status = find_least_level(s, level, best);
+    if (status != CAIRN_INFEASIBLE)
+        return status;
+    s->share_link = true;
+    return find_least_level(s, level, best);
+}
+
+/* Whether more on the host may be faster: the step recomputes more than it waits for copies. */
+static bool may_gain(const cairn_solution *solution, int64_t bound) {
+    const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
+    return !is_good(solution, bound) && summary->rerun_ns > summary->idle_ns;
 }
 
 /* From the least level that fits, go up while that is faster. */
 static cairn_status search_levels(search *s, int64_t bound, cairn_solution **best) {
     uint32_t level = 0;
-    int64_t before = time_of(*best);
+    int64_t before = INT64_MAX;
     if (*best == NULL)
-        CRN_TRY(find_least_level(s, &level, best));
-    for (level++; level < LEVELS && !is_good(*best, bound); level++) {
+        CRN_TRY(start_on_host(s, &level, best));
+    while (++level < LEVELS && time_of(*best) < before && may_gain(*best, bound) &&
+           link_time(s, level) < time_of(*best)) {
         cairn_solution *next;
+        before = time_of(*best);
         CRN_TRY(solve_level(s, level, &next));
-        int64_t time = time_of(next);
         keep_faster(best, next);
-        if (time >= before)
-            break;
-        before = time;
     }
     return CAIRN_OK;
 }
 
 static cairn_status refuse(const search *s) {
     cairn_error *err = s->err;
-    if (err == NULL || err->smallest_budget == 0)
+    if (err->smallest_budget == 0)
         return CAIRN_INFEASIBLE;
     char op[sizeof err->name];
     uint64_t least = err->smallest_budget + (s->stationary - s->bytes_of[LEVELS]);
@@ -357,9 +423,10 @@ static cairn_status solve_all(search *s, cairn_solution **out) {
         s->movable = s->bytes_of[LEVELS] = 0;
         s->first_of[LEVELS] = 0;
     }
-    cairn_status status = solve_level(s, copies ? 0 : LEVELS, out);
-    if (status == CAIRN_OK)
-        status = find_bound(s, copies ? LEVELS : 0, &bound);
+    CRN_TRY(find_bound(s, copies ? LEVELS : 0, &bound));
+    cairn_status status = CAIRN_OK;
+    if (!copies || s->bounds[0] != INT64_MAX)
+        status = solve_level(s, copies ? 0 : LEVELS, out);
     if (status == CAIRN_OK && copies && !is_good(*out, bound))
         status = search_levels(s, bound, out);
     if (status == CAIRN_INFEASIBLE)
@@ -373,6 +440,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
     crn_arena scratch;
+    cairn_error own = {0};
     cairn_allocator allocator = cairn_graph_allocator(graph);
     search s = {.graph = graph,
                 .costs = costs,
@@ -381,7 +449,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                 .limit = options->device_bytes,
                 .stationary = cairn_stationary_bytes(graph, costs, 0),
                 .scratch = &scratch,
-                .err = err};
+                .err = err != NULL ? err : &own};
     s.options.device_bytes = 0;
     s.options.start = NULL;
     *out = NULL;

@@ -56,6 +56,8 @@ static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
         add_real(train, "epsilon", exec->epsilon);
     }
     add_real(train, "weight decay", exec->weight_decay);
+    if (exec->decay_on != CAIRN_DECAY_ALL)
+        add(train, "weight decay on", "%s", cairn_decay_name(exec->decay_on));
 }
 
 static void add_schedule(cairn_train *train) {

@@ -8,7 +8,7 @@
 #include "train/network_ends.h"
 
 /* What a snapshot must agree with, as words: "learning rate", "0.1". */
-#define CRN_MOST_CONDITIONS 24
+#define CRN_MOST_CONDITIONS 26
 typedef struct crn_condition {
     const char *name;
     char value[80];

@@ -113,4 +113,104 @@ static inline json_t *random_case(crn_rng *rng, uint32_t number) {
     }
 }
 
+/* ---- Ops on sequences of tokens ---- */
+
+#define RANDOM_SEQUENCES 12 /* kinds */
+
+static inline uint32_t draw_width(crn_rng *rng) {
+    static const uint32_t some[] = {8, 16, 24, 40, 64, 136, 264, 7, 33, 130};
+    return some[crn_rng_below(rng, (uint32_t)CRN_LENGTH(some))];
+}
+
+static inline json_t *random_embedding(crn_rng *rng) {
+    return json_pack("{s:s, s:s, s:[[i,i]], s:[[i,i]]}", "name", "random_embedding", "kind",
+                     "embedding", "inputs", draw(rng, 1, 6), draw(rng, 1, 120), "params",
+                     draw(rng, 5, 200), draw_width(rng));
+}
+
+static inline json_t *random_positions(crn_rng *rng) {
+    uint32_t tokens = draw(rng, 1, 30), width = draw_width(rng);
+    return json_pack("{s:s, s:s, s:[[i,i,i]], s:[[i,i]], s:{s:i}}", "name", "random_positions",
+                     "kind", "add_positions", "inputs", draw(rng, 1, 5), tokens, width, "params",
+                     tokens + draw(rng, 0, 3), width, "attributes", "same_row", draw(rng, 0, 1));
+}
+
+static inline json_t *random_image_tokens(crn_rng *rng) {
+    uint32_t channels = draw_channels(rng);
+    json_t *params = draw(rng, 0, 1) == 1 ? json_pack("[[i]]", channels) : json_array();
+    return json_pack("{s:s, s:s, s:[[i,i,i,i]], s:o}", "name", "random_image_tokens", "kind",
+                     "image_tokens", "inputs", draw(rng, 1, 4), channels, draw(rng, 1, 6),
+                     draw(rng, 2, 6), "params", params);
+}
+
+static inline json_t *random_select_token(crn_rng *rng) {
+    uint32_t tokens = draw(rng, 1, 9);
+    return json_pack("{s:s, s:s, s:[[i,i,i]], s:{s:i}}", "name", "random_select_token", "kind",
+                     "select_token", "inputs", draw(rng, 1, 4), tokens, draw_width(rng),
+                     "attributes", "index", draw(rng, 0, tokens - 1));
+}
+
+static inline json_t *random_row_norm(crn_rng *rng, bool centred) {
+    uint32_t width = draw_width(rng);
+    json_t *params = json_pack("[[i]]", width);
+    if (centred && draw(rng, 0, 2) > 0)
+        json_array_append_new(params, json_pack("[i]", width));
+    return json_pack("{s:s, s:s, s:[[i,i,i]], s:o, s:{s:f}}", "name", "random_row_norm", "kind",
+                     centred ? "layer_norm" : "rms_norm", "inputs", draw(rng, 1, 5),
+                     draw(rng, 1, 400), width, "params", params, "attributes", "epsilon", 1e-5);
+}
+
+static inline json_t *random_rotary(crn_rng *rng) {
+    static const uint32_t sizes[] = {2, 6, 16, 32, 64, 144};
+    uint32_t kv_heads = draw(rng, 1, 3), heads = kv_heads * draw(rng, 1, 3);
+    uint32_t size = sizes[crn_rng_below(rng, (uint32_t)CRN_LENGTH(sizes))];
+    return json_pack("{s:s, s:s, s:[[i,i,i]], s:{s:i, s:i, s:f}}", "name", "random_rotary", "kind",
+                     "rotary", "inputs", draw(rng, 1, 3), draw(rng, 1, 40),
+                     (heads + 2 * kv_heads) * size, "attributes", "heads", heads, "kv_heads",
+                     kv_heads, "theta", 10000.0);
+}
+
+static inline json_t *random_gate(crn_rng *rng, const char *kind) {
+    bool halves = strcmp(kind, "swiglu") == 0;
+    json_t *shape =
+        json_pack("[i,i,i]", draw(rng, 1, 4), draw(rng, 1, 30), draw_width(rng) * (halves ? 2 : 1));
+    json_t *inputs = json_pack("[O]", shape);
+    if (strcmp(kind, "multiply") == 0)
+        json_array_append(inputs, shape);
+    json_decref(shape);
+    return json_pack("{s:s, s:s, s:o, s:{s:i}}", "name", "random_gate", "kind", kind, "inputs",
+                     inputs, "attributes", "tanh", draw(rng, 0, 1));
+}
+
+static inline json_t *random_token_loss(crn_rng *rng) {
+    static const uint32_t words[] = {5, 8, 40, 264, 1000, 5000, 9001};
+    return json_pack("{s:s, s:s, s:[[i,i,i]], s:{s:f}}", "name", "random_token_loss", "kind",
+                     "token_cross_entropy", "inputs", draw(rng, 1, 3), draw(rng, 2, 5),
+                     words[crn_rng_below(rng, (uint32_t)CRN_LENGTH(words))], "attributes",
+                     "smoothing", draw(rng, 0, 1) == 1 ? 0.1 : 0.0);
+}
+
+static inline json_t *random_sequence(crn_rng *rng, uint32_t number) {
+    static const char *const gates[] = {"gelu", "silu", "multiply", "swiglu"};
+    switch (number % RANDOM_SEQUENCES) {
+    case 0:
+        return random_embedding(rng);
+    case 1:
+        return random_positions(rng);
+    case 2:
+        return random_image_tokens(rng);
+    case 3:
+        return random_select_token(rng);
+    case 4:
+    case 5:
+        return random_row_norm(rng, number % RANDOM_SEQUENCES == 4);
+    case 6:
+        return random_rotary(rng);
+    case 7:
+        return random_token_loss(rng);
+    default:
+        return random_gate(rng, gates[number % RANDOM_SEQUENCES - 8]);
+    }
+}
+
 #endif

@@ -88,6 +88,37 @@ static uint16_t stored_half(float value, crn_type type) {
     return half;
 }
 
+/* A tensor that is stored twice, two of three rows at a time: its elements, then the same as bf16.
+ */
+static void test_twice(void) {
+    cairn_tensor t = CAIRN_TENSOR_INIT;
+    t.rank = 2;
+    t.shape[0] = 3;
+    t.shape[1] = 2;
+    t.bytes = 6 * sizeof(float);
+    float values[6] = {1, 2, 3, 4, 5.001f, 6}, back[6] = {0};
+    _Alignas(CRN_ALIGNMENT) char stored[CRN_ALIGNMENT + 6 * sizeof(uint16_t)] = {0};
+    crn_conversion c = {.tensor = &t,
+                        .storage = crn_storage_of(&t, CRN_PLAIN, 1, CRN_TWICE),
+                        .stored = stored,
+                        .host = values + 2,
+                        .first = 1,
+                        .rows = 2};
+    CHECK_U64(c.storage.bytes, sizeof stored);
+    CHECK_U64(crn_stored_elements(&t, c.storage), 6);
+    CHECK_U64(crn_storage_once(&t, c.storage).bytes, t.bytes);
+    crn_convert_rows(&c);
+    const uint16_t *copy = crn_copy_of(&t, c.storage, stored);
+    CHECK((const char *)copy == stored + CRN_ALIGNMENT);
+    CHECK(memcmp(stored + 2 * sizeof(float), values + 2, 4 * sizeof(float)) == 0);
+    CHECK(copy[0] == 0 && copy[1] == 0 && copy[2] == 0x4040 && copy[4] == 0x40a0);
+    c.host = back;
+    c.to_host = true;
+    crn_convert_rows(&c);
+    CHECK(memcmp(back, values + 2, 4 * sizeof(float)) == 0);
+    CHECK(crn_copy_of(&t, crn_storage_once(&t, c.storage), stored) == NULL);
+}
+
 static void test_types(void) {
     static const struct {
         float value;
@@ -196,6 +227,7 @@ int main(void) {
         check_format(CRN_CHANNELS_LAST, blocks[i]);
     }
     test_types();
+    test_twice();
     test_groups();
     test_accesses();
     return check_result();

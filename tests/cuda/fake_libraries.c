@@ -395,7 +395,10 @@ static void fake_dnn_last_error(char *out, size_t size) {
 struct crn_blas_opaque {
     int64_t rows, columns, stride; /* of a layout, by columns */
     int64_t parts, next;           /* likewise; 0 parts is 1 */
+    bool half;                     /* likewise: bf16 */
     bool turn_a, turn_b;           /* of a product */
+    bool with_bias;                /* likewise */
+    const void *bias;              /* likewise */
     uint32_t set;                  /* attributes that a preference was given */
 };
 
@@ -413,11 +416,13 @@ static int fake_blas_destroy(cublasLtHandle_t handle) {
 static int fake_layout(crn_blas_object *out, int type, uint64_t rows, uint64_t columns,
                        int64_t stride) {
     MAY_FAIL();
-    if (type != CRN_BLAS_FLOAT || stride < (int64_t)rows)
+    if ((type != CRN_BLAS_FLOAT && type != CRN_BLAS_BF16) || stride < (int64_t)rows)
         return BAD_PARAMETER;
     *out = make_object(sizeof **out);
-    **out = (struct crn_blas_opaque){
-        .rows = (int64_t)rows, .columns = (int64_t)columns, .stride = stride};
+    **out = (struct crn_blas_opaque){.rows = (int64_t)rows,
+                                     .columns = (int64_t)columns,
+                                     .stride = stride,
+                                     .half = type == CRN_BLAS_BF16};
     return 0;
 }
 
@@ -454,6 +459,14 @@ static int fake_blas_drop(crn_blas_object object) {
 
 static int fake_set_product(crn_blas_object product, int name, const void *value, size_t bytes) {
     MAY_FAIL();
+    if (name == CRN_BLAS_BIAS) {
+        memcpy(&product->bias, value, bytes);
+        return bytes == sizeof product->bias ? 0 : BAD_PARAMETER;
+    }
+    if (name == CRN_BLAS_EPILOGUE) {
+        product->with_bias = *(const int *)value == CRN_BLAS_ADD_BIAS;
+        return bytes == sizeof(int) && product->with_bias ? 0 : BAD_PARAMETER;
+    }
     if (bytes != sizeof(int) || *(const int *)value != CRN_BLAS_TRANSPOSED)
         return BAD_PARAMETER;
     *(name == CRN_BLAS_TRANSPOSE_A ? &product->turn_a : &product->turn_b) = true;
@@ -468,7 +481,8 @@ static int fake_set_preference(crn_blas_object preference, int name, const void 
     return bytes == (name == CRN_BLAS_MOST_WORKSPACE ? sizeof(size_t) : 4) ? 0 : BAD_PARAMETER;
 }
 
-/* Every second product that is asked for needs a workspace. */
+/* Every second product that is asked for needs a workspace. There are at most three algorithms, and
+ * the third fails. */
 static int fake_heuristic(cublasLtHandle_t handle, crn_blas_object product, crn_blas_object a,
                           crn_blas_object b, crn_blas_object c, crn_blas_object d,
                           crn_blas_object preference, int most, crn_blas_heuristic *out,
@@ -476,30 +490,63 @@ static int fake_heuristic(cublasLtHandle_t handle, crn_blas_object product, crn_
     static uint32_t asked;
     MAY_FAIL();
     (void)handle, (void)product, (void)a, (void)b, (void)c, (void)d;
-    if (preference->set != 6 || most != 1)
+    if (preference->set != 6 || most < 1 || a->half != b->half || (d->half && !a->half))
         return BAD_PARAMETER;
-    *out = (crn_blas_heuristic){.workspace = ++asked % 2 == 0 ? 300 : 0};
-    *count = refusing ? 0 : 1;
+    *count = refusing ? 0 : CRN_MIN(most, 3);
+    for (int i = 0; i < *count; i++)
+        out[i] = (crn_blas_heuristic){.workspace = ++asked % 2 == 0 ? 300 : 0,
+                                      .status = i == 2 ? NOT_SUPPORTED : 0};
     return 0;
 }
 
 typedef struct product_run {
     struct crn_blas_opaque product, a, b, d;
-    const float *at, *bt;
-    float *dt;
+    const char *at, *bt;
+    char *dt;
     float alpha, beta;
 } product_run;
+
+static float read_number(const struct crn_blas_opaque *of, const void *from, int64_t i) {
+    uint32_t bits;
+    float value;
+    if (!of->half)
+        return ((const float *)from)[i];
+    bits = (uint32_t)((const uint16_t *)from)[i] << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void write_number(const struct crn_blas_opaque *of, void *to, int64_t i, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (of->half)
+        ((uint16_t *)to)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    else
+        ((float *)to)[i] = value;
+}
 
 static void run_part(const product_run *r) {
     int64_t depth = r->product.turn_a ? r->a.rows : r->a.columns;
     for (int64_t i = 0; i < r->d.rows; i++)
         for (int64_t j = 0; j < r->d.columns; j++) {
-            float sum = 0, *to = &r->dt[j * r->d.stride + i];
-            for (int64_t k = 0; k < depth; k++)
-                sum += r->at[r->product.turn_a ? i * r->a.stride + k : k * r->a.stride + i] *
-                       r->bt[r->product.turn_b ? k * r->b.stride + j : j * r->b.stride + k];
-            *to = r->alpha * sum + (r->beta != 0 ? r->beta * *to : 0);
+            int64_t to = j * r->d.stride + i;
+            float sum = 0;
+            for (int64_t k = 0; k < depth; k++) {
+                int64_t a = r->product.turn_a ? i * r->a.stride + k : k * r->a.stride + i;
+                int64_t b = r->product.turn_b ? k * r->b.stride + j : j * r->b.stride + k;
+                sum += read_number(&r->a, r->at, a) * read_number(&r->b, r->bt, b);
+            }
+            sum *= r->alpha;
+            if (r->beta != 0)
+                sum += r->beta * read_number(&r->d, r->dt, to);
+            if (r->product.with_bias)
+                sum += read_number(&r->d, r->product.bias, i);
+            write_number(&r->d, r->dt, to, sum);
         }
+}
+
+static int64_t next_part(const struct crn_blas_opaque *of) {
+    return of->next * (of->half ? 2 : 4);
 }
 
 static void run_product(const void *args) {
@@ -507,9 +554,9 @@ static void run_product(const void *args) {
     products++;
     for (int64_t i = 0; i < CRN_MAX(part.d.parts, 1); i++) {
         run_part(&part);
-        part.at += part.a.next;
-        part.bt += part.b.next;
-        part.dt += part.d.next;
+        part.at += next_part(&part.a);
+        part.bt += next_part(&part.b);
+        part.dt += next_part(&part.d);
     }
 }
 

@@ -1,9 +1,11 @@
 /* test_cuda_kernels.c: the kernels of the backend cuda, run on the processor, against the ops of
  * the reference: over the cases of op_cases.json and random ones, for both element types, and for
  * pitches that allow 16-byte accesses and pitches that do not. */
+#include "backend/attention_cases.h"
 #include "backend/random_cases.h"
+#include "cuda/attention_comparisons.h"
 #include "cuda/image_comparisons.h"
-#include "cuda/row_comparisons.h"
+#include "cuda/sequence_comparisons.h"
 
 static uint32_t kinds_compared[CAIRN_OP_KINDS];
 
@@ -73,16 +75,28 @@ static bool compare_kernel(comparison *at, cairn_id id, float *state[2]) {
         return cross_entropy(at, op), true;
     case CAIRN_OP_CROSS_ENTROPY_BWD:
         return cross_entropy_bwd(at, op), true;
+    case CAIRN_OP_ATTENTION:
+        return attention(at, op), true;
+    case CAIRN_OP_ATTENTION_BWD:
+        return attention_bwd(at, op), true;
     default:
-        return false;
+        return compare_sequence(at, op);
     }
+}
+
+/* Statistics of a norm or of attention are an operand that is always float. */
+static bool is_statistics(const cairn_op *op, uint32_t input) {
+    if (op->kind == CAIRN_OP_ATTENTION_BWD)
+        return input == 2;
+    return input == 1 && (op->kind == CAIRN_OP_BATCH_NORM_BWD ||
+                          op->kind == CAIRN_OP_LAYER_NORM_BWD || op->kind == CAIRN_OP_RMS_NORM_BWD);
 }
 
 /* Round what an op reads to bf16, so that both compute from the same values. */
 static void round_inputs(comparison *at, const cairn_op *op) {
     for (uint32_t i = 0; i < op->input_count && at->k.element == CRN_ELEMENT_BF16; i++) {
         const cairn_tensor *t = tensor_of(at, op->inputs[i]);
-        if (t->dtype != CAIRN_DTYPE_F32 || (i == 1 && op->kind == CAIRN_OP_BATCH_NORM_BWD))
+        if (t->dtype != CAIRN_DTYPE_F32 || is_statistics(op, i))
             continue;
         uint64_t count = fill_count(t);
         uint16_t *halves = malloc(count * sizeof *halves);
@@ -163,11 +177,23 @@ int main(void) {
         test_case(given, k, i % 5 != 4);
         json_decref(given);
     }
+    for (uint32_t i = 0; i < 120; i++) {
+        json_t *given = random_sequence(&rng, i);
+        k->element = i / RANDOM_SEQUENCES % 2;
+        test_case(given, k, true);
+        json_decref(given);
+    }
+    for (uint32_t i = 0; i < 2 * ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        k->element = i / ATTENTION_CASES, k->extra = 0;
+        test_case(given, k, true);
+        json_decref(given);
+    }
     json_decref(cases);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||
               kind == CAIRN_OP_FLATTEN_BWD || kind == CAIRN_OP_SELECT ||
-              kind >= CAIRN_OP_EMBEDDING /* ops on sequences have no kernel yet */);
+              kind == CAIRN_OP_UPDATE /* test_cuda_update.c */);
     free(k);
     return check_result();
 }

@@ -43,6 +43,10 @@ static const network networks[] = {
     {"amoebanet", 8, {3, 16, 16}, 0, 12, false, false},
     {"darts", 8, {3, 16, 16}, 0, 12, false, false},
     {"unet", 2, {3, 32, 32}, 0, 16, true, true},
+    {"gpt2", 2, {0}, 40, 2, true, true},
+    {"llama", 2, {0}, 40, 2, true, true},
+    {"bert_base", 2, {0}, 12, 2, false, true},
+    {"vit_b_16", 2, {3, 32, 32}, 0, 2, true, true},
 };
 
 /* One of every neighbourhood that cuda_fuse.c joins: ReLU behind a convolution with bias, behind a

@@ -3,6 +3,7 @@
  * channels-last, plain, mixed, and mixed with bf16. Also: a second run and a run in place give the
  * same bits, and conversions agree with formats.h. Runs on the processor (fake_driver.h), or with
  * the argument "device" on a GPU; exits with 77 if there is none. */
+#include "backend/attention_cases.h"
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -15,19 +16,67 @@ extern const crn_backend crn_backend_cuda;
 static const crn_backend *subject = &fake_backend_cuda_host;
 static double tolerance = 3e-5; /* of the largest element */
 #define HALF_TOLERANCE 1e-2     /* if images are bf16 */
-static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried;
+static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried,
+    sequences_half;
 
 /* ---- How images are stored ---- */
 
 enum { OWN, PLAIN, MIXED, HALF, MODES };
 
+/* Whether a tensor is the input of a linear layer or its gradient; the loss reads what it makes. */
+static bool is_of_linear(const cairn_graph *graph, cairn_id t) {
+    const cairn_op *op = cairn_graph_op(graph, 0);
+    return op->kind == CAIRN_OP_LINEAR &&
+           (t == op->inputs[0] || cairn_graph_tensor(graph, t)->gradient_of == op->inputs[0]);
+}
+
+static bool is_of_sequences(cairn_op_kind kind) {
+    return kind >= CAIRN_OP_EMBEDDING && kind < CAIRN_OP_UPDATE;
+}
+
+/* Whether --math bf16 stores the operand of such an op as bf16: all but statistics, losses and
+ * weights. */
+static bool is_sequence(const cairn_graph *graph, cairn_id t) {
+    if (t == CAIRN_NONE)
+        return false;
+    const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+    cairn_id of = tensor->gradient_of;
+    if (tensor->producer != CAIRN_NONE) {
+        const cairn_op *op = cairn_graph_op(graph, tensor->producer);
+        if ((op->kind == CAIRN_OP_LAYER_NORM || op->kind == CAIRN_OP_RMS_NORM ||
+             op->kind == CAIRN_OP_ATTENTION) &&
+            op->outputs[1] == t)
+            return false;
+    }
+    return tensor->dtype == CAIRN_DTYPE_F32 && tensor->rank < 4 && !tensor->stationary &&
+           tensor->role != CAIRN_ROLE_LOSS &&
+           (of == CAIRN_NONE || !cairn_graph_tensor(graph, of)->stationary);
+}
+
+static void halve_sequences(rig *r) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
+        const cairn_op *op = cairn_graph_op(r->graph, o);
+        for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
+            cairn_id t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
+            if (!is_of_sequences(op->kind) || !is_sequence(r->graph, t))
+                continue;
+            r->storage[t] = crn_storage_of(cairn_graph_tensor(r->graph, t), CRN_PLAIN, 1, CRN_BF16);
+            sequences_half++;
+        }
+    }
+}
+
 static void choose_storage(rig *r, int mode, crn_rng *rng) {
+    if (mode == HALF && crn_rng_below(rng, 4) > 0)
+        halve_sequences(r);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(r->graph, t);
         bool image = tensor->rank == 4 && !tensor->stationary && tensor->dtype == CAIRN_DTYPE_F32;
         bool drawn = mode >= MIXED && crn_rng_below(rng, mode == MIXED ? 2 : 4) == 0;
         if (image && (mode == PLAIN || drawn))
             r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_AS_GRAPH);
+        if (mode == HALF && !drawn && is_of_linear(r->graph, t))
+            r->storage[t] = crn_storage_of(tensor, CRN_PLAIN, 1, CRN_BF16);
         images_last += r->storage[t].format == CRN_CHANNELS_LAST;
         images_half += r->storage[t].type == CRN_BF16;
     }
@@ -63,12 +112,53 @@ static bool close_enough(const cairn_tensor *t, const void *ours, const void *th
     return worst_error <= limit;
 }
 
+/* In bf16 the probability of a label is stored less 1. Whether operand t of an op is so. */
+static bool is_shifted(const rig *cuda, const cairn_op *op, cairn_id t) {
+    bool made = op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY && t == op->outputs[1];
+    bool read = op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY_BWD && t == op->inputs[0];
+    return (made || read) && cuda->storage[t].type == CRN_BF16;
+}
+
+/* Where the probability of the label of a row is, or NULL. */
+static float *label_of(const rig *ref, const cairn_op *op, cairn_id t, float *p, uint64_t row) {
+    const cairn_tensor *tensor = cairn_graph_tensor(ref->graph, t);
+    uint32_t words = tensor->shape[tensor->rank - 1];
+    const int32_t *labels = ref->place[op->inputs[1]];
+    if (row >= tensor->bytes / sizeof(float) / words || labels[row] < 0)
+        return NULL;
+    return p + row * words + labels[row];
+}
+
+/* Check these of a loss, and make them what the reference has. */
+static void check_labels(const rig *ref, const cairn_op *op, cairn_id t, float *p) {
+    uint64_t rows = cairn_graph_tensor(ref->graph, op->inputs[1])->bytes / sizeof(int32_t);
+    for (uint64_t row = 0; row < rows; row++) {
+        float *ours = label_of(ref, op, t, p, row);
+        const float *theirs = label_of(ref, op, t, ref->place[t], row);
+        if (ours == NULL)
+            continue;
+        CHECK(fabsf(*ours + 1 - *theirs) <= 0.004f * (1 - *theirs));
+        *ours = *theirs;
+    }
+}
+
+static void shift_labels(const rig *ref, const cairn_op *op, cairn_id t, float by) {
+    uint64_t rows = cairn_graph_tensor(ref->graph, op->inputs[1])->bytes / sizeof(int32_t);
+    for (uint64_t row = 0; row < rows; row++) {
+        float *p = label_of(ref, op, t, ref->place[t], row);
+        if (p != NULL)
+            *p += by;
+    }
+}
+
 static void compare(const rig *cuda, const rig *ref, cairn_id t, const char *what, cairn_id id,
                     uint32_t which, double limit) {
     uint32_t count;
     const cairn_tensor *tensor = cairn_graph_tensor(cuda->graph, t);
     void *plain = rig_block(tensor->bytes);
     rig_get(cuda, t, plain);
+    if (is_shifted(cuda, cairn_graph_op(cuda->graph, id), t))
+        check_labels(ref, cairn_graph_op(cuda->graph, id), t, plain);
     bool right = close_enough(tensor, plain, ref->place[t], limit);
     CHECK(right);
     if (!right)
@@ -78,10 +168,15 @@ static void compare(const rig *cuda, const rig *ref, cairn_id t, const char *wha
 }
 
 /* Give both the same operands: what is rounded when it is stored, is so for the reference too. */
-static void give_operand(rig *cuda, rig *ref, cairn_id t) {
+static void give_operand(rig *cuda, rig *ref, const cairn_op *op, cairn_id t) {
+    bool shifted = is_shifted(cuda, op, t);
+    if (shifted)
+        shift_labels(ref, op, t, -1);
     rig_put(cuda, t, ref->place[t]);
     if (cuda->storage[t].type == CRN_BF16)
         rig_get(cuda, t, ref->place[t]);
+    if (shifted)
+        shift_labels(ref, op, t, 1);
 }
 
 /* Compare one op in all its implementations: both get the same operands, then everything that it
@@ -92,7 +187,7 @@ static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, doubl
     uint32_t which;
     kinds_compared[op->kind]++;
     for (uint32_t i = 0; i < op->input_count; i++)
-        give_operand(cuda, ref, op->inputs[i]);
+        give_operand(cuda, ref, op, op->inputs[i]);
     for (uint32_t i = 0; i < op->param_count; i++) {
         uint64_t bytes = cairn_graph_tensor(cuda->graph, op->params[i])->bytes;
         before[i] = rig_block(bytes);
@@ -111,7 +206,7 @@ static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, doubl
             compare(cuda, ref, op->params[i], c->name, id, which, limit);
         permissions_tried += rig_try_again(cuda, id, which);
     }
-    CHECK(which > 0 || op->kind >= CAIRN_OP_EMBEDDING); /* no kernels for sequences yet */
+    CHECK(which > 0);
     for (uint32_t i = 0; i < op->param_count; i++)
         free(before[i]);
 }
@@ -129,7 +224,11 @@ static void test_case(const json_t *given, int mode, bool training, crn_rng *rng
         const cairn_op *op = cairn_graph_op(c.graph, o);
         if (o == c.behind)
             case_fill_gradient(&c, &ref);
-        if (op->kind == CAIRN_OP_FLATTEN || op->kind == CAIRN_OP_FLATTEN_BWD)
+        /* the loss behind an op on sequences is no part of the case */
+        bool aside =
+            (op->kind == CAIRN_OP_CROSS_ENTROPY || op->kind == CAIRN_OP_CROSS_ENTROPY_BWD) &&
+            is_of_sequences(c.kind);
+        if (op->kind == CAIRN_OP_FLATTEN || op->kind == CAIRN_OP_FLATTEN_BWD || aside)
             rig_run(&ref, o);
         else
             compare_op(&cuda, &ref, &c, o, mode == HALF ? HALF_TOLERANCE : tolerance);
@@ -204,9 +303,22 @@ int main(int argc, char **argv) {
             test_case(given, mode, i % 5 != 4, &rng);
         json_decref(given);
     }
+    for (uint32_t i = 0; i < random_cases; i++) {
+        json_t *given = random_sequence(&rng, i);
+        for (int mode = OWN; mode < MODES; mode += HALF - OWN)
+            test_case(given, mode, true, &rng);
+        json_decref(given);
+    }
+    for (uint32_t i = 0; i < ATTENTION_CASES; i++) {
+        json_t *given = attention_case(&rng, i);
+        test_case(given, OWN, true, &rng);
+        test_case(given, HALF, true, &rng);
+        json_decref(given);
+    }
     for (int i = 0; i < 10; i++)
         test_conversion(&rng, i % 2 == 1);
-    CHECK(images_last > 300 && images_half > 100 && permissions_tried > 100);
+    CHECK(images_last > 300 && images_half > 100 && permissions_tried > 100 &&
+          sequences_half > 100);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_UPDATE ||
               kind == CAIRN_OP_FLATTEN || kind == CAIRN_OP_FLATTEN_BWD);

@@ -65,6 +65,7 @@ static void test_bf16(void) {
 
 typedef struct problem {
     float *value, *gradient, *first, *second, *sum;
+    uint16_t *copy;
     crn_chunk_addresses *chunks;
     crn_step_values *values;
     crn_update_args args;
@@ -82,7 +83,8 @@ static problem draw_problem(kernel_rig *r, float gathered) {
                  .gradient = draw_many(r),
                  .first = draw_many(r),
                  .second = draw_many(r),
-                 .sum = draw_many(r)};
+                 .sum = draw_many(r),
+                 .copy = kernel_rig_make(r, ELEMENTS * sizeof *p.copy)};
     p.args.count = (ELEMENTS + CRN_CHUNK - 1) / CRN_CHUNK;
     p.chunks = kernel_rig_make(r, p.args.count * sizeof *p.chunks);
     p.values = kernel_rig_make(r, sizeof *p.values);
@@ -92,7 +94,9 @@ static problem draw_problem(kernel_rig *r, float gathered) {
                                             p.gradient + first,
                                             {p.first + first, p.second + first},
                                             p.sum + first,
-                                            count};
+                                            count,
+                                            i == 1,
+                                            p.copy + first};
     }
     for (uint32_t i = 0; i < ELEMENTS; i++)
         p.second[i] = p.second[i] * p.second[i];
@@ -111,10 +115,23 @@ static problem draw_problem(kernel_rig *r, float gathered) {
     return p;
 }
 
+static float decay_of(const problem *p, uint32_t i) {
+    return p->chunks[i / CRN_CHUNK].no_decay ? 0 : p->args.decay;
+}
+
+/* The copy of the values is their rounded form. */
+static void check_copy(kernel_rig *r, const problem *p) {
+    uint16_t *halves = kernel_rig_make(r, ELEMENTS * sizeof *halves);
+    crn_convert_args args = {
+        .to_element = CRN_ELEMENT_BF16, .count = ELEMENTS, .from = p->value, .to = halves};
+    kernel_rig_run(r, crn_convert_launch(&args), &args);
+    CHECK(memcmp(halves, p->copy, ELEMENTS * sizeof *halves) == 0);
+}
+
 static void sgd_by_hand(const problem *p, bool slots, uint32_t i, float *value, float *slot) {
     float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
-    float decayed = p->args.decay * p->value[i];
-    d = p->args.decay != 0 ? d + decayed : d;
+    float decayed = decay_of(p, i) * p->value[i];
+    d = decay_of(p, i) != 0 ? d + decayed : d;
     if (slots) {
         float kept = p->args.momentum * p->first[i];
         *slot = kept + d;
@@ -138,16 +155,18 @@ static void test_sgd(kernel_rig *r, bool slots, bool nesterov, float decay, floa
     kernel_rig_run(r, crn_sgd_launch(&p.args), &p.args);
     CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
     CHECK(memcmp(slot, p.first, ELEMENTS * sizeof *slot) == 0);
+    check_copy(r, &p);
     free(value);
     kernel_rig_clear(r);
 }
 
 static void adam_by_hand(const problem *p, uint32_t i, float *value, float *first, float *second) {
     const crn_update_args *a = &p->args;
-    float before = a->decoupled ? p->value[i] * p->values->keep : p->value[i];
+    bool kept_whole = !a->decoupled || p->chunks[i / CRN_CHUNK].no_decay;
+    float before = kept_whole ? p->value[i] : p->value[i] * p->values->keep;
     float d = p->values->gathered > 0 ? p->sum[i] / p->values->gathered : p->gradient[i];
-    float decayed = a->decay * before;
-    d = !a->decoupled && a->decay != 0 ? d + decayed : d;
+    float decayed = decay_of(p, i) * before;
+    d = !a->decoupled && decay_of(p, i) != 0 ? d + decayed : d;
     float distance = d - p->first[i], part = a->beta1_rest * distance;
     *first = p->first[i] + part;
     float kept = a->beta2 * p->second[i], square = a->beta2_rest * d * d;
@@ -169,6 +188,7 @@ static void test_adam(kernel_rig *r, bool decoupled, float decay, float gathered
     CHECK(memcmp(value, p.value, ELEMENTS * sizeof *value) == 0);
     CHECK(memcmp(first, p.first, ELEMENTS * sizeof *first) == 0);
     CHECK(memcmp(second, p.second, ELEMENTS * sizeof *second) == 0);
+    check_copy(r, &p);
     free(value);
     kernel_rig_clear(r);
 }

@@ -1,5 +1,6 @@
 /* test_dnn_plans.c: cuDNN's lists of convolutions, without a GPU: from the description of a GPU
  * (tests/data/h200_properties.json, written by cuDNN). Exits with 77 if cuDNN cannot be opened. */
+#include "backend/cuda/attention_plans.h"
 #include "backend/cuda/cuda_loader.h"
 #include "backend/cuda/dnn_plans.h"
 #include "check.h"
@@ -45,6 +46,33 @@ static void check_shape(const crn_dnn *dnn, crn_dnn_shape shape) {
         CHECK(exact < count);
         for (uint32_t i = 0; i < exact; i++)
             crn_dnn_drop(dnn, first[i].plan);
+    }
+}
+
+/* Attention has plans. The workspace of the gradient is that of the scores and falls with the
+ * sequences of a run. Without any libcuda.so.1 cuDNN proposes nothing: then there is nothing to
+ * check. */
+static void check_attention(const crn_dnn *dnn, crn_attention_shape shape) {
+    crn_dnn_plan plans[2];
+    cairn_error err = {0};
+    uint64_t workspace = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        uint32_t count;
+        shape.backward = pass > 0;
+        CHECK_OK(crn_attention_propose(dnn, &shape, plans, 2, &count, &err), &err);
+        if (count == 0) {
+            printf("no plans of attention: cuDNN needs a libcuda.so.1 for them\n");
+            return;
+        }
+        uint64_t scores = (uint64_t)(2 * shape.batch * shape.heads * shape.tokens * shape.tokens);
+        CHECK(pass > 0 ? plans[0].workspace >= scores && plans[0].workspace < 4 * scores
+                       : plans[0].workspace < 4096);
+        CHECK(pass < 2 || plans[0].workspace < workspace);
+        workspace = plans[0].workspace;
+        if (pass == 1)
+            shape.batch /= 2;
+        for (uint32_t i = 0; i < count; i++)
+            crn_dnn_drop(dnn, plans[i].plan);
     }
 }
 
@@ -108,6 +136,21 @@ int main(void) {
                                       .stride = {2, 2},
                                       .dilation = {1, 1},
                                       .alignment = 16});
+    check_attention(&dnn, (crn_attention_shape){.causal = true,
+                                                .tokens = 1024,
+                                                .size = 64,
+                                                .all_heads = 16,
+                                                .all_kv_heads = 16,
+                                                .batch = 8,
+                                                .heads = 16,
+                                                .kv_heads = 16});
+    check_attention(&dnn, (crn_attention_shape){.tokens = 256, /* a part of the heads */
+                                                .size = 128,
+                                                .all_heads = 32,
+                                                .all_kv_heads = 8,
+                                                .batch = 4,
+                                                .heads = 8,
+                                                .kv_heads = 2});
     crn_dnn_drop(&dnn, dnn.device);
     return check_result();
 }

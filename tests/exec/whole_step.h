@@ -115,18 +115,19 @@ typedef struct row {
     double weight_decay;
     uint32_t micro_batches;
     bool check;
+    cairn_decay decay_on;
 } row;
 
 static const row rows[] = {
-    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false},
-    {toy, CAIRN_OPTIMIZER_SGD, 0, 0.01, 1, true},
-    {toy, CAIRN_OPTIMIZER_ADAM, 0, 0.01, 1, true},
-    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, false},
-    {residual, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false},
-    {recurrent, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true},
-    {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false},
-    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false},
-    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false},
+    {toy, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, false, CAIRN_DECAY_ALL},
+    {toy, CAIRN_OPTIMIZER_SGD, 0, 0.01, 1, true, CAIRN_DECAY_ALL},
+    {toy, CAIRN_OPTIMIZER_ADAM, 0, 0.01, 1, true, CAIRN_DECAY_ALL},
+    {toy, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 3, false, CAIRN_DECAY_ALL},
+    {residual, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false, CAIRN_DECAY_MATRICES},
+    {recurrent, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL},
+    {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false, CAIRN_DECAY_ALL},
+    {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL},
+    {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL},
 };
 
 static inline cairn_exec_options options_of(const row *r) {
@@ -136,6 +137,7 @@ static inline cairn_exec_options options_of(const row *r) {
     options.weight_decay = r->weight_decay;
     options.micro_batches = r->micro_batches;
     options.check = r->check;
+    options.decay_on = r->decay_on;
     options.update_in_run = true;
     return options;
 }

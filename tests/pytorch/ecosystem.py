@@ -27,6 +27,11 @@ class Loss(nn.Module):
 def declare_torchvision():
     """torchvision's ops may lack their library here (its wheel wants the CUDA build of torch); its models do not need
     it, but their import wants to know these names."""
+    try:
+        import torchvision  # noqa: F401
+        return None
+    except Exception:
+        pass
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
@@ -100,6 +105,88 @@ def _transformer_2d():
                              class_labels=torch.tensor([1, 2]))
 
 
+def _autoencoder():
+    import diffusers
+    model = diffusers.AutoencoderKL(block_out_channels=(8, 16), norm_num_groups=4, layers_per_block=1, sample_size=16,
+                                    down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2)
+    return Loss(model, sample_posterior=True), (torch.randn(1, 3, 16, 16),)
+
+
+def _unet():
+    import diffusers
+    model = diffusers.UNet2DModel(sample_size=16, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4,
+                                  attention_head_dim=4, down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+                                  up_block_types=("AttnUpBlock2D", "UpBlock2D"))
+    return Loss(model), (torch.randn(1, 3, 16, 16), torch.tensor(5))
+
+
+def _flux():
+    import diffusers
+    model = diffusers.FluxTransformer2DModel(in_channels=4, num_layers=1, num_single_layers=1, attention_head_dim=16,
+                                             num_attention_heads=2, joint_attention_dim=16, pooled_projection_dim=16,
+                                             axes_dims_rope=(4, 4, 8))
+    return Loss(model), dict(hidden_states=torch.randn(1, 16, 4), encoder_hidden_states=torch.randn(1, 6, 16),
+                             pooled_projections=torch.randn(1, 16), timestep=torch.tensor([0.5]),
+                             img_ids=torch.randn(16, 3), txt_ids=torch.zeros(6, 3))
+
+
+def _sd3():
+    import diffusers
+    model = diffusers.SD3Transformer2DModel(sample_size=8, patch_size=2, in_channels=4, num_layers=2, attention_head_dim=8,
+                                            num_attention_heads=4, joint_attention_dim=16, caption_projection_dim=32,
+                                            pooled_projection_dim=16, out_channels=4)
+    return Loss(model), dict(hidden_states=torch.randn(1, 4, 8, 8), encoder_hidden_states=torch.randn(1, 6, 16),
+                             pooled_projections=torch.randn(1, 16), timestep=torch.tensor([3]))
+
+
+def _segmentation(name, **options):
+    def make():
+        import torchvision
+        kind = getattr(torchvision.models.segmentation, name)
+        model = kind(weights=None, weights_backbone=None, num_classes=3, **options)
+        return Loss(model), (torch.randn(2, 3, 64, 64),)
+    return make
+
+
+def _speech(model, **options):
+    def make():
+        import transformers
+        kind = getattr(transformers, model)
+        return Loss(kind(kind.config_class(**options))), dict(input_values=torch.randn(1, 2000))
+    return make
+
+
+def _whisper():
+    import transformers
+    settings = transformers.WhisperConfig(**{**ENCODER, "max_position_embeddings": 448}, num_mel_bins=8,
+                                          max_source_positions=20, max_target_positions=16, use_cache=False,
+                                          suppress_tokens=None, begin_suppress_tokens=None)
+    return Loss(transformers.WhisperForConditionalGeneration(settings)), dict(
+        input_features=torch.randn(1, 8, 40), labels=torch.randint(2, VOCABULARY, (1, 10)))
+
+
+def _llava():
+    import transformers
+    settings = transformers.LlavaConfig(
+        vision_config=transformers.CLIPVisionConfig(hidden_size=16, intermediate_size=24, num_hidden_layers=3,
+                                                    num_attention_heads=2, image_size=16, patch_size=8),
+        text_config=transformers.LlamaConfig(**SIZES, num_key_value_heads=2), image_token_index=3,
+        vision_feature_layer=-2, vision_feature_select_strategy="default")
+    tokens = torch.randint(4, VOCABULARY, (1, 12))
+    tokens[:, 2:6] = 3
+    return Loss(transformers.LlavaForConditionalGeneration(settings)), dict(
+        input_ids=tokens, labels=tokens, pixel_values=torch.randn(1, 3, 16, 16))
+
+
+def _clip():
+    import transformers
+    half = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2)
+    settings = transformers.CLIPConfig(text_config=dict(half, vocab_size=VOCABULARY, max_position_embeddings=16),
+                                       vision_config=dict(half, image_size=16, patch_size=8), projection_dim=16)
+    return Loss(transformers.CLIPModel(settings), return_loss=True), dict(
+        input_ids=torch.randint(4, VOCABULARY, (2, 8)), pixel_values=torch.randn(2, 3, 16, 16))
+
+
 GPT = dict(n_embd=32, n_layer=2, n_head=4, n_positions=32, n_inner=48)
 ENCODER = dict(vocab_size=VOCABULARY, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
                decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, pad_token_id=0, bos_token_id=1,
@@ -159,6 +246,45 @@ MODELS = {
     "shufflenet": _vision("shufflenet_v2_x0_5"),
     "mnasnet": _vision("mnasnet0_5"),
     "googlenet": _vision("googlenet", 64, aux_logits=False, init_weights=False),
+    "deepseek_v3": _text("DeepseekV3ForCausalLM", num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2,
+                         moe_intermediate_size=16, n_shared_experts=1, n_group=2, topk_group=1, first_k_dense_replace=1,
+                         q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=8),
+    "switch": _seq2seq("SwitchTransformersForConditionalGeneration", vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48,
+                       num_layers=2, num_sparse_encoder_layers=1, num_decoder_layers=2, num_sparse_decoder_layers=1,
+                       num_heads=4, num_experts=4, decoder_start_token_id=0),
+    "olmoe": _text("OlmoeForCausalLM", num_key_value_heads=2, num_experts=4, num_experts_per_tok=2),
+    "whisper": _whisper,
+    "llava": _llava,
+    "clip": _clip,
+    "wav2vec2": _speech("Wav2Vec2Model", hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                        intermediate_size=24, conv_dim=(8, 8, 8), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3),
+                        num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, mask_time_prob=0.0),
+    "gptj": _text("GPTJForCausalLM", n_embd=32, n_layer=2, n_head=4, n_positions=32, rotary_dim=4),
+    "gpt_neo": _text("GPTNeoForCausalLM", attention_types=[[["global", "local"], 1]], num_layers=2, num_heads=4,
+                     max_position_embeddings=32),
+    "codegen": _text("CodeGenForCausalLM", n_embd=32, n_layer=2, n_head=4, n_positions=32, rotary_dim=4),
+    "xlnet": _text("XLNetLMHeadModel", d_model=32, n_layer=2, n_head=4, d_inner=48),
+    "granite": _text("GraniteForCausalLM", num_key_value_heads=2),
+    "cohere": _text("CohereForCausalLM", num_key_value_heads=2),
+    "gemma3": _text("Gemma3ForCausalLM", **SIXTEEN),
+    "mpt": _text("MptForCausalLM", d_model=32, n_layers=2, n_heads=4),
+    "starcoder2": _text("Starcoder2ForCausalLM", num_key_value_heads=2),
+    "autoencoder_kl": _autoencoder,
+    "unet_2d": _unet,
+    "flux": _flux,
+    "sd3": _sd3,
+    "deeplabv3": _segmentation("deeplabv3_mobilenet_v3_large"),
+    "lraspp": _segmentation("lraspp_mobilenet_v3_large"),
+    "swin_t": _vision("swin_t"),
+    "maxvit": _timm("maxvit_rmlp_pico_rw_256", 64, img_size=64),
+    "convnextv2": _timm("convnextv2_atto"),
+    "beit": _timm("beit_base_patch16_224", 32, img_size=32, depth=2, embed_dim=48, num_heads=4),
+    "res2net": _timm("res2net50_14w_8s"),
+    "hrnet": _timm("hrnet_w18_small", 64),
+    "nfnet": _timm("nfnet_l0", 64),
+    "efficientformer": _timm("efficientformer_l1", 224),
+    "coatnet": _timm("coatnet_nano_rw_224", 64, img_size=64),
+    "poolformer": _timm("poolformer_s12", 64),
 }
 TEN = 10
 

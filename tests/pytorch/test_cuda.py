@@ -21,7 +21,7 @@ STEPS = 3
 
 
 def deterministic():
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.deterministic = True
 
 

@@ -231,6 +231,32 @@ class Planning(unittest.TestCase):
         self.assertFalse(no)
         self.assertTrue(cairn.fits(model, inputs, no.smallest))
         self.assertFalse(cairn.fits(model, inputs, no.smallest - 1))
+        larger = tuple(torch.cat((x, x)) for x in inputs)
+        both = cairn.fits(model, inputs, 1000, shapes=[larger])
+        self.assertGreater(both.smallest, no.smallest)
+        self.assertFalse(cairn.fits(model, inputs, no.smallest, shapes=[larger]))
+        yes = cairn.fits(model, inputs, "90%", shapes=[larger])
+        self.assertEqual(len(yes.plans), 2)
+        self.assertEqual(yes.plans[0].budget, yes.plans[1].budget)  # 90% of the larger one
+
+    def test_loss_only(self):
+        """Results beside the loss cost no gradient, and theirs cannot be used by mistake."""
+        torch.manual_seed(0)
+        model, x = torch.nn.Linear(64, 512), torch.randn(32, 64)
+        both = lambda x: (lambda y: (y.square().mean(), y))(model(x))
+        alone = cairn.fits(lambda x: both(x)[0], (x,), 1).smallest
+        self.assertLess(cairn.fits(both, (x,), 1, loss_only=True).smallest, cairn.fits(both, (x,), 1).smallest)
+        results = []
+        for backend in ("aot_eager", cairn.backend(alone + 512 * 32 * 4, loss_only=True)):
+            call = torch.compile(both, backend=backend, fullgraph=True, dynamic=False)
+            loss, y = call(x)
+            self.assertTrue(y.requires_grad)
+            loss.backward()
+            results.append([loss.detach(), y.detach(), model.weight.grad.clone()])
+            model.zero_grad()
+        self.assertTrue(same(*results))
+        with self.assertRaisesRegex(cairn.CairnError, "leave out loss_only"):
+            sum(r.sum() for r in call(x)).backward()
 
     def test_total(self):
         """With total=True, memory that is in use before the step counts too."""

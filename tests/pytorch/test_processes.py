@@ -44,7 +44,10 @@ class Processes(unittest.TestCase):
     def test_fsdp(self):
         found = run("fsdp")
         self.check(found)
-        self.assertGreaterEqual(len(found[0]["plans"]), 1)
+        for rank in found:
+            self.assertTrue(rank["settled"])
+            self.assertEqual(rank["calls"], rank["blocks"])
+            self.assertGreater(rank["outside"], 0)  # gathered weights
 
     def test_recipes(self):
         self.check(run("recipes"))

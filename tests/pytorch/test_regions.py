@@ -54,6 +54,21 @@ class Straight(nn.Module):
         return self.second(x).square().mean()
 
 
+class Outside(nn.Module):
+    """Two graphs with ops between them that PyTorch does not capture, and that keep tensors for their gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+
+    @torch._dynamo.disable
+    def between(self, x):
+        return x.repeat(1, 8).exp().sin().cos().view(x.shape[0], 8, -1).mean(1)
+
+    def forward(self, x):
+        return self.second(self.between(self.first(x))).square().mean()
+
+
 def train(model, backend, rows=(ROWS,) * 4, dynamic=None):
     torch._dynamo.reset()
     torch.manual_seed(1)
@@ -98,6 +113,63 @@ class Several(unittest.TestCase):
     def test_value_between(self):
         torch.manual_seed(1)
         self.check(Straight(), 0.3)
+
+    def test_blocks(self):
+        """Blocks that are compiled one by one share the budget of one backend."""
+        torch.manual_seed(1)
+        blocks, x = nn.Sequential(*(Block() for _ in range(4))), torch.randn(ROWS, WIDTH)
+
+        def steps(backend):
+            torch._dynamo.reset()
+            mine, results = copy.deepcopy(blocks), []
+            for block in mine:
+                block.compile(backend=backend)
+            for _ in range(4):
+                mine(x).square().mean().backward()
+                results.append([p.grad.clone() for p in mine.parameters()])
+            return results, lambda: mine(x).square().mean().backward()
+        expected, _ = steps("aot_eager")
+        least = ROWS * WIDTH * 4 * 5
+        with self.assertRaises(cairn.BudgetError):
+            steps(cairn.backend(least))
+        found = None
+        while found is None:
+            backend = cairn.backend(least)
+            try:
+                found, step = steps(backend)
+            except cairn.BudgetError as error:  # it knows of the blocks that ran so far
+                self.assertGreater(error.smallest, least)
+                least = error.smallest
+        self.assertTrue(same(expected, found))
+        self.assertTrue(backend.steps.settled)
+        self.assertEqual(len(backend.steps.calls), 4)
+        self.assertLessEqual(allocator_peak(step), least)
+
+    def test_calls_without_backward(self):
+        """Calls whose results nobody keeps are no part of a step."""
+        torch.manual_seed(1)
+        backend, model, x = cairn.backend("60%"), Net(()), torch.randn(ROWS, WIDTH)
+        torch._dynamo.reset()
+        call = torch.compile(model, backend=backend)
+        for _ in range(3):
+            call(x)
+            call(x).backward()
+        self.assertFalse(backend.steps.several)
+
+    def test_outside(self):
+        torch.manual_seed(1)
+        model, kept = Outside(), 3 * 8 * 4 * WIDTH * ROWS  # of exp, sin and cos
+        expected, _ = train(model, "aot_eager")
+        with self.assertRaises(cairn.BudgetError) as refused:
+            train(model, cairn.backend(kept))
+        least = refused.exception.smallest
+        self.assertIn("for what runs outside the graphs", str(refused.exception))
+        self.assertGreater(least, kept)
+        backend = cairn.backend(least)
+        found, step = train(model, backend)
+        self.assertTrue(same(expected, found))
+        self.assertGreaterEqual(backend.steps.outside, kept)
+        self.assertLessEqual(allocator_peak(step), least)
 
     def test_whole(self):
         torch.manual_seed(1)

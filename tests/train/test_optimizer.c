@@ -169,6 +169,64 @@ static void test_slots(void) {
     CHECK(cairn_optimizer_name((cairn_optimizer)3) == NULL);
 }
 
+/* ---- Decay ---- */
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), more = strlen(end);
+    return length >= more && strcmp(name + length - more, end) == 0;
+}
+
+/* Without a gradient an update only decays. Returns whether the parameter, all ones, changes. */
+static bool decays(subject *s, cairn_id parameter) {
+    uint64_t count = cairn_graph_tensor(s->graph, parameter)->bytes / sizeof(float);
+    float *data = calloc(count, sizeof *data);
+    write_tensor(s, gradient_of(s, parameter), data);
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = 1;
+    write_tensor(s, parameter, data);
+    cairn_exec_update(s->exec);
+    read_into(s, parameter, data);
+    bool changed = data[0] != 1;
+    for (uint64_t i = 0; i < count; i++)
+        CHECK(data[i] == (changed ? 0.75f : 1));
+    free(data);
+    return changed;
+}
+
+static cairn_graph *small_gpt(void) {
+    cairn_zoo_options small = CAIRN_ZOO_OPTIONS_INIT;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    small.batch = 1, small.steps = 4, small.classes = 8;
+    CHECK_OK(cairn_zoo_build(NULL, "gpt2:layers=1,width=8,heads=2,ffn=16", &small, &forward, &err),
+             &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+static void test_decay(cairn_graph *graph, cairn_optimizer optimizer, cairn_decay decay_on) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    options.optimizer = optimizer;
+    options.decay_on = decay_on;
+    options.momentum = 0;
+    options.learning_rate = 0.5f;
+    options.weight_decay = 0.5;
+    subject s = open_subject(graph, 1, &options);
+    uint32_t bare = 0;
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
+        const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
+        if (tensor->role != CAIRN_ROLE_PARAMETER)
+            continue;
+        bool is_bare = decay_on == CAIRN_DECAY_MATRICES &&
+                       (tensor->rank < 2 || ends_with(tensor->name, "wpe.weight"));
+        CHECK(decays(&s, t) == !is_bare);
+        bare += is_bare;
+    }
+    CHECK((bare > 1) == (decay_on == CAIRN_DECAY_MATRICES));
+    close_subject(&s);
+}
+
 /* ---- Threads ---- */
 
 /* One parameter has many chunks, others have a few elements. */
@@ -324,6 +382,12 @@ int main(int argc, char **argv) {
         test_schedule(json_array_get(schedules, i));
     json_decref(root);
     test_slots();
+    for (int on = CAIRN_DECAY_ALL; cairn_decay_name((cairn_decay)on) != NULL; on++) {
+        bool has_embeddings = strcmp(backend, "cuda-host") != 0;
+        test_decay(toy_network(NULL, 2, 8), CAIRN_OPTIMIZER_SGD, (cairn_decay)on);
+        if (has_embeddings)
+            test_decay(small_gpt(), CAIRN_OPTIMIZER_ADAMW, (cairn_decay)on);
+    }
     test_threads();
     test_accumulation();
     test_no_accumulation();

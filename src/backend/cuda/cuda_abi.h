@@ -107,6 +107,7 @@ typedef struct cudnnContext *cudnnHandle_t;
 typedef void *cudnnBackendDescriptor_t;
 
 enum { /* kinds of descriptors */
+       CRN_DNN_POINTWISE = 0,
        CRN_DNN_CONVOLUTION = 1,
        CRN_DNN_ENGINE = 2,
        CRN_DNN_CONFIG = 3,
@@ -115,26 +116,38 @@ enum { /* kinds of descriptors */
        CRN_DNN_FORWARD = 10,
        CRN_DNN_BACKWARD_FILTER = 11,
        CRN_DNN_BACKWARD_DATA = 12,
+       CRN_DNN_POINTWISE_OP = 13,
        CRN_DNN_GRAPH = 15,
        CRN_DNN_PACK = 16,
        CRN_DNN_TENSOR = 17,
+       CRN_DNN_PRODUCT = 18,
+       CRN_DNN_PRODUCT_OP = 19,
+       CRN_DNN_REDUCTION = 21,
+       CRN_DNN_REDUCTION_OP = 22,
+       CRN_DNN_RESHAPE_OP = 31,
        CRN_DNN_DEVICE = 38
 };
 
 enum { /* types of attributes */
        CRN_DNN_HANDLE_TYPE = 0,
        CRN_DNN_DATA_TYPE = 1,
+       CRN_DNN_BOOLEAN = 2,
        CRN_DNN_INT64 = 3,
        CRN_DNN_FLOAT = 4,
        CRN_DNN_POINTER = 6,
        CRN_DNN_MODE_TYPE = 7,
        CRN_DNN_HEURISTIC_TYPE = 8,
        CRN_DNN_NOTE_TYPE = 11,
+       CRN_DNN_POINTWISE_TYPE = 14,
        CRN_DNN_DESCRIPTOR = 15,
+       CRN_DNN_REDUCTION_TYPE = 18,
        CRN_DNN_CHAR = 24
 };
 
 enum { /* names of attributes */
+       CRN_DNN_POINTWISE_MODE = 0,
+       CRN_DNN_POINTWISE_COMPUTE = 1,
+       CRN_DNN_POINTWISE_AXIS = 9,
        CRN_DNN_CONV_COMPUTE = 100,
        CRN_DNN_CONV_MODE = 101,
        CRN_DNN_CONV_DILATIONS = 102,
@@ -169,6 +182,11 @@ enum { /* names of attributes */
        CRN_DNN_BACKWARD_FILTER_GW = 715,
        CRN_DNN_BACKWARD_FILTER_X = 716,
        CRN_DNN_BACKWARD_FILTER_GY = 717,
+       CRN_DNN_POINTWISE_OP_SORT = 750,
+       CRN_DNN_POINTWISE_OP_X = 751,
+       CRN_DNN_POINTWISE_OP_B = 752,
+       CRN_DNN_POINTWISE_OP_Y = 753,
+       CRN_DNN_POINTWISE_OP_T = 758,
        CRN_DNN_GRAPH_HANDLE = 800,
        CRN_DNN_GRAPH_OPS = 801,
        CRN_DNN_TENSOR_ALIGNMENT = 900,
@@ -176,17 +194,44 @@ enum { /* names of attributes */
        CRN_DNN_TENSOR_DIMENSIONS = 902,
        CRN_DNN_TENSOR_STRIDES = 903,
        CRN_DNN_TENSOR_ID = 906,
+       CRN_DNN_TENSOR_VIRTUAL = 907,
+       CRN_DNN_TENSOR_BY_VALUE = 908,
        CRN_DNN_PACK_IDS = 1000,
        CRN_DNN_PACK_POINTERS = 1001,
        CRN_DNN_PACK_WORKSPACE = 1003,
        CRN_DNN_ENGINE_INDEX = 1301,
        CRN_DNN_ENGINE_NOTES = 1303,
+       CRN_DNN_PRODUCT_COMPUTE = 1500,
+       CRN_DNN_PRODUCT_OP_A = 1520,
+       CRN_DNN_PRODUCT_OP_B = 1521,
+       CRN_DNN_PRODUCT_OP_C = 1522,
+       CRN_DNN_PRODUCT_OP_SORT = 1523,
+       CRN_DNN_REDUCTION_MODE = 1600,
+       CRN_DNN_REDUCTION_COMPUTE = 1601,
+       CRN_DNN_REDUCTION_OP_X = 1610,
+       CRN_DNN_REDUCTION_OP_Y = 1611,
+       CRN_DNN_REDUCTION_OP_SORT = 1612,
+       CRN_DNN_RESHAPE_OP_X = 2200,
+       CRN_DNN_RESHAPE_OP_Y = 2201,
        CRN_DNN_DEVICE_JSON = 2702
 };
 
 enum { /* values */
        CRN_DNN_DATA_FLOAT = 0,
+       CRN_DNN_DATA_INT32 = 4,
        CRN_DNN_DATA_BF16 = 9,
+       CRN_DNN_DATA_BOOLEAN = 11,
+       CRN_DNN_DO_ADD = 0,
+       CRN_DNN_DO_MULTIPLY = 1,
+       CRN_DNN_DO_DIVIDE = 6,
+       CRN_DNN_DO_SUBTRACT = 9,
+       CRN_DNN_DO_EXP = 13,
+       CRN_DNN_DO_LOG = 15,
+       CRN_DNN_DO_NOT_LESS = 303,
+       CRN_DNN_DO_INDEX = 501,
+       CRN_DNN_DO_SELECT = 601,
+       CRN_DNN_REDUCE_ADD = 0,
+       CRN_DNN_REDUCE_MAX = 3,
        CRN_DNN_CROSS_CORRELATION = 1,
        CRN_DNN_HEURISTIC_A = 3,
        CRN_DNN_NOTE_TENSOR_CORE = 0,
@@ -232,16 +277,20 @@ typedef struct crn_blas_heuristic {
 
 enum {
     CRN_BLAS_FLOAT = 0, /* CUDA_R_32F */
+    CRN_BLAS_BF16 = 14, /* CUDA_R_16BF */
     CRN_BLAS_COMPUTE_FP32 = 68,
     CRN_BLAS_COMPUTE_TF32 = 77,
     CRN_BLAS_BATCH_COUNT = 5, /* attributes of a layout */
     CRN_BLAS_BATCH_STRIDE = 6,
     CRN_BLAS_TRANSPOSE_A = 3, /* attributes of a product */
     CRN_BLAS_TRANSPOSE_B = 4,
+    CRN_BLAS_EPILOGUE = 7,
+    CRN_BLAS_BIAS = 8,
     CRN_BLAS_MOST_WORKSPACE = 1, /* of a preference */
     CRN_BLAS_REDUCTIONS = 3,
     CRN_BLAS_ALIGNMENT_A = 5, /* then of B, C and D */
-    CRN_BLAS_TRANSPOSED = 1
+    CRN_BLAS_TRANSPOSED = 1,
+    CRN_BLAS_ADD_BIAS = 4 /* an epilogue */
 };
 
 /* clang-format off */

@@ -1,9 +1,11 @@
 /* cuda_choices.c: the implementations of an op.
  *
  * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
- * of crn_dnn_prefer(), and of the others those that need less workspace than all before. If cuDNN
- * has none, and for every other op, there is one implementation. */
+ * of crn_dnn_prefer(), and of the others those that need less workspace than all before. A linear
+ * layer of bf16 sequences has the first few algorithms of cuBLASLt. If cuDNN has none, and for
+ * every other op, there is one implementation. */
 #include "backend/cuda/cuda_internal.h"
+#include "backend/formats.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,15 +14,14 @@
 #define FIRST_FEW 3u
 #define MOST_PLANS 8
 
-/* Add a recipe for the op. Its workspace is found by preparing it. */
-static cairn_status add_choice(crn_device *device, const crn_site *site, const crn_dnn_plan *plan,
-                               const char *name, crn_choice *out, cairn_error *err) {
+/* Add a recipe for the op, which begins as `from`. Its workspace is found by preparing it. */
+static cairn_status add_choice(crn_device *device, const crn_site *site,
+                               const crn_cuda_recipe *from, const char *name, crn_choice *out,
+                               cairn_error *err) {
     crn_cuda_recipe *recipe = crn_resize(&device->allocator, NULL, 0, sizeof *recipe);
     if (recipe == NULL)
         return crn_fail_memory(err);
-    *recipe = (crn_cuda_recipe){0};
-    if (plan != NULL)
-        recipe->plan = *plan;
+    *recipe = *from;
     crn_call call = {.graph = site->graph,
                      .op = site->op,
                      .storage = site->storage,
@@ -59,7 +60,8 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
             char name[32];
             snprintf(name, sizeof name, "cudnn.e%" PRId64 ".%" PRIu32, plans[i].engine,
                      plans[i].rank);
-            status = add_choice(device, site, &plans[i], name, &out[*count], err);
+            status = add_choice(device, site, &(crn_cuda_recipe){.plan = plans[i]}, name,
+                                &out[*count], err);
             wanted = status == CAIRN_OK;
             *count += wanted;
         }
@@ -68,6 +70,91 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
         least = CRN_MIN(least, plans[i].workspace);
     }
     return status;
+}
+
+#define MOST_PRODUCTS 4u
+
+/* Linear layers: one implementation for each of cuBLASLt's first proposals. */
+static cairn_status add_products(crn_device *device, const crn_site *site, crn_choice *out,
+                                 uint32_t *count, cairn_error *err) {
+    for (uint32_t rank = 0; rank < MOST_PRODUCTS; rank++) {
+        char name[32];
+        snprintf(name, sizeof name, "cublaslt.%" PRIu32, rank);
+        CRN_TRY(
+            add_choice(device, site, &(crn_cuda_recipe){.rank = rank}, name, &out[*count], err));
+        const crn_cuda_recipe *recipe = out[*count].recipe;
+        bool last = recipe->product_count == 0 || recipe->products[0].plan.rank < rank;
+        if (rank > 0 && last) {
+            crn_cuda_drop(device, &out[*count]);
+            return CAIRN_OK;
+        }
+        ++*count;
+        if (last)
+            return CAIRN_OK;
+    }
+    return CAIRN_OK;
+}
+
+static bool is_half_product(const crn_device *device, const crn_site *site) {
+    cairn_op_kind kind = site->op->kind;
+    return device->blas != NULL && crn_cuda_element(site) == CRN_ELEMENT_BF16 &&
+           (kind == CAIRN_OP_LINEAR || kind == CAIRN_OP_LINEAR_BWD_DATA ||
+            kind == CAIRN_OP_LINEAR_BWD_WEIGHT);
+}
+
+/* ---- Attention ---- */
+
+#define FORWARD_PLANS 2u      /* of versions of cuDNN the second one is faster */
+#define MOST_ATTENTION 4u     /* implementations of a gradient */
+#define FEW_BYTES (64u << 20) /* of workspace: no smaller parts are tried */
+
+/* A quarter of the sequences, or of the heads of one sequence; false: there is no smaller part. */
+static bool make_smaller(crn_attention_shape *shape) {
+    int64_t *count = shape->batch > 1 ? &shape->batch : &shape->kv_heads;
+    int64_t group = shape->heads / shape->kv_heads, smaller = CRN_MAX(*count / 4, 1);
+    while (*count % smaller != 0)
+        smaller--;
+    bool made = smaller < *count;
+    *count = smaller;
+    shape->heads = shape->kv_heads * group;
+    return made;
+}
+
+static cairn_status add_attention_plans(crn_device *device, const crn_site *site,
+                                        const crn_attention_shape *shape, int64_t parts,
+                                        crn_choice *out, uint32_t *count, cairn_error *err) {
+    crn_dnn_plan plans[FORWARD_PLANS];
+    uint32_t found = 0;
+    cairn_status status = crn_attention_propose(&device->dnn, shape, plans,
+                                                shape->backward ? 1 : FORWARD_PLANS, &found, err);
+    for (uint32_t i = 0; i < found; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "cudnn.e%" PRId64 ".%" PRIu32 "%s%.0" PRId64, plans[i].engine,
+                 plans[i].rank, parts > 1 ? ".p" : "", parts > 1 ? parts : 0);
+        if (status == CAIRN_OK)
+            status =
+                add_choice(device, site, &(crn_cuda_recipe){.plan = plans[i], .attention = *shape},
+                           name, &out[*count], err);
+        if (status == CAIRN_OK)
+            ++*count;
+        else
+            crn_dnn_drop(&device->dnn, plans[i].plan);
+    }
+    return status;
+}
+
+/* The gradient's workspace is proportional to the sequences and heads of a run. */
+static cairn_status add_attention(crn_device *device, const crn_site *site,
+                                  const crn_attention_shape *whole, crn_choice *out,
+                                  uint32_t *count, cairn_error *err) {
+    crn_attention_shape shape = *whole;
+    CRN_TRY(add_attention_plans(device, site, &shape, 1, out, count, err));
+    while (shape.backward && *count > 0 && *count < MOST_ATTENTION &&
+           out[*count - 1].workspace > FEW_BYTES && make_smaller(&shape)) {
+        int64_t parts = whole->batch / shape.batch * (whole->kv_heads / shape.kv_heads);
+        CRN_TRY(add_attention_plans(device, site, &shape, parts, out, count, err));
+    }
+    return CAIRN_OK;
 }
 
 /* Get the proposals of cuDNN. Only the first few are reordered, because later ones are slower. */
@@ -96,8 +183,7 @@ static cairn_status check_tensor(const crn_site *site, cairn_id id, cairn_error 
         return CAIRN_OK;
     const cairn_tensor *tensor = cairn_graph_tensor(site->graph, id);
     const crn_storage *storage = &site->storage[id];
-    uint32_t size = storage->type != CRN_AS_GRAPH ? 2 : tensor->dtype == CAIRN_DTYPE_U8 ? 1 : 4;
-    if (storage->bytes / size > MOST_ELEMENTS)
+    if (crn_stored_elements(tensor, *storage) > MOST_ELEMENTS)
         return crn_fail_at(err, CAIRN_EINVAL, site->op->name,
                            "tensor \"%s\" of op \"%s\" has more elements than the kernels of the "
                            "backend cuda can count",
@@ -113,6 +199,12 @@ static cairn_status check_tensor(const crn_site *site, cairn_id id, cairn_error 
 
 static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
     const cairn_op *op = site->op;
+    crn_attention_shape attention;
+    if (crn_cuda_attention_shape(site, &attention) && attention.size > CRN_ATTENTION_MOST)
+        return crn_fail_at(err, CAIRN_EINVAL, op->name,
+                           "op \"%s\" has heads of %lld elements; the backend cuda can do at most "
+                           "%u",
+                           op->name, (long long)attention.size, CRN_ATTENTION_MOST);
     for (uint32_t i = 0; i < op->input_count; i++)
         CRN_TRY(check_tensor(site, op->inputs[i], err));
     for (uint32_t i = 0; i < op->output_count; i++)
@@ -125,6 +217,7 @@ static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
 cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choice *out,
                               uint32_t *count, cairn_error *err) {
     crn_dnn_shape shape;
+    crn_attention_shape attention;
     crn_dnn_plan plans[MOST_PROPOSALS];
     uint64_t offset;
     uint32_t found = 0;
@@ -137,6 +230,11 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
+    if (status == CAIRN_OK && is_half_product(device, site))
+        status = add_products(device, site, out, count, err);
+    if (status == CAIRN_OK && crn_cuda_attention_shape(site, &attention) &&
+        crn_cuda_attention_by_dnn(device, site, &attention))
+        status = add_attention(device, site, &attention, out, count, err);
     while (status != CAIRN_OK && *count > 0)
         crn_cuda_drop(device, &out[--*count]);
     CRN_TRY(status);
@@ -144,7 +242,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         crn_cuda_look(device, CRN_STAGE_PLANS);
         return CAIRN_OK;
     }
-    CRN_TRY(add_choice(device, site, NULL, "own", out, err));
+    CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){0}, "own", out, err));
     status = crn_cuda_take_failure(device, err);
     if (status != CAIRN_OK)
         crn_cuda_drop(device, out);

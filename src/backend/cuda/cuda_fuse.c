@@ -73,6 +73,7 @@ static bool update_touches(const crn_update *update, const void *at, uint64_t by
     const crn_parameter *p = update->parameters;
     uint64_t length = p->elements * sizeof(float);
     bool touched = update->count > 1 || !are_apart(p->value, length, at, bytes) ||
+                   (p->copy != NULL && !are_apart(p->copy, length / 2, at, bytes)) ||
                    (!writes && !are_apart(p->gradient, length, at, bytes));
     for (uint32_t slot = 0; slot < update->slot_count && !touched; slot++)
         touched = !are_apart(p->slots[slot], length, at, bytes);

@@ -1,6 +1,7 @@
 /* cuda_internal.h: shared by the files of the backend.
  *
- *     cuda_loader.c    libraries            dnn_plans.c, blas_products.c    what they compute
+ *     cuda_loader.c    libraries            dnn_plans.c, attention_plans.c, blas_products.c    what
+ *                                           they compute
  *     cuda_device.c    opening, memory      cuda_storage.c                  how tensors lie
  *     work.c           running one op: scratch, launches, staging; measuring what it needs
  *     *_ops.c          the ops, listed in cuda_ops.def
@@ -13,6 +14,7 @@
 #define CUDA_INTERNAL_H
 
 #include "backend/backend.h"
+#include "backend/cuda/attention_plans.h"
 #include "backend/cuda/blas_products.h"
 #include "backend/cuda/cuda_abi.h"
 #include "backend/cuda/dnn_plans.h"
@@ -105,12 +107,14 @@ CAIRN_MUST cairn_status crn_cuda_store(crn_device *device, const cairn_graph *gr
 
 typedef struct crn_cuda_recipe {
     uint64_t workspace;
-    crn_dnn_plan plan; /* of a convolution; plan NULL: Cairn's own kernels */
+    crn_dnn_plan plan; /* of a convolution or attention; plan NULL: Cairn's own kernels */
+    crn_attention_shape attention; /* what one run of the plan does */
     struct {
         crn_blas_shape shape;
         crn_blas_plan plan;
     } products[CRN_MOST_PRODUCTS];
     uint32_t product_count;
+    uint32_t rank; /* which of cuBLASLt's proposals its products use */
 } crn_cuda_recipe;
 
 /* An op first runs with `preparing`, without addresses: then nothing is launched, scratch memory is
@@ -143,6 +147,11 @@ void crn_cuda_drop(crn_device *device, crn_choice *choice);
 /* The convolution of an op as cuDNN's shape; false: cuDNN cannot do it. `offset`: elements from the
  * start of x to the first one that the convolution reads. */
 bool crn_cuda_conv_shape(const crn_site *site, bool exact, crn_dnn_shape *out, uint64_t *offset);
+
+/* Attention: the shape of an op, false: it is another; and whether cuDNN may do it. */
+bool crn_cuda_attention_shape(const crn_site *site, crn_attention_shape *out);
+bool crn_cuda_attention_by_dnn(const crn_device *device, const crn_site *site,
+                               const crn_attention_shape *shape);
 
 /* Whether the op is a gradient of weights that is computed as a product over unfolded images. */
 bool crn_cuda_unfolds(const crn_device *device, const crn_site *site);
@@ -237,6 +246,10 @@ void crn_cuda_to_element(crn_work *work, const void *from, crn_element from_elem
 void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
                        const void *y, bool add);
 
+/* The same for y = x w' + bias, by cuBLASLt; false: it cannot, and nothing was done. */
+bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, const void *x,
+                                 const void *w, const void *y, const void *bias);
+
 /* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
  * computed and written here too. */
 void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu);
@@ -244,6 +257,7 @@ uint64_t crn_cuda_column_sums_bytes(const crn_view *gy);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct);
+void crn_cuda_count_token_hits(crn_work *work, uint64_t *correct);
 
 /* Fused ops (cuda_fuse.c finds them); the calls besides the work's own may be NULL. */
 void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *relu);

@@ -277,18 +277,19 @@ static void move(crn_queue *queue, void *to, const void *from, uint64_t bytes) {
                       "a copy between host and device");
 }
 
-/* Convert rows of an image, through plain rows on the device. */
+/* Convert rows of an image or of a bf16 tensor, through plain rows on the device. */
 static void convert_image(crn_queue *queue, const crn_conversion *c, uint64_t first, uint64_t rows,
                           uint64_t plain_row, uint64_t stored_row) {
     const cairn_tensor *t = c->tensor;
     crn_work work = {.device = queue->device};
     char *host = (char *)c->host + (first - c->first) * plain_row;
-    uint32_t plane = t->shape[2] * t->shape[3];
+    bool image = c->storage.format == CRN_CHANNELS_LAST; /* else only the type is converted */
+    uint32_t plane = image ? t->shape[2] * t->shape[3] : 1;
     crn_element element = c->storage.type == CRN_BF16 ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32;
     crn_layout_args args = {.element = element,
                             .plain_element = CRN_ELEMENT_F32,
                             .batch = (uint32_t)rows,
-                            .channels = t->shape[1],
+                            .channels = image ? t->shape[1] : (uint32_t)(plain_row / sizeof(float)),
                             .plane = plane,
                             .pitch = (uint32_t)(stored_row / crn_cuda_size(element) / plane),
                             .plain = queue->staging,
@@ -302,10 +303,27 @@ static void convert_image(crn_queue *queue, const crn_conversion *c, uint64_t fi
     }
 }
 
+/* Rows of a tensor that is stored twice: the copy is made on the device. */
+static void convert_twice(crn_queue *queue, const crn_conversion *c) {
+    crn_work work = {.device = queue->device};
+    uint64_t row = c->tensor->bytes / sizeof(float) / crn_tensor_rows(c->tensor);
+    crn_conversion once = *c;
+    once.storage = crn_storage_once(c->tensor, c->storage);
+    crn_cuda_convert(queue, &once);
+    uint16_t *copy = crn_copy_of(c->tensor, c->storage, c->stored);
+    if (!c->to_host)
+        crn_cuda_to_element(&work, (float *)c->stored + c->first * row, CRN_ELEMENT_F32,
+                            copy + c->first * row, CRN_ELEMENT_BF16, c->rows * row);
+}
+
 void crn_cuda_convert(crn_queue *queue, const crn_conversion *c) {
     uint64_t rows = crn_tensor_rows(c->tensor);
+    if (c->storage.type == CRN_TWICE) {
+        convert_twice(queue, c);
+        return;
+    }
     uint64_t plain_row = c->tensor->bytes / rows, stored_row = c->storage.bytes / rows;
-    if (c->storage.format != CRN_CHANNELS_LAST) {
+    if (c->storage.format != CRN_CHANNELS_LAST && c->storage.type == CRN_AS_GRAPH) {
         char *stored = (char *)c->stored + c->first * stored_row;
         move(queue, c->to_host ? c->host : stored, c->to_host ? stored : c->host,
              c->rows * stored_row);

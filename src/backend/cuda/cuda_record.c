@@ -90,6 +90,7 @@ static void touch_update(touches *t, const crn_update *update) {
         return;
     touch(t, p->gradient, bytes, false);
     touch(t, p->value, bytes, true);
+    touch(t, p->copy, p->copy == NULL ? 0 : bytes / 2, true);
     for (uint32_t slot = 0; slot < update->slot_count; slot++)
         touch(t, p->slots[slot], bytes, true);
 }

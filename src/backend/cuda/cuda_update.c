@@ -27,11 +27,13 @@ static void cut(const crn_update *update, crn_chunk_addresses *out) {
         for (uint64_t first = 0; p->gradient != NULL && first < p->elements; first += CRN_CHUNK)
             *out++ = (crn_chunk_addresses){
                 .value = part_of(p->value, first),
+                .copy = p->copy == NULL ? NULL : (uint16_t *)p->copy + first,
                 .gradient = (const float *)p->gradient + first,
                 .slots = {own > 0 ? part_of(p->slots[0], first) : NULL,
                           own > 1 ? part_of(p->slots[1], first) : NULL},
                 .sum = update->has_sum ? part_of(p->slots[update->slot_count - 1], first) : NULL,
-                .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK)};
+                .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK),
+                .no_decay = p->no_decay};
     }
 }
 

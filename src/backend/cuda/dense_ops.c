@@ -14,9 +14,12 @@ static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t
 
 /* sums[c] = sum of the rows of a matrix */
 static void sum_rows(crn_work *work, const void *at, uint32_t rows, uint32_t channels,
-                     float *sums) {
-    crn_view matrix = {
-        .at = crn_cuda_writable(at), .rows = rows, .channels = channels, .pitch = channels};
+                     crn_element element, float *sums) {
+    crn_view matrix = {.at = crn_cuda_writable(at),
+                       .rows = rows,
+                       .channels = channels,
+                       .pitch = channels,
+                       .element = element};
     crn_cuda_column_sums(work, &matrix, sums, NULL);
 }
 
@@ -29,47 +32,103 @@ static uint32_t rows_of(const cairn_tensor *tensor) {
     return rows;
 }
 
-/* x [N, F] -> y [N, O] = x W' + b */
-void crn_cuda_linear(crn_work *work) {
-    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
-    const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[0]);
-    uint32_t rows = rows_of(x), out = weight->shape[0];
-    crn_blas_shape shape = product(work, CRN_BLAS_Y, rows, weight->shape[1], out);
-    void *y = crn_cuda_out(work, 0);
-    crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_param(work, 0), y, false);
-    const float *bias = crn_cuda_param(work, 1);
-    if (bias == NULL)
-        return;
+/* With bf16 operands a product has bf16 factors: what is stored as fp32, as weights are, is
+ * converted in the workspace. Results have the type of their tensor: gradients of weights are fp32.
+ */
+static bool is_stored_half(const crn_work *work, cairn_id tensor) {
+    return work->call->storage[tensor].type == CRN_BF16;
+}
+
+static bool is_half(const crn_work *work) {
+    crn_site site = crn_site_of(work->call);
+    return crn_cuda_element(&site) == CRN_ELEMENT_BF16;
+}
+
+static const void *as_factor(crn_work *work, cairn_id tensor, const void *at, bool half) {
+    if (!half || is_stored_half(work, tensor))
+        return at;
+    if (work->call->storage[tensor].type == CRN_TWICE)
+        return crn_copy_of(crn_cuda_tensor(work, tensor), work->call->storage[tensor],
+                           crn_cuda_writable(at));
+    uint64_t count = crn_cuda_elements(work, tensor);
+    void *converted = crn_cuda_library_scratch(work, count * sizeof(uint16_t));
+    crn_cuda_to_element(work, at, CRN_ELEMENT_F32, converted, CRN_ELEMENT_BF16, count);
+    return converted;
+}
+
+static crn_blas_shape linear_product(const crn_work *work, crn_blas_pass pass, uint32_t rows,
+                                     uint32_t in, uint32_t out, cairn_id result) {
+    crn_blas_shape shape = product(work, pass, rows, in, out);
+    shape.half = is_half(work);
+    shape.half_result = result != CAIRN_NONE && is_stored_half(work, result);
+    return shape;
+}
+
+static void add_bias(crn_work *work, uint32_t rows, uint32_t out, void *y, crn_element element) {
     crn_bias_args args = {.cut = {.rows = rows, .channels = out},
+                          .element = element,
                           .x_pitch = out,
                           .y_pitch = out,
                           .x = y,
-                          .bias = bias,
+                          .bias = crn_cuda_param(work, 1),
                           .y = y};
     crn_cuda_launch(work, crn_bias_launch(&args), &args);
 }
 
+/* x [N, F] -> y [N, O] = x W' + b. The bias is a part of the product if cuBLASLt can add it. */
+void crn_cuda_linear(crn_work *work) {
+    const cairn_op *op = work->call->op;
+    const cairn_tensor *x = crn_cuda_tensor(work, op->inputs[0]);
+    const cairn_tensor *weight = crn_cuda_tensor(work, op->params[0]);
+    uint32_t rows = rows_of(x), out = weight->shape[0];
+    crn_blas_shape shape =
+        linear_product(work, CRN_BLAS_Y, rows, weight->shape[1], out, op->outputs[0]);
+    const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
+    const void *w = as_factor(work, op->params[0], crn_cuda_param(work, 0), shape.half);
+    void *y = crn_cuda_out(work, 0);
+    if (op->param_count > 1 && shape.half) {
+        crn_blas_shape with_bias = shape;
+        with_bias.bias = 1;
+        uint64_t used = work->used;
+        const void *bias =
+            as_factor(work, op->params[1], crn_cuda_param(work, 1), shape.half_result);
+        if (crn_cuda_multiply_with_bias(work, &with_bias, from, w, y, bias))
+            return;
+        work->used = used;
+    }
+    crn_cuda_multiply(work, &shape, from, w, y, false);
+    if (op->param_count > 1 && !work->preparing)
+        add_bias(work, rows, out, y, shape.half_result ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32);
+}
+
 /* gy [N, O] -> gx [N, F] = gy W */
 void crn_cuda_linear_bwd_data(crn_work *work) {
-    const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[0]);
-    const cairn_tensor *weight = crn_cuda_tensor(work, work->call->op->params[0]);
-    crn_blas_shape shape =
-        product(work, CRN_BLAS_GX, rows_of(gy), weight->shape[1], weight->shape[0]);
-    crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), crn_cuda_param(work, 0),
-                      crn_cuda_in(work, 0), false);
+    const cairn_op *op = work->call->op;
+    const cairn_tensor *gy = crn_cuda_tensor(work, op->inputs[0]);
+    const cairn_tensor *weight = crn_cuda_tensor(work, op->params[0]);
+    crn_blas_shape shape = linear_product(work, CRN_BLAS_GX, rows_of(gy), weight->shape[1],
+                                          weight->shape[0], op->outputs[0]);
+    const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
+    const void *w = as_factor(work, op->params[0], crn_cuda_param(work, 0), shape.half);
+    crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), w, from, false);
 }
 
 /* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
 void crn_cuda_linear_bwd_weight(crn_work *work) {
-    const cairn_tensor *x = crn_cuda_tensor(work, work->call->op->inputs[0]);
-    const cairn_tensor *gy = crn_cuda_tensor(work, work->call->op->inputs[1]);
+    const cairn_op *op = work->call->op;
+    const cairn_tensor *x = crn_cuda_tensor(work, op->inputs[0]);
+    const cairn_tensor *gy = crn_cuda_tensor(work, op->inputs[1]);
     uint32_t rows = rows_of(x), in = x->shape[x->rank - 1], out = gy->shape[gy->rank - 1];
-    crn_blas_shape shape = product(work, CRN_BLAS_GW, rows, in, out);
-    if (crn_cuda_wants(work, 0))
-        crn_cuda_multiply(work, &shape, crn_cuda_in(work, 0), crn_cuda_out(work, 0),
-                          crn_cuda_in(work, 1), false);
+    crn_blas_shape shape = linear_product(work, CRN_BLAS_GW, rows, in, out, op->outputs[0]);
+    if (crn_cuda_wants(work, 0)) {
+        const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
+        const void *over = as_factor(work, op->inputs[1], crn_cuda_in(work, 1), shape.half);
+        crn_cuda_multiply(work, &shape, from, crn_cuda_out(work, 0), over, false);
+    }
     if (crn_cuda_wants(work, 1))
-        sum_rows(work, crn_cuda_in(work, 1), rows, out, crn_cuda_out(work, 1));
+        sum_rows(work, crn_cuda_in(work, 1), rows, out,
+                 is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
+                 crn_cuda_out(work, 1));
 }
 
 /* ---- Cells, forward ---- */
@@ -212,7 +271,7 @@ static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
     float *bias = crn_cuda_out(work, index + 2);
     for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index + 2); g++) {
         uint64_t used = work->used;
-        sum_rows(work, offset(before, g * rows), c->batch, c->hidden,
+        sum_rows(work, offset(before, g * rows), c->batch, c->hidden, CRN_ELEMENT_F32,
                  bias != NULL ? bias + g * c->hidden : NULL);
         if (g + 1 < c->gates)
             work->used = used;

@@ -340,6 +340,7 @@ typedef struct crn_loss_args {
     uint32_t batch, classes, pixels;
     uint32_t by_block; /* filled in */
     float smoothing;
+    float label_shift;     /* counting: what the probability of a label is stored less */
     const void *logits;    /* forward */
     void *probabilities;   /* forward: made, may be logits, or NULL; backward and counting: read */
     const int32_t *labels; /* if one is outside the classes, the loss is NaN */
@@ -381,6 +382,8 @@ typedef struct crn_chunk_addresses {
     float *slots[2]; /* momentum or exp_avg, exp_avg_sq; NULL: not there */
     float *sum;      /* or NULL */
     uint32_t count;
+    uint32_t no_decay;
+    uint16_t *copy; /* of the value in bf16, or NULL */
 } crn_chunk_addresses;
 
 typedef struct crn_update_args {
@@ -404,6 +407,9 @@ typedef struct crn_fill_args {
     void *at;
     uint32_t *found;
 } crn_fill_args;
+
+#include "backend/cuda/kernels/sequence_args.h"
+#include "backend/cuda/attention_args.h"
 
 /* ---- The list ---- */
 
@@ -454,7 +460,9 @@ uint64_t crn_norm_workspace(const crn_norm_args *given);         /* statistics *
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given); /* reduce */
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given);
 uint64_t crn_depthwise_weight_workspace(const crn_depthwise_args *given);
-uint64_t crn_loss_workspace(const crn_loss_args *given); /* forward and counting */
+uint64_t crn_loss_workspace(const crn_loss_args *given);         /* forward and counting */
+uint64_t crn_row_norm_workspace(const crn_row_norm_args *given); /* sums */
+uint64_t crn_token_loss_workspace(const crn_token_loss_args *given);
 
 #ifdef __cplusplus
 }

@@ -3,9 +3,19 @@
 
 /* ---- Element by element; operands have the same format, so their layout does not matter ---- */
 
+/* A gate is an op of the kernel `gate`, others are of the kernel `pointwise`. */
+#define GATE 0x100u
+
+static void launch(crn_work *work, crn_pointwise_args *args) {
+    bool gate = (args->op & GATE) != 0;
+    args->op &= ~GATE;
+    if (!work->preparing)
+        crn_cuda_launch(work, gate ? crn_gate_launch(args) : crn_pointwise_launch(args), args);
+}
+
 /* Run on one row of all stored elements. */
-static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const void *b,
-                          const void *c, void *to) {
+static void run_pointwise(crn_work *work, uint32_t op, const void *a, const void *b, const void *c,
+                          void *to) {
     uint32_t count = (uint32_t)crn_cuda_elements(work, work->call->op->outputs[0]);
     crn_site site = crn_site_of(work->call);
     crn_pointwise_args args = {.op = op,
@@ -20,8 +30,7 @@ static void run_pointwise(crn_work *work, crn_pointwise op, const void *a, const
                                .b = b,
                                .c = c,
                                .to = to};
-    if (!work->preparing)
-        crn_cuda_launch(work, crn_pointwise_launch(&args), &args);
+    launch(work, &args);
 }
 
 static bool are_alike(const crn_work *work, cairn_id a, cairn_id b) {
@@ -30,7 +39,7 @@ static bool are_alike(const crn_work *work, cairn_id a, cairn_id b) {
 }
 
 /* Operands with different formats are converted to images. */
-static void run_images(crn_work *work, crn_pointwise op) {
+static void run_images(crn_work *work, uint32_t op) {
     const cairn_op *at = work->call->op;
     crn_view a = crn_cuda_view_in(work, 0), b = a, to;
     if (at->input_count > 1)
@@ -46,12 +55,11 @@ static void run_images(crn_work *work, crn_pointwise op) {
                                .a = a.at,
                                .b = b.at,
                                .to = to.at};
-    if (!work->preparing)
-        crn_cuda_launch(work, crn_pointwise_launch(&args), &args);
+    launch(work, &args);
     crn_cuda_view_done(work, 0, &to);
 }
 
-static void pointwise(crn_work *work, crn_pointwise op, void *to) {
+static void pointwise(crn_work *work, uint32_t op, void *to) {
     const cairn_op *at = work->call->op;
     bool alike = true;
     for (uint32_t i = 0; i < at->input_count; i++)
@@ -88,6 +96,59 @@ void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu) {
         pointwise(work, CRN_ADD_RELU, relu->outputs[0]);
     else
         pointwise(work, CRN_ADD, crn_cuda_out(work, 0));
+}
+
+/* x -> y */
+void crn_cuda_gelu(crn_work *work) {
+    bool tanh = work->call->op->attributes.tanh != 0;
+    pointwise(work, GATE | (tanh ? CRN_GELU_TANH : CRN_GELU), crn_cuda_out(work, 0));
+}
+
+/* x, gy -> gx */
+void crn_cuda_gelu_bwd(crn_work *work) {
+    bool tanh = work->call->op->attributes.tanh != 0;
+    pointwise(work, GATE | (tanh ? CRN_GELU_TANH_BWD : CRN_GELU_BWD), crn_cuda_out(work, 0));
+}
+
+void crn_cuda_silu(crn_work *work) {
+    pointwise(work, GATE | CRN_SILU, crn_cuda_out(work, 0));
+}
+
+void crn_cuda_silu_bwd(crn_work *work) {
+    pointwise(work, GATE | CRN_SILU_BWD, crn_cuda_out(work, 0));
+}
+
+/* a, b -> a * b */
+void crn_cuda_multiply_op(crn_work *work) {
+    pointwise(work, GATE | CRN_MULTIPLY, crn_cuda_out(work, 0));
+}
+
+/* One gradient of a product: output `index` = inputs[other] * gy */
+static void multiply_gradient(crn_work *work, uint32_t index, uint32_t other) {
+    if (!crn_cuda_wants(work, index))
+        return;
+    const crn_call *call = work->call;
+    cairn_op op = *call->op;
+    const cairn_id inputs[] = {op.inputs[other], op.inputs[2]}, outputs[] = {op.outputs[index]};
+    const void *from[] = {crn_cuda_in(work, other), crn_cuda_in(work, 2)};
+    void *to[] = {crn_cuda_out(work, index)};
+    crn_call one = *call;
+    op.inputs = inputs;
+    op.outputs = outputs;
+    op.input_count = 2;
+    op.output_count = 1;
+    one.op = &op;
+    one.inputs = from;
+    one.outputs = to;
+    work->call = &one;
+    pointwise(work, GATE | CRN_MULTIPLY, to[0]);
+    work->call = call;
+}
+
+/* a, b, gy -> ga, gb; ga, which may be in place of gy, comes last */
+void crn_cuda_multiply_bwd(crn_work *work) {
+    multiply_gradient(work, 1, 0);
+    multiply_gradient(work, 0, 1);
 }
 
 /* x -> y = x * mask / (1 - p), and likewise gy -> gx; without training y = x */
@@ -195,6 +256,10 @@ void crn_cuda_cross_entropy_bwd(crn_work *work) {
 /* Count with the probabilities, or with the logits if there are none. */
 void crn_cuda_count_hits(crn_work *work, uint64_t *correct) {
     const crn_call *call = work->call;
+    if (call->op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY) {
+        crn_cuda_count_token_hits(work, correct);
+        return;
+    }
     crn_loss_args args = loss_args(work);
     crn_call seen = *call;
     if (crn_cuda_wants(work, 1)) { /* use them like the logits */

@@ -90,8 +90,8 @@ static const crn_blas_plan *plan_of(crn_work *work, const crn_blas_shape *shape)
         return &recipe->products[i].plan;
     cairn_error err;
     if (!work->preparing || i == CRN_MOST_PRODUCTS ||
-        crn_blas_prepare(work->device->api, work->device->blas, shape, &recipe->products[i].plan,
-                         &err) != CAIRN_OK)
+        crn_blas_prepare(work->device->api, work->device->blas, shape, recipe->rank,
+                         &recipe->products[i].plan, &err) != CAIRN_OK)
         return NULL;
     recipe->products[i].shape = *shape;
     recipe->product_count++;
@@ -118,29 +118,47 @@ static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matr
     crn_cuda_launch(work, crn_matmul_launch(&args), &args);
 }
 
-static crn_matrix by_rows(const void *at, int64_t rows, int64_t stride) {
+static crn_matrix by_rows(const void *at, int64_t rows, int64_t stride, bool half) {
     return (crn_matrix){crn_cuda_writable(at), (uint64_t)stride, 1, (uint64_t)(rows * stride),
-                        CRN_ELEMENT_F32};
+                        half ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32};
 }
 
-void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
-                       const void *y, bool add) {
+/* The element type of the matrix that `pass` makes. */
+static bool is_half_matrix(const crn_blas_shape *s, crn_blas_pass pass) {
+    return s->pass == (int64_t)pass ? s->half_result != 0 : s->half != 0;
+}
+
+static void run_product(crn_work *work, const crn_blas_plan *plan, const void *x, const void *w,
+                        const void *y, const void *bias, bool add) {
     crn_device *device = work->device;
-    crn_matrix mx = by_rows(x, shape->rows, shape->in), mw = by_rows(w, shape->out, shape->in),
-               my = by_rows(y, shape->rows, shape->y_stride);
-    const crn_blas_plan *plan = device->blas != NULL ? plan_of(work, shape) : NULL;
-    if (plan == NULL) {
-        if (!work->preparing)
-            multiply_ourselves(work, shape, mx, mw, my, add);
-        return;
-    }
     void *space = crn_cuda_library_scratch(work, plan->workspace);
     if (work->preparing)
         return;
     (void)crn_cuda_blas_ok(device,
-                           crn_blas_run(device->api, device->blas, plan, mx.at, mw.at, my.at, add,
+                           crn_blas_run(device->api, device->blas, plan, crn_cuda_writable(x),
+                                        crn_cuda_writable(w), crn_cuda_writable(y), bias, add,
                                         space, device->streams[CRN_COMPUTE]),
                            "a matrix product");
+}
+
+void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
+                       const void *y, bool add) {
+    const crn_blas_plan *plan = work->device->blas != NULL ? plan_of(work, shape) : NULL;
+    if (plan != NULL)
+        run_product(work, plan, x, w, y, NULL, add);
+    else if (!work->preparing)
+        multiply_ourselves(
+            work, shape, by_rows(x, shape->rows, shape->in, is_half_matrix(shape, CRN_BLAS_GX)),
+            by_rows(w, shape->out, shape->in, is_half_matrix(shape, CRN_BLAS_GW)),
+            by_rows(y, shape->rows, shape->y_stride, is_half_matrix(shape, CRN_BLAS_Y)), add);
+}
+
+bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, const void *x,
+                                 const void *w, const void *y, const void *bias) {
+    const crn_blas_plan *plan = work->device->blas != NULL ? plan_of(work, shape) : NULL;
+    if (plan != NULL)
+        run_product(work, plan, x, w, y, bias, false);
+    return plan != NULL;
 }
 
 static crn_column_sums_args sums_of(const crn_view *gy) {
@@ -189,9 +207,22 @@ crn_element crn_cuda_element(const crn_site *site) {
                : CRN_ELEMENT_F32;
 }
 
+/* A sequence is a matrix: a row for each token. */
+static crn_view view_sequence(const cairn_tensor *t) {
+    crn_view matrix = {
+        .batch = 1, .height = 1, .width = 1, .plane = 1, .element = CRN_ELEMENT_BF16};
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        matrix.batch *= t->shape[i];
+    matrix.rows = matrix.batch;
+    matrix.channels = matrix.pitch = t->shape[t->rank - 1];
+    return matrix;
+}
+
 crn_view crn_cuda_view(const crn_site *site, cairn_id id) {
     const cairn_tensor *t = cairn_graph_tensor(site->graph, id);
     const crn_storage *s = &site->storage[id];
+    if (s->format != CRN_CHANNELS_LAST && s->type == CRN_BF16)
+        return view_sequence(t);
     bool last = s->format == CRN_CHANNELS_LAST;
     crn_view image = {.batch = t->shape[0],
                       .height = t->rank > 2 ? t->shape[2] : 1,

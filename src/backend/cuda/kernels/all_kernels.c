@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/spans.h"
 #include "backend/cuda/kernels/block_sums.h"
 #include "backend/cuda/kernels/plain_kernels.h"
+#include "backend/cuda/kernels/list_kernels.h"
 
 #define FORM_SUFFIX f32
 #define FORM_BF16 0

@@ -16,6 +16,13 @@ CRN_DEVICE void crn_add_block(crn_grid g, float *s) {
     CRN_BARRIER();
 }
 
+/* The sum of s[0..31], for every thread of a warp. */
+CRN_DEVICE float crn_add_warp(const float *s) {
+    float four[4] = {0, 0, 0, 0};
+    CRN_UNROLL for (uint32_t i = 0; i < 32; i++) four[i % 4] += s[i];
+    return (four[0] + four[1]) + (four[2] + four[3]);
+}
+
 CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {
     for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
         CRN_BARRIER();

@@ -16,7 +16,8 @@
  *         CRN_EACH_THREAD(t) { ... sums[t + 1] ... }
  *     }
  *
- * CRN_FIRST_THREADS(t, count) is a phase of the first threads only, at least one.
+ * CRN_FIRST_THREADS(t, count) is a phase of the first threads only, at least one. A
+ * CRN_WARP_BARRIER() is enough where only threads of the same 32 read what others wrote.
  *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
  * writes. On a processor the order of the threads and of the blocks can be reversed
@@ -46,6 +47,7 @@ typedef struct crn_grid {
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t t = threadIdx.x, once_##t = t < (count); once_##t != 0; once_##t = 0)
 #define CRN_BARRIER() __syncthreads()
+#define CRN_WARP_BARRIER() __syncwarp()
 
 /* A kernel with blocks of `most` threads; a multiprocessor should hold `blocks_held` of them at a
  * time. */
@@ -103,6 +105,7 @@ CRN_DEVICE void crn_write_shared_part(float *at, float value) {
     for (uint32_t i_##t = 0, t = g.backwards ? (count)-1 : 0; i_##t < (count);                     \
          i_##t++, t = g.backwards ? t - 1 : t + 1)
 #define CRN_BARRIER() ((void)0)
+#define CRN_WARP_BARRIER() ((void)0)
 
 #define CRN_KERNEL_OF(name, args_type, most, blocks_held) CRN_KERNEL_NAMED(name, args_type)
 #define CRN_KERNEL_NAMED(name, args_type)                                                          \

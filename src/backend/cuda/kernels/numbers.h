@@ -89,6 +89,22 @@ CRN_DEVICE float crn_exp(float x) {
     return sum * first * second;
 }
 
+/* e^x for x <= 0: with less work, and 0 where the result would be subnormal. */
+CRN_DEVICE float crn_exp_down(float x) {
+    if (!(x > -87.0f))
+        return crn_is_nan(x) ? x : 0;
+    float shifted = crn_fma(x, 1.44269504f, 12582912.0f), n = shifted - 12582912.0f;
+    float r = crn_fma(n, -1.42860677e-6f, crn_fma(n, -0.693145751953125f, x));
+    float sum = 1.38888889e-3f; /* the series to r^6 is within 2e-7 */
+    sum = crn_fma(sum, r, 8.33333333e-3f);
+    sum = crn_fma(sum, r, 4.16666667e-2f);
+    sum = crn_fma(sum, r, 1.66666667e-1f);
+    sum = crn_fma(sum, r, 0.5f);
+    sum = crn_fma(sum, r, 1.0f);
+    sum = crn_fma(sum, r, 1.0f);
+    return sum * crn_from_bits((uint32_t)((int32_t)n + 127) << 23);
+}
+
 /* log x of a normal x > 0: x = 2^n * m with m in [0.70, 1.41), log m = 2 atanh(s) with
  * s = (m - 1) / (m + 1), |s| <= 0.172. */
 CRN_DEVICE float crn_log(float x) {
@@ -105,8 +121,10 @@ CRN_DEVICE float crn_log(float x) {
     return crn_fma(power, 0.693145751953125f, crn_fma(2.0f, s, tail));
 }
 
+/* 1 / (1 + e^-x), from e^-|x|, which cannot overflow */
 CRN_DEVICE float crn_sigmoid(float x) {
-    return 1 / (1 + crn_exp(-x));
+    float e = crn_exp_down(x < 0 ? x : -x);
+    return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* Near zero the series is used, else e^2|x|, where nothing cancels. */
@@ -123,6 +141,44 @@ CRN_DEVICE float crn_tanh(float x) {
     }
     float value = 1 - 2 / (crn_exp(2 * size) + 1);
     return x < 0 ? -value : value;
+}
+
+/* The distribution of a normal number, and its density. With t = 1 / (1 + 0.3275911 |x| / sqrt 2)
+ * the tail is density * polynomial in t, within 8e-8 (Abramowitz and Stegun, 7.1.26). */
+CRN_DEVICE float crn_normal(float x, float *density) {
+    float size = x < 0 ? -x : x, e = crn_exp_down(-0.5f * x * x);
+    float t = 1 / crn_fma(0.231641888f, size, 1.0f);
+    float sum = 1.061405429f;
+    sum = crn_fma(sum, t, -1.453152027f);
+    sum = crn_fma(sum, t, 1.421413741f);
+    sum = crn_fma(sum, t, -0.284496736f);
+    sum = crn_fma(sum, t, 0.254829592f);
+    float tail = 0.5f * sum * t * e;
+    *density = 0.398942280f * e;
+    return x < 0 ? tail : 1 - tail;
+}
+
+/* cos and sin of an angle in radians, rounded once: |r| <= pi / 4, and k quarter turns. */
+CRN_DEVICE void crn_turn(double angle, float *cosine, float *sine) {
+    double k = angle * 0.63661977236758134308 + 6755399441055744.0; /* 1.5 * 2^52 rounds it */
+    k = k - 6755399441055744.0;
+    double r = fma(k, -1.57079632679489655800, angle);
+    r = fma(k, -6.12323399573676603587e-17, r);
+    double q = r * r, s = -2.50521083854417187751e-8, c = -2.75573192239858906526e-7;
+    s = fma(s, q, 2.75573192239858906526e-6);
+    s = fma(s, q, -1.98412698412698412698e-4);
+    s = fma(s, q, 8.33333333333333333333e-3);
+    s = fma(s, q, -1.66666666666666666667e-1);
+    s = fma(s * q, r, r);
+    c = fma(c, q, 2.48015873015873015873e-5);
+    c = fma(c, q, -1.38888888888888888889e-3);
+    c = fma(c, q, 4.16666666666666666667e-2);
+    c = fma(c, q, -0.5);
+    c = fma(c, q, 1.0);
+    int64_t quarter = (int64_t)k & 3;
+    double first = quarter & 1 ? s : c, second = quarter & 1 ? c : s;
+    *cosine = (float)(quarter == 1 || quarter == 2 ? -first : first);
+    *sine = (float)(quarter >= 2 ? -second : second);
 }
 
 #endif

@@ -134,6 +134,25 @@ CRN_DEVICE void crn_put_four(float *to, uint32_t i, uint32_t count, crn_four fou
     }
 }
 
+/* The new value of four elements, and its copy. */
+CRN_DEVICE void crn_put_value(const crn_chunk_addresses *chunk, uint32_t i, crn_four four) {
+    crn_put_four(chunk->value, i, chunk->count, four);
+    if (!chunk->copy)
+        return;
+#ifdef __CUDACC__
+    if (i + 4 <= chunk->count) {
+        *(uint2 *)(chunk->copy + i) =
+            make_uint2(crn_to_bf16(four.at[0]) | (uint32_t)crn_to_bf16(four.at[1]) << 16,
+                       crn_to_bf16(four.at[2]) | (uint32_t)crn_to_bf16(four.at[3]) << 16);
+        return;
+    }
+#endif
+    CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
+        if (i + k < chunk->count)
+            chunk->copy[i + k] = crn_to_bf16(four.at[k]);
+    }
+}
+
 CRN_KERNEL(crn_gather_gradients, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     uint32_t first = p->values->first;
@@ -159,6 +178,7 @@ CRN_DEVICE crn_four crn_gradient_at(const crn_chunk_addresses *chunk, float gath
 CRN_KERNEL(crn_sgd, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
     float rate = p->values->rate, gathered = p->values->gathered;
+    float decay = chunk.no_decay ? 0 : p->decay;
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
             crn_four gradient = crn_gradient_at(&chunk, gathered, i), slot = gradient;
@@ -167,8 +187,8 @@ CRN_KERNEL(crn_sgd, crn_update_args) {
                 slot = crn_get_four(chunk.slots[0], i, chunk.count);
             CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
                 float d = gradient.at[k];
-                if (p->decay != 0)
-                    d = d + p->decay * value.at[k];
+                if (decay != 0)
+                    d = d + decay * value.at[k];
                 if (chunk.slots[0]) {
                     slot.at[k] = p->momentum * slot.at[k] + d;
                     d = p->nesterov ? d + p->momentum * slot.at[k] : slot.at[k];
@@ -177,14 +197,15 @@ CRN_KERNEL(crn_sgd, crn_update_args) {
             }
             if (chunk.slots[0])
                 crn_put_four(chunk.slots[0], i, chunk.count, slot);
-            crn_put_four(chunk.value, i, chunk.count, value);
+            crn_put_value(&chunk, i, value);
         }
     }
 }
 
 CRN_KERNEL(crn_adam, crn_update_args) {
     crn_chunk_addresses chunk = p->chunks[g.x];
-    float keep = p->values->keep, gathered = p->values->gathered;
+    float keep = chunk.no_decay ? 1 : p->values->keep, gathered = p->values->gathered;
+    float decay = chunk.no_decay ? 0 : p->decay;
     float step = p->values->step_size, root = p->values->root_correction;
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t i = 4 * t; i < chunk.count; i += 4 * g.threads) {
@@ -195,8 +216,8 @@ CRN_KERNEL(crn_adam, crn_update_args) {
             CRN_UNROLL for (uint32_t k = 0; k < 4; k++) {
                 float before = p->decoupled ? value.at[k] * keep : value.at[k];
                 float d = gradient.at[k];
-                if (!p->decoupled && p->decay != 0)
-                    d = d + p->decay * before;
+                if (!p->decoupled && decay != 0)
+                    d = d + decay * before;
                 first.at[k] = first.at[k] + p->beta1_rest * (d - first.at[k]);
                 second.at[k] = p->beta2 * second.at[k] + p->beta2_rest * d * d;
                 float spread = sqrtf(second.at[k]) / root + p->epsilon;
@@ -204,7 +225,7 @@ CRN_KERNEL(crn_adam, crn_update_args) {
             }
             crn_put_four(chunk.slots[0], i, chunk.count, first);
             crn_put_four(chunk.slots[1], i, chunk.count, second);
-            crn_put_four(chunk.value, i, chunk.count, value);
+            crn_put_value(&chunk, i, value);
         }
     }
 }

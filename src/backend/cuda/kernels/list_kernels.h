@@ -1,0 +1,105 @@
+/* list_kernels.h: kernels for tokens with one form: which rows have which word, how many labels
+ * count, and copies of rows. */
+#include "backend/cuda/kernels/block_sums.h"
+
+/* As in sequence_launch.c. */
+#define CRN_LIST_CHUNK 64u /* words of a block of token_lists */
+#define CRN_LIST_WORDS 8u  /* words of a block of embedding_bwd */
+#define CRN_LIST_FEW 64u   /* rows of a word that a warp adds up alone */
+
+/* tokens -> starts, list. A block reads all tokens: those of words before its own say where its
+ * lists begin. Then it takes 256 tokens at a time, and the thread of a word appends those of its
+ * word. */
+CRN_KERNEL(crn_token_lists, crn_embedding_args) {
+    CRN_SHARED(uint32_t, before, 256);
+    CRN_SHARED(uint32_t, words, 256);
+    CRN_SHARED(uint32_t, counts, CRN_LIST_CHUNK);
+    CRN_SHARED(uint32_t, next, CRN_LIST_CHUNK);
+    CRN_SHARED(uint32_t, found, 2);
+    uint32_t first = g.x * CRN_LIST_CHUNK;
+    uint32_t mine = crn_min_u32(p->words - first, CRN_LIST_CHUNK);
+    CRN_EACH_THREAD(t) {
+        if (t < CRN_LIST_CHUNK)
+            counts[t] = 0;
+        if (t < 2)
+            found[t] = 0;
+    }
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        uint32_t sum = 0;
+        CRN_UNROLL_BY(8) for (uint32_t row = t; row < p->rows; row += g.threads) {
+            int32_t token = p->tokens[row];
+            sum += token >= 0 && (uint32_t)token < first;
+            if (token >= 0 && (uint32_t)token - first < mine)
+                crn_count_up(&counts[(uint32_t)token - first], 1);
+        }
+        before[t] = sum;
+    }
+    crn_count_block(g, before);
+    CRN_FIRST_THREADS(t, CRN_LIST_CHUNK) {
+        uint32_t start = before[0];
+        for (uint32_t w = 0; w < t; w++)
+            start += counts[w];
+        next[t] = start;
+        if (t < mine)
+            p->starts[first + t] = start;
+        if (t + 1 == mine && first + mine == p->words)
+            p->starts[p->words] = start + counts[t];
+    }
+    for (uint32_t tile = 0; tile * 256 < p->rows; tile++) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            uint32_t row = tile * 256 + t;
+            uint32_t word = row < p->rows ? (uint32_t)p->tokens[row] - first : mine;
+            words[t] = word;
+            if (word < mine)
+                crn_count_up(&found[tile % 2], 1);
+        }
+        CRN_BARRIER();
+        CRN_FIRST_THREADS(t, CRN_LIST_CHUNK) {
+            if (t == 0)
+                found[(tile + 1) % 2] = 0;
+            if (found[tile % 2] == 0)
+                continue;
+            uint32_t to = next[t];
+            for (uint32_t i = 0; i < 256; i++)
+                if (words[i] == t && t < mine)
+                    p->list[to++] = tile * 256 + i;
+            next[t] = to;
+        }
+    }
+}
+
+/* labels -> count */
+CRN_KERNEL(crn_count_labels, crn_token_loss_args) {
+    CRN_SHARED(uint32_t, s, 256);
+    CRN_EACH_THREAD(t) {
+        uint32_t sum = 0;
+        CRN_UNROLL_BY(8)
+        for (uint32_t row = t; row < p->rows; row += g.threads) sum += p->labels[row] >= 0;
+        s[t] = sum;
+    }
+    crn_count_block(g, s);
+    CRN_EACH_THREAD(t) {
+        if (t == 0)
+            *p->count = (float)(s[0] > 0 ? s[0] : 1);
+    }
+}
+
+CRN_DEVICE size_t crn_matrix_place(const crn_matrix *m, uint32_t n, uint32_t row, uint32_t c) {
+    return n * m->next + row * m->row + c * m->column;
+}
+
+CRN_KERNEL(crn_copy_rows, crn_copy_rows_args) {
+    CRN_EACH_THREAD(t) {
+        uint32_t all = p->batch * p->rows * p->width;
+        for (uint32_t i = g.x * g.threads + t; i < all; i += g.blocks * g.threads) {
+            uint32_t c = i % p->width, row = i / p->width % p->rows, n = i / p->width / p->rows;
+            float value = p->fill ? p->fill[c] : 0;
+            if (row - p->first < p->count)
+                value = crn_get_as(p->from.element, p->from.at,
+                                   crn_matrix_place(&p->from, n, row - p->first, c));
+            crn_put_as(p->to.element, p->to.at, crn_matrix_place(&p->to, n, row, c), value);
+        }
+    }
+}

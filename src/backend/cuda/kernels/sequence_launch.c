@@ -1,0 +1,140 @@
+/* sequence_launch.c: the forms and grids of the kernels for sequences; see kernel_launch.c. */
+#include "backend/cuda/kernels/launch_shapes.h"
+
+#define ROWS_OF_BLOCK 8u /* of a norm of rows: 256 threads, 32 for each */
+#define LIST_CHUNK 64u   /* as in list_kernels.h */
+#define LIST_WORDS 8u    /* likewise */
+#define HEAD_SHARES 4u   /* threads that share the heads of a token */
+
+/* Matrices without padding. Wide accesses need rows that are multiples of 16 bytes. */
+static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, const void *b,
+                            const void *c) {
+    const operand operands[] = {{a, width}, {b, width}, {c, width}};
+    return pack_of(element, width, operands, 3);
+}
+
+/* ---- Norms of rows ---- */
+
+static crn_launch row_launch(crn_kernel_id kernel, const crn_row_norm_args *a, const void *to) {
+    uint32_t pack = matrix_pack(a->element, a->cut.channels, a->x, a->gy, to);
+    return launch_of(form_of(kernel, a->element, pack), divide_up(a->cut.rows, ROWS_OF_BLOCK), 1,
+                     THREADS);
+}
+
+crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
+    return row_launch(CRN_K_row_norm, given, given->y);
+}
+
+crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
+    return row_launch(CRN_K_row_norm_bwd, given, given->gx);
+}
+
+crn_launch crn_row_norm_sums_launch(crn_row_norm_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->cut.channels, given->x, given->gy, NULL);
+    return sums_launch(CRN_K_row_norm_sums, given->element, pack, 2, &given->cut);
+}
+
+uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
+    return column_workspace(given->cut, given->element, 2, 2);
+}
+
+/* ---- Gates ---- */
+
+crn_launch crn_gate_launch(crn_pointwise_args *given) {
+    const operand operands[] = {{given->a, given->a_pitch},
+                                {given->op >= CRN_MULTIPLY ? given->b : NULL, given->b_pitch},
+                                {given->to, given->to_pitch}};
+    uint32_t pack = pack_of(given->element, given->channels, operands, 3);
+    uint32_t each = THREADS * (pack == 8 ? 2 : 4); /* as in gate_kernels.h */
+    given->packs = divide_up(given->channels, pack);
+    uint64_t all = (uint64_t)given->rows * given->packs;
+    assert(all < UINT32_MAX - each);
+    return launch_of(form_of(CRN_K_gate, given->element, pack), divide_up(all, each), 1, THREADS);
+}
+
+static crn_launch matrix_launch(crn_kernel_id kernel, uint32_t element, uint32_t rows,
+                                uint32_t width, uint32_t pack) {
+    assert((uint64_t)rows * (width / pack) < UINT32_MAX - THREADS * MOST_BLOCKS);
+    return flat_launch(form_of(kernel, element, pack), (uint64_t)rows * (width / pack));
+}
+
+crn_launch crn_swiglu_launch(crn_swiglu_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->y, NULL);
+    return matrix_launch(CRN_K_swiglu, given->element, given->rows, given->width, pack);
+}
+
+crn_launch crn_swiglu_bwd_launch(crn_swiglu_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->gy, given->gx);
+    return matrix_launch(CRN_K_swiglu_bwd, given->element, given->rows, given->width, pack);
+}
+
+crn_launch crn_rotary_launch(crn_rotary_args *given) {
+    const operand operands[] = {{given->x, given->pitch}, {given->y, given->pitch}};
+    uint32_t pack = pack_of(given->element, given->pitch, operands, 2);
+    if (given->half % pack != 0 || given->pairs % pack != 0)
+        pack = 1;
+    given->shares = HEAD_SHARES;
+    uint64_t threads = (uint64_t)given->rows * (given->pairs / pack) * given->shares;
+    return launch_of(form_of(CRN_K_rotary, given->element, pack), divide_up(threads, THREADS), 1,
+                     THREADS);
+}
+
+/* ---- Tokens ---- */
+
+crn_launch crn_embedding_launch(crn_embedding_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->y, NULL, NULL);
+    return matrix_launch(CRN_K_embedding, given->element, given->rows, given->width, pack);
+}
+
+crn_launch crn_token_lists_launch(crn_embedding_args *given) {
+    return launch_of(CRN_K_token_lists, divide_up(given->words, LIST_CHUNK), 1, THREADS);
+}
+
+crn_launch crn_embedding_bwd_launch(crn_embedding_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->gy, NULL, NULL);
+    return launch_of(form_of(CRN_K_embedding_bwd, given->element, pack),
+                     divide_up(given->words, LIST_WORDS), divide_up(given->width, 32 * pack),
+                     THREADS);
+}
+
+crn_launch crn_positions_launch(crn_positions_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->y, NULL);
+    return matrix_launch(CRN_K_positions, given->element, given->batch * given->tokens,
+                         given->width, pack);
+}
+
+crn_launch crn_positions_bwd_launch(crn_positions_args *given) {
+    uint32_t pack = matrix_pack(given->element, given->width, given->x, NULL, NULL);
+    return matrix_launch(CRN_K_positions_bwd, given->element, given->weights, given->width, pack);
+}
+
+crn_launch crn_copy_rows_launch(crn_copy_rows_args *given) {
+    return flat_launch(CRN_K_copy_rows, (uint64_t)given->batch * given->rows * given->width);
+}
+
+/* ---- The loss of tokens: a block for each row ---- */
+
+crn_launch crn_token_loss_launch(crn_token_loss_args *given) {
+    uint32_t pack =
+        matrix_pack(given->element, given->words, given->logits, given->probabilities, NULL);
+    crn_launch launch =
+        launch_of(form_of(CRN_K_token_loss, given->element, pack), given->rows, 1, COLUMN_THREADS);
+    launch.tickets = 1;
+    return launch;
+}
+
+crn_launch crn_token_loss_bwd_launch(crn_token_loss_args *given) {
+    uint32_t pack =
+        matrix_pack(given->element, given->words, given->probabilities, given->gradient, NULL);
+    return launch_of(form_of(CRN_K_token_loss_bwd, given->element, pack), given->rows, 1,
+                     COLUMN_THREADS);
+}
+
+crn_launch crn_count_labels_launch(crn_token_loss_args *given) {
+    (void)given;
+    return launch_of(CRN_K_count_labels, 1, 1, THREADS);
+}
+
+uint64_t crn_token_loss_workspace(const crn_token_loss_args *given) {
+    return ((uint64_t)given->rows * sizeof(float) + 15) / 16 * 16;
+}

@@ -1,0 +1,142 @@
+/* token_loss_kernels.h: softmax and the mean negative log likelihood over tokens; no guard. See
+ * pack.h and ref_loss.c.
+ *
+ * A block has a row of logits. A thread keeps the largest of its logits so far, m, and the sum of
+ * exp(x - m); two such pairs become one in a tree. The last block adds up the losses of all rows.
+ */
+
+#define token_sums FORM(token_sums)
+#define token_row_sums FORM(token_row_sums)
+#define token_row_loss FORM(token_row_loss)
+#define token_write FORM(token_write)
+#define label_shift (FORM_BF16 ? 1.0f : 0.0f)
+
+typedef struct token_sums {
+    float largest[CRN_COLUMN_THREADS], sum[CRN_COLUMN_THREADS], logits[CRN_COLUMN_THREADS];
+    float hit;
+} token_sums;
+
+/* The sums over the row at `at`, in entry 0. */
+CRN_DEVICE void token_row_sums(const crn_token_loss_args *CRN_RESTRICT p, crn_grid g, size_t at,
+                               int32_t label, token_sums *s) {
+    CRN_EACH_THREAD(t) {
+        float largest = -3.0e38f, sum = 0, logits = 0;
+        CRN_UNROLL_BY(4) for (uint32_t c = t * PACK; c < p->words; c += g.threads * PACK) {
+            pack x = get(p->logits, at + c);
+            float top = x.at[0];
+            EACH(k) {
+                top = x.at[k] > top ? x.at[k] : top;
+                logits += x.at[k];
+            }
+            if (top > largest) {
+                sum *= crn_exp_down(largest - top);
+                largest = top;
+            }
+            EACH(k) {
+                sum += crn_exp_down(x.at[k] - largest);
+            }
+        }
+        s->largest[t] = largest;
+        s->sum[t] = sum;
+        s->logits[t] = logits;
+        if (t == 0)
+            s->hit = label >= 0 && (uint32_t)label < p->words ? get_one(p->logits, at + label) : 0;
+    }
+    for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_FIRST_THREADS(t, half) {
+            float a = s->largest[t], b = s->largest[t + half], top = a > b ? a : b;
+            s->sum[t] =
+                s->sum[t] * crn_exp_down(a - top) + s->sum[t + half] * crn_exp_down(b - top);
+            s->largest[t] = top;
+            s->logits[t] += s->logits[t + half];
+        }
+    }
+    CRN_BARRIER();
+}
+
+CRN_DEVICE float token_row_loss(const crn_token_loss_args *CRN_RESTRICT p, int32_t label,
+                                const token_sums *s) {
+    if (label < 0)
+        return 0;
+    if ((uint32_t)label >= p->words)
+        return crn_from_bits(0x7fffffffu); /* NaN */
+    float wanted = s->hit;
+    if (p->smoothing != 0)
+        wanted = (1 - p->smoothing) * wanted + p->smoothing * (s->logits[0] / (float)p->words);
+    return crn_log(s->sum[0]) - (wanted - s->largest[0]);
+}
+
+CRN_DEVICE void token_write(const crn_token_loss_args *CRN_RESTRICT p, uint32_t t, uint32_t step,
+                            size_t at, int32_t label, float largest, float factor) {
+    for (uint32_t c = t * PACK; c < p->words; c += step * PACK) {
+        pack x = get(p->logits, at + c);
+        EACH(k) {
+            x.at[k] = crn_exp_down(x.at[k] - largest) * factor;
+            if ((int64_t)(c + k) == label)
+                x.at[k] -= label_shift;
+        }
+        put(p->probabilities, at + c, x);
+    }
+}
+
+/* logits, labels -> loss, probabilities */
+CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(token_sums, all, 1);
+    CRN_SHARED(uint32_t, last, 1);
+    token_sums *s = all;
+    float *part = (float *)p->part;
+    size_t at = (size_t)g.x * p->words;
+    int32_t label = p->labels[g.x];
+    token_row_sums(p, g, at, label, s);
+    CRN_EACH_THREAD(t) {
+        if (p->probabilities)
+            token_write(p, t, g.threads, at, label, s->largest[0], 1 / s->sum[0]);
+        if (t != 0)
+            continue;
+        crn_write_shared_part(part + g.x, token_row_loss(p, label, s));
+        last[0] = crn_take_ticket(p->tickets, g.blocks);
+    }
+    CRN_BARRIER();
+    if (!last[0] || !p->loss)
+        return;
+    CRN_EACH_THREAD(t) {
+        float sum = 0, count = 0;
+        for (uint32_t i = t; i < g.blocks; i += g.threads) {
+            sum += crn_read_shared_part(part + i);
+            count += p->labels[i] >= 0;
+        }
+        s->sum[t] = sum;
+        s->logits[t] = count;
+    }
+    crn_add_block(g, s->sum);
+    crn_add_block(g, s->logits);
+    CRN_EACH_THREAD(t) {
+        if (t == 0)
+            *p->loss = s->sum[0] / (s->logits[0] > 0 ? s->logits[0] : 1);
+    }
+}
+
+/* probabilities, labels, count -> gradient: (p - target) / count */
+CRN_KERNEL_OF(FORM(token_loss_bwd), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
+    float spread = p->smoothing / (float)p->words, peak = (1 - p->smoothing) + spread;
+    float factor = 1 / *p->count;
+    int32_t label = p->labels[g.x];
+    size_t at = (size_t)g.x * p->words;
+    CRN_EACH_THREAD(t) {
+        CRN_UNROLL_BY(2) for (uint32_t c = t * PACK; c < p->words; c += g.threads * PACK) {
+            pack x = get(p->probabilities, at + c);
+            EACH(k) {
+                float target = (int64_t)(c + k) == label ? peak - label_shift : spread;
+                x.at[k] = label < 0 ? 0 : (x.at[k] - target) * factor;
+            }
+            put(p->gradient, at + c, x);
+        }
+    }
+}
+
+#undef token_sums
+#undef token_row_sums
+#undef token_row_loss
+#undef token_write
+#undef label_shift
