@@ -123,21 +123,20 @@ static void print_table(const fitting *f) {
     printf("%s in %s on %s, ", f->model->header.model, cli_bytes(f->budget),
            f->model->machine.name);
     if (f->model->header.updates > 0)
-        printf("%s of parameters and optimiser state included\n", cli_bytes(f->stationary));
+        printf("with %s of parameters and optimiser state\n", cli_bytes(f->stationary));
     else
-        printf("of which %s are parameters, gradients and optimiser state\n",
-               cli_bytes(f->stationary));
-    printf("%-16s %8s %10s %12s %12s   %-27s %s\n", "algorithm", "batch", "images/s", "step",
-           "memory", "time", "one more is stopped by");
+        printf("with %s of parameters, gradients and optimiser state\n", cli_bytes(f->stationary));
+    printf("%-15s %5s %9s %10s %6s %s\n", "algorithm", "batch", "samples/s", "memory", "gap",
+           "one more is stopped by");
     for (uint32_t i = 0; i < f->count; i++) {
         const answer *a = &f->answers[i];
         if (a->is.batch == 0)
-            printf("%-16s %8s   not one image; the smallest budget for it is %s, set by %s\n",
-                   a->algorithm, "-", cli_bytes(next_bytes(f, a)), a->is.stopped_by);
+            printf("%-15s %5s not one; the smallest budget is %s, set by %s\n", a->algorithm, "-",
+                   cli_bytes(next_bytes(f, a)), a->is.stopped_by);
         else
-            printf("%-16s %8u %10.1f %12s %12s   %-27s %s\n", a->algorithm, a->is.batch, speed(a),
-                   cli_time(a->is.time_ns), cli_bytes(memory_of(f, a)),
-                   cli_gap(a->is.time_ns, a->is.lower_bound_ns), a->is.stopped_by);
+            printf("%-15s %5u %9.1f %10s %6s %s\n", a->algorithm, a->is.batch, speed(a),
+                   cli_bytes(memory_of(f, a)), cli_gap_percent(a->is.time_ns, a->is.lower_bound_ns),
+                   a->is.stopped_by);
     }
 }
 
@@ -260,8 +259,9 @@ const cli_command cli_command_fit = {
     .details =
         "MODEL is a network of 'cairn zoo' or your own (NAME.net). Prints, for none and for every "
         "algorithm that\n"
-        "applies, the largest batch whose plan fits, the predicted images per second, and the op\n"
-        "that prevents a larger batch. Measured costs (--costs) are used only for batches that\n"
+        "applies, the largest batch whose plan fits, the predicted samples per second, how\n"
+        "far from the fastest plan it is at most (gap), and the op that prevents a larger batch.\n"
+        "Measured costs (--costs) are used only for batches that\n"
         "were measured.",
     .options = options,
     .lists = {{"Algorithms", cli_list_algorithms}, {"Machines", cli_list_machines}},

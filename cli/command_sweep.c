@@ -16,8 +16,8 @@ static double percent_of(double part, double whole) {
 static void print_table(const cli_sweep *s) {
     printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
            cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
-    printf("%-16s %8s %12s %8s %12s %9s   %s\n", "algorithm", "budget", "memory", "of none", "time",
-           "overhead", "that is");
+    printf("%-16s %8s %12s %8s %12s %9s %8s\n", "algorithm", "budget", "memory", "of none", "time",
+           "overhead", "gap");
     for (uint32_t k = 0; k < s->count; k++) {
         const cli_curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++) {
@@ -25,17 +25,16 @@ static void print_table(const cli_sweep *s) {
             if (c->points[i].budget > 0)
                 snprintf(budget, sizeof budget, "%.0f%%",
                          percent_of((double)c->points[i].budget, (double)s->none_arena));
-            printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%%   %s\n", c->solver->name, budget,
+            printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%% %8s\n", c->solver->name, budget,
                    cli_bytes(c->points[i].arena),
                    percent_of((double)c->points[i].arena, (double)s->none_arena),
                    cli_time(c->points[i].time),
                    percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time),
-                   cli_gap(c->points[i].time, c->points[i].bound));
+                   cli_gap_percent(c->points[i].time, c->points[i].bound));
         }
         if (c->floor > 0)
-            printf("%-16s cannot do with less than %s (%.1f%%), set by op %s\n", c->solver->name,
-                   cli_bytes(c->floor), percent_of((double)c->floor, (double)s->none_arena),
-                   c->floor_op);
+            printf("%-16s not below %s (%.1f%%): %s\n", c->solver->name, cli_bytes(c->floor),
+                   percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
     }
 }
 
@@ -234,7 +233,8 @@ const cli_command cli_command_sweep = {
         "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Every algorithm "
         "makes a plan; those\n"
         "that take a budget make one for each of several budgets. Shows the time of each plan,\n"
-        "which op sets the smallest budget, and how much faster any plan could be. Several\n"
+        "how far it is from the fastest one at most (gap), and the op that sets the smallest\n"
+        "budget. Several\n"
         "algorithms run at a time, one per processor.",
     .examples = "sweep resnet50 --batch 64 --html sweep.html\n"
                 "sweep my.net --machine cpu --step 5",

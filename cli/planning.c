@@ -155,15 +155,24 @@ static int name_algorithms(const cairn_error *err) {
     return CLI_WRONG_INPUT;
 }
 
+const char *cli_gap_percent(int64_t time_ns, int64_t bound_ns) {
+    static char buffer[32];
+    if (bound_ns <= 0)
+        return "?";
+    if (time_ns <= bound_ns)
+        return "0%";
+    double gap = 100.0 * (double)(time_ns - bound_ns) / (double)bound_ns;
+    snprintf(buffer, sizeof buffer, "%.*f%%", gap < 0.1 ? 2 : 1, gap < 0.01 ? 0.01 : gap);
+    return buffer;
+}
+
 const char *cli_gap(int64_t time_ns, int64_t bound_ns) {
     static char buffer[64];
-    double gap = bound_ns > 0 ? 100.0 * (double)(time_ns - bound_ns) / (double)bound_ns : 0;
     if (bound_ns <= 0)
         return "not known";
     if (time_ns <= bound_ns)
         return "optimal";
-    snprintf(buffer, sizeof buffer, "at most %.*f%% from optimal", gap < 0.1 ? 2 : 1,
-             gap < 0.01 ? 0.01 : gap);
+    snprintf(buffer, sizeof buffer, "at most %s from optimal", cli_gap_percent(time_ns, bound_ns));
     return buffer;
 }
 

@@ -51,4 +51,7 @@ CAIRN_MUST cairn_status cli_judge_plan(const cli_model *model, const char *path,
  * to a static buffer. */
 const char *cli_gap(int64_t time_ns, int64_t bound_ns);
 
+/* The same for a column of a table: "0.2%", "0%" if it is optimal, "?" if it is not known. */
+const char *cli_gap_percent(int64_t time_ns, int64_t bound_ns);
+
 #endif

@@ -1,3 +1,4 @@
+/* clang-format off: the table */
 /* cairn.h: the public interface of libcairn.
  *
  *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> executor -> report
@@ -7,32 +8,35 @@
  *
  * - Functions that can fail return cairn_status and fill an optional cairn_error. See base.h.
  * - `const T *` arguments are borrowed for the call. `T **out` is the caller's, and NULL on
- * failure. A returned `const T *` lives as long as the object it came from.
+ *   failure. A returned `const T *` lives as long as the object it came from.
  * - Bytes are uint64_t, times int64_t nanoseconds, ids uint32_t.
  * - Structs of options, and structs that a function fills in for the caller, begin with struct_size
  *   and start from a macro that ends in _INIT. Structs that only the library makes grow at their
  *   end; numbers of enums are frozen.
  * - The values of an enum bear its name (CAIRN_ROLE_INPUT, CAIRN_STEP_RUN); those of cairn_status
- * do not.
+ *   do not.
  * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are indexed from 0 and end with NULL; an
- * entry has a name and a summary.
+ *   entry has a name and a summary.
  * - The library never prints and never exits. It keeps nothing between calls outside the objects
- * that the caller holds. The libraries that it uses may: oneDNN, OpenMP, and NVIDIA's, which stay
- * open once a GPU was opened.
+ *   that the caller holds. The libraries that it uses may: oneDNN, OpenMP, and NVIDIA's, which stay
+ *   open once a GPU was opened.
  *
  * Threads:
  *
- *     graph, costs, plan, sim, layout,  once made, any number of threads may read one; a thread
- *     solution, views, report, curve,   that changes costs (set, merge) or a plan's header is the
- *     safetensors, steps from arrays,   only one that uses them
+ *     graph, costs, plan, sim, layout,   once made, any number of threads may read one; a thread
+ *     solution, views, report, curve,    that changes costs (set, merge) or a plan's header is
+ *     safetensors, steps from arrays,    the only one that uses them
  *     cases of the papers' problems
  *     and their solutions
- *     builder, plan builder, page,      one thread at a time
+ *     builder, plan builder, page,       one thread at a time
  *     text, error
- *     device, and the executors,        one thread at a time for a device and everything made on
- * it; sessions, profiles on it          different devices are independent data any number of
- * loaders at once loader                            one thread at a time; it starts another thread
- *     solving, simulating, laying out   may be called from several threads at once, on one graph */
+ *     device, and the executors,         one thread at a time for a device and everything made
+ *     sessions and profiles on it        on it; different devices are independent
+ *     data                               any number of loaders at once
+ *     loader                             one thread at a time; it starts another thread
+ *     solving, simulating, laying out    may be called from several threads at once, on one
+ *                                        graph */
+/* clang-format on */
 #ifndef CAIRN_H
 #define CAIRN_H
 

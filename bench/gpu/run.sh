@@ -3,12 +3,12 @@
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
 # ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
-# table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled; all of
-# them without one. Every stage has a time limit and prints how it ended.
+# table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled, tokens
+# (tokens:NAME for one transformer), token_peers (token_peers:ENTRY for one); all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled}
+stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -49,7 +49,7 @@ train() {
     batch=$2
     shift 2
     say "\$ cairn train $name --backend cuda --batch $batch --steps 20 $*"
-    timeout 60 "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 "$@" >"$out/last.txt" 2>&1
+    timeout ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 "$@" >"$out/last.txt" 2>&1
     status=$?
     grep -v -E '^ +([2-9]|1[0-9]) ' "$out/last.txt" | tee -a "$log"
     awk '/^ +([2-9]|1[0-9]|20) /{print $3}' "$out/last.txt" | sort -n |
@@ -80,6 +80,44 @@ planned() {
     done
 }
 math=tf32
+
+# transformer NAME BATCH "OPTION ..." BUDGET ...: the same for a transformer in bf16 with AdamW.
+transformer() {
+    name=$1
+    batch=$2
+    options=$3
+    shift 3
+    costs=$out/$(echo "$name" | tr ':,=' '___').costs.json
+    train_limit=120
+    # shellcheck disable=SC2086 # the options are several words
+    {
+        run 120 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --math bf16 $options \
+            --every-implementation --top 40 -o "$costs"
+        train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" --algorithm none
+        none=$hash
+        for budget in "$@"; do
+            train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" \
+                --algorithm auto --activation-budget "$budget"
+            same=no
+            [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
+            say "  bits as none: $same"
+        done
+    }
+    train_limit=60
+}
+
+# The rows of transformers. Words are a multiple of 64, as trainers have them.
+transformer_row() {
+    case $1 in
+    gpt2_355M) transformer gpt2:355M 8 "--seq 1024 --classes 50304" 1300MiB ;;
+    llama) transformer llama:llama-2-7b,layers=16,width=2048,heads=32,kv_heads=8,ffn=5632 4 \
+        "--seq 2048 --classes 32000" 790MiB ;;
+    gpt2_124M) transformer gpt2 64 "--seq 1024 --classes 50304" 6056MiB ;;
+    gpt2_1558M) transformer gpt2:1558M 16 "--seq 1024 --classes 50304" 9632MiB ;;
+    vit_l_16) transformer vit_l_16 64 "" 50% ;;
+    *) say "there is no row for $1" ;;
+    esac
+}
 
 # The rows of the table of planned steps.
 planned_network() {
@@ -154,6 +192,19 @@ for stage in $stages; do
         ;;
     peers:*) run 60 python3 "$(dirname "$0")/torch_peers.py" "${stage#peers:}" ;;
     compiled) run 130 python3 "$(dirname "$0")/torch_peers.py" --limit 120 compiled:resnet50:64 ;;
+    tokens)
+        for network in gpt2_355M llama gpt2_124M gpt2_1558M vit_l_16; do
+            transformer_row $network
+        done
+        ;;
+    tokens:*) transformer_row "${stage#tokens:}" ;;
+    token_peers)
+        run 600 python3 "$(dirname "$0")/token_peers.py" compiled:gpt2-24x1024x16:8:1024 \
+            compiled+adamw:gpt2-24x1024x16:8:1024 compiled+checkpoint:gpt2-24x1024x16:8:1024 \
+            compiled:llama-16x2048x32x8x5632:4:2048 compiled+adamw:gpt2-12x768x12:64:1024 \
+            compiled+adamw:vit_l_16:64
+        ;;
+    token_peers:*) run 150 python3 "$(dirname "$0")/token_peers.py" "${stage#token_peers:}" ;;
     *) say "there is no stage $stage" ;;
     esac
 done

@@ -117,6 +117,7 @@ typedef struct cairn_attributes {
     int32_t same_row;        /* whether row 0 is added to all tokens; else row t to token t */
     double theta;            /* the base of a rotary embedding's angles */
     double deviation;        /* weights start normal with it; 0: by the fan-in */
+    double scaling; /* of a rotary embedding: slow pairs turn as much more slowly; 0: they do not */
 } cairn_attributes;
 #define CAIRN_ATTRIBUTES_INIT CAIRN_INIT_SIZED(cairn_attributes)
 
@@ -318,6 +319,10 @@ CAIRN_API cairn_id cairn_build_rms_norm(cairn_builder *builder, const char *name
 /* x is [N, T, (heads + 2 kv_heads) * d]: queries, keys, values. */
 CAIRN_API cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x,
                                       uint32_t heads, uint32_t kv_heads, double theta);
+/* The same with the scaled angles of Llama 3. */
+CAIRN_API cairn_id cairn_build_scaled_rotary(cairn_builder *builder, const char *name, cairn_id x,
+                                             uint32_t heads, uint32_t kv_heads, double theta,
+                                             double scaling);
 CAIRN_API cairn_id cairn_build_attention(cairn_builder *builder, const char *name, cairn_id x,
                                          uint32_t heads, uint32_t kv_heads, bool causal);
 CAIRN_API cairn_id cairn_build_gelu(cairn_builder *builder, const char *name, cairn_id x,

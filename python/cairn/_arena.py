@@ -8,6 +8,8 @@ The arena is allocated by the forward part and lives as long as any of its tenso
 steps, whose gradients are in the same memory every time.
 """
 
+import itertools
+
 import torch
 
 from . import _check, _torch
@@ -22,6 +24,8 @@ from ._write import Writer
 
 aten = torch.ops.aten
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+MOVES = 64  # of tensors out of the arena
+LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
@@ -51,6 +55,7 @@ def convolution_onto(where, x, weight, bias, stride, padding, dilation, transpos
 
 _ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
          aten.convolution.default: convolution_onto}
+_SURE = (aten.mm.default, aten.bmm.default)  # which are that form, with a new tensor
 _known: dict = {}  # by signature: whether an op's form of _ONTO does the same
 
 
@@ -60,7 +65,7 @@ def writes_onto(op):
     if onto is None or len(op.outs) != 1:
         return False
     if op.signature not in _known:
-        _known[op.signature] = _same_bits(op.node, onto)
+        _known[op.signature] = op.node.target in _SURE or _same_bits(op.node, onto)
     return _known[op.signature]
 
 
@@ -72,35 +77,25 @@ def _same_bits(node, onto):
             expected = node.target(*arguments, **keywords)
             where = torch.empty_like(expected)
             onto(where, *arguments, **keywords)
+            return expected.stride() == node.meta["val"].stride() and torch.equal(expected, where)
         except (RuntimeError, NotImplementedError):
             return False
-        return expected.stride() == node.meta["val"].stride() and torch.equal(expected, where)
 
 
 # ---- where tensors are ----
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it."""
+    is allocated beside it. `copies`: results of ops that insist on allocating are copied into the arena if they are kept
+    for long; `copied` are those."""
 
-    def __init__(self, joint, solution, alignment):
-        self.joint, self.solution, self.alignment = joint, solution, alignment
+    def __init__(self, joint, solution, alignment, copies=False):
+        self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
+        self.copied = set()
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
-        sizes = sorted({size for size, *_ in self.placed.values()}, reverse=True)[:3]
-        best = None
-        for limit in [1 << 62, *sizes]:  # the largest tensors may be better beside the arena, with ops' workspaces
-            found = self._lay(limit)
-            if best is None or self._cost(found) < self._cost(best):
-                best = found
-        self.bytes, self.beside, self.where = best
+        self._lay()
         self.total = self.bytes + self.beside
-
-    @staticmethod
-    def _cost(found):
-        """The allocator needs more than it gives out."""
-        size, beside, _ = found
-        return size + beside + beside // 8
 
     def _rounded(self, size):
         return -(-size // self.alignment) * self.alignment
@@ -133,8 +128,15 @@ class Layout:
                 self.placed[began[tensor], s] = size, began[tensor], last
             elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s):
                 self.placed[first, s] = size, first, last
+            elif self.copies and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
+                self.placed[first, s] = size, first, last
+                self.copied.add((first, s))
+                self.workspace[first] += size
             else:
                 self.others.append((size, first, last))
+
+    def _can_copy(self, op, s):
+        return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
 
     def _can_place(self, op, s):
         """Whether an op can write a result to an address of ours."""
@@ -144,21 +146,43 @@ class Layout:
             return s.slot in op.node.target.placeable()
         return writes_onto(op)
 
-    def _lay(self, limit):
-        """Bytes of the arena and beside it, and the addresses, with tensors of `limit` bytes or more beside it."""
-        inside = {key: life for key, life in self.placed.items() if life[0] < limit}
-        outside = self.others + [life for life in self.placed.values() if life[0] >= limit]
-        change = [0] * (len(self.workspace) + 1)
-        for size, first, last in outside:
-            change[first] += size
-            change[last + 1] -= size
-        live = most = 0
-        for more, workspace in zip(change, self.workspace):
-            live += more
-            most = max(most, live + workspace)
+    def _lay(self):
+        beside = _profile(self.others, len(self.workspace))
+        beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        inside, self.beside = dict(self.placed), max(beside)
+        self._fill(inside, beside)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
-        return -(-size // unit) * unit, most, dict(zip(inside, offsets))
+        self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
+
+    def _fill(self, inside, beside):
+        """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
+        they fit beside it."""
+        live, most = _profile(inside.values(), len(beside)), self.beside
+        movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])
+        for _ in range(MOVES):
+            fullest = max(range(len(live)), key=live.__getitem__)
+            room = most - beside[fullest]
+            for key in movable:
+                size, first, last = inside[key]
+                if size <= room and first <= fullest <= last and max(beside[first:last + 1]) + size <= most:
+                    break
+            else:
+                return
+            movable.remove(key)
+            del inside[key]
+            for i in range(first, last + 1):
+                live[i] -= size
+                beside[i] += size
+
+
+def _profile(lives, steps):
+    """The bytes of lifetimes at every step."""
+    change = [0] * (steps + 1)
+    for size, first, last in lives:
+        change[first] += size
+        change[last + 1] -= size
+    return list(itertools.accumulate(change[:-1]))
 
 
 class _TooTight(lib.Failure):
@@ -172,9 +196,13 @@ class _TooTight(lib.Failure):
 class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
-    def _laid(self, solution):
+    def _laid(self, solution, size=None):
+        """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment)
+            if size is not None and solution.layout.total > size:
+                other = Layout(self.joint, solution, self.alignment, copies=True)
+                solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 
@@ -202,7 +230,7 @@ class ArenaPlanner(Planner):
         low, high, target, best, smallest = 0, size, size, None, None
         for _ in range(TRIES):
             try:
-                solution = self._laid(super()._solve(target))
+                solution = self._laid(super()._solve(target), size)
             except lib.Failure as failure:
                 if smallest is None or failure.status != lib.INFEASIBLE:
                     raise
@@ -249,6 +277,10 @@ def at(arena, offset, dtype, size, stride):
     return empty.set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
 
 
+def copied_to(where, made):
+    return where.copy_(made)
+
+
 class ArenaWriter(Writer):
     """Writes graphs whose ops put their results into the arena. Their first run is not checked by storages, of which there
     is one."""
@@ -288,10 +320,18 @@ class ArenaWriter(Writer):
         self.in_arena = set()
         return super().graphs()
 
+    def _emit_run(self, op, inplace):
+        super()._emit_run(op, inplace)
+        for s in op.outs:
+            if (self.step, s) in self.plan.layout.copied:
+                self.env[s] = self.graph.call_function(copied_to, (self._destination(s), self.env[s]))
+                self.env[s].meta["val"] = s.like
+
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
             return self._onto(op, op.node.target, arguments)
-        where = self._destination(op.outs[0]) if len(op.outs) == 1 and not op.beside else None
+        direct = len(op.outs) == 1 and not op.beside and (self.step, op.outs[0]) not in self.plan.layout.copied
+        where = self._destination(op.outs[0]) if direct else None
         if where is None:
             return super()._plain_call(op, arguments, keywords)
         return self.graph.call_function(_ONTO[op.node.target], (where, *arguments), keywords)

@@ -37,6 +37,7 @@ def capture(gm, num_fwd_outputs, options, together=True):
     refuse(gm)
     device = device_of(gm)
     table = _costs.Table(options.costs or _costs.default_file(device), device)
+    table.recorded = options.cudagraphs
     propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)

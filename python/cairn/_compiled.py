@@ -17,7 +17,6 @@ from ._geometry import FIXED, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction, packet
 from ._joint import Joint, copy_mutated, device_of, refuse
 from ._plan import alignment_of
-from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -60,11 +59,9 @@ class Kernel:
     # ---- results at given addresses ----
 
     def placeable(self):
-        """The numbers of the results that can be written to where the caller wants them. Runs the kernel once."""
+        """The numbers of the results that can be written to where the caller wants them."""
         if self._allocations is None:
             self._allocations = _inductor.Allocations(self.compile())
-            with real_tensors(), torch.random.fork_rng(devices={v.device for v in self.given if v.device.type != "cpu"}):
-                self._allocations.learn([random_like(v) for v in self.given])
         return {slot for slot in map(self._slot, self._allocations.result_of.values()) if slot is not None}
 
     def _slot(self, returned):
@@ -211,6 +208,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
+    table.recorded = options.cudagraphs
     propagate(gm, table.results, _costs.signature_of)
     learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
@@ -291,10 +289,15 @@ def _permit(joint):
                 op.inplace.append((place, op.reads.index(storage)))
 
 
+def _is_random(node):
+    return node.target is prims.inductor_random.default
+
+
 def may_overwrite(kernel, place):
     """Whether the first result and an argument have the same layout, and only pointwise nodes and views that keep the
-    order of the elements are between the argument and any result. With a sum in the kernel Inductor copies."""
-    if any(is_reduction(n) for n in kernel.graph.nodes):
+    order of the elements are between the argument and any result. Random numbers that a sum and the result read are in
+    memory of their own, unless it is that of the result."""
+    if {_is_random, is_reduction} <= {f for n in kernel.graph.nodes for f in (_is_random, is_reduction) if f(n)}:
         return False
     given = [n for n in kernel.graph.nodes if n.op == "placeholder"][place]
     value, out = given.meta["val"], kernel.outputs()[0].meta["val"]

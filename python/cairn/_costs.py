@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from . import _fuse, _torch
+from . import _load
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
@@ -107,6 +108,7 @@ class Table:
     def __init__(self, path, device):
         self.path, self.figures, self.link = path, {}, None
         self.results, self.guesses = {}, {}
+        self.recorded = False  # whether the step will be a CUDA graph
         self.measured = 0  # ops, by this object
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
@@ -264,7 +266,7 @@ def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
     `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
     nothing is new."""
-    collecting, start = gc.isenabled(), time.perf_counter()
+    collecting, start, before = gc.isenabled(), time.perf_counter(), table.measured
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
         for _ in range(MOST_ROUNDS):
@@ -274,11 +276,27 @@ def learn(gm, table, device, alignment, wanted=any_node):
             if not _surprises(gm, table, missing):
                 break
             propagate(gm, table.results, signature_of)
+        if device.type == "cuda" and wanted is any_node and table.measured > before:
+            _take_loaded(gm, table, device)
     finally:
         if collecting:
             gc.enable()
     table.save()
     table.learning += time.perf_counter() - start
+
+
+def _take_loaded(gm, table, device):
+    """Set the times of a step's ops to those under its load."""
+    alone = {signature: figures[0] for signature, figures in table.figures.items() if signature not in table.guesses}
+    try:
+        with real_tensors(), torch.random.fork_rng(devices=[device.index or 0]):
+            times = _load.times_of(gm, signature_of, alone, device, table.recorded)
+    except RuntimeError:  # too little memory, or an op that cannot be recorded
+        times = {}
+    for signature, time_ns in times.items():
+        table.set(signature, time_ns, *table.figures[signature][1:])
+    _free_workspaces(device)
+    torch.cuda.empty_cache()
 
 
 def _missing(gm, table, wanted):

@@ -1,5 +1,6 @@
 """Graphs compiled by Inductor, through its caches. Everything that Cairn uses of Inductor's inside is here."""
 
+import ast
 import contextlib
 import threading
 
@@ -82,42 +83,46 @@ def _scope_of(compiled):
     return None
 
 
+def _aliased(value):
+    """The name of the buffer that an expression is, from its first byte on; None for anything else."""
+    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "reinterpret_tensor":
+        offset = value.args[3] if len(value.args) > 3 else None
+        value = value.args[0] if isinstance(offset, ast.Constant) and offset.value == 0 else None
+    return value.id if isinstance(value, ast.Name) else None
+
+
+def _is_allocation(value):
+    return isinstance(value, ast.Call) and getattr(value.func, "id", "") in _ALLOCATORS
+
+
+def results_of_allocations(source):
+    """By the number of an allocation that the code of a compiled graph makes: the place of the result that it becomes."""
+    calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
+    if len(calls) != 1:
+        return {}
+    number_of, count, found = {}, 0, {}
+    for line in sorted((n for n in ast.walk(calls[0]) if isinstance(n, (ast.Assign, ast.Return))), key=lambda n: n.lineno):
+        if isinstance(line, ast.Return):
+            places = enumerate(getattr(line.value, "elts", ()))
+            found = {number_of.get(_aliased(value)): place for place, value in places}
+        elif isinstance(line.targets[0], ast.Name):
+            number_of[line.targets[0].id] = count if _is_allocation(line.value) else number_of.get(_aliased(line.value))
+            count += _is_allocation(line.value)
+    known = count == sum(map(_is_allocation, ast.walk(calls[0])))
+    return {number: place for number, place in found.items() if number is not None} if known else {}
+
+
 class Allocations:
-    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time; which of the
-    allocations become results is learned in a first run."""
+    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time."""
 
     def __init__(self, compiled):
-        self.compiled, self.scope, self.result_of = compiled, _scope_of(compiled), None
-
-    def _run(self, arguments, allocate):
-        if self.scope is None:
-            return self.compiled(list(arguments))
-        before = {name: self.scope[name] for name in _ALLOCATORS}
-        self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
-        try:
-            return self.compiled(list(arguments))
-        finally:
-            self.scope.update(before)
-
-    def learn(self, arguments):
-        """The number of every allocation that becomes a result; {} if none can be placed."""
-        self.result_of = {}
-        if self.scope is None:
-            return
-        made = []
-
-        def allocate(plain, *what):
-            made.append(plain(*what))
-            return made[-1]
-        results = self._run(arguments, allocate)
-        numbers = {tensor.data_ptr(): number for number, tensor in enumerate(made)}
-        for place, result in enumerate(results):
-            number = numbers.get(result.data_ptr())
-            if number is not None and result.untyped_storage().nbytes() == made[number].untyped_storage().nbytes():
-                self.result_of[number] = place
+        self.compiled, self.scope = compiled, _scope_of(compiled)
+        self.result_of = results_of_allocations(compiled.source_code) if self.scope is not None else {}
 
     def run(self, arguments, destinations):
         """Run with tensors for some of the results: a dictionary by the result's number."""
+        if not self.result_of:
+            return self.compiled(list(arguments))
         count = iter(range(1 << 30))
 
         def allocate(plain, size, stride, dtype):
@@ -126,4 +131,9 @@ class Allocations:
                 return plain(size, stride, dtype)
             place = where.storage_offset() * where.element_size() // dtype.itemsize
             return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
-        return self._run(arguments, allocate)
+        before = {name: self.scope[name] for name in _ALLOCATORS}
+        self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
+        try:
+            return self.compiled(list(arguments))
+        finally:
+            self.scope.update(before)

@@ -31,6 +31,15 @@ def run_with_rng(state, device, target, *arguments, **keywords):
     return result
 
 
+# ---- inputs that change ----
+
+def update(inputs, values):
+    """Copy new values into inputs: those of one type at once."""
+    for kind in dict.fromkeys(value.dtype for value in values):
+        chosen = [(a, b) for a, b in zip(inputs, values) if b.dtype == kind]
+        _torch.copy_all(*map(list, zip(*chosen)))
+
+
 # ---- copies: one stream out, one in ----
 
 class _Lanes:

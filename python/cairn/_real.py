@@ -15,7 +15,7 @@ def real_tensors():
         yield
 
 
-_DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
@@ -27,7 +27,7 @@ def random_like(value, diagonal=False):
     size = (value.untyped_storage().nbytes() // value.element_size(),)
     if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         flat = torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
-    elif value.dtype in _DRAWN:
+    elif value.dtype in DRAWN:
         flat = torch.rand(size, dtype=value.dtype, device=value.device)
     else:
         flat = torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)

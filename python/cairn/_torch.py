@@ -109,6 +109,11 @@ def clear_cublas_workspaces() -> None:
     torch._C._cuda_clearCublasWorkspaces()
 
 
+def copy_all(inputs: list, values: list) -> None:
+    """Copy tensors into others of the same types, many in one kernel."""
+    torch._foreach_copy_(inputs, values)
+
+
 def sleep_cuda(cycles: int) -> None:
     torch.cuda._sleep(cycles)
 

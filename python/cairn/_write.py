@@ -17,7 +17,7 @@ from . import _moves
 from . import _norms
 from ._compiled import Kernel
 from ._geometry import place_of
-from ._joint import ignores_statistics, is_collective, is_effect, without_statistics
+from ._joint import ignores_statistics, is_collective, is_effect, is_mutation, without_statistics
 
 
 class _Boxed(_torch.CodeGen):
@@ -324,7 +324,7 @@ class Writer:
             self.graph.call_function(_beginner(self.meter), (list(self.env.values()),))
         self._emit(self.forward_steps)
         self.memo = {}
-        results = [self._value(n) for n in joint.fwd_out]
+        results = self._updated([self._value(n) for n in joint.fwd_out])
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
@@ -335,6 +335,20 @@ class Writer:
         self.forward_graph = forward
         self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
+
+    def _updated(self, results):
+        """The forward part's results with inputs in place of their new values, which one call copies into them all. The
+        caller would copy each alone."""
+        by_description = {p.meta.get("desc"): p for p in self.joint.mutated}
+        pairs = {}
+        for place, (node, described) in enumerate(zip(self.joint.fwd_out, self.joint.descriptions)):
+            given = by_description.get(described.mutated_input) if is_mutation(described) else None
+            if given is not None and _is_like(given.meta["val"], node.meta["val"]):
+                pairs[place] = self._value(given), results[place]
+        if len(pairs) < 2:
+            return results
+        self.graph.call_function(_moves.update, tuple(map(list, zip(*pairs.values()))))
+        return [pairs[place][0] if place in pairs else result for place, result in enumerate(results)]
 
     def _finish(self):
         if self.on_gpu() and _fuse.enabled():
@@ -392,6 +406,11 @@ class Writer:
     def retaining(self):
         """The backward graph for a caller that retains the forward part's tensors, or None if it is the same."""
         return self._module(self.backward(True)) if self.saved_inplace else None
+
+
+def _is_like(given, new):
+    return (not given.requires_grad and given.dtype == new.dtype and given.device == new.device
+            and given.shape == new.shape and given.stride() == new.stride())
 
 
 def _beginner(meter):

@@ -6,11 +6,13 @@
  *
  * A sample is a window; its labels are the tokens that follow. A .bin file has a header of 1,024
  * bytes, 256 little-endian integers of which the first three are 20240520, 1 and the number of
- * tokens, and then 16 bits a token. "A,B" names a file to train on and one for validation; of one
- * file the last windows are held out. */
+ * tokens, and then 16 bits a token. "A,B" names a file to train on and one for validation; without
+ * B the last windows are held out. Both may be patterns, as data in parts needs: "train_*.bin" are
+ * all such files in alphabetical order. No window reaches over the end of a file. */
 #include "base/names.h"
 #include "data/data_internal.h"
 
+#include <glob.h>
 #include <stdio.h>
 
 #define HEADER 1024u
@@ -77,19 +79,53 @@ static cairn_status open_file(cairn_data *data, const char *path, cairn_split sp
                                 (count - 1) / window, err);
 }
 
+/* The files that a pattern names; one that names none is the file of that name. The caller calls
+ * globfree(). */
+static cairn_status find_files(const char *pattern, glob_t *out, cairn_error *err) {
+    int result = glob(pattern, GLOB_NOCHECK | GLOB_NOESCAPE, NULL, out);
+    if (result == GLOB_NOSPACE)
+        return CAIRN_ENOMEM;
+    return result == 0 ? CAIRN_OK
+                       : crn_fail(crn_in_file(err, pattern), CAIRN_EIO, "cannot be searched");
+}
+
+/* Of every part `parts` names, the tokens become samples of the split. */
+static cairn_status open_part(cairn_data *data, const glob_t *parts, cairn_split split,
+                              uint32_t *largest, cairn_error *err) {
+    for (size_t i = 0; i < parts->gl_pathc; i++) {
+        const char *path = crn_arena_string(&data->arena, parts->gl_pathv[i]);
+        if (path == NULL)
+            return CAIRN_ENOMEM;
+        CRN_TRY(open_file(data, path, split, largest, err));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status open_both(cairn_data *data, const glob_t *train, const glob_t *validation,
+                              uint32_t *largest, cairn_error *err) {
+    CRN_TAKE(&data->arena, data->files, train->gl_pathc + validation->gl_pathc);
+    CRN_TRY(open_part(data, train, CAIRN_SPLIT_TRAIN, largest, err));
+    return open_part(data, validation, CAIRN_SPLIT_VALIDATION, largest, err);
+}
+
 /* "A" or "A,B". */
 static cairn_status open_files(cairn_data *data, const char *paths, uint32_t *largest,
                                cairn_error *err) {
     char *first = crn_arena_string(&data->arena, paths);
+    glob_t train = {0}, validation = {0};
     if (first == NULL)
         return CAIRN_ENOMEM;
     char *comma = strchr(first, ',');
     if (comma != NULL)
         *comma = '\0';
-    CRN_TAKE(&data->arena, data->files, 2);
-    CRN_TRY(open_file(data, first, CAIRN_SPLIT_TRAIN, largest, err));
-    return comma == NULL ? CAIRN_OK
-                         : open_file(data, comma + 1, CAIRN_SPLIT_VALIDATION, largest, err);
+    cairn_status status = find_files(first, &train, err);
+    if (status == CAIRN_OK && comma != NULL)
+        status = find_files(comma + 1, &validation, err);
+    if (status == CAIRN_OK)
+        status = open_both(data, &train, &validation, largest, err);
+    globfree(&train);
+    globfree(&validation);
+    return status;
 }
 
 static cairn_status open_tokens(cairn_data *data, const char *paths, uint32_t width,
@@ -120,8 +156,9 @@ cairn_status crn_data_window(const cairn_data *data, uint32_t place, uint32_t sh
     uint32_t number = crn_data_number(data, place), window = data->info.shape[0];
     const crn_data_file *file = crn_data_file_of(data, number);
     uint64_t offset = file->offset + (number - file->first) * file->stride;
-    /* The last window of training is not shifted: it would reach into validation. */
-    if (number + 1 < data->info.train)
+    /* The last window of a file, and that of training, is not shifted: it would reach over the end,
+     * or into validation. */
+    if (number + 1 < CRN_MIN(data->info.train, file->first + file->count))
         offset += (uint64_t)shift * data->token_bytes;
     CRN_TRY(crn_data_file_read(file, offset, raw, data->sample_bytes, err));
     for (uint32_t i = 0; i <= window; i++) {

@@ -6,6 +6,9 @@
  *     forward op   y = f(x; w)              X(i) inputs, Y(i) outputs, W(i) parameters
  *     backward op  gx, gw = f'(x?, y?, gy)  GY(i), GX(i), GW(i) their gradients
  *
+ * SW(i) is the gradient of a parameter so far: where another op has made a part of it, this one
+ * adds its own instead of making a tensor to be added.
+ *
  * T(0) is a tensor that one rule of an op passes to the next rule (the gradient before a cell's
  * activation). The rules of an op are applied in order. Weight gradients come before data
  * gradients: an input that only the weight gradient reads is then freed before the data gradient is
@@ -24,6 +27,8 @@
     { CRN_GRAD_INPUT, i }
 #define GW(i)                                                                                      \
     { CRN_GRAD_PARAM, i }
+#define SW(i)                                                                                      \
+    { CRN_SUM_PARAM, i }
 #define T(i)                                                                                       \
     { CRN_HANDED, i }
 
@@ -58,7 +63,7 @@ const crn_rule crn_rules[] = {
     {CAIRN_OP_LSTM_CELL, CAIRN_OP_LSTM_CELL_BWD_WEIGHT, .reads = {X(0), X(1), T(0)},
      .writes = {GW(0), GW(1), GW(2), GW(3)}},
     {CAIRN_OP_CROSS_ENTROPY, CAIRN_OP_CROSS_ENTROPY_BWD, .reads = {Y(1), X(1)}, .writes = {GX(0)}},
-    {CAIRN_OP_EMBEDDING, CAIRN_OP_EMBEDDING_BWD, .reads = {X(0), GY(0)}, .writes = {GW(0)}},
+    {CAIRN_OP_EMBEDDING, CAIRN_OP_EMBEDDING_BWD, .reads = {X(0), GY(0), SW(0)}, .writes = {GW(0)}},
     {CAIRN_OP_ADD_POSITIONS, CAIRN_OP_ADD_POSITIONS_BWD, .reads = {GY(0)}, .writes = {GW(0)}},
     {CAIRN_OP_IMAGE_TOKENS, CAIRN_OP_IMAGE_TOKENS_BWD, .reads = {GY(0)}, .writes = {GX(0), GW(0)}},
     {CAIRN_OP_SELECT_TOKEN, CAIRN_OP_SELECT_TOKEN_BWD, .reads = {GY(0)}, .writes = {GX(0)}},
@@ -86,6 +91,7 @@ const crn_rule crn_rules[] = {
 #undef GY
 #undef GX
 #undef GW
+#undef SW
 #undef T
 
 const size_t crn_rule_count = CRN_LENGTH(crn_rules);

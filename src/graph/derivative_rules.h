@@ -13,6 +13,8 @@ typedef enum crn_operand_kind {
     CRN_GRAD_OUTPUT,
     CRN_GRAD_INPUT,
     CRN_GRAD_PARAM,
+    CRN_SUM_PARAM, /* the gradient of a parameter so far, which the op adds to; not there if the op
+                      is the first */
     CRN_HANDED
 } crn_operand_kind;
 

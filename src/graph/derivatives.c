@@ -81,7 +81,7 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-/* The tensor of the new graph that a rule reads. Forward tensors keep their ids. */
+/* The tensor of the new graph that a rule reads, or CAIRN_NONE. Forward tensors keep their ids. */
 static cairn_id resolve(const work *at, const cairn_op *op, crn_operand read, cairn_id handed) {
     switch (read.what) {
     case CRN_FORWARD_INPUT:
@@ -92,6 +92,8 @@ static cairn_id resolve(const work *at, const cairn_op *op, crn_operand read, ca
         return op->params[read.index];
     case CRN_GRAD_OUTPUT:
         return at->gradient[op->outputs[read.index]];
+    case CRN_SUM_PARAM:
+        return at->gradient[op->params[read.index]];
     default:
         return handed;
     }
@@ -106,6 +108,14 @@ static bool writes_something_wanted(const work *at, const crn_rule *r, const cai
         if (target != CAIRN_NONE && at->wanted[target])
             return true;
     }
+    return false;
+}
+
+/* Whether the backward op adds to the gradient of parameter `target` so far. */
+static bool adds_to(const work *at, const crn_rule *r, const cairn_op *forward, cairn_id target) {
+    for (uint32_t i = 0; i < CRN_LENGTH(r->reads); i++)
+        if (r->reads[i].what == CRN_SUM_PARAM && forward->params[r->reads[i].index] == target)
+            return at->summed[target] > 0;
     return false;
 }
 
@@ -127,9 +137,12 @@ static cairn_status make_outputs(work *at, const crn_rule *r, const cairn_op *fo
         if (at->wanted[target]) {
             uint32_t before = at->summed[target];
             bool stationary = r->writes[i].what == CRN_GRAD_PARAM && before == 0;
+            bool adds = adds_to(at, r, forward, target);
             char suffix[32] = "grad";
             if (before > 0)
-                snprintf(suffix, sizeof suffix, "grad.%u", before + 1);
+                snprintf(suffix, sizeof suffix, adds ? "grad.sum%u" : "grad.%u", before + 1);
+            if (adds)
+                stationary = at->builder->graph->tensors.data[at->gradient[target]].stationary;
             cairn_id root = CAIRN_NONE;
             if (r->alias)
                 root = cairn_graph_storage(at->builder->graph, op->inputs[0]);
@@ -154,8 +167,12 @@ static cairn_status spread(work *at, const crn_rule *r, cairn_id forward_id, uin
         if (r->writes[i].what == CRN_HANDED) {
             made++;
         } else if (target != CAIRN_NONE) {
-            if (outputs[made] != CAIRN_NONE)
+            if (outputs[made] != CAIRN_NONE && adds_to(at, r, forward, target)) {
+                at->gradient[target] = outputs[made];
+                at->summed[target]++;
+            } else if (outputs[made] != CAIRN_NONE) {
                 CRN_TRY(contribute(at, forward_id, target, outputs[made]));
+            }
             made++;
         }
     }
@@ -184,15 +201,19 @@ static cairn_status apply(work *at, const crn_rule *r, cairn_id forward_id, uint
                    .inplace = crn_op_kinds[r->backward].inplace,
                    .inplace_count = crn_op_kinds[r->backward].inplace_count,
                    .attributes = forward->attributes};
-    for (uint32_t i = 0; i < CRN_LENGTH(r->reads) && r->reads[i].what != CRN_NOTHING; i++)
-        inputs[op.input_count++] = resolve(at, forward, r->reads[i], *handed);
+    for (uint32_t i = 0; i < CRN_LENGTH(r->reads) && r->reads[i].what != CRN_NOTHING; i++) {
+        inputs[op.input_count] = resolve(at, forward, r->reads[i], *handed);
+        op.input_count += inputs[op.input_count] != CAIRN_NONE;
+    }
     for (uint32_t i = 0; i < CRN_LENGTH(r->params) && r->params[i].what != CRN_NOTHING; i++)
         params[op.param_count++] = resolve(at, forward, r->params[i], *handed);
     if (r->each_input)
         op.attributes.index = crn_channel_offset(at->forward, forward, input);
     CRN_TRY(make_outputs(at, r, forward, input, &op, outputs, handed));
-    /* The op cannot work in place on a result that it does not compute. */
-    if (op.inplace_count > 0 && outputs[op.inplace[0].output] == CAIRN_NONE)
+    /* The op cannot work in place on a result that it does not compute, or on an operand that is
+     * not there. */
+    if (op.inplace_count > 0 &&
+        (outputs[op.inplace[0].output] == CAIRN_NONE || op.inplace[0].input >= op.input_count))
         op.inplace_count = 0;
     CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
     return spread(at, r, forward_id, input, outputs);

@@ -48,8 +48,9 @@ enum {
     A_SAME_ROW = 1 << 16,
     A_THETA = 1 << 17,
     A_DEVIATION = 1 << 18,
+    A_SCALING = 1 << 19,
     /* The attributes that files may leave out. A file never holds one that is 0. */
-    A_OPTIONAL = A_SMOOTHING | A_CAUSAL | A_TANH | A_SAME_ROW | A_DEVIATION
+    A_OPTIONAL = A_SMOOTHING | A_CAUSAL | A_TANH | A_SAME_ROW | A_DEVIATION | A_SCALING
 };
 
 /* How the parameters of an op are initialised. */

@@ -298,8 +298,15 @@ static cairn_attributes heads_of(uint32_t heads, uint32_t kv_heads) {
 
 cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
                             uint32_t kv_heads, double theta) {
+    return cairn_build_scaled_rotary(builder, name, x, heads, kv_heads, theta, 0);
+}
+
+cairn_id cairn_build_scaled_rotary(cairn_builder *builder, const char *name, cairn_id x,
+                                   uint32_t heads, uint32_t kv_heads, double theta,
+                                   double scaling) {
     cairn_attributes a = heads_of(heads, kv_heads);
     a.theta = theta;
+    a.scaling = scaling;
     return add_op(builder, CAIRN_OP_ROTARY, name, 1, &x, 0, NULL, &a);
 }
 

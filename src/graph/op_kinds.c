@@ -65,6 +65,7 @@ const crn_attribute crn_attribute_list[] = {
     {A_SAME_ROW, "same_row", FIELD(same_row), 1},
     {A_THETA, "theta", FIELD(theta), 0},
     {A_DEVIATION, "deviation", FIELD(deviation), 0},
+    {A_SCALING, "scaling", FIELD(scaling), 0},
 };
 const size_t crn_attribute_count = CRN_LENGTH(crn_attribute_list);
 

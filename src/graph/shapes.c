@@ -442,6 +442,8 @@ static cairn_status infer_rotary(const inference *at) {
         return refuse(at, "needs heads of even size");
     if (!(at->op->attributes.theta > 0))
         return refuse(at, "needs a theta above 0");
+    if (!(at->op->attributes.scaling >= 0))
+        return refuse(at, "needs a scaling of 0 or more");
     return infer_same(at);
 }
 

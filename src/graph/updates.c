@@ -291,15 +291,25 @@ static bool is_added(const cairn_graph *whole, const cairn_tensor *tensor) {
            (tensor->producer != CAIRN_NONE && is_of_optimizer(&whole->ops.data[tensor->producer]));
 }
 
-/* Mark the gradient, and the sums that it is made of: they were stationary. */
-static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
-    while (!is_added(whole, &whole->tensors.data[gradient])) {
-        stationary[gradient] = true;
-        const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
-        if (maker->kind != CAIRN_OP_ACCUMULATE)
-            return;
-        gradient = maker->inputs[0];
+/* The sum so far that `gradient` was made from, or CAIRN_NONE. */
+static cairn_id sum_before(const cairn_graph *whole, cairn_id gradient) {
+    const cairn_op *maker = &whole->ops.data[whole->tensors.data[gradient].producer];
+    for (uint32_t i = 0; i < maker->inplace_count; i++) {
+        cairn_id operand = maker->inputs[maker->inplace[i].input];
+        if (maker->outputs[maker->inplace[i].output] == gradient &&
+            parameter_of(whole, operand) != CAIRN_NONE)
+            return operand;
     }
+    return CAIRN_NONE;
+}
+
+/* Mark the gradient that an op of the optimiser reads, and the sums that it is made of: they were
+ * stationary. */
+static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *stationary) {
+    if (is_added(whole, &whole->tensors.data[gradient]))
+        return;
+    for (; gradient != CAIRN_NONE; gradient = sum_before(whole, gradient))
+        stationary[gradient] = true;
 }
 
 static cairn_status drop_all(work *at, crn_arena *scratch) {

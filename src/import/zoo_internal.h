@@ -30,7 +30,7 @@ typedef struct crn_zoo {
 typedef struct crn_zoo_sizes {
     uint32_t layers, width, heads, kv_heads, ffn;
     uint32_t vocabulary, positions; /* the default vocabulary; the rows of a table of positions */
-    double theta, epsilon;
+    double theta, scaling, epsilon; /* the first two: of a rotary embedding */
     bool tied, biased; /* the head is the embedding's table; projections to queries have a bias */
 } crn_zoo_sizes;
 

@@ -14,8 +14,8 @@ static cairn_id attention(crn_zoo *net, const crn_zoo_sizes *s, cairn_id x, doub
     cairn_id y = cairn_build_rms_norm(b, crn_zoo_name(net, "input_layernorm"), x, s->epsilon);
     uint32_t packed = s->width / s->heads * (s->heads + 2 * s->kv_heads);
     y = crn_zoo_linear(net, "self_attn.qkv_proj", y, packed, s->biased, CRN_ZOO_DEVIATION);
-    y = cairn_build_rotary(b, crn_zoo_name(net, "self_attn.rotary"), y, s->heads, s->kv_heads,
-                           s->theta);
+    y = cairn_build_scaled_rotary(b, crn_zoo_name(net, "self_attn.rotary"), y, s->heads,
+                                  s->kv_heads, s->theta, s->scaling);
     y = cairn_build_attention(b, crn_zoo_name(net, "self_attn"), y, s->heads, s->kv_heads, true);
     y = crn_zoo_linear(net, "self_attn.o_proj", y, s->width, false, last);
     return cairn_build_add(b, crn_zoo_name(net, "self_attn.sum"), x, y);

@@ -12,10 +12,11 @@ static const struct preset {
     crn_zoo_sizes sizes;
 } presets[] = {
 #define X(family, name, layers, width, heads, kv_heads, ffn, vocabulary, positions, theta,         \
-          epsilon, tied, biased)                                                                   \
+          scaling, epsilon, tied, biased)                                                          \
     {#family,                                                                                      \
      name,                                                                                         \
-     {layers, width, heads, kv_heads, ffn, vocabulary, positions, theta, epsilon, tied, biased}},
+     {layers, width, heads, kv_heads, ffn, vocabulary, positions, theta, scaling, epsilon, tied,   \
+      biased}},
 #include "import/transformer_sizes.def"
 #undef X
 };

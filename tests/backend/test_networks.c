@@ -79,9 +79,11 @@ static void tear_down(network *net) {
 
 static void feed(network *net, unsigned step) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(net->graph); t++) {
-        if (tensor_of(net, t)->role == CAIRN_ROLE_INPUT)
+        cairn_role role = tensor_of(net, t)->role;
+        bool tokens = role == CAIRN_ROLE_INPUT && tensor_of(net, t)->dtype == CAIRN_DTYPE_I32;
+        if (role == CAIRN_ROLE_INPUT && !tokens)
             fill_input(net->rig.place[t], tensor_of(net, t), step);
-        if (tensor_of(net, t)->role == CAIRN_ROLE_LABEL)
+        if (role == CAIRN_ROLE_LABEL || tokens)
             fill_labels(net->rig.place[t], tensor_of(net, t), step, setting(net, "classes"));
     }
 }

@@ -2,6 +2,7 @@
 #ifndef SEQUENCE_COMPARISONS_H
 #define SEQUENCE_COMPARISONS_H
 
+#include "backend/rotary_frequency.h"
 #include "cuda/row_comparisons.h"
 
 /* A plain output of elements, or NULL if it is not wanted. */
@@ -119,7 +120,7 @@ static void rotary(comparison *at, const cairn_op *op, bool inverse) {
          args.first += most) { /* in two launches or three */
         args.pairs = CRN_MIN(most, args.half - args.first);
         for (uint32_t i = 0; i < args.pairs; i++)
-            args.frequency[i] = pow(op->attributes.theta, -(double)(args.first + i) / args.half);
+            args.frequency[i] = crn_rotary_frequency(&op->attributes, args.first + i, args.half);
         kernel_rig_run(&at->k, crn_rotary_launch(&args), &args);
     }
     compare_plain(at, args.y, op->outputs[0], false);
@@ -148,6 +149,18 @@ static void embedding(comparison *at, const cairn_op *op, bool backward) {
     kernel_rig_run(&at->k, crn_token_lists_launch(&args), &args);
     kernel_rig_run(&at->k, crn_embedding_bwd_launch(&args), &args);
     compare_floats(at, args.gradient, op->outputs[0], F32_TOLERANCE);
+    /* Added to itself, in place and not. */
+    uint64_t count = (uint64_t)args.words * args.width;
+    float *wanted = kernel_rig_make(&at->k, count * 4), *made = args.gradient;
+    for (uint64_t i = 0; i < count; i++)
+        wanted[i] = 2 * made[i];
+    args.sum = made;
+    args.gradient = kernel_rig_make(&at->k, count * 4);
+    kernel_rig_run(&at->k, crn_embedding_bwd_launch(&args), &args);
+    CHECK(kernel_rig_equal(args.gradient, wanted, count, F32_TOLERANCE, "a sum"));
+    args.gradient = made;
+    kernel_rig_run(&at->k, crn_embedding_bwd_launch(&args), &args);
+    CHECK(kernel_rig_equal(args.gradient, wanted, count, F32_TOLERANCE, "a sum in place"));
 }
 
 static void positions(comparison *at, const cairn_op *op, bool backward) {

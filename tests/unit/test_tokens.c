@@ -133,6 +133,31 @@ static void test_two_files(folder *f) {
     cairn_data_destroy(other);
 }
 
+/* Data in parts: a pattern names them, in alphabetical order. */
+static void test_parts(folder *f) {
+    cairn_data *data;
+    cairn_error err = {0};
+    char source[1400];
+    put_tokens(f, "part_2.bin", 13, 5);
+    put_tokens(f, "part_1.bin", 22, 3);
+    snprintf(source, sizeof source, "tokens:%s/part_*.bin,%s/b.bin", f->path, f->path);
+    CHECK_OK(open_tokens(source, 0.2, &data, &err), &err);
+    CHECK_U64(cairn_data_get_info(data)->train, 5 + 3);
+    CHECK_U64(cairn_data_get_info(data)->validation, 2);
+    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, true);
+    for (int epoch = 0; epoch < 9;
+         epoch++) /* windows are shifted, but not over the end of a file */
+        for (int b = 0; b < 4; b++) {
+            cairn_batch batch = next_of(loader);
+            for (uint32_t i = 0; i < batch.count * WINDOW; i++) {
+                int32_t step = batch.labels[i] - batch.tokens[i];
+                CHECK(step == 3 || step == 5);
+            }
+        }
+    cairn_loader_destroy(loader);
+    cairn_data_destroy(data);
+}
+
 static void test_text(folder *f) {
     cairn_data *data;
     cairn_error err = {0};
@@ -177,6 +202,7 @@ static void test_wrong(folder *f) {
     CHECK(file != NULL && fputc(0, file) == 0 && fclose(file) == 0);
     check_refused(f, "tokens", "long.bin", CAIRN_EINVAL, "20 tokens by its header");
     check_refused(f, "text", "nothing.txt", CAIRN_EUNKNOWN, "no such file");
+    check_refused(f, "tokens", "nothing_*.bin", CAIRN_EUNKNOWN, "no such file");
     CHECK(cairn_data_open("text:", NULL, &data, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "needs a file") != NULL);
 }
@@ -187,6 +213,7 @@ int main(void) {
     test_windows(&f);
     test_resume(&f);
     test_two_files(&f);
+    test_parts(&f);
     test_text(&f);
     test_wrong(&f);
     folder_remove(&f);

@@ -49,6 +49,22 @@ def models():
     yield "gpt2", "gpt2:layers=2,width=32,heads=4,ffn=96", GPT2LMHeadModel(gpt2)
     llama = LlamaConfig(**LLAMA, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=False)
     yield "llama", f"llama:llama-2-7b,{SIZES}", LlamaForCausalLM(llama)
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    scaled = LlamaConfig(
+        **LLAMA,
+        rope_theta=500000.0,
+        rope_scaling=scaling,
+        max_position_embeddings=131072,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+    )
+    yield "llama3", f"llama:llama-3.2-1b,{SIZES}", LlamaForCausalLM(scaled)
     qwen = Qwen2Config(**LLAMA, rope_theta=1e6, rms_norm_eps=1e-6, tie_word_embeddings=True)
     yield "qwen", f"llama:qwen2.5-0.5b,{SIZES}", Qwen2ForCausalLM(qwen)
 

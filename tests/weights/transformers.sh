@@ -16,7 +16,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" "$script" export "$folder"
-for name in gpt2 llama qwen; do
+for name in gpt2 llama llama3 qwen; do
     "$tool" tokens "$(cat "$folder/$name/zoo")" "$folder/$name/weights" "$folder/$name/data" "$folder/$name/back"
 done
 "$python" "$script" check "$folder"

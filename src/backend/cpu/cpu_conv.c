@@ -163,15 +163,12 @@ static void build_forward(conv *c, dnnl_primitive_desc_t what) {
     uint32_t y = operand(c, CRN_OUTPUT_BUFFER, 0, c->result);
     uint32_t w = crn_recipe_operand(r, CRN_PARAM_BUFFER, 0, c->plain_weights);
     uint32_t made = crn_recipe_write_as(r, y, crn_recipe_wanted(r, what, dnnl_query_dst_md));
-    crn_recipe_argument arguments[CRN_RECIPE_ARGUMENTS] = {
+    const crn_recipe_argument arguments[] = {
         {DNNL_ARG_SRC, crn_recipe_read_as(r, x, crn_recipe_wanted(r, what, dnnl_query_src_md))},
         {DNNL_ARG_WEIGHTS,
          crn_recipe_read_as(r, w, crn_recipe_wanted(r, what, dnnl_query_weights_md))},
         {DNNL_ARG_DST, made}};
-    if (c->bias != NULL)
-        arguments[3] = (crn_recipe_argument){DNNL_ARG_BIAS,
-                                             crn_recipe_operand(r, CRN_PARAM_BUFFER, 1, c->bias)};
-    crn_recipe_add(r, what, arguments, c->bias != NULL ? 4 : 3);
+    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_BIAS, CRN_PARAM_BUFFER, c->bias);
     crn_recipe_written(r, made, y);
 }
 
@@ -182,15 +179,12 @@ static void build_weights(conv *c, dnnl_primitive_desc_t what) {
     uint32_t gw = crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 0, c->plain_weights);
     uint32_t made =
         crn_recipe_write_as(r, gw, crn_recipe_wanted(r, what, dnnl_query_diff_weights_md));
-    crn_recipe_argument arguments[CRN_RECIPE_ARGUMENTS] = {
+    const crn_recipe_argument arguments[] = {
         {DNNL_ARG_SRC, crn_recipe_read_as(r, x, crn_recipe_wanted(r, what, dnnl_query_src_md))},
         {DNNL_ARG_DIFF_DST,
          crn_recipe_read_as(r, gy, crn_recipe_wanted(r, what, dnnl_query_diff_dst_md))},
         {DNNL_ARG_DIFF_WEIGHTS, made}};
-    if (c->bias != NULL)
-        arguments[3] = (crn_recipe_argument){DNNL_ARG_DIFF_BIAS,
-                                             crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 1, c->bias)};
-    crn_recipe_add(r, what, arguments, c->bias != NULL ? 4 : 3);
+    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_DIFF_BIAS, CRN_OUTPUT_BUFFER, c->bias);
     crn_recipe_written(r, made, gw);
 }
 

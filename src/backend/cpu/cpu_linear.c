@@ -42,14 +42,11 @@ void crn_build_linear(crn_recipe *r) {
     dnnl_primitive_desc_t what;
     if (!make(r, CRN_PASS_FORWARD, &l, &what))
         return;
-    crn_recipe_argument arguments[CRN_RECIPE_ARGUMENTS] = {
+    const crn_recipe_argument arguments[] = {
         {DNNL_ARG_SRC, crn_recipe_operand(r, CRN_INPUT_BUFFER, 0, l.x)},
         {DNNL_ARG_WEIGHTS, crn_recipe_operand(r, CRN_PARAM_BUFFER, 0, l.weight)},
         {DNNL_ARG_DST, crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 0, l.y)}};
-    if (bias)
-        arguments[3] = (crn_recipe_argument){DNNL_ARG_BIAS,
-                                             crn_recipe_operand(r, CRN_PARAM_BUFFER, 1, l.bias)};
-    crn_recipe_add(r, what, arguments, bias ? 4 : 3);
+    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_BIAS, CRN_PARAM_BUFFER, l.bias);
 }
 
 /* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
@@ -60,14 +57,11 @@ void crn_build_linear_bwd_weight(crn_recipe *r) {
     dnnl_primitive_desc_t what;
     if (!make(r, CRN_PASS_WEIGHTS, &l, &what))
         return;
-    crn_recipe_argument arguments[CRN_RECIPE_ARGUMENTS] = {
+    const crn_recipe_argument arguments[] = {
         {DNNL_ARG_SRC, crn_recipe_operand(r, CRN_INPUT_BUFFER, 0, l.x)},
         {DNNL_ARG_DIFF_DST, crn_recipe_operand(r, CRN_INPUT_BUFFER, 1, l.y)},
         {DNNL_ARG_DIFF_WEIGHTS, crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 0, l.weight)}};
-    if (bias)
-        arguments[3] = (crn_recipe_argument){DNNL_ARG_DIFF_BIAS,
-                                             crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 1, l.bias)};
-    crn_recipe_add(r, what, arguments, bias ? 4 : 3);
+    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_DIFF_BIAS, CRN_OUTPUT_BUFFER, l.bias);
 }
 
 /* gy [N, O] -> gx [N, F] = gy W */

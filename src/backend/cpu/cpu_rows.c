@@ -3,32 +3,11 @@
  * are made of runs of a few rows, which are added in double precision. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/cpu_math.h"
+#include "backend/ref/row_norm.h"
 
 #include <math.h>
 
-#define COLUMNS 64u /* that one index owns */
-#define RUN 32u     /* rows that are summed in float */
-
-/* ---- Norms ---- */
-
-typedef struct norm {
-    const float *x, *gy, *gamma, *beta;
-    const float *given_mean, *given_inverse;
-    float *y, *mean, *inverse, *gx, *ggamma, *gbeta;
-    size_t rows, width;
-    double epsilon;
-    bool centred; /* a layer norm */
-} norm;
-
-static norm shape_of(const crn_call *call, bool centred) {
-    const cairn_tensor *x = crn_ref_input(call, 0);
-    return (norm){.x = call->inputs[0],
-                  .gamma = call->params[0],
-                  .rows = crn_ref_rows(x),
-                  .width = x->shape[x->rank - 1],
-                  .epsilon = call->op->attributes.epsilon,
-                  .centred = centred};
-}
+#define RUN 32u /* rows that are summed in float */
 
 CRN_IN_LOOP float row_sum(const float *x, size_t count) {
     float lane[CRN_CPU_LANES] = {0};
@@ -53,7 +32,7 @@ CRN_IN_LOOP float row_squares(const float *x, float mean, size_t count) {
 }
 
 CRN_VECTORISED static void normalise_row(void *context, uint32_t r) {
-    const norm *at = context;
+    const crn_row_norm *at = context;
     const float *x = at->x + r * at->width, *gamma = at->gamma, *beta = at->beta;
     float *y = at->y + r * at->width;
     float mean = at->centred ? row_sum(x, at->width) / (float)at->width : 0;
@@ -71,35 +50,17 @@ CRN_VECTORISED static void normalise_row(void *context, uint32_t r) {
             y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
 }
 
-/* x [..., D] -> y, stats [2, R]: mean, 1 / deviation */
-void crn_cpu_layer_norm(const crn_call *call) {
-    norm at = shape_of(call, true);
-    float *stats = crn_ref_out(call, 1);
-    at.y = call->outputs[0];
-    at.beta = call->op->param_count > 1 ? call->params[1] : NULL;
-    at.mean = stats;
-    at.inverse = stats != NULL ? stats + at.rows : NULL;
-    crn_team_for(call->threads, (uint32_t)at.rows, normalise_row, &at);
-}
-
-/* x [..., D] -> y, stats [R]: 1 / root mean square */
-void crn_cpu_rms_norm(const crn_call *call) {
-    norm at = shape_of(call, false);
-    at.y = call->outputs[0];
-    at.inverse = crn_ref_out(call, 1);
-    crn_team_for(call->threads, (uint32_t)at.rows, normalise_row, &at);
-}
-
 /* The gradients of gamma and beta for a block of columns. */
 CRN_VECTORISED static void sum_columns(void *context, uint32_t block) {
-    const norm *at = context;
-    size_t first = (size_t)block * COLUMNS, count = CRN_MIN(COLUMNS, at->width - first);
-    double gamma[COLUMNS] = {0}, beta[COLUMNS] = {0};
+    const crn_row_norm *at = context;
+    size_t first = (size_t)block * CRN_NORM_COLUMNS,
+           count = CRN_MIN(CRN_NORM_COLUMNS, at->width - first);
+    double gamma[CRN_NORM_COLUMNS] = {0}, beta[CRN_NORM_COLUMNS] = {0};
     for (size_t from = 0; from < at->rows; from += RUN) {
-        float some_gamma[COLUMNS] = {0}, some_beta[COLUMNS] = {0};
+        float some_gamma[CRN_NORM_COLUMNS] = {0}, some_beta[CRN_NORM_COLUMNS] = {0};
         for (size_t r = from; r < CRN_MIN(at->rows, from + RUN); r++) {
             const float *x = at->x + r * at->width + first, *gy = at->gy + r * at->width + first;
-            float mean = at->given_mean != NULL ? at->given_mean[r] : 0;
+            float mean = crn_row_norm_mean(at, r);
             float inverse = at->given_inverse[r];
             for (size_t i = 0; i < count; i++) {
                 some_gamma[i] += gy[i] * ((x[i] - mean) * inverse);
@@ -120,10 +81,10 @@ CRN_VECTORISED static void sum_columns(void *context, uint32_t block) {
 }
 
 CRN_VECTORISED static void differentiate_row(void *context, uint32_t r) {
-    const norm *at = context;
+    const crn_row_norm *at = context;
     const float *x = at->x + r * at->width, *gy = at->gy + r * at->width, *gamma = at->gamma;
     float *gx = at->gx + r * at->width;
-    float mean = at->given_mean != NULL ? at->given_mean[r] : 0, inverse = at->given_inverse[r];
+    float mean = crn_row_norm_mean(at, r), inverse = at->given_inverse[r];
     float sum[CRN_CPU_LANES] = {0}, product[CRN_CPU_LANES] = {0};
     size_t whole = at->width / CRN_CPU_LANES * CRN_CPU_LANES;
     for (size_t i = 0; i < whole; i += CRN_CPU_LANES)
@@ -142,29 +103,20 @@ CRN_VECTORISED static void differentiate_row(void *context, uint32_t r) {
         gx[i] = inverse * (gy[i] * gamma[i] - shift - (x[i] - mean) * inverse * slope);
 }
 
-static void differentiate(const crn_call *call, norm *at) {
-    at->gy = call->inputs[2];
-    at->gx = crn_ref_out(call, 0);
-    at->ggamma = crn_ref_out(call, 1);
-    at->gbeta = crn_ref_out(call, 2);
-    if (at->ggamma != NULL || at->gbeta != NULL)
-        crn_team_for(call->threads, (uint32_t)((at->width + COLUMNS - 1) / COLUMNS), sum_columns,
-                     at);
-    if (at->gx != NULL)
-        crn_team_for(call->threads, (uint32_t)at->rows, differentiate_row, at);
+static const crn_row_norm_workers workers = {normalise_row, sum_columns, differentiate_row};
+
+void crn_cpu_layer_norm(const crn_call *call) {
+    crn_row_norm_forward(call, true, &workers);
 }
 
-/* x, stats [2, R], gy -> gx, gradients of gamma and beta [D] */
+void crn_cpu_rms_norm(const crn_call *call) {
+    crn_row_norm_forward(call, false, &workers);
+}
+
 void crn_cpu_layer_norm_bwd(const crn_call *call) {
-    norm at = shape_of(call, true);
-    at.given_mean = call->inputs[1];
-    at.given_inverse = at.given_mean + at.rows;
-    differentiate(call, &at);
+    crn_row_norm_backward(call, true, &workers);
 }
 
-/* x, stats [R], gy -> gx, gradient of gamma [D] */
 void crn_cpu_rms_norm_bwd(const crn_call *call) {
-    norm at = shape_of(call, false);
-    at.given_inverse = call->inputs[1];
-    differentiate(call, &at);
+    crn_row_norm_backward(call, false, &workers);
 }

@@ -134,6 +134,15 @@ void crn_recipe_add(crn_recipe *recipe, dnnl_primitive_desc_t what,
     add_scratchpad(recipe, stage);
 }
 
+void crn_recipe_add_biased(crn_recipe *recipe, dnnl_primitive_desc_t what,
+                           const crn_recipe_argument arguments[3], int argument,
+                           crn_recipe_source source, const crn_layout *bias) {
+    crn_recipe_argument all[4] = {arguments[0], arguments[1], arguments[2]};
+    if (bias != NULL)
+        all[3] = (crn_recipe_argument){argument, crn_recipe_operand(recipe, source, 1, bias)};
+    crn_recipe_add(recipe, what, all, bias != NULL ? 4 : 3);
+}
+
 static void reorder(crn_recipe *recipe, uint32_t from, uint32_t to) {
     dnnl_primitive_desc_t what;
     crn_dnnl_setting setting = crn_recipe_setting(NULL);

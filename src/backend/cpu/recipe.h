@@ -100,6 +100,11 @@ void crn_recipe_written(crn_recipe *recipe, uint32_t written, uint32_t buffer);
 void crn_recipe_add(crn_recipe *recipe, dnnl_primitive_desc_t what,
                     const crn_recipe_argument *arguments, uint32_t count);
 
+/* The same with three arguments and, unless `bias` is NULL, a fourth one: tensor 1 of `source`. */
+void crn_recipe_add_biased(crn_recipe *recipe, dnnl_primitive_desc_t what,
+                           const crn_recipe_argument arguments[3], int argument,
+                           crn_recipe_source source, const crn_layout *bias);
+
 /* The engine, and attributes with a scratchpad that the user provides; made once. `forward` is the
  * hint that a backward pass needs, or NULL. */
 crn_dnnl_setting crn_recipe_setting(dnnl_primitive_desc_t forward);

@@ -4,8 +4,7 @@
  * Sequences are stored plain, and all operands of an op have the same element type; an operand that
  * is stored channels-last is staged as plain fp32, and then all are fp32. */
 #include "backend/cuda/cuda_internal.h"
-
-#include <math.h>
+#include "backend/rotary_frequency.h"
 
 /* A tensor as a matrix: its last dimension is a row. */
 typedef struct matrix {
@@ -151,7 +150,7 @@ static void rotate(crn_work *work, bool inverse) {
     for (; args.first < args.half && !work->preparing; args.first += CRN_ROTARY_PAIRS) {
         args.pairs = CRN_MIN(args.half - args.first, CRN_ROTARY_PAIRS);
         for (uint32_t i = 0; i < args.pairs; i++)
-            args.frequency[i] = pow(a->theta, -(double)(args.first + i) / args.half);
+            args.frequency[i] = crn_rotary_frequency(a, args.first + i, args.half);
         crn_cuda_launch(work, crn_rotary_launch(&args), &args);
     }
     matrix_done(work, 0, &y);
@@ -185,7 +184,7 @@ void crn_cuda_embedding(crn_work *work) {
     matrix_done(work, 0, &y);
 }
 
-/* tokens [...], gy [..., D] -> gradient of the table [V, D] */
+/* tokens [...], gy [..., D], the gradient so far -> gradient of the table [V, D] */
 void crn_cuda_embedding_bwd(crn_work *work) {
     const cairn_tensor *table = crn_cuda_tensor(work, work->call->op->outputs[0]);
     matrix gy = matrix_in(work, 1);
@@ -196,6 +195,8 @@ void crn_cuda_embedding_bwd(crn_work *work) {
                                .tokens = crn_cuda_in(work, 0),
                                .gy = gy.at,
                                .gradient = crn_cuda_out(work, 0)};
+    if (work->call->op->input_count > 2)
+        args.sum = crn_cuda_in(work, 2);
     args.starts = crn_cuda_scratch(work, ((uint64_t)args.words + 1) * sizeof *args.starts);
     args.list = crn_cuda_scratch(work, (uint64_t)args.rows * sizeof *args.list);
     if (work->preparing)

@@ -11,6 +11,7 @@
  *
  * Scores are computed where they are used and never stored: the memory is linear in T. */
 #include "backend/ref/ref_internal.h"
+#include "backend/rotary_frequency.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ typedef struct attention {
     const float *x, *y, *gy, *stats; /* y, gy: [N, T, H*d]; stats [N, H, T] */
     float *to, *to_stats;            /* y; backward: gx */
     size_t tokens, heads, kv_heads, size, pitch;
-    double theta;
+    const cairn_attributes *attributes;
     float scale;
     bool causal, inverse;
 } attention;
@@ -34,7 +35,7 @@ static attention shape_of(const crn_call *call, const cairn_tensor *x) {
                        .kv_heads = kv_heads,
                        .size = size,
                        .pitch = x->shape[2],
-                       .theta = a->theta,
+                       .attributes = a,
                        .scale = (float)(1 / sqrt((double)size)),
                        .causal = a->causal != 0};
 }
@@ -42,14 +43,15 @@ static attention shape_of(const crn_call *call, const cairn_tensor *x) {
 /* ---- Rotary embedding ---- */
 
 /* Token t: the pair (x[i], x[i + d/2]) of each head of queries and keys is rotated by the angle
- * t * theta^(-2i/d). */
+ * t * theta^(-2i/d), or a scaled one (rotary_frequency.h). */
 static void rotate_token(void *context, uint32_t r) {
     const attention *at = context;
     const float *x = at->x + r * at->pitch;
     float *y = at->to + r * at->pitch;
     size_t half = at->size / 2, rotated = at->heads + at->kv_heads;
     for (size_t i = 0; i < half; i++) {
-        double angle = (double)(r % at->tokens) * pow(at->theta, -(double)i / (double)half);
+        double angle = (double)(r % at->tokens) *
+                       crn_rotary_frequency(at->attributes, (uint32_t)i, (uint32_t)half);
         float c = (float)cos(angle), s = (float)(at->inverse ? -sin(angle) : sin(angle));
         for (size_t h = 0; h < rotated; h++) {
             size_t k = h * at->size + i;

@@ -244,63 +244,55 @@ static const float *bias_of(const crn_call *call) {
     return call->op->param_count > 1 ? call->params[1] : NULL;
 }
 
-/* x [N, C, H, W] -> y [N, O, P, Q] */
-void crn_ref_conv2d(const crn_call *call) {
-    window at = between(call, crn_ref_input(call, 0), crn_ref_output(call, 0));
+/* Data from the one image to the other, by gather() or scatter(). */
+static void move(const crn_call *call, const cairn_tensor *large, const cairn_tensor *small,
+                 void (*by)(const crn_call *call, window *at), const float *bias) {
+    window at = between(call, large, small);
     at.from = call->inputs[0];
     at.weight = call->params[0];
-    at.bias = bias_of(call);
+    at.bias = bias;
     at.to = call->outputs[0];
-    gather(call, &at);
+    by(call, &at);
 }
 
-/* gy [N, O, P, Q] -> gx [N, C, H, W] */
-void crn_ref_conv2d_bwd_data(const crn_call *call) {
-    window at = between(call, crn_ref_output(call, 0), crn_ref_input(call, 0));
-    at.from = call->inputs[0];
-    at.weight = call->params[0];
-    at.to = call->outputs[0];
-    scatter(call, &at);
-}
-
-/* x [N, C, H, W], gy [N, O, P, Q] -> gradients of weight [O, C/groups, KH, KW] and bias [O] */
-void crn_ref_conv2d_bwd_weight(const crn_call *call) {
-    window at = between(call, crn_ref_input(call, 0), crn_ref_input(call, 1));
-    at.from = call->inputs[0];
-    at.other = call->inputs[1];
+/* Gradients of weight and bias; inputs `large` and `small` are the two images. */
+static void learn(const crn_call *call, uint32_t large, uint32_t small) {
+    window at = between(call, crn_ref_input(call, large), crn_ref_input(call, small));
+    at.from = call->inputs[large];
+    at.other = call->inputs[small];
     at.to = crn_ref_out(call, 0);
     if (at.to != NULL)
         weigh(call, &at);
     sum_bias(call, crn_ref_input(call, 1), call->inputs[1], crn_ref_out(call, 1));
+}
+
+/* x [N, C, H, W] -> y [N, O, P, Q] */
+void crn_ref_conv2d(const crn_call *call) {
+    move(call, crn_ref_input(call, 0), crn_ref_output(call, 0), gather, bias_of(call));
+}
+
+/* gy [N, O, P, Q] -> gx [N, C, H, W] */
+void crn_ref_conv2d_bwd_data(const crn_call *call) {
+    move(call, crn_ref_output(call, 0), crn_ref_input(call, 0), scatter, NULL);
+}
+
+/* x [N, C, H, W], gy [N, O, P, Q] -> gradients of weight [O, C/groups, KH, KW] and bias [O] */
+void crn_ref_conv2d_bwd_weight(const crn_call *call) {
+    learn(call, 0, 1);
 }
 
 /* x [N, C, H, W] -> y [N, O, (H-1)*stride + KH, ...]; weight [C, O, KH, KW]: x is the small image,
  * and the input channels are the filters of the convolution in the other direction. */
 void crn_ref_conv_transpose2d(const crn_call *call) {
-    window at = between(call, crn_ref_output(call, 0), crn_ref_input(call, 0));
-    at.from = call->inputs[0];
-    at.weight = call->params[0];
-    at.bias = bias_of(call);
-    at.to = call->outputs[0];
-    scatter(call, &at);
+    move(call, crn_ref_output(call, 0), crn_ref_input(call, 0), scatter, bias_of(call));
 }
 
 /* gy as y above -> gx [N, C, H, W] */
 void crn_ref_conv_transpose2d_bwd_data(const crn_call *call) {
-    window at = between(call, crn_ref_input(call, 0), crn_ref_output(call, 0));
-    at.from = call->inputs[0];
-    at.weight = call->params[0];
-    at.to = call->outputs[0];
-    gather(call, &at);
+    move(call, crn_ref_input(call, 0), crn_ref_output(call, 0), gather, NULL);
 }
 
 /* x [N, C, H, W], gy as y above -> gradients of weight [C, O, KH, KW] and bias [O] */
 void crn_ref_conv_transpose2d_bwd_weight(const crn_call *call) {
-    window at = between(call, crn_ref_input(call, 1), crn_ref_input(call, 0));
-    at.from = call->inputs[1];
-    at.other = call->inputs[0];
-    at.to = crn_ref_out(call, 0);
-    if (at.to != NULL)
-        weigh(call, &at);
-    sum_bias(call, crn_ref_input(call, 1), call->inputs[1], crn_ref_out(call, 1));
+    learn(call, 1, 0);
 }

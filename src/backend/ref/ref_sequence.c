@@ -15,6 +15,7 @@ typedef struct embedding {
     const int32_t *tokens; /* [R] */
     const float *table;    /* [V, D] */
     const float *gy;       /* [R, D] */
+    const float *sum;      /* [V, D] or NULL: what the gradient is added to, may be `to` */
     float *to;             /* [R, D]; backward: the gradient of the table, [V, D] */
     size_t count, vocabulary, width;
 } embedding;
@@ -52,7 +53,11 @@ void crn_ref_embedding(const crn_call *call) {
 static void gather_chunk(void *context, uint32_t chunk) {
     const embedding *at = context;
     size_t first = (size_t)chunk * ROWS, end = CRN_MIN(at->vocabulary, first + ROWS);
-    memset(at->to + first * at->width, 0, (end - first) * at->width * sizeof *at->to);
+    size_t at_first = first * at->width, bytes = (end - first) * at->width * sizeof *at->to;
+    if (at->sum == NULL)
+        memset(at->to + at_first, 0, bytes);
+    else if (at->sum != at->to)
+        memcpy(at->to + at_first, at->sum + at_first, bytes);
     for (size_t r = 0; r < at->count; r++) {
         int64_t token = at->tokens[r];
         if (token >= (int64_t)first && token < (int64_t)end)
@@ -61,11 +66,12 @@ static void gather_chunk(void *context, uint32_t chunk) {
     }
 }
 
-/* tokens [...], gy [..., D] -> gradient of the table [V, D] */
+/* tokens [...], gy [..., D], the gradient so far -> gradient of the table [V, D] */
 void crn_ref_embedding_bwd(const crn_call *call) {
     const cairn_tensor *table = crn_ref_output(call, 0);
     embedding at = {.tokens = call->inputs[0],
                     .gy = call->inputs[1],
+                    .sum = call->op->input_count > 2 ? call->inputs[2] : NULL,
                     .to = call->outputs[0],
                     .count = crn_ref_elements(crn_ref_input(call, 0)),
                     .vocabulary = table->shape[0],

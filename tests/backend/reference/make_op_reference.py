@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 import fill
+from transformer_networks import scaled_frequency
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
 CLASSES = 3  # OP_CASE_CLASSES
@@ -94,10 +95,10 @@ def split_heads(a, x):
 def rotary(a, x):
     q, k, v = split_heads(a, x)
     half = q.shape[-1] // 2
-    angles = torch.outer(
-        torch.arange(x.shape[1], dtype=torch.float64),
-        a["theta"] ** (-torch.arange(half, dtype=torch.float64) / half),
-    )
+    frequency = a["theta"] ** (-torch.arange(half, dtype=torch.float64) / half)
+    if "scaling" in a:
+        frequency = scaled_frequency(frequency, a["scaling"])
+    angles = torch.outer(torch.arange(x.shape[1], dtype=torch.float64), frequency)
     c, s = angles.cos(), angles.sin()
 
     def turn(z):

@@ -67,7 +67,7 @@ typedef struct crn_rotary_args {
  *
  *     embedding        tokens, table -> y; the row of a token outside the vocabulary is NaN
  *     token_lists      tokens -> starts, list
- *     embedding_bwd    gy, starts, list -> gradient
+ *     embedding_bwd    gy, starts, list, sum -> gradient
  *
  * The rows of word v are list[starts[v]] to list[starts[v + 1] - 1], in their order, which is also
  * the order of the sums; if there are many, eight sums are made side by side. */
@@ -78,6 +78,7 @@ typedef struct crn_embedding_args {
     const void *gy;
     void *y;
     float *gradient;  /* [words, width] */
+    const float *sum; /* or NULL: what the gradient is added to, may be `gradient` */
     uint32_t *starts; /* [words + 1] */
     uint32_t *list;   /* [rows] */
 } crn_embedding_args;

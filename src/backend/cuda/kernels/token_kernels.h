@@ -3,6 +3,7 @@
 
 #define put_floats FORM(put_floats)
 #define sum_list FORM(sum_list)
+#define put_gradient FORM(put_gradient)
 #define list_rows_at_once 4
 
 CRN_DEVICE void put_floats(float *to, pack value) {
@@ -60,7 +61,18 @@ CRN_DEVICE pack sum_list(const crn_embedding_args *CRN_RESTRICT p, uint32_t firs
     return sum;
 }
 
-/* gy, starts, list -> gradient */
+/* Write the gradient of a word: its sum, and what that is added to. */
+CRN_DEVICE void put_gradient(const crn_embedding_args *CRN_RESTRICT p, uint32_t word, uint32_t c,
+                             pack sum) {
+    size_t row = (size_t)word * p->width;
+    pack before = p->sum ? get_floats(p->sum + row, c, p->width) : no_pack();
+    EACH(k) {
+        sum.at[k] = before.at[k] + sum.at[k];
+    }
+    put_floats(p->gradient + row + c, sum);
+}
+
+/* gy, starts, list, sum -> gradient */
 CRN_KERNEL(FORM(embedding_bwd), crn_embedding_args) {
     CRN_SHARED(float, s, 256 * PACK);
     uint32_t first = g.x * CRN_LIST_WORDS;
@@ -69,8 +81,10 @@ CRN_KERNEL(FORM(embedding_bwd), crn_embedding_args) {
         if (word >= p->words || c >= p->width)
             continue;
         uint32_t begin = p->starts[word], end = p->starts[word + 1];
+        if (begin == end && p->sum == p->gradient)
+            continue; /* nothing to add */
         if (end - begin <= CRN_LIST_FEW)
-            put_floats(p->gradient + (size_t)word * p->width + c, sum_list(p, begin, end, 1, c));
+            put_gradient(p, word, c, sum_list(p, begin, end, 1, c));
     }
     for (uint32_t word = first; word < first + CRN_LIST_WORDS && word < p->words; word++) {
         uint32_t begin = p->starts[word], end = p->starts[word + 1];
@@ -94,7 +108,7 @@ CRN_KERNEL(FORM(embedding_bwd), crn_embedding_args) {
                 }
             }
             if (c < p->width)
-                put_floats(p->gradient + (size_t)word * p->width + c, sum);
+                put_gradient(p, word, c, sum);
         }
     }
 }
@@ -138,4 +152,5 @@ CRN_KERNEL(FORM(positions_bwd), crn_positions_args) {
 
 #undef put_floats
 #undef sum_list
+#undef put_gradient
 #undef list_rows_at_once

@@ -1,0 +1,153 @@
+"""The times of ops under load: those that they take in the middle of a step.
+
+An op that is measured alone runs on a cool GPU, at its highest clock, with operands that are in the cache. So after the
+ops of a step were measured one by one, they are run in the order of the step, again and again, until the clock has
+settled, and these times count. Operands are pieces of one tensor, taken in turns, so that a step of many tensors needs
+little memory.
+"""
+
+import time
+
+import torch
+
+from . import _torch
+from ._geometry import makes_storage
+from ._joint import is_collective, is_effect
+from ._real import DRAWN, random_like
+
+SETTLE = 0.4  # seconds of running before times are taken
+ROUNDS = 4  # in which they are taken
+RING = 256 << 20  # bytes, several times a cache
+ALIGNMENT = 512
+
+
+class _Ring:
+    """Operands of many ops in one tensor of random numbers; integers are 0."""
+
+    def __init__(self, values, device):
+        sizes = [sum(self._bytes(v) for v in given) for given in values]
+        self.bytes, self.at = max(sizes + [RING]), 0
+        self.drawn = torch.rand(self.bytes // 2, dtype=torch.bfloat16, device=device)
+        zeros = max((v.untyped_storage().nbytes() for given in values for v in given if v.dtype not in DRAWN), default=0)
+        self.zeros = torch.zeros(zeros, dtype=torch.uint8, device=device)
+
+    @staticmethod
+    def _bytes(value):
+        return -(-value.untyped_storage().nbytes() // ALIGNMENT) * ALIGNMENT if value.dtype in DRAWN else 0
+
+    def operand(self, value):
+        """A tensor like `value`. Any bits of two small numbers are also one small number of a wider type."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.dtype.is_complex or value.device != self.drawn.device:
+            return random_like(value)
+        base, start = self.zeros, 0
+        if value.dtype in DRAWN:
+            base, start = self.drawn, self.at if self.at + self._bytes(value) <= self.bytes else 0
+            self.at = start + self._bytes(value)
+        empty = torch.empty(0, dtype=value.dtype, device=value.device)
+        return empty.set_(base.untyped_storage(), start // value.element_size() + value.storage_offset(), value.shape,
+                          value.stride())
+
+
+class _Step:
+    """The ops of a graph as calls in order, with their signatures."""
+
+    def __init__(self, nodes, device):
+        get = lambda a: a.meta.get("val") if isinstance(a, torch.fx.Node) else a
+        given = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes]
+        tensors = [[v for v in _torch.pytree.tree_leaves(g) if isinstance(v, torch.Tensor)] for g in given]
+        ring = _Ring(tensors, device)
+        self.calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
+
+    def run(self, after=lambda: None):
+        for target, arguments, keywords in self.calls:
+            target(*arguments, **keywords)
+            after()
+
+    def settle(self):
+        """Run until the clock has settled; whether Python is fast enough for the GPU never to wait for it."""
+        self.run()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        self.run()
+        python = time.perf_counter() - start
+        torch.cuda.synchronize()
+        both = time.perf_counter() - start
+        for _ in range(int(SETTLE / both) + 1):
+            self.run()
+        return python < 0.8 * both
+
+    def total_ms(self):
+        """The mean time of the whole step."""
+        start = _event()
+        for _ in range(ROUNDS):
+            self.run()
+        end = _event()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / ROUNDS
+
+    def recorded_ms(self):
+        """The mean time of the whole step when it is recorded."""
+        torch.cuda.synchronize()
+        _torch.clear_cublas_workspaces()  # those of the graph are in its own memory
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.run()
+        graph.replay()
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < SETTLE:
+            graph.replay()
+            torch.cuda.synchronize()
+        start = _event()
+        for _ in range(2 * ROUNDS):
+            graph.replay()
+        end = _event()
+        torch.cuda.synchronize()
+        graph.reset()
+        _torch.clear_cublas_workspaces()
+        return start.elapsed_time(end) / (2 * ROUNDS)
+
+    def each_ms(self):
+        """The mean time of every op, with that of the events around it."""
+        events = [_event()]
+        for _ in range(ROUNDS):
+            self.run(lambda: events.append(_event()))
+        torch.cuda.synchronize()
+        times = [a.elapsed_time(b) for a, b in zip(events, events[1:])]
+        count = len(self.calls)
+        return [sum(times[i::count]) / ROUNDS for i in range(count)]
+
+
+def _event():
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _without_events(times, total):
+    """Times that add up to the total: every one without the same share of what events take, at most half of it."""
+    extra = max(sum(times) - total, 0) / len(times)
+    times = [max(t - extra, t / 2) for t in times]
+    factor = total / sum(times)
+    return [t * factor for t in times]
+
+
+def times_of(gm, signature_of, alone, device, recorded):
+    """Nanoseconds by signature of the ops of a graph that were measured `alone`, under the load of all of them. `recorded`:
+    the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing better than `alone` is known."""
+    nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
+             and not is_collective(n) and signature_of(n) in alone]
+    if not nodes:
+        return {}
+    step = _Step(nodes, device)
+    fast = step.settle()
+    if not (fast or recorded):
+        return {}
+    each = step.each_ms() if fast else [alone[signature_of(n)] / 1e6 for n in nodes]
+    total = step.recorded_ms() if recorded else step.total_ms()
+    found = {}
+    for node, t in zip(nodes, _without_events(each, total)):
+        found.setdefault(signature_of(node), []).append(t)
+    return {signature: max(int(1e6 * sum(ts) / len(ts)), 1) for signature, ts in found.items()}
