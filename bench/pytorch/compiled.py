@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--limit SECONDS] [--out FOLDER]
+       compiled.py --summary LOG
 
 Rows, one JSON line each as soon as it is known, all of one run; steps are recorded as CUDA graphs:
 
@@ -443,10 +444,30 @@ class Run:
             self.failed(dict(options=options), "not begun in time")
 
 
+def summary(path):
+    """A table of a log: every step beside the memory that it needs, what the allocator keeps of it, the time that was
+    predicted, and the certificate: no plan is faster than so many times the step without a budget."""
+    with open(path) as file:
+        rows = [row for row in map(json.loads, file) if "ms" in row]
+    for network in NETWORKS:
+        mine = [row for row in rows if row["network"] == network]
+        none = next((row["bound_ms"] for row in mine if row["row"] == "cairn none"), 0)
+        print(f"{network:28}{'ms':>8}{'MiB':>8}{'reserved':>10}{'predicted ms':>14}{'at least':>10}")
+        for row in sorted(mine, key=lambda row: (-row["allocated"], row["row"])):
+            text = f"  {row['row'] + ' ' + row.get('share', ''):26}{row['ms']:8.1f}{row['allocated'] / 2**20:8.0f}"
+            text += f"{row['reserved'] / row['allocated']:10.3f}"
+            if "predicted_ms" in row:
+                text += f"{row['predicted_ms']:14.1f}"
+            if row.get("bound_ms") and none and "chunks" not in row["row"]:
+                text += f"{row['bound_ms'] / none:10.3f}"
+            print(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
+    parser.add_argument("--summary", metavar="LOG", help="print a table of a log, and run nothing")
     parser.add_argument("--only", default="", help="networks, separated by commas")
     parser.add_argument("--rows", default="", help="cairn,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
@@ -458,6 +479,8 @@ def main():
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--chunks", type=int, default=1, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.summary:
+        return summary(args.summary)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
     os.environ.setdefault("CAIRN_CACHE", os.path.join(args.out, "cache"))
@@ -465,9 +488,8 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "6")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
-        {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns}.get(args.job, peer)(args)
-    else:
-        Run(args).go()
+        return {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns}.get(args.job, peer)(args)
+    return Run(args).go()
 
 
 if __name__ == "__main__":

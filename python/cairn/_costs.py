@@ -109,7 +109,7 @@ class Table:
         self.path, self.figures, self.link = path, {}, None
         self.results, self.guesses = {}, {}
         self.recorded = False  # whether the step will be a CUDA graph
-        self.measured = 0  # ops, by this object
+        self.measured, self.fresh = 0, set()  # ops, by this object; those without a time under load
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
         self._device, self._kept = device, None
@@ -266,17 +266,18 @@ def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
     `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
     nothing is new."""
-    collecting, start, before = gc.isenabled(), time.perf_counter(), table.measured
+    collecting, start = gc.isenabled(), time.perf_counter()
     gc.disable()  # a collection in between would be measured, and with a graph around it takes long
     try:
         for _ in range(MOST_ROUNDS):
             missing = _missing(gm, table, wanted)
             table.measured += len(missing)
+            table.fresh.update(missing)
             _measure(missing, table, device, alignment)
             if not _surprises(gm, table, missing):
                 break
             propagate(gm, table.results, signature_of)
-        if device.type == "cuda" and wanted is any_node and table.measured > before:
+        if device.type == "cuda" and wanted is any_node and table.fresh:
             _take_loaded(gm, table, device)
     finally:
         if collecting:
@@ -286,15 +287,17 @@ def learn(gm, table, device, alignment, wanted=any_node):
 
 
 def _take_loaded(gm, table, device):
-    """Set the times of a step's ops to those under its load."""
+    """Set the times of a step's ops to those under its load: only of ops that were measured now, so that the costs of
+    other steps stay what they were."""
     alone = {signature: figures[0] for signature, figures in table.figures.items() if signature not in table.guesses}
     try:
         with real_tensors(), torch.random.fork_rng(devices=[device.index or 0]):
             times = _load.times_of(gm, signature_of, alone, device, table.recorded)
     except RuntimeError:  # too little memory, or an op that cannot be recorded
         times = {}
-    for signature, time_ns in times.items():
-        table.set(signature, time_ns, *table.figures[signature][1:])
+    for signature in times.keys() & table.fresh:
+        table.set(signature, times[signature], *table.figures[signature][1:])
+    table.fresh.clear()
     _free_workspaces(device)
     torch.cuda.empty_cache()
 

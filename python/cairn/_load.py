@@ -79,16 +79,11 @@ class _Step:
         return python < 0.8 * both
 
     def total_ms(self):
-        """The mean time of the whole step."""
-        start = _event()
-        for _ in range(ROUNDS):
-            self.run()
-        end = _event()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) / ROUNDS
+        """The time of the whole step."""
+        return _fastest(self.run)
 
     def recorded_ms(self):
-        """The mean time of the whole step when it is recorded."""
+        """The time of the whole step when it is recorded."""
         torch.cuda.synchronize()
         _torch.clear_cublas_workspaces()  # those of the graph are in its own memory
         graph = torch.cuda.CUDAGraph()
@@ -100,24 +95,29 @@ class _Step:
         while time.perf_counter() - begun < SETTLE:
             graph.replay()
             torch.cuda.synchronize()
-        start = _event()
-        for _ in range(2 * ROUNDS):
-            graph.replay()
-        end = _event()
-        torch.cuda.synchronize()
+        found = _fastest(graph.replay)
         graph.reset()
         _torch.clear_cublas_workspaces()
-        return start.elapsed_time(end) / (2 * ROUNDS)
+        return found
 
     def each_ms(self):
-        """The mean time of every op, with that of the events around it."""
+        """The time of every op, with that of the events around it."""
         events = [_event()]
         for _ in range(ROUNDS):
             self.run(lambda: events.append(_event()))
         torch.cuda.synchronize()
-        times = [a.elapsed_time(b) for a, b in zip(events, events[1:])]
-        count = len(self.calls)
-        return [sum(times[i::count]) / ROUNDS for i in range(count)]
+        times, count = [a.elapsed_time(b) for a, b in zip(events, events[1:])], len(self.calls)
+        return [min(times[i::count]) for i in range(count)]
+
+
+def _fastest(call):
+    """The fastest of several runs that follow each other, in milliseconds: others may use the device."""
+    events = [_event()]
+    for _ in range(2 * ROUNDS):
+        call()
+        events.append(_event())
+    torch.cuda.synchronize()
+    return min(a.elapsed_time(b) for a, b in zip(events, events[1:]))
 
 
 def _event():

@@ -340,7 +340,10 @@ typedef struct crn_loss_args {
     uint32_t batch, classes, pixels;
     uint32_t by_block; /* filled in */
     float smoothing;
-    float label_shift;     /* counting: what the probability of a label is stored less */
+    /* Counting in gradients, where the label has `label_share` / *label_count less; NULL: in
+     * probabilities. */
+    float label_share;
+    const float *label_count;
     const void *logits;    /* forward */
     void *probabilities;   /* forward: made, may be logits, or NULL; backward and counting: read */
     const int32_t *labels; /* if one is outside the classes, the loss is NaN */

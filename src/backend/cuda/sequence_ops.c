@@ -371,6 +371,11 @@ static crn_token_loss_args loss_of(const crn_work *work, const matrix *m) {
                                  .tickets = crn_cuda_tickets(work)};
 }
 
+/* In bf16 the loss makes the gradient at once, in the place of the probabilities. */
+static bool makes_gradient(const matrix *logits) {
+    return logits->element == CRN_ELEMENT_BF16;
+}
+
 /* logits [..., V], labels [...] -> loss [1], probabilities [..., V] */
 void crn_cuda_token_cross_entropy(crn_work *work) {
     matrix logits = matrix_in(work, 0), probabilities = matrix_out(work, 1);
@@ -379,6 +384,11 @@ void crn_cuda_token_cross_entropy(crn_work *work) {
     args.probabilities = probabilities.at;
     args.loss = crn_cuda_out(work, 0);
     args.part = crn_cuda_scratch(work, crn_token_loss_workspace(&args));
+    if (makes_gradient(&logits)) {
+        args.count = crn_cuda_scratch(work, sizeof *args.count);
+        if (!work->preparing)
+            crn_cuda_launch(work, crn_count_labels_launch(&args), &args);
+    }
     if (!work->preparing)
         crn_cuda_launch(work, crn_token_loss_launch(&args), &args);
     matrix_done(work, 1, &probabilities);
@@ -390,11 +400,13 @@ void crn_cuda_token_cross_entropy_bwd(crn_work *work) {
     crn_token_loss_args args = loss_of(work, &probabilities);
     args.probabilities = probabilities.at;
     args.gradient = gradient.at;
-    args.count = crn_cuda_scratch(work, sizeof *args.count);
-    if (!work->preparing) {
+    bool made = makes_gradient(&probabilities);
+    if (!made)
+        args.count = crn_cuda_scratch(work, sizeof *args.count);
+    if (!work->preparing && !made)
         crn_cuda_launch(work, crn_count_labels_launch(&args), &args);
+    if (!work->preparing && !(made && gradient.at == probabilities.at))
         crn_cuda_launch(work, crn_token_loss_bwd_launch(&args), &args);
-    }
     matrix_done(work, 0, &gradient);
 }
 
@@ -408,9 +420,15 @@ void crn_cuda_count_token_hits(crn_work *work, uint64_t *correct) {
                           .batch = m.rows,
                           .classes = m.width,
                           .pixels = 1,
-                          .label_shift = made && m.element == CRN_ELEMENT_BF16 ? 1 : 0,
                           .labels = crn_cuda_in(work, 1),
                           .probabilities = m.at,
                           .correct = correct};
+    if (made && makes_gradient(&m)) {
+        crn_token_loss_args labels = loss_of(work, &m);
+        labels.count = crn_cuda_scratch(work, sizeof *labels.count);
+        crn_cuda_launch(work, crn_count_labels_launch(&labels), &labels);
+        args.label_share = 1 - labels.smoothing;
+        args.label_count = labels.count;
+    }
     crn_cuda_launch(work, crn_count_correct_launch(&args), &args);
 }

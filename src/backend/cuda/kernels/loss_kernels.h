@@ -147,7 +147,9 @@ CRN_KERNEL(FORM(cross_entropy_bwd), crn_loss_args) {
 /* Whether class c is likelier than the label, as in processor_results.c. */
 CRN_DEVICE int is_beaten(const crn_loss_args *CRN_RESTRICT p, size_t at, uint32_t label,
                          uint32_t c) {
-    float own = get_one(p->probabilities, at + (size_t)label * p->pixels) + p->label_shift;
+    float own = get_one(p->probabilities, at + (size_t)label * p->pixels);
+    if (p->label_count)
+        own += p->label_share / *p->label_count;
     float other = get_one(p->probabilities, at + (size_t)c * p->pixels);
     return !(c < label ? own > other : own >= other);
 }

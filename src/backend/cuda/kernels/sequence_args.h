@@ -106,13 +106,12 @@ typedef struct crn_copy_rows_args {
 
 /* ---- Loss of tokens: logits [rows, words], labels [rows] ----
  *
- *     token_loss        logits, labels -> loss, probabilities
  *     count_labels      labels -> count, at least 1
+ *     token_loss        logits, labels -> loss, probabilities
  *     token_loss_bwd    probabilities, labels, count -> gradient
  *
- * Labels below 0 are ignored; with one outside the words the loss is NaN. In bf16 the probability
- * of the label is stored less 1 (see crn_label_shift()): otherwise the gradient of a likely word
- * would lose its digits. */
+ * Labels below 0 are ignored; with one outside the words the loss is NaN. In bf16 token_loss takes
+ * the count too and writes the gradient instead of the probabilities; token_loss_bwd copies it. */
 typedef struct crn_token_loss_args {
     uint32_t element, rows, words;
     float smoothing;

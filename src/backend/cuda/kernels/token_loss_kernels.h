@@ -3,13 +3,15 @@
  *
  * A block has a row of logits. A thread keeps the largest of its logits so far, m, and the sum of
  * exp(x - m); two such pairs become one in a tree. The last block adds up the losses of all rows.
- */
+ *
+ * In bf16 the gradient is made at once, where probabilities would be: there they would lose the
+ * digits of the gradient of a likely word, and a second pass over them would take as long. */
 
 #define token_sums FORM(token_sums)
 #define token_row_sums FORM(token_row_sums)
 #define token_row_loss FORM(token_row_loss)
+#define token_gradient FORM(token_gradient)
 #define token_write FORM(token_write)
-#define label_shift (FORM_BF16 ? 1.0f : 0.0f)
 
 typedef struct token_sums {
     float largest[CRN_COLUMN_THREADS], sum[CRN_COLUMN_THREADS], logits[CRN_COLUMN_THREADS];
@@ -67,20 +69,34 @@ CRN_DEVICE float token_row_loss(const crn_token_loss_args *CRN_RESTRICT p, int32
     return crn_log(s->sum[0]) - (wanted - s->largest[0]);
 }
 
+/* (p - target) / count */
+CRN_DEVICE float token_gradient(const crn_token_loss_args *CRN_RESTRICT p, float probability,
+                                uint32_t word, int32_t label, float factor) {
+    float spread = p->smoothing / (float)p->words, peak = (1 - p->smoothing) + spread;
+    float target = (int64_t)word == label ? peak : spread;
+    return label < 0 ? 0 : (probability - target) * factor;
+}
+
 CRN_DEVICE void token_write(const crn_token_loss_args *CRN_RESTRICT p, uint32_t t, uint32_t step,
                             size_t at, int32_t label, float largest, float factor) {
+#if FORM_BF16
+    float share = 1 / *p->count;
+#else
+    (void)label;
+#endif
     for (uint32_t c = t * PACK; c < p->words; c += step * PACK) {
         pack x = get(p->logits, at + c);
         EACH(k) {
             x.at[k] = crn_exp_down(x.at[k] - largest) * factor;
-            if ((int64_t)(c + k) == label)
-                x.at[k] -= label_shift;
+#if FORM_BF16
+            x.at[k] = token_gradient(p, x.at[k], c + k, label, share);
+#endif
         }
         put(p->probabilities, at + c, x);
     }
 }
 
-/* logits, labels -> loss, probabilities */
+/* logits, labels (, count) -> loss, probabilities */
 CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(token_sums, all, 1);
     CRN_SHARED(uint32_t, last, 1);
@@ -117,19 +133,21 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* probabilities, labels, count -> gradient: (p - target) / count */
+/* probabilities, labels, count -> gradient; in bf16 a copy of what token_loss has made */
 CRN_KERNEL_OF(FORM(token_loss_bwd), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
-    float spread = p->smoothing / (float)p->words, peak = (1 - p->smoothing) + spread;
+    size_t at = (size_t)g.x * p->words;
+#if !FORM_BF16
     float factor = 1 / *p->count;
     int32_t label = p->labels[g.x];
-    size_t at = (size_t)g.x * p->words;
+#endif
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t c = t * PACK; c < p->words; c += g.threads * PACK) {
             pack x = get(p->probabilities, at + c);
+#if !FORM_BF16
             EACH(k) {
-                float target = (int64_t)(c + k) == label ? peak - label_shift : spread;
-                x.at[k] = label < 0 ? 0 : (x.at[k] - target) * factor;
+                x.at[k] = token_gradient(p, x.at[k], c + k, label, factor);
             }
+#endif
             put(p->gradient, at + c, x);
         }
     }
@@ -138,5 +156,5 @@ CRN_KERNEL_OF(FORM(token_loss_bwd), crn_token_loss_args, CRN_COLUMN_THREADS, 2) 
 #undef token_sums
 #undef token_row_sums
 #undef token_row_loss
+#undef token_gradient
 #undef token_write
-#undef label_shift
