@@ -15,7 +15,14 @@ static double percent_of(double part, double whole) {
 
 static void print_table(const cli_sweep *s) {
     printf("%s: none needs %s and %s a step on %s\n", cairn_graph_name(s->model->graph),
-           cli_bytes(s->none_arena), cli_time(s->none_time), s->model->machine.name);
+           cli_bytes(s->none_memory), cli_time(s->none_time), s->model->machine.name);
+    if (s->stationary > 0)
+        printf("memory is everything on the device; all but the arena is %s in all\n",
+               cli_bytes(s->stationary));
+    else
+        printf("memory is that of activations; parameters, gradients and optimiser need\n"
+               "%s more (--whole counts them)\n",
+               cli_bytes(cairn_stationary_bytes(s->model->graph, s->model->costs, 1)));
     printf("%-16s %8s %12s %8s %12s %9s %8s\n", "algorithm", "budget", "memory", "of none", "time",
            "overhead", "gap");
     for (uint32_t k = 0; k < s->count; k++) {
@@ -24,17 +31,17 @@ static void print_table(const cli_sweep *s) {
             char budget[16] = "";
             if (c->points[i].budget > 0)
                 snprintf(budget, sizeof budget, "%.0f%%",
-                         percent_of((double)c->points[i].budget, (double)s->none_arena));
+                         percent_of((double)c->points[i].budget, (double)s->none_memory));
             printf("%-16s %8s %12s %7.1f%% %12s %+8.1f%% %8s\n", c->solver->name, budget,
-                   cli_bytes(c->points[i].arena),
-                   percent_of((double)c->points[i].arena, (double)s->none_arena),
+                   cli_bytes(c->points[i].memory),
+                   percent_of((double)c->points[i].memory, (double)s->none_memory),
                    cli_time(c->points[i].time),
                    percent_of((double)(c->points[i].time - s->none_time), (double)s->none_time),
                    cli_gap_percent(c->points[i].time, c->points[i].bound));
         }
         if (c->floor > 0)
             printf("%-16s not below %s (%.1f%%): %s\n", c->solver->name, cli_bytes(c->floor),
-                   percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
+                   percent_of((double)c->floor, (double)s->none_memory), c->floor_op);
     }
 }
 
@@ -47,12 +54,14 @@ static void print_json(const cli_sweep *s) {
         const cli_curve *c = &s->curves[k];
         for (uint32_t i = 0; i < c->count; i++)
             printf("{\"model\": \"%s\", \"algorithm\": \"%s\", \"budget_bytes\": %llu, "
-                   "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, \"time_ns\": %lld, "
-                   "\"bound_ns\": %lld, \"gap\": %.6f}\n",
+                   "\"predicted_peak_bytes\": %llu, \"arena_bytes\": %llu, "
+                   "\"memory_bytes\": %llu, \"time_ns\": %lld, \"bound_ns\": %lld, "
+                   "\"gap\": %.6f}\n",
                    cairn_graph_name(s->model->graph), c->solver->name,
                    (unsigned long long)c->points[i].budget, (unsigned long long)c->points[i].peak,
-                   (unsigned long long)c->points[i].arena, (long long)c->points[i].time,
-                   (long long)c->points[i].bound, gap_of(&c->points[i]));
+                   (unsigned long long)c->points[i].arena, (unsigned long long)c->points[i].memory,
+                   (long long)c->points[i].time, (long long)c->points[i].bound,
+                   gap_of(&c->points[i]));
     }
 }
 
@@ -62,13 +71,15 @@ static int write_csv(const cli_sweep *s, const char *path) {
         fprintf(stderr, "cairn: cannot write %s\n", path);
         return CLI_SYSTEM;
     }
-    fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,time_ns,bound_ns\n");
+    fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,memory_bytes,time_ns,"
+                  "bound_ns\n");
     for (uint32_t k = 0; k < s->count; k++)
         for (uint32_t i = 0; i < s->curves[k].count; i++) {
             const cli_point *p = &s->curves[k].points[i];
-            fprintf(file, "%s,%llu,%llu,%llu,%lld,%lld\n", s->curves[k].solver->name,
+            fprintf(file, "%s,%llu,%llu,%llu,%llu,%lld,%lld\n", s->curves[k].solver->name,
                     (unsigned long long)p->budget, (unsigned long long)p->peak,
-                    (unsigned long long)p->arena, (long long)p->time, (long long)p->bound);
+                    (unsigned long long)p->arena, (unsigned long long)p->memory, (long long)p->time,
+                    (long long)p->bound);
         }
     bool failed = ferror(file) != 0;
     if (fclose(file) != 0 || failed) {
@@ -79,7 +90,8 @@ static int write_csv(const cli_sweep *s, const char *path) {
     return CLI_DONE;
 }
 
-/* Where no plan gets: per percent of memory the least overhead of any, by rising memory. */
+/* Where no plan gets: per percent of memory the least overhead of any, by rising memory. Nothing if
+ * everything counts: that bound is known for each budget, with its plan. */
 static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32_t *count,
                                 cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
@@ -87,9 +99,11 @@ static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32
     options.no_offload = cli_model_stays(s->model);
     options.progress = cli_goes_on;
     *count = 0;
+    if (s->stationary > 0)
+        return CAIRN_OK;
     for (uint32_t percent = 1; percent <= 100; percent++) {
         int64_t bound;
-        options.budget_bytes = s->none_arena / 100 * percent;
+        options.budget_bytes = s->none_memory / 100 * percent;
         cairn_status status =
             cairn_time_bound(s->model->graph, s->model->costs, &options, &bound, err);
         if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
@@ -123,14 +137,14 @@ static int write_svg(const cli_sweep *s, const char *path) {
                 left_out = true;
                 continue;
             }
-            x[k][drawn] = percent_of((double)c->points[i].arena, (double)s->none_arena);
+            x[k][drawn] = percent_of((double)c->points[i].memory, (double)s->none_memory);
             y[k][drawn++] = overhead;
         }
         curves[k] = (cairn_curve){.name = c->solver->name, .x = x[k], .y = y[k], .count = drawn};
         curves[k].joined = c->solver->budgeted;
         if (c->floor > 0) {
             snprintf(notes[k], sizeof notes[k], "%s: least %.1f%%, set by %s", c->solver->name,
-                     percent_of((double)c->floor, (double)s->none_arena), c->floor_op);
+                     percent_of((double)c->floor, (double)s->none_memory), c->floor_op);
             curves[k].note = notes[k];
         }
     }
@@ -192,19 +206,39 @@ static int show(const cli_args *args, const cli_sweep *s) {
     return code;
 }
 
+/* With --whole the step has updates, and everything on the device counts. */
+static int open_model(const cli_args *args, cli_model *out) {
+    const char *name = cli_positional(args, 0);
+    uint64_t slots;
+    if (!cli_flag(args, "whole")) {
+        if (cli_value(args, "optimizer-slots") != NULL)
+            return cli_usage_error(args, "--optimizer-slots is for --whole");
+        return cli_model_open(args, name, out);
+    }
+    if (!cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots))
+        return CLI_USAGE;
+    int code = cli_model_open_for(args, name, (const uint32_t[3]){0}, 0, 1 + (uint32_t)slots, out);
+    if (code != CLI_DONE || out->header.updates > 0)
+        return code;
+    cli_model_close(out);
+    return cli_usage_error(args, "--whole needs a network with parameters to update");
+}
+
 static int run(const cli_args *args) {
     cli_model model;
     uint64_t step;
     if (!cli_number(args, "step", 2, 50, 10, &step))
         return CLI_USAGE;
     cli_catch_interrupts();
-    int code = cli_model_open(args, cli_positional(args, 0), &model);
+    int code = open_model(args, &model);
     if (code != CLI_DONE)
         return code;
     cairn_error err = {0};
     cli_sweep s = {.model = &model, .step = (uint32_t)step};
     s.keep = cli_value(args, "html") != NULL;
     s.args = args;
+    if (cli_flag(args, "whole"))
+        s.stationary = cairn_stationary_bytes(model.graph, model.costs, 0);
     cairn_status status = cli_sweep_run(&s, &err);
     code = status == CAIRN_OK ? show(args, &s) : cli_fail(status, &err);
     cli_sweep_release(&s);
@@ -216,6 +250,8 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_COST_OPTIONS,
     CLI_SEARCH_OPTIONS,
+    {"whole", 0, NULL, "count everything on the device: parameters and optimiser too"},
+    CLI_SLOTS_OPTION,
     {"step", 0, "N", "distance between budgets, in percent of what none needs (default 10)"},
     {"csv", 0, "FILE", "write the points"},
     {"svg", 0, "FILE", "draw memory against time"},

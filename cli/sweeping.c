@@ -32,9 +32,15 @@ static cairn_status try_budget(const cli_sweep *s, const cli_model *model, cli_c
     if (status == CAIRN_OK && c->count < CLI_MOST_POINTS) {
         const cairn_sim_summary *result = cairn_sim_result(solution->sim);
         cli_model_sign(model, solution->plan);
-        c->points[c->count++] =
-            (cli_point){budget, result->peak_bytes, cairn_layout_arena_bytes(solution->layout),
-                        result->time_ns, .bound = solution->lower_bound_ns};
+        cli_point *point = &c->points[c->count++];
+        *point = (cli_point){.budget = budget,
+                             .peak = result->peak_bytes,
+                             .arena = cairn_layout_arena_bytes(solution->layout),
+                             .time = result->time_ns,
+                             .bound = solution->lower_bound_ns};
+        point->memory = point->arena;
+        if (s->stationary > 0)
+            point->memory += s->stationary - result->home_bytes;
         if (s->keep) {
             c->points[c->count - 1].solution = solution;
             solution = NULL;
@@ -54,7 +60,7 @@ static cairn_status sweep_budgets(cli_sweep *s, const cli_model *model, cli_curv
     for (uint32_t percent = 100; percent >= s->step; percent -= s->step) {
         c->tried++;
         show_progress(s, c->solver->name, 1);
-        cairn_status status = try_budget(s, model, c, s->none_arena / 100 * percent, err);
+        cairn_status status = try_budget(s, model, c, s->none_memory / 100 * percent, err);
         if (status == CAIRN_INFEASIBLE)
             return try_budget(s, model, c, c->floor, err);
         if (status != CAIRN_OK)
@@ -72,6 +78,7 @@ static void keep_faster(cli_curve *c) {
             continue;
         more->peak = less->peak;
         more->arena = less->arena;
+        more->memory = less->memory;
         more->time = less->time;
     }
 }
@@ -156,7 +163,7 @@ static void add_curve(cli_sweep *s, work *w, const cairn_solver *solver) {
 /* All others need to know what none needs. */
 static cairn_status sweep_none(cli_sweep *s, cli_curve *none, cairn_error *err) {
     cairn_status status = sweep_curve(s, s->model, none, err);
-    s->none_arena = none->points[0].arena;
+    s->none_memory = none->points[0].memory;
     s->none_time = none->points[0].time;
     return status;
 }

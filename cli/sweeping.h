@@ -13,6 +13,7 @@
 typedef struct cli_point {
     uint64_t budget; /* 0: none was given */
     uint64_t peak, arena;
+    uint64_t memory; /* what is compared: the arena or, if everything counts, all on the device */
     int64_t time;
     int64_t bound;            /* no plan takes less in the budget, or in the same arena */
     cairn_solution *solution; /* NULL unless `keep` */
@@ -32,7 +33,8 @@ typedef struct cli_sweep {
     bool keep;     /* keep the solutions */
     const cli_args
         *args; /* of the command, to show progress on a terminal; NULL: it is not shown */
-    uint64_t none_arena;
+    uint64_t stationary; /* what counts beside the arena, less what a plan has on the host */
+    uint64_t none_memory;
     int64_t none_time;
     cli_curve *curves; /* of the algorithms that apply */
     uint32_t count;

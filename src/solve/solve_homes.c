@@ -243,6 +243,26 @@ static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t
     return status;
 }
 
+/* The last resort: the memory of the plan is that of its layout, in which what an op visits is
+ * workspace, and visits last no longer than their op. So the least memory that is named is enough.
+ */
+static cairn_status solve_strictly(const search *s, const cairn_costs *costs, uint64_t room,
+                                   cairn_solution **out) {
+    cairn_solve_options options = s->options;
+    cairn_solution *base;
+    options.budget_bytes = room;
+    CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
+    cairn_status status = visit(s, 0, base->plan, out);
+    cairn_solution_destroy(base);
+    CRN_TRY(status);
+    if (cairn_layout_arena_bytes((*out)->layout) <= room)
+        return CAIRN_OK;
+    s->err->smallest_budget = cairn_layout_arena_bytes((*out)->layout);
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    return CAIRN_INFEASIBLE;
+}
+
 /* The best solution of a level; NULL: none fits. */
 static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out) {
     uint64_t room = room_of(s, s->bytes_of[level]);
@@ -257,6 +277,8 @@ static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out)
     cairn_status status = add_visits(s, costs);
     if (status == CAIRN_OK)
         status = solve_in(s, costs, CRN_MAX(room, 1), out);
+    if (status == CAIRN_INFEASIBLE && level == LEVELS && s->share_link)
+        status = solve_strictly(s, costs, CRN_MAX(room, 1), out);
     cairn_costs_destroy(costs);
     return status == CAIRN_INFEASIBLE && level < LEVELS ? CAIRN_OK : status;
 }

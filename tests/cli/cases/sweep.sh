@@ -1,10 +1,15 @@
 # Memory against time. Only some rows are shown, because the others change with their algorithms.
 "$CAIRN" sweep alexnet --batch 8 --csv points.csv --svg points.svg >table
-grep -e '^alexnet' -e '^algorithm' -e '^none' table
+grep -e '^alexnet' -e '^memory' -e 'more (' -e '^algorithm' -e '^none' table
 awk 'length > 80' table # nothing: it fits a terminal
 grep -e '^algorithm' -e '^none' points.csv
 grep -c '</svg>' points.svg
 "$CAIRN" sweep alexnet --batch 8 --json --step 25 | grep '"none"'
+# Everything on the device counts, and auto goes below what the parameters take.
+"$CAIRN" sweep alexnet --batch 8 --whole --optimizer-slots 2 --step 25 >whole
+grep -e '^alexnet' -e '^memory' -e '^none' -e '^auto' whole
+awk 'length > 80' whole
+cairn sweep alexnet --optimizer-slots 2
 cairn sweep alexnet --step 0
 cairn sweep alexnet --csv /proc/no/points.csv >/dev/null
 ls
