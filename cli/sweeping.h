@@ -32,7 +32,7 @@ typedef struct cli_sweep {
     uint32_t step; /* between budgets, in percent of what none needs */
     bool keep;     /* keep the solutions */
     const cli_args
-        *args; /* of the command, to show progress on a terminal; NULL: it is not shown */
+        *args;           /* of the command, to show progress on a terminal; NULL: it is not shown */
     uint64_t stationary; /* what counts beside the arena, less what a plan has on the host */
     uint64_t none_memory;
     int64_t none_time;

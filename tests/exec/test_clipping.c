@@ -66,8 +66,8 @@ static void test_values(uint32_t micro_batches) {
     free(same);
 }
 
-/* Inside two thirds of the memory or, where that is too little, inside the smallest budget; with homes
- * on the host where they are needed. */
+/* Inside two thirds of the memory or, where that is too little, inside the smallest budget; with
+ * homes on the host where they are needed. */
 static void test_budget(const row *r) {
     cairn_exec_options options = options_of(r);
     subject usual =

@@ -76,7 +76,8 @@ CRN_KERNEL(crn_count_labels, crn_token_loss_args) {
     CRN_EACH_THREAD(t) {
         uint32_t sum = 0;
         CRN_UNROLL_BY(8)
-        for (uint32_t row = t; row < p->rows; row += g.threads) sum += p->labels[row] >= 0;
+        for (uint32_t row = t; row < p->rows; row += g.threads)
+            sum += p->labels[row] >= 0;
         s[t] = sum;
     }
     crn_count_block(g, s);
