@@ -3,6 +3,7 @@
 #ifndef FUZZ_FOLDER_H
 #define FUZZ_FOLDER_H
 
+#include "data/loader.h"
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -45,28 +46,28 @@ static inline void fuzz_folder_put(const char *name, const uint8_t *bytes, size_
 /* Read an epoch of a split. Every label must be valid, and real numbers that are not finite must be
  * reported. */
 static inline void fuzz_read_split(cairn_data *data, cairn_split split) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     cairn_data_info info = *cairn_data_get_info(data);
-    cairn_loader *loader;
+    crn_loader *loader;
     cairn_error err = {0};
     options.split = split;
     options.batch = split == CAIRN_SPLIT_TRAIN ? 1 : 2;
     options.prefetch = 0; /* a thread for each input would be slow; test_loader.c tests threads */
     options.shuffle = options.flip = info.rank == 3;
-    cairn_status status = cairn_loader_create(data, &options, &loader, &err);
+    cairn_status status = crn_loader_create(data, &options, &loader, &err);
     if (status != CAIRN_OK) {
         fuzz_check_error(status, &err);
         return;
     }
-    for (uint64_t n = 0; n < cairn_loader_batches(loader) && status == CAIRN_OK; n++) {
-        cairn_batch batch = CAIRN_BATCH_INIT;
-        status = cairn_loader_next(loader, &batch, &err);
+    for (uint64_t n = 0; n < crn_loader_batches(loader) && status == CAIRN_OK; n++) {
+        crn_batch batch = {0};
+        status = crn_loader_next(loader, &batch, &err);
         if (status != CAIRN_OK)
             fuzz_check_error(status, &err);
         for (uint32_t k = 0; status == CAIRN_OK && k < options.batch; k++)
             FUZZ_CHECK(batch.labels[k] >= 0 && (uint32_t)batch.labels[k] < info.classes);
     }
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
 }
 
 /* Open the folder as data of `kind`; an error must name a file in it. */

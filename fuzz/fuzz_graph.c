@@ -2,7 +2,9 @@
  * again it has the same bytes; it has both views and costs; it can be differentiated and planned,
  * or there is an error. */
 #include "cairn/papers.h"
+#include "cost/crn_cost.h"
 #include "fuzz.h"
+#include "graph/crn_graph.h"
 
 /* Write, read and write again: the bytes and the structure must be the same. */
 static void check_round_trip(const cairn_graph *graph) {
@@ -14,7 +16,7 @@ static void check_round_trip(const cairn_graph *graph) {
                CAIRN_OK);
     FUZZ_CHECK(cairn_graph_to_json(again, &second) == CAIRN_OK);
     FUZZ_CHECK(first.length == second.length && memcmp(first.data, second.data, first.length) == 0);
-    FUZZ_CHECK(cairn_graph_hash(graph) == cairn_graph_hash(again));
+    FUZZ_CHECK(crn_graph_hash(graph) == crn_graph_hash(again));
     cairn_graph_destroy(again);
     cairn_text_release(&second);
     cairn_text_release(&first);
@@ -75,8 +77,8 @@ static void check_costs(const cairn_graph *graph) {
     uint32_t matched;
     FUZZ_CHECK(cairn_costs_analytic(graph, cairn_machine_list(0), &costs, &err) == CAIRN_OK);
     FUZZ_CHECK(cairn_costs_to_json(costs, graph, NULL, &table) == CAIRN_OK);
-    FUZZ_CHECK(cairn_costs_merge_json(costs, graph, table.data, table.length, "t", &matched,
-                                      &err) == CAIRN_OK);
+    FUZZ_CHECK(crn_costs_merge_json(costs, graph, table.data, table.length, "t", &matched, &err) ==
+               CAIRN_OK);
     FUZZ_CHECK(matched == cairn_graph_op_count(graph));
     FUZZ_CHECK(cairn_graph_to_dot(graph, NULL, true, &dot) == CAIRN_OK);
     check_plans(graph, costs);

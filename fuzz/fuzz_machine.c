@@ -1,12 +1,13 @@
 /* fuzz_machine.c: the readers of machines and of cost tables. A machine that is accepted can be
  * used for estimates. A table that is accepted gives usable costs, in both ways of merging it. */
+#include "cost/crn_cost.h"
 #include "fuzz.h"
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
     cairn_costs *costs;
     cairn_solution *solution;
     cairn_error err = {0};
-    FUZZ_CHECK(cairn_machine_copy_ns(machine, UINT64_MAX) >= 0);
+    FUZZ_CHECK(crn_machine_copy_ns(machine, UINT64_MAX) >= 0);
     FUZZ_CHECK(cairn_costs_analytic(graph, machine, &costs, &err) == CAIRN_OK);
     FUZZ_CHECK(cairn_solve(graph, costs, "none", NULL, &solution, &err) == CAIRN_OK);
     cairn_solution_destroy(solution);
@@ -21,10 +22,10 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
     cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     FUZZ_CHECK(cairn_costs_create(graph, &costs, &err) == CAIRN_OK);
     bool times =
-        cairn_costs_merge_times_json(costs, graph, text, size, "t", &matched, &err) == CAIRN_OK;
+        crn_costs_merge_times_json(costs, graph, text, size, "t", &matched, &err) == CAIRN_OK;
     if (!times)
         fuzz_check_error(err.status, &err);
-    cairn_status status = cairn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
+    cairn_status status = crn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
     FUZZ_CHECK(times == (status == CAIRN_OK));
     if (cairn_costs_origin_from_json(text, size, "t", &origin, NULL) == CAIRN_OK)
         FUZZ_CHECK(cairn_costs_update_ns(&origin, graph) >= 0);

@@ -1,6 +1,7 @@
 /* fuzz_plan.c: the reader of plans, against one small network. A text that is accepted is the text
  * that would be written, and the simulator must handle any list of steps. */
 #include "fuzz.h"
+#include "graph/layers.h"
 
 /* Convolution, batch-norm, two branches, a flattening alias, a loss: every rule can be broken. It
  * is made once and kept. */
@@ -8,18 +9,18 @@ static cairn_graph *network(void) {
     cairn_builder *b;
     cairn_graph *forward, *graph;
     cairn_error err = {0};
-    cairn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    crn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
     FUZZ_CHECK(cairn_builder_create(NULL, "small", &b) == CAIRN_OK);
-    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 4, 4, 4});
-    cairn_id stem = cairn_build_conv2d(b, "c", x, &conv);
-    cairn_id y = cairn_build_batch_norm(b, "n", stem, 1e-5);
-    y = cairn_build_relu(b, "r", y);
-    y = cairn_build_add(b, "a", y, stem);
-    y = cairn_build_max_pool(b, "p", y, 2, 2, 0);
-    y = cairn_build_flatten(b, "f", y);
-    y = cairn_build_linear(b, "l", y, 3);
-    cairn_id label = cairn_build_label(b, "y", 1, (uint32_t[]){1});
-    cairn_build_cross_entropy(b, "loss", y, label);
+    cairn_id x = crn_build_input(b, "x", 4, (uint32_t[]){1, 4, 4, 4});
+    cairn_id stem = crn_build_conv2d(b, "c", x, &conv);
+    cairn_id y = crn_build_batch_norm(b, "n", stem, 1e-5);
+    y = crn_build_relu(b, "r", y);
+    y = crn_build_add(b, "a", y, stem);
+    y = crn_build_max_pool(b, "p", y, 2, 2, 0);
+    y = crn_build_flatten(b, "f", y);
+    y = crn_build_linear(b, "l", y, 3);
+    cairn_id label = crn_build_label(b, "y", 1, (uint32_t[]){1});
+    crn_build_cross_entropy(b, "loss", y, label);
     FUZZ_CHECK(cairn_builder_finish(b, &forward, &err) == CAIRN_OK);
     cairn_builder_destroy(b);
     FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);

@@ -2,6 +2,8 @@
  * read to the last byte and written again. Loading it into a network works or gives an error
  * message. */
 #include "fuzz.h"
+#include "graph/layers.h"
+#include "weights/crn_weights.h"
 
 /* Two linear layers and a batch-norm: small enough that a file can fit it. */
 static cairn_exec *tiny_network(cairn_graph **graph) {
@@ -15,10 +17,10 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     options.threads = 1;
     FUZZ_CHECK(cairn_builder_create(NULL, "tiny", &b) == CAIRN_OK);
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){2, 1, 2, 2});
-    x = cairn_build_batch_norm(b, "bn", x, 1e-5);
-    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flatten", x), 2);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, (uint32_t[]){2}));
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){2, 1, 2, 2});
+    x = crn_build_batch_norm(b, "bn", x, 1e-5);
+    x = crn_build_linear(b, "fc", crn_build_flatten(b, "flatten", x), 2);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", 1, (uint32_t[]){2}));
     FUZZ_CHECK(cairn_builder_finish(b, &forward, &err) == CAIRN_OK);
     cairn_builder_destroy(b);
     FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, graph, &err) == CAIRN_OK);
@@ -35,7 +37,7 @@ static cairn_exec *tiny_network(cairn_graph **graph) {
 static void check_tensor(const cairn_safetensors *file, const cairn_named_tensor *tensor) {
     static volatile uint8_t sum;
     const uint8_t *data = tensor->data;
-    uint64_t bytes = cairn_element_bytes(tensor->element);
+    uint64_t bytes = crn_element_bytes(tensor->element);
     FUZZ_CHECK(bytes > 0 && tensor->rank <= CAIRN_NAMED_TENSOR_RANK);
     FUZZ_CHECK((uintptr_t)data % bytes == 0);
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -43,7 +45,7 @@ static void check_tensor(const cairn_safetensors *file, const cairn_named_tensor
     FUZZ_CHECK(bytes == tensor->bytes);
     for (uint64_t i = 0; i < bytes; i++)
         sum = (uint8_t)(sum + data[i]);
-    FUZZ_CHECK(cairn_safetensors_find(file, tensor->name) == tensor);
+    FUZZ_CHECK(crn_safetensors_find(file, tensor->name) == tensor);
 }
 
 static void check_file(const cairn_safetensors *file) {
@@ -54,7 +56,7 @@ static void check_file(const cairn_safetensors *file) {
         check_tensor(file, &tensors[i]);
         FUZZ_CHECK(i == 0 || strcmp(tensors[i - 1].name, tensors[i].name) < 0);
     }
-    const cairn_pair *metadata = cairn_safetensors_metadata(file, &pairs);
+    const cairn_pair *metadata = crn_safetensors_metadata(file, &pairs);
     for (uint32_t i = 0; i < pairs; i++)
         FUZZ_CHECK(cairn_safetensors_value(file, metadata[i].key) == metadata[i].value);
     FUZZ_CHECK(cairn_safetensors_save(NULL, "/dev/null", tensors, count, metadata, pairs, &err) ==
@@ -69,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cairn_text notices;
     if (exec == NULL)
         exec = tiny_network(&graph);
-    cairn_status status = cairn_safetensors_from_bytes(NULL, data, size, "f", &file, &err);
+    cairn_status status = crn_safetensors_from_bytes(NULL, data, size, "f", &file, &err);
     FUZZ_CHECK((status == CAIRN_OK) == (file != NULL));
     if (status != CAIRN_OK) {
         fuzz_check_error(status, &err);

@@ -1,4 +1,5 @@
 /* fuzz_tokens.c: the reader of 16-bit tokens. An input is the file to train on. */
+#include "data/loader.h"
 #include "fuzz_folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -6,8 +7,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
     cairn_data *opened;
     cairn_error err = {0};
-    cairn_batch batch = CAIRN_BATCH_INIT;
-    cairn_loader *loader;
+    crn_batch batch = {0};
+    crn_loader *loader;
     fuzz_folder_make();
     fuzz_folder_put("tokens.bin", data, size);
     snprintf(source, sizeof source, "tokens:%s/tokens.bin", fuzz_folder_path);
@@ -17,18 +18,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_check_error(status, &err);
         return 0;
     }
-    cairn_loader_options walk = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options walk = CRN_LOADER_OPTIONS_INIT;
     walk.batch = 1;
     walk.prefetch = 0;
     walk.shuffle = true;
-    FUZZ_CHECK(cairn_loader_create(opened, &walk, &loader, &err) == CAIRN_OK);
+    FUZZ_CHECK(crn_loader_create(opened, &walk, &loader, &err) == CAIRN_OK);
     uint32_t classes = cairn_data_get_info(opened)->classes;
-    for (uint64_t i = 0; i < cairn_loader_batches(loader); i++) {
-        FUZZ_CHECK(cairn_loader_next(loader, &batch, &err) == CAIRN_OK);
+    for (uint64_t i = 0; i < crn_loader_batches(loader); i++) {
+        FUZZ_CHECK(crn_loader_next(loader, &batch, &err) == CAIRN_OK);
         for (uint32_t k = 0; k < 3; k++)
             FUZZ_CHECK((uint32_t)batch.tokens[k] < classes && (uint32_t)batch.labels[k] < classes);
     }
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(opened);
     return 0;
 }

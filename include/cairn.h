@@ -32,8 +32,8 @@
  *     text, error
  *     device, and the executors,         one thread at a time for a device and everything made
  *     sessions and profiles on it        on it; different devices are independent
- *     data                               any number of loaders at once
- *     loader                             one thread at a time; it starts another thread
+ *     data                               any number of sessions and evaluators at once; each
+ *                                        starts another thread, which makes batches
  *     solving, simulating, laying out    may be called from several threads at once, on one
  *                                        graph */
 /* clang-format on */

@@ -92,14 +92,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_arrays_step_read(
     const cairn_machine *machine, cairn_arrays_solution **out, cairn_error *err);
 CAIRN_API void cairn_arrays_solution_destroy(cairn_arrays_solution *solution);
 
-/* Both in one call: arrays in; steps, lifetimes and offsets out. `*step` is the caller's too, to be
- * destroyed after the solution. */
-CAIRN_API CAIRN_MUST cairn_status cairn_arrays_solve(const cairn_allocator *allocator,
-                                                     const cairn_arrays *arrays, const char *name,
-                                                     const cairn_solve_options *options,
-                                                     cairn_arrays_step **step,
-                                                     cairn_arrays_solution **out, cairn_error *err);
-
 /* ---- Several steps under one budget ---- */
 
 /* One way to run a region: a part of a step that is planned by itself (between two graph breaks, a

@@ -42,9 +42,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_machine_from_json(const char *text, size
                                                           const char *file, cairn_machine *out,
                                                           cairn_error *err);
 
-/* How long copying `bytes` over the link takes, in ns. */
-CAIRN_API int64_t cairn_machine_copy_ns(const cairn_machine *machine, uint64_t bytes);
-
 /* ---- Costs ---- */
 
 typedef struct cairn_costs cairn_costs;
@@ -74,37 +71,12 @@ CAIRN_API void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op,
                                                      const cairn_implementation *list,
                                                      uint32_t count);
-/* A recomputation of the op takes `saving_ns` less than its first run; 0 after
- * cairn_costs_set_op(). `saving_ns` must not be negative. A backend may keep small results of the
- * first run, such as the statistics of a batch norm. */
-CAIRN_API void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
-
-/* The op that the device runs in one kernel with `op` if `op` comes directly after it; CAIRN_NONE:
- * none, which is the default. cairn_bind() sets it. Solvers then recompute outside of what is
- * fused, where the budget allows it. */
-CAIRN_API void cairn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before);
-CAIRN_API cairn_id cairn_costs_fused(const cairn_costs *costs, cairn_id op);
-
-/* By how many percent a step with copies may take longer than simulated, because ops beside copies
- * are slower; 0 by default. cairn_bind() sets it. `auto` copies only where it gains more. */
-CAIRN_API void cairn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);
-CAIRN_API uint32_t cairn_costs_copy_slowdown(const cairn_costs *costs);
 
 CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
 CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */
 CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,
                                                      uint32_t *count);
-/* The time of a recomputation by implementation `k`. */
-CAIRN_API int64_t cairn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k);
-
-/* Over all that memory depends on: bytes and workspaces, not times. What was judged with one object
- * holds for another with the same hash. */
-CAIRN_API uint64_t cairn_costs_memory_hash(const cairn_costs *costs);
-
-/* The arithmetic and the traffic behind the analytic time of an op. */
-CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *flops,
-                             uint64_t *bytes);
 
 /* ---- Tables of measured costs: docs/cost-format.md ---- */
 
@@ -112,22 +84,6 @@ CAIRN_API void cairn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *fl
  * of any network. Opaque ops are known by name. */
 CAIRN_API CAIRN_MUST cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op,
                                                      cairn_text *out);
-
-/* Replace the costs of the ops that the table knows: its implementations take the place of theirs.
- * `matched` (may be NULL) counts the ops. */
-CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_json(cairn_costs *costs,
-                                                         const cairn_graph *graph, const char *text,
-                                                         size_t length, const char *file,
-                                                         uint32_t *matched, cairn_error *err);
-
-/* The same for costs that a backend has bound (exec.h): implementations and workspaces stay the
- * backend's, and only take the times that the table has under their names. `matched` counts the ops
- * all of whose implementations got one. */
-CAIRN_API CAIRN_MUST cairn_status cairn_costs_merge_times_json(cairn_costs *costs,
-                                                               const cairn_graph *graph,
-                                                               const char *text, size_t length,
-                                                               const char *file, uint32_t *matched,
-                                                               cairn_error *err);
 
 /* Where a table is from, and what was measured beside the ops. Empty and zero: the table does not
  * say. Start from CAIRN_COSTS_ORIGIN_INIT; fields are only ever added at the end. */

@@ -1,12 +1,8 @@
 /* data.h: samples to train on: files of a few known formats, or a task that is drawn.
  *
- *     source --cairn_data_open--> data --cairn_loader_create--> loader --next, next, next ...-->
- *
- * Data is a fixed list of samples, each a tensor with a label, in two splits. A loader walks over
- * one split in batches, epoch after epoch, and prepares them on a separate thread. Every batch
- * is a function of the data, the loader's options and the batch's number, counted from the very
- * beginning: where training stands in its data is one number. The formats of files are in
- * docs/data-format.md. */
+ * Data is a fixed list of samples, each a tensor with a label, in two splits. Sessions (train.h)
+ * and evaluators (evaluate.h) walk over a split in batches, epoch after epoch, and make the next
+ * batches on a separate thread. The formats of files are in docs/data-format.md. */
 #ifndef CAIRN_DATA_H
 #define CAIRN_DATA_H
 
@@ -60,7 +56,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_open(const char *source,
                                                   const cairn_data_options *options,
                                                   cairn_data **out, cairn_error *err);
 
-/* Destroy all of its loaders first. */
+/* Destroy the sessions and evaluators that use it first. */
 CAIRN_API void cairn_data_destroy(cairn_data *data);
 
 /* Only the library makes one; fields are only ever added at the end. */
@@ -70,7 +66,7 @@ typedef struct cairn_data_info {
     uint32_t classes;           /* labels are from 0 to below it */
     uint32_t train, validation; /* samples in each split; validation may have none */
     bool held_out;              /* validation was drawn from the training files, by the seed */
-    uint64_t resident_bytes;    /* memory that is held, without that of loaders */
+    uint64_t resident_bytes;    /* memory that is held, without that of batches */
     uint64_t fingerprint; /* of shape, split and labels, not of values: a run that is continued can
                              tell that it was given other data */
     bool tokens;          /* samples are sequences of integers, each with the one that follows as
@@ -81,7 +77,7 @@ typedef struct cairn_data_info {
 CAIRN_API const cairn_data_info *cairn_data_get_info(const cairn_data *data);
 
 /* Mean and standard deviation of each channel (the first dimension of a sample) over the training
- * split, as loaders use them to normalise: of bytes scaled to 0 .. 1, of reals as they are. A
+ * split, as they are used to normalise: of bytes scaled to 0 .. 1, of reals as they are. A
  * channel that is constant is given a deviation of 1. Read once, then kept: the first call reads
  * the whole split. The arrays, of shape[0] elements, live as long as the data. Threads may call
  * this at once. */
@@ -89,7 +85,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_statistics(cairn_data *data, const 
                                                         const float **deviation, cairn_error *err);
 
 /* Use these instead: what another data set had on which the network was trained. Both arrays have
- * shape[0] elements. Call it before the first loader is made. CAIRN_EINVAL: a value is not finite,
+ * shape[0] elements. Call it before the data is used. CAIRN_EINVAL: a value is not finite,
  * or a deviation is not above 0. */
 CAIRN_API CAIRN_MUST cairn_status cairn_data_set_statistics(cairn_data *data, const float *mean,
                                                             const float *deviation,
@@ -98,71 +94,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_set_statistics(cairn_data *data, co
 /* The number of a sample of a split, counted over all files of the source: the place at which a
  * user has it. `place` is below the number of samples of the split. */
 CAIRN_API uint32_t cairn_data_number(const cairn_data *data, cairn_split split, uint32_t place);
-
-/* ---- Loaders ---- */
-
-/* Start from CAIRN_LOADER_OPTIONS_INIT; fields are only ever added at the end. */
-typedef struct cairn_loader_options {
-    uint32_t struct_size;
-    cairn_split split;
-    uint32_t batch; /* samples */
-    uint64_t seed;  /* of order, flips and crops */
-    bool shuffle;   /* a new order each epoch; else that of the source */
-    bool flip;      /* mirror every other image left to right, by chance */
-    bool normalise; /* subtract the mean, divide by the deviation: cairn_data_statistics() */
-    uint32_t crop;  /* images: pad with this many black pixels and cut the original size out again
-                       anywhere; 0: as they are */
-    uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
-    cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;
-                             NULL: in memory of the data's allocator */
-    bool complete;        /* training: also the incomplete last batch, filled up as in validation */
-} cairn_loader_options;
-#define CAIRN_LOADER_OPTIONS_INIT                                                                  \
-    CAIRN_INIT_WITH(cairn_loader_options, CAIRN_INIT_FIELD(batch, 32) CAIRN_INIT_FIELD(            \
-                                              normalise, true) CAIRN_INIT_FIELD(prefetch, 2))
-
-typedef struct cairn_loader cairn_loader;
-
-/* Walk over a split, from batch 0 on; `options` may be NULL. The loader borrows `data`, which must
- * outlive it; data may have several loaders, each used by another thread. All memory is taken
- * here.
- *
- * CAIRN_EINVAL: the split is smaller than a batch of training, or empty, or the samples are no
- * images that could be flipped or cropped. With `normalise` the statistics may have to be read
- * first and can fail as cairn_data_statistics() does. CAIRN_ESYSTEM: no thread could be started.
- * Release with cairn_loader_destroy(), at any moment. */
-CAIRN_API CAIRN_MUST cairn_status cairn_loader_create(cairn_data *data,
-                                                      const cairn_loader_options *options,
-                                                      cairn_loader **out, cairn_error *err);
-CAIRN_API void cairn_loader_destroy(cairn_loader *loader);
-
-/* Batches of an epoch. Training leaves the incomplete last batch out unless it is to be complete;
- * validation fills it up with samples from the beginning of the split. */
-CAIRN_API uint64_t cairn_loader_batches(const cairn_loader *loader);
-
-/* Memory the loader holds. */
-CAIRN_API uint64_t cairn_loader_bytes(const cairn_loader *loader);
-
-/* Go to batch `number`, counted from the very beginning: of epoch number / batches. */
-CAIRN_API void cairn_loader_seek(cairn_loader *loader, uint64_t number);
-
-/* Start from CAIRN_BATCH_INIT; fields are only ever added at the end. */
-typedef struct cairn_batch {
-    uint32_t struct_size;
-    uint32_t count;        /* samples that are counted; the rest repeat others */
-    const float *inputs;   /* batch x the shape of a sample, row by row */
-    const int32_t *labels; /* batch; of sequences batch x tokens */
-    uint64_t number;       /* of this batch */
-    const int32_t *tokens; /* of sequences instead of `inputs`: batch x tokens, as labels are; else
-                              NULL */
-} cairn_batch;
-#define CAIRN_BATCH_INIT CAIRN_INIT_SIZED(cairn_batch)
-
-/* The next batch; what it points at is valid until the next call with this loader. CAIRN_EIO,
- * CAIRN_EINVAL: a file could not be read, or has a value that is not finite; the loader stays where
- * it is and says so again until it is sent elsewhere. */
-CAIRN_API CAIRN_MUST cairn_status cairn_loader_next(cairn_loader *loader, cairn_batch *out,
-                                                    cairn_error *err);
 
 #ifdef __cplusplus
 }

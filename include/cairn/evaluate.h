@@ -19,7 +19,7 @@ extern "C" {
 typedef struct cairn_evaluator_options {
     uint32_t struct_size;
     cairn_split split;
-    bool normalise;          /* as in cairn_loader_options */
+    bool normalise;          /* subtract the mean, divide by the deviation: data.h */
     cairn_exec *share_with;  /* the executor of training, as in cairn_exec_options; NULL: memory for
                                 parameters and state is reserved, and they are drawn from seed 0 */
     bool check;              /* as in cairn_exec_options */
@@ -36,7 +36,8 @@ typedef struct cairn_evaluator cairn_evaluator;
 
 /* Make ready to run over one split. `options` may be NULL. The evaluator borrows graph, device and
  * data. CAIRN_EINVAL: the split is empty, or its samples do not fit the network's input and
- * classes. Otherwise fails as cairn_exec_create() and cairn_loader_create() do. */
+ * classes. Otherwise fails as cairn_exec_create() and cairn_data_statistics() do. CAIRN_ESYSTEM
+ * also: no thread could be started. */
 CAIRN_API CAIRN_MUST cairn_status cairn_evaluator_create(const cairn_graph *graph,
                                                          cairn_device *device,
                                                          const cairn_costs *costs, cairn_data *data,

@@ -158,9 +158,6 @@ CAIRN_API void cairn_exec_set_rate(cairn_exec *exec, double rate);
 CAIRN_API void cairn_exec_accumulate(cairn_exec *exec);
 CAIRN_API void cairn_exec_update(cairn_exec *exec);
 
-/* Wait for all that was asked of the device. */
-CAIRN_API CAIRN_MUST cairn_status cairn_exec_join(cairn_exec *exec, cairn_error *err);
-
 /* ---- Reading what stays ---- */
 
 /* Read a tensor into `data`, which has room for all of its elements in plain layout: a parameter,
@@ -169,22 +166,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_join(cairn_exec *exec, cairn_error 
  * other. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data,
                                                   cairn_error *err);
-
-/* What the optimiser keeps, for writing it to a file and reading it back: the name of slot
- * `slot` ("momentum_buffer" of sgd, "exp_avg" and "exp_avg_sq" of adam), or NULL past the end; and
- * its elements, as many as the parameter has. CAIRN_EINVAL: the tensor is no parameter or there is
- * no such slot. A sum of gradients is not among them; it is empty after an update. */
-CAIRN_API const char *cairn_exec_slot_name(const cairn_exec *exec, uint32_t slot);
-CAIRN_API CAIRN_MUST cairn_status cairn_exec_read_slot(cairn_exec *exec, cairn_id parameter,
-                                                       uint32_t slot, float *data,
-                                                       cairn_error *err);
-CAIRN_API CAIRN_MUST cairn_status cairn_exec_write_slot(cairn_exec *exec, cairn_id parameter,
-                                                        uint32_t slot, const float *data,
-                                                        cairn_error *err);
-
-/* How many updates there were, on which the optimiser's arithmetic may depend. */
-CAIRN_API uint64_t cairn_exec_updates(const cairn_exec *exec);
-CAIRN_API void cairn_exec_set_updates(cairn_exec *exec, uint64_t updates);
 
 enum { CAIRN_EXEC_PARAMETERS = 1, CAIRN_EXEC_STATE = 2, CAIRN_EXEC_GRADIENTS = 4 };
 

@@ -61,9 +61,7 @@ typedef enum cairn_op_kind {
     CAIRN_OP_KINDS /* how many there are */
 } cairn_op_kind;
 
-/* Names as they stand in files; NULL past the end of the list. */
-CAIRN_API const char *cairn_role_name(cairn_role role);
-CAIRN_API const char *cairn_phase_name(cairn_phase phase);
+/* As it stands in files; NULL past the end of the list. */
 CAIRN_API const char *cairn_op_kind_name(cairn_op_kind kind);
 
 typedef struct cairn_tensor {
@@ -152,35 +150,14 @@ typedef struct cairn_graph cairn_graph;
 
 CAIRN_API void cairn_graph_destroy(cairn_graph *graph);
 CAIRN_API const char *cairn_graph_name(const cairn_graph *graph);
-/* What the graph was made with, and what is made from it uses too. */
-CAIRN_API cairn_allocator cairn_graph_allocator(const cairn_graph *graph);
 CAIRN_API uint32_t cairn_graph_tensor_count(const cairn_graph *graph);
 CAIRN_API uint32_t cairn_graph_op_count(const cairn_graph *graph);
 CAIRN_API const cairn_tensor *cairn_graph_tensor(const cairn_graph *graph, cairn_id tensor);
 CAIRN_API const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op);
 
-/* The ops that read a tensor as an input, in canonical order, each once. */
-CAIRN_API const cairn_id *cairn_graph_readers(const cairn_graph *graph, cairn_id tensor,
-                                              uint32_t *count);
-
 /* By name; CAIRN_NONE if there is none. O(n). */
 CAIRN_API cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name);
 CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name);
-
-/* The tensor that holds the storage: the tensor itself, or what it is an alias of. */
-CAIRN_API cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor);
-
-/* Whether a training step must end with the tensor in memory: the loss, a parameter's gradient, or
- * what is marked as a result. */
-CAIRN_API bool cairn_graph_is_result(const cairn_graph *graph, cairn_id tensor);
-
-/* Whether an op may make its result in place of the tensor. Of a parameter's gradients, which share
- * one stationary place, those that are not summed on are the final ones. */
-CAIRN_API bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
-
-/* A fingerprint of the structure: ops, order, edges, aliases, permissions, flags; not names, sizes
- * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
-CAIRN_API uint64_t cairn_graph_hash(const cairn_graph *graph);
 
 /* What a person wants to know of a network. Start from CAIRN_GRAPH_SUMMARY_INIT; fields are only
  * ever added at the end. */
@@ -217,125 +194,10 @@ CAIRN_API cairn_id cairn_builder_op(cairn_builder *builder, const cairn_op *op);
 /* The shape of a tensor so far, for code that builds on it; a tensor of rank 0 after an error. */
 CAIRN_API cairn_tensor cairn_builder_peek(const cairn_builder *builder, cairn_id tensor);
 
-/* Make the builder fail with a sentence of the caller's. */
-CAIRN_API void cairn_builder_fail(cairn_builder *builder, const char *sentence);
-
 /* Check everything and freeze. The builder is empty afterwards and can only be destroyed.
  * CAIRN_EINVAL or CAIRN_EOVERFLOW names the op or tensor at fault. O(n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_builder_finish(cairn_builder *builder, cairn_graph **out,
                                                        cairn_error *err);
-
-/* ---- Building networks: each adds one forward op with its parameters and returns its output,
- * which bears the op's name; a parameter is called NAME.weight and so on, as in PyTorch. ---- */
-
-CAIRN_API cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
-                                     const uint32_t *shape);
-/* The same with integers: numbers of tokens. */
-CAIRN_API cairn_id cairn_build_tokens(cairn_builder *builder, const char *name, uint32_t rank,
-                                      const uint32_t *shape);
-CAIRN_API cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
-                                     const uint32_t *shape);
-/* A parameter by itself, for layers that share one. */
-CAIRN_API cairn_id cairn_build_parameter(cairn_builder *builder, const char *name, uint32_t rank,
-                                         const uint32_t *shape);
-
-typedef struct cairn_conv {
-    uint32_t channels; /* of the output */
-    uint32_t kernel[2], stride[2];
-    int32_t pad[4]; /* top, left, bottom, right */
-    uint32_t dilation[2], groups;
-    bool bias;
-} cairn_conv;
-
-/* x is [N, C, H, W]. Zero strides, dilations and groups mean 1. */
-CAIRN_API cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x,
-                                      const cairn_conv *conv);
-/* Kernel and stride `factor`, with bias: enlarges by the factor. */
-CAIRN_API cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name,
-                                                cairn_id x, uint32_t channels, uint32_t factor);
-/* x is [..., F]. */
-CAIRN_API cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x,
-                                      uint32_t features);
-/* The same with parameters that the caller made: weight [O, F]; bias [O], or CAIRN_NONE for none.
- * They start normal with `deviation`; 0: as the others do. */
-CAIRN_API cairn_id cairn_build_linear_with(cairn_builder *builder, const char *name, cairn_id x,
-                                           cairn_id weight, cairn_id bias, double deviation);
-CAIRN_API cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
-                                          double epsilon);
-CAIRN_API cairn_id cairn_build_relu(cairn_builder *builder, const char *name, cairn_id x);
-CAIRN_API cairn_id cairn_build_dropout(cairn_builder *builder, const char *name, cairn_id x,
-                                       double probability);
-CAIRN_API cairn_id cairn_build_max_pool(cairn_builder *builder, const char *name, cairn_id x,
-                                        uint32_t kernel, uint32_t stride, uint32_t pad);
-CAIRN_API cairn_id cairn_build_avg_pool(cairn_builder *builder, const char *name, cairn_id x,
-                                        uint32_t kernel, uint32_t stride, uint32_t pad,
-                                        bool count_padding);
-CAIRN_API cairn_id cairn_build_adaptive_avg_pool(cairn_builder *builder, const char *name,
-                                                 cairn_id x, uint32_t height, uint32_t width);
-CAIRN_API cairn_id cairn_build_add(cairn_builder *builder, const char *name, cairn_id a,
-                                   cairn_id b);
-/* Along the channels. */
-CAIRN_API cairn_id cairn_build_concat(cairn_builder *builder, const char *name,
-                                      const cairn_id *inputs, uint32_t count);
-CAIRN_API cairn_id cairn_build_flatten(cairn_builder *builder, const char *name, cairn_id x);
-/* Slice `index` of the first dimension, copied. */
-CAIRN_API cairn_id cairn_build_select(cairn_builder *builder, const char *name, cairn_id x,
-                                      uint32_t index);
-/* `params` are weight_ih, weight_hh, bias_ih, bias_hh; x is [N, F], state [N, H] for an rnn, and
- * [2, N, H] holding h and c for an lstm. */
-CAIRN_API cairn_id cairn_build_rnn_cell(cairn_builder *builder, const char *name, cairn_id x,
-                                        cairn_id state, const cairn_id params[4]);
-CAIRN_API cairn_id cairn_build_lstm_cell(cairn_builder *builder, const char *name, cairn_id x,
-                                         cairn_id state, const cairn_id params[4]);
-/* Softmax and the mean negative log likelihood. logits [N, C] or [N, C, H, W]. */
-CAIRN_API cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char *name,
-                                             cairn_id logits, cairn_id labels);
-/* The same with smoothed labels: the target is 1 - smoothing at the label, and smoothing / C more
- * at every class; 0 <= smoothing < 1. */
-CAIRN_API cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name,
-                                                      cairn_id logits, cairn_id labels,
-                                                      double smoothing);
-
-/* ---- Sequences of tokens: x is [N, T, D] unless said otherwise; see docs/ops.md ---- */
-
-/* Rows of `weight` [V, D] for tokens [N, T]. */
-CAIRN_API cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
-                                         cairn_id weight, double deviation);
-/* Row t of `weight` [L, D] is added to token t. `same_row`: row 0 is added to all. */
-CAIRN_API cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
-                                             cairn_id weight, bool same_row, double deviation);
-/* The pixels of x [N, C, H, W] as tokens [N, H*W, C]. `class_token` [C], or CAIRN_NONE for none,
- * comes before them. */
-CAIRN_API cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
-                                            cairn_id class_token);
-/* Token `index` of every sequence: [N, D]. */
-CAIRN_API cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
-                                            uint32_t index);
-/* Of the last dimension of an x of any shape. */
-CAIRN_API cairn_id cairn_build_layer_norm(cairn_builder *builder, const char *name, cairn_id x,
-                                          double epsilon);
-CAIRN_API cairn_id cairn_build_rms_norm(cairn_builder *builder, const char *name, cairn_id x,
-                                        double epsilon);
-/* x is [N, T, (heads + 2 kv_heads) * d]: queries, keys, values. */
-CAIRN_API cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x,
-                                      uint32_t heads, uint32_t kv_heads, double theta);
-/* The same with the scaled angles of Llama 3. */
-CAIRN_API cairn_id cairn_build_scaled_rotary(cairn_builder *builder, const char *name, cairn_id x,
-                                             uint32_t heads, uint32_t kv_heads, double theta,
-                                             double scaling);
-CAIRN_API cairn_id cairn_build_attention(cairn_builder *builder, const char *name, cairn_id x,
-                                         uint32_t heads, uint32_t kv_heads, bool causal);
-CAIRN_API cairn_id cairn_build_gelu(cairn_builder *builder, const char *name, cairn_id x,
-                                    bool tanh);
-CAIRN_API cairn_id cairn_build_silu(cairn_builder *builder, const char *name, cairn_id x);
-CAIRN_API cairn_id cairn_build_multiply(cairn_builder *builder, const char *name, cairn_id a,
-                                        cairn_id b);
-/* x is [..., 2F]: silu of the first half times the second one. */
-CAIRN_API cairn_id cairn_build_swiglu(cairn_builder *builder, const char *name, cairn_id x);
-/* Logits [N, T, V], labels [N, T]; labels below 0 are ignored. */
-CAIRN_API cairn_id cairn_build_token_cross_entropy(cairn_builder *builder, const char *name,
-                                                   cairn_id logits, cairn_id labels,
-                                                   double smoothing);
 
 /* ---- Differentiating ---- */
 

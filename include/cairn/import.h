@@ -21,9 +21,6 @@ typedef struct cairn_importer {
     bool sized; /* its models can be built for several sizes: see cairn_model_open() */
 } cairn_importer;
 
-/* Importer `index`, or NULL past the end. */
-CAIRN_API const cairn_importer *cairn_importer_list(uint32_t index);
-
 /* Which importer would open `model`: one that knows it by name, else the one for the suffix, else
  * the one for graph files. Whether there is such a file is not looked at. */
 CAIRN_API const cairn_importer *cairn_model_importer(const char *model);

@@ -35,8 +35,9 @@ CAIRN_API void cairn_memo_destroy(cairn_memo *memo);
 
 /* Where operand `operand` of step `step` of a plan lies in the arena, counted from its start: of a
  * run the op's inputs, its outputs and its workspace, of any other step the tensor. The layout is
- * of the lifetimes of `sim`. CAIRN_NO_ADDRESS: it lies elsewhere or nowhere, see
- * cairn_sim_operand(). This is all that a runtime needs to carry a plan out. O(1). */
+ * of the lifetimes of `sim`. CAIRN_NO_ADDRESS: it lies elsewhere or nowhere: it is
+ * at home on the device, an output that is not wanted, or a workspace of no bytes. This is all that
+ * a runtime needs to carry a plan out. O(1). */
 #define CAIRN_NO_ADDRESS UINT64_MAX
 CAIRN_API uint64_t cairn_layout_address(const cairn_layout *layout, const cairn_sim *sim,
                                         uint32_t step, uint32_t operand);

@@ -69,7 +69,6 @@ typedef struct cairn_plan cairn_plan;
 CAIRN_API const cairn_plan_header *cairn_plan_get_header(const cairn_plan *plan);
 CAIRN_API const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count);
 CAIRN_API void cairn_plan_destroy(cairn_plan *plan);
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_copy(const cairn_plan *plan, cairn_plan **out);
 
 /* ---- Building one by hand ---- */
 

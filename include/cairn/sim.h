@@ -119,13 +119,6 @@ CAIRN_API const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim);
 CAIRN_API const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *count);
 CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *count);
 
-/* The lifetime in which operand `operand` of step `step` is: its place in the list above. The
- * operands of a run are its op's inputs, its outputs, its workspace and its params, one after the
- * other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the
- * device, an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1).
- */
-CAIRN_API uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
-
 /* What was in memory at the peak, largest first; nothing if the options said so. */
 CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 

@@ -69,7 +69,7 @@ typedef struct cairn_solution {
     cairn_layout *layout;
     int64_t lower_bound_ns; /* no plan takes less within the budget, or, where none was given,
                                within this plan's own arena; 0: not known */
-    uint64_t costs_hash;    /* cairn_costs_memory_hash() of the costs it was judged with */
+    uint64_t costs_hash;    /* over the bytes and workspaces of the costs it was judged with */
     void *memory;           /* the solution's own */
 } cairn_solution;
 

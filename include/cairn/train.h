@@ -44,9 +44,6 @@ typedef struct cairn_schedule {
 /* "constant", "step", "cosine"; NULL past the end of the list. */
 CAIRN_API const char *cairn_schedule_name(cairn_schedule_kind kind);
 
-/* The learning rate of an update, counted from 0. */
-CAIRN_API double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t update);
-
 /* ---- A session ---- */
 
 /* Start from CAIRN_TRAIN_OPTIONS_INIT; fields are only ever added at the end. */
@@ -55,10 +52,11 @@ typedef struct cairn_train_options {
     const cairn_exec_options *exec; /* seed, optimiser, micro-batches; its learning rate is
                                        ignored; NULL: the defaults */
     cairn_schedule schedule;
-    cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
-    bool flip;        /* as in cairn_loader_options, for training */
-    uint32_t crop;
-    bool normalise;    /* training and validation */
+    cairn_data *data;  /* borrowed; NULL: numbers drawn from the seed, and no validation */
+    bool flip;         /* training: mirror every other image left to right, by chance */
+    uint32_t crop;     /* training: pad images with this many black pixels and cut the original size
+                          out again anywhere; 0: as they are */
+    bool normalise;    /* subtract the mean, divide by the deviation: cairn_data_statistics() */
     const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
     cairn_progress progress; /* called before every step, and before every batch of an evaluation;
                                 a call that it ends leaves the session as it was; may be NULL */

@@ -41,10 +41,6 @@ typedef enum cairn_element {
         CAIRN_ELEMENTS /* how many there are */
 } cairn_element;
 
-/* "F32" and 4; NULL and 0 past the end of the list. */
-CAIRN_API const char *cairn_element_name(cairn_element element);
-CAIRN_API uint32_t cairn_element_bytes(cairn_element element);
-
 #define CAIRN_NAMED_TENSOR_RANK 8
 
 /* A tensor as a file has it. `data` is in the machine's own byte order and aligned for its
@@ -77,23 +73,13 @@ typedef struct cairn_safetensors cairn_safetensors;
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_load(const cairn_allocator *allocator,
                                                          const char *path, cairn_safetensors **out,
                                                          cairn_error *err);
-/* The same from memory, which may be freed afterwards; `file` is named in errors. */
-CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_from_bytes(const cairn_allocator *allocator,
-                                                               const void *bytes, size_t length,
-                                                               const char *file,
-                                                               cairn_safetensors **out,
-                                                               cairn_error *err);
 CAIRN_API void cairn_safetensors_destroy(cairn_safetensors *file);
 
-/* Its tensors, sorted by name; one by name, or NULL. O(log n). */
+/* Its tensors, sorted by name. */
 CAIRN_API const cairn_named_tensor *cairn_safetensors_tensors(const cairn_safetensors *file,
                                                               uint32_t *count);
-CAIRN_API const cairn_named_tensor *cairn_safetensors_find(const cairn_safetensors *file,
-                                                           const char *name);
 
-/* Its metadata, sorted by key; a value by key, or NULL. O(log n). */
-CAIRN_API const cairn_pair *cairn_safetensors_metadata(const cairn_safetensors *file,
-                                                       uint32_t *count);
+/* A value of its metadata by key, or NULL. O(log n). */
 CAIRN_API const char *cairn_safetensors_value(const cairn_safetensors *file, const char *key);
 
 /* Write tensors and metadata to `path`, completely or not at all, as cairn_text_save() does. The

@@ -28,6 +28,8 @@
 #include "cairn/device.h"
 #include "cairn/graph.h"
 #include "cairn/optimizer.h"
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 
 /* ---- How tensors are stored ---- */
 
@@ -308,7 +310,7 @@ typedef struct crn_backend {
     /* The op that a recording fuses with `op` if they are neighbours and nothing else prevents it,
      * for the most frequent pairs; CAIRN_NONE: none. NULL: it fuses nothing. */
     cairn_id (*fused_before)(const cairn_graph *graph, cairn_id op);
-    uint32_t copy_slowdown; /* percent: see cairn_costs_set_copy_slowdown() */
+    uint32_t copy_slowdown; /* percent: see crn_costs_set_copy_slowdown() */
     bool keeps_statistics;  /* a recording recomputes batch norms with the statistics of their first
                                run, which takes less time */
     /* Between these two calls, everything that is enqueued on any lane is recorded and not run,

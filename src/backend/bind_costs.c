@@ -28,11 +28,11 @@ static cairn_status bind_all(cairn_device *device, const cairn_graph *graph, crn
     CRN_TRY(crn_device_store(device, graph, storage, err));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
         cairn_costs_set_bytes(costs, t, storage[t].bytes);
-    cairn_costs_set_copy_slowdown(costs, device->backend->copy_slowdown);
+    crn_costs_set_copy_slowdown(costs, device->backend->copy_slowdown);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         CRN_TRY(bind_op(device, graph, storage, costs, o, err));
         if (device->backend->fused_before != NULL)
-            cairn_costs_set_fused(costs, o, device->backend->fused_before(graph, o));
+            crn_costs_set_fused(costs, o, device->backend->fused_before(graph, o));
     }
     return CAIRN_OK;
 }
@@ -40,7 +40,7 @@ static cairn_status bind_all(cairn_device *device, const cairn_graph *graph, crn
 cairn_status cairn_bind(const cairn_graph *graph, cairn_device *device, cairn_costs **out,
                         cairn_error *err) {
     crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_costs *costs;
     *out = NULL;
     crn_error_clear(err);

@@ -18,7 +18,7 @@ static void join(cairn_id *parent, cairn_id a, cairn_id b) {
 static void join_tensors(const cairn_graph *graph, cairn_id *group) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-        join(group, t, cairn_graph_storage(graph, t));
+        join(group, t, crn_graph_storage(graph, t));
         if (tensor->stationary && tensor->gradient_of != CAIRN_NONE)
             join(group, t, tensor->gradient_of);
     }

@@ -4,6 +4,7 @@
  * of the same three extents. Every other op is limited by memory, so its operations are only
  * estimated, at a few per element. */
 #include "cairn/cost.h"
+#include "cost/crn_cost.h"
 #include "graph/graph_internal.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b) {
@@ -79,7 +80,7 @@ static uint64_t optimizer_bytes(const cairn_graph *graph, const cairn_op *op) {
                                : tensor_of(graph, op->inputs[0])->bytes;
 }
 
-void cairn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_t *bytes) {
+void crn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_t *bytes) {
     const cairn_op *op = cairn_graph_op(graph, id);
     *flops = *bytes = 0;
     if (op->output_count == 1 && op->outputs[0] != CAIRN_NONE &&

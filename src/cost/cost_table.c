@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/names.h"
 #include "cairn/cost.h"
+#include "cost/crn_cost.h"
 #include "graph/graph_internal.h"
 
 #define FORMAT "cairn-costs"
@@ -61,7 +62,7 @@ static void write_signature(cairn_text *text, const cairn_graph *graph, cairn_id
 }
 
 cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op, cairn_text *out) {
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_text_init(out, &allocator);
     write_signature(out, graph, op);
     return crn_text_finish(out);
@@ -71,7 +72,7 @@ cairn_status cairn_op_signature(const cairn_graph *graph, cairn_id op, cairn_tex
 static cairn_status for_signatures(const cairn_graph *graph, void *context,
                                    cairn_status (*each)(void *context, cairn_id op,
                                                         const char *signature)) {
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_text text;
     crn_text_init(&text, &allocator);
     cairn_status status = CAIRN_OK;
@@ -107,7 +108,7 @@ static cairn_status write_entry(void *context, cairn_id op, const char *signatur
     crn_text_json_string(w->out, signature);
     uint32_t count;
     const cairn_implementation *list = cairn_costs_op(w->costs, op, &count);
-    int64_t saving = count > 0 ? list[0].time_ns - cairn_costs_again_ns(w->costs, op, 0) : 0;
+    int64_t saving = count > 0 ? list[0].time_ns - crn_costs_again_ns(w->costs, op, 0) : 0;
     if (saving > 0)
         crn_text_printf(w->out, ", \"again_saves_ns\": %lld", (long long)saving);
     crn_text_printf(w->out, ", \"implementations\": [");
@@ -153,7 +154,7 @@ static void write_origin(cairn_text *out, const cairn_costs_origin *origin) {
 
 cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *graph,
                                  const cairn_costs_origin *given, cairn_text *out) {
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     crn_text_init(out, &allocator);
     CRN_READ_OPTIONS(cairn_costs_origin, origin, given, NULL);
@@ -242,7 +243,7 @@ static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t ind
 static cairn_status set_op(table_reader *r, cairn_id op, const cairn_implementation *list,
                            uint32_t count, int64_t saving_ns) {
     CRN_TRY(cairn_costs_set_op(r->costs, op, list, count));
-    cairn_costs_set_again(r->costs, op, saving_ns);
+    crn_costs_set_again(r->costs, op, saving_ns);
     return CAIRN_OK;
 }
 
@@ -369,7 +370,7 @@ static cairn_status merge_text(cairn_costs *costs, const cairn_graph *graph, con
     CRN_TRY(crn_json_parse(text, length, file, &document, err));
     crn_json root = crn_json_root(&document);
     table_reader r = {.costs = costs, .times_only = times_only, .err = err};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_arena_init(&r.scratch, &allocator);
     cairn_status status = merge(&r, graph, &root);
     crn_arena_release(&r.scratch);
@@ -379,14 +380,14 @@ static cairn_status merge_text(cairn_costs *costs, const cairn_graph *graph, con
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
-cairn_status cairn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph, const char *text,
-                                    size_t length, const char *file, uint32_t *matched,
-                                    cairn_error *err) {
+cairn_status crn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph, const char *text,
+                                  size_t length, const char *file, uint32_t *matched,
+                                  cairn_error *err) {
     return merge_text(costs, graph, text, length, file, false, matched, err);
 }
 
-cairn_status cairn_costs_merge_times_json(cairn_costs *costs, const cairn_graph *graph,
-                                          const char *text, size_t length, const char *file,
-                                          uint32_t *matched, cairn_error *err) {
+cairn_status crn_costs_merge_times_json(cairn_costs *costs, const cairn_graph *graph,
+                                        const char *text, size_t length, const char *file,
+                                        uint32_t *matched, cairn_error *err) {
     return merge_text(costs, graph, text, length, file, true, matched, err);
 }

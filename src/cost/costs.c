@@ -2,6 +2,8 @@
 #include "base/crn_base.h"
 #include "base/names.h"
 #include "cairn/cost.h"
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 
 typedef struct op_costs {
     const cairn_implementation *list;
@@ -24,19 +26,19 @@ void cairn_costs_destroy(cairn_costs *costs) {
     crn_arena_destroy(&costs->arena);
 }
 
-void cairn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before) {
+void crn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before) {
     costs->ops[op].fused = before;
 }
 
-cairn_id cairn_costs_fused(const cairn_costs *costs, cairn_id op) {
+cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op) {
     return costs->ops[op].fused;
 }
 
-void cairn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent) {
+void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent) {
     costs->copy_slowdown = percent;
 }
 
-uint32_t cairn_costs_copy_slowdown(const cairn_costs *costs) {
+uint32_t crn_costs_copy_slowdown(const cairn_costs *costs) {
     return costs->copy_slowdown;
 }
 
@@ -58,7 +60,7 @@ cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_imp
     return CAIRN_OK;
 }
 
-void cairn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns) {
+void crn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns) {
     costs->ops[op].saving_ns = saving_ns;
 }
 
@@ -75,7 +77,7 @@ const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op
     return costs->ops[op].list;
 }
 
-int64_t cairn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k) {
+int64_t crn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k) {
     const op_costs *costs_of = &costs->ops[op];
     return CRN_MAX(costs_of->list[k].time_ns - costs_of->saving_ns, 0);
 }
@@ -87,7 +89,7 @@ static uint64_t hash_number(uint64_t hash, uint64_t number) {
     return crn_hash_bytes(hash, bytes, sizeof bytes);
 }
 
-uint64_t cairn_costs_memory_hash(const cairn_costs *costs) {
+uint64_t crn_costs_memory_hash(const cairn_costs *costs) {
     uint64_t hash = CRN_HASH_START;
     for (cairn_id t = 0; t < costs->tensor_count; t++)
         hash = hash_number(hash, costs->bytes[t]);
@@ -115,7 +117,7 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
         costs->ops[o] = (op_costs){&list[o], 1, 0, CAIRN_NONE};
         list[o].name = machine == NULL ? "given" : "analytic";
         uint64_t flops, bytes, limit = (uint64_t)1 << 60;
-        cairn_op_work(graph, o, &flops, &bytes);
+        crn_op_work(graph, o, &flops, &bytes);
         if (machine == NULL || bytes == 0)
             continue;
         uint64_t compute = crn_mul_div_up(flops, 1000000000u, machine->flops_per_second);
@@ -130,7 +132,7 @@ static cairn_status create(const cairn_graph *graph, const cairn_machine *machin
                            cairn_costs **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_costs *costs = CRN_OBJECT(&allocator, cairn_costs, arena);
     if (costs == NULL)
         return crn_fail_memory(err);

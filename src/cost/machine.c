@@ -2,6 +2,7 @@
  * user's files. */
 #include "base/json.h"
 #include "cairn/cost.h"
+#include "cost/crn_cost.h"
 #include "cost/machines_embedded.h"
 
 #define FORMAT "cairn-machine"
@@ -93,7 +94,7 @@ cairn_status cairn_machine_find(const char *name, cairn_machine *out, cairn_erro
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no machine \"%s\"", name);
 }
 
-int64_t cairn_machine_copy_ns(const cairn_machine *machine, uint64_t bytes) {
+int64_t crn_machine_copy_ns(const cairn_machine *machine, uint64_t bytes) {
     uint64_t transfer = crn_mul_div_up(bytes, 1000000000u, machine->link_bytes_per_second);
     uint64_t limit = (uint64_t)INT64_MAX / 4;
     return (int64_t)(CRN_MIN(transfer, limit) + CRN_MIN((uint64_t)machine->link_latency_ns, limit));

@@ -2,6 +2,7 @@
  * the update. */
 #include "base/crn_base.h"
 #include "cairn/cost.h"
+#include "cost/crn_cost.h"
 
 #include <stdio.h>
 
@@ -57,7 +58,7 @@ cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, 
     CRN_READ_OPTIONS(cairn_measured_options, options, given, err);
     CRN_TRY(cairn_costs_origin_from_json(text, length, file, &origin, err));
     CRN_TRY(check_origin(&origin, file, &options, err));
-    CRN_TRY((options.backend == NULL ? cairn_costs_merge_json : cairn_costs_merge_times_json)(
+    CRN_TRY((options.backend == NULL ? crn_costs_merge_json : crn_costs_merge_times_json)(
         costs, graph, text, length, file, &made.matched, err));
     crn_copy_string(made.backend, sizeof made.backend, origin.backend);
     CRN_TRY(set_updates(costs, graph, &origin, &made.matched));

@@ -13,7 +13,7 @@
 
 static cairn_status check_options(const crn_batch_maker *m, cairn_error *err) {
     const cairn_data_info *info = &m->data->info;
-    const cairn_loader_options *o = &m->options;
+    const crn_loader_options *o = &m->options;
     bool train = o->split == CAIRN_SPLIT_TRAIN;
     if (o->split != CAIRN_SPLIT_TRAIN && o->split != CAIRN_SPLIT_VALIDATION)
         return crn_fail(err, CAIRN_EINVAL, "there is no split %d", (int)o->split);

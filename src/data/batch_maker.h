@@ -4,11 +4,12 @@
 #define CRN_BATCH_MAKER_H
 
 #include "data/data_internal.h"
+#include "data/loader.h"
 
 /* Used by one thread at a time. */
 typedef struct crn_batch_maker {
     cairn_data *data;
-    cairn_loader_options options;
+    crn_loader_options options;
     uint32_t first, count; /* the split: places of data */
     uint64_t batches;      /* of an epoch */
     uint32_t planes, rows; /* a sample seen as an image; others are planes of one row */

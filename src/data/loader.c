@@ -17,7 +17,7 @@ typedef struct slot {
     cairn_error error;
 } slot;
 
-struct cairn_loader {
+struct crn_loader {
     crn_arena arena; /* in which this lies too */
     crn_batch_maker maker;
     slot *slots;
@@ -33,23 +33,23 @@ struct cairn_loader {
     bool making, seeking, stop;
 };
 
-static slot *slot_of(const cairn_loader *l, uint64_t which) {
+static slot *slot_of(const crn_loader *l, uint64_t which) {
     return &l->slots[which % l->slot_count];
 }
 
-static void make(cairn_loader *l, slot *s, uint64_t number) {
+static void make(crn_loader *l, slot *s, uint64_t number) {
     crn_error_clear(&s->error);
     s->status = crn_batch_make(&l->maker, number, s->inputs, s->labels, &s->error);
 }
 
 /* ---- The thread ---- */
 
-static bool may_make(const cairn_loader *l) {
+static bool may_make(const crn_loader *l) {
     return !l->seeking && l->made - l->given < l->maker.options.prefetch;
 }
 
 static void *work(void *argument) {
-    cairn_loader *l = argument;
+    crn_loader *l = argument;
     pthread_mutex_lock(&l->lock);
     for (;;) {
         while (!l->stop && !may_make(l))
@@ -73,11 +73,11 @@ static void *work(void *argument) {
 /* ---- Creating ---- */
 
 /* Labels of a batch. */
-static uint64_t labels_of(const cairn_loader *l) {
+static uint64_t labels_of(const crn_loader *l) {
     return l->maker.options.batch * crn_sample_labels(l->maker.data);
 }
 
-static cairn_status place_in_arena(cairn_loader *l, uint64_t elements) {
+static cairn_status place_in_arena(crn_loader *l, uint64_t elements) {
     for (uint32_t i = 0; i < l->slot_count; i++) {
         CRN_TAKE(&l->arena, l->slots[i].inputs, elements);
         CRN_TAKE(&l->arena, l->slots[i].labels, labels_of(l));
@@ -86,7 +86,7 @@ static cairn_status place_in_arena(cairn_loader *l, uint64_t elements) {
 }
 
 /* From where the device copies fastest; `bytes` of inputs in a batch. */
-static cairn_status place_in_region(cairn_loader *l, uint64_t bytes, cairn_error *err) {
+static cairn_status place_in_region(crn_loader *l, uint64_t bytes, cairn_error *err) {
     uint64_t inputs = crn_align(bytes);
     uint64_t both = inputs + crn_align(labels_of(l) * sizeof(int32_t));
     if (!crn_mul_u64(both, l->slot_count, &l->region_bytes))
@@ -100,8 +100,8 @@ static cairn_status place_in_region(cairn_loader *l, uint64_t bytes, cairn_error
     return CAIRN_OK;
 }
 
-static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
-    const cairn_loader_options *o = &l->maker.options;
+static cairn_status take_slots(crn_loader *l, cairn_error *err) {
+    const crn_loader_options *o = &l->maker.options;
     uint64_t elements = 0, bytes = 0;
     l->slot_count = o->prefetch + 1;
     CRN_TAKE(&l->arena, l->slots, l->slot_count);
@@ -115,7 +115,7 @@ static cairn_status take_slots(cairn_loader *l, cairn_error *err) {
     return CAIRN_OK;
 }
 
-static cairn_status start(cairn_loader *l, cairn_error *err) {
+static cairn_status start(crn_loader *l, cairn_error *err) {
     if (l->maker.options.prefetch == 0)
         return CAIRN_OK;
     int reason = pthread_create(&l->thread, NULL, work, l);
@@ -127,7 +127,7 @@ static cairn_status start(cairn_loader *l, cairn_error *err) {
 
 #define MOST_AHEAD 1024u
 
-static cairn_status prepare(cairn_loader *l, cairn_error *err) {
+static cairn_status prepare(crn_loader *l, cairn_error *err) {
     if (l->maker.options.prefetch > MOST_AHEAD)
         return crn_fail(err, CAIRN_EINVAL, "at most %u batches can be made ahead", MOST_AHEAD);
     CRN_TRY(crn_batch_maker_init(&l->maker, &l->arena, err));
@@ -135,29 +135,27 @@ static cairn_status prepare(cairn_loader *l, cairn_error *err) {
     return start(l, err);
 }
 
-cairn_status cairn_loader_create(cairn_data *data, const cairn_loader_options *given,
-                                 cairn_loader **out, cairn_error *err) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+cairn_status crn_loader_create(cairn_data *data, const crn_loader_options *options,
+                               crn_loader **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    CRN_READ_OPTIONS(cairn_loader_options, options, given, err);
-    cairn_loader *l = CRN_OBJECT(&data->arena.allocator, cairn_loader, arena);
+    crn_loader *l = CRN_OBJECT(&data->arena.allocator, crn_loader, arena);
     if (l == NULL)
         return crn_fail_memory(err);
     l->maker.data = data;
-    l->maker.options = options;
+    l->maker.options = *options;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     cairn_status status = prepare(l, err);
     if (status != CAIRN_OK) {
-        cairn_loader_destroy(l);
+        crn_loader_destroy(l);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     }
     *out = l;
     return CAIRN_OK;
 }
 
-void cairn_loader_destroy(cairn_loader *l) {
+void crn_loader_destroy(crn_loader *l) {
     if (l == NULL)
         return;
     if (l->threaded) {
@@ -176,15 +174,15 @@ void cairn_loader_destroy(cairn_loader *l) {
 
 /* ---- Using ---- */
 
-uint64_t cairn_loader_batches(const cairn_loader *l) {
+uint64_t crn_loader_batches(const crn_loader *l) {
     return l->maker.batches;
 }
 
-uint64_t cairn_loader_bytes(const cairn_loader *l) {
+uint64_t crn_loader_bytes(const crn_loader *l) {
     return l->bytes;
 }
 
-void cairn_loader_seek(cairn_loader *l, uint64_t number) {
+void crn_loader_seek(crn_loader *l, uint64_t number) {
     pthread_mutex_lock(&l->lock);
     l->seeking = true; /* the thread finishes its batch and starts no other */
     while (l->making)
@@ -197,7 +195,7 @@ void cairn_loader_seek(cairn_loader *l, uint64_t number) {
 }
 
 /* The slot with the next batch, made here where there is no thread. Called with the lock. */
-static slot *next_slot(cairn_loader *l) {
+static slot *next_slot(crn_loader *l) {
     slot *s = slot_of(l, l->given);
     if (!l->threaded) {
         make(l, s, l->base + l->given);
@@ -208,21 +206,22 @@ static slot *next_slot(cairn_loader *l) {
     return s;
 }
 
-cairn_status cairn_loader_next(cairn_loader *l, cairn_batch *out, cairn_error *err) {
-    cairn_batch made = {0};
+cairn_status crn_loader_next(crn_loader *l, crn_batch *out, cairn_error *err) {
+    *out = (crn_batch){0};
     crn_error_clear(err);
-    CRN_OPEN_OUTPUT(cairn_batch, out, err);
     pthread_mutex_lock(&l->lock);
     const slot *s = next_slot(l);
     cairn_status status = s->status;
     if (status == CAIRN_OK) {
         bool tokens = l->maker.data->info.tokens;
-        made.inputs = tokens ? NULL : s->inputs;
-        made.tokens = tokens ? (const int32_t *)(const void *)s->inputs : NULL;
-        made.labels = s->labels;
-        made.number = l->base + l->given++;
-        made.count = crn_batch_count(&l->maker, made.number);
-        crn_write_output(out, &made, sizeof made);
+        uint64_t number = l->base + l->given++;
+        *out = (crn_batch){
+            .count = crn_batch_count(&l->maker, number),
+            .inputs = tokens ? NULL : s->inputs,
+            .labels = s->labels,
+            .number = number,
+            .tokens = tokens ? (const int32_t *)(const void *)s->inputs : NULL,
+        };
         pthread_cond_broadcast(&l->changed);
     } else if (err != NULL) {
         *err = s->error;

@@ -10,7 +10,10 @@
 #include "base/rng.h"
 #include "cairn/exec.h"
 #include "cairn/profile.h"
+#include "cost/crn_cost.h"
+#include "exec/crn_exec.h"
 #include "exec/occupancy.h"
+#include "graph/crn_graph.h"
 
 /* One step of the plan with everything it needs. Ranges are ranges of the arena. */
 typedef struct crn_action {

@@ -241,10 +241,10 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
 /* The solution must be for this graph, and for costs with the same memory. */
 static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *costs,
                                    const cairn_solution *solution, cairn_error *err) {
-    if (cairn_plan_get_header(solution->plan)->graph_hash != cairn_graph_hash(exec->graph))
+    if (cairn_plan_get_header(solution->plan)->graph_hash != crn_graph_hash(exec->graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(exec->graph));
-    if (solution->costs_hash != cairn_costs_memory_hash(costs))
+    if (solution->costs_hash != crn_costs_memory_hash(costs))
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan was made with other costs than those bound for backend \"%s\"",
                         exec->backend->name);
@@ -273,7 +273,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_exec_options, options, given, err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_exec *exec = CRN_OBJECT(&allocator, cairn_exec, memory);
     if (exec == NULL)
         return crn_fail_memory(err);
@@ -376,7 +376,7 @@ const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count) {
     return exec->times;
 }
 
-cairn_status cairn_exec_join(cairn_exec *exec, cairn_error *err) {
+cairn_status crn_exec_join(cairn_exec *exec, cairn_error *err) {
     crn_error_clear(err);
     return exec->backend->join(exec->queue, NULL, err);
 }

@@ -123,7 +123,7 @@ static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, bool *do
 
 /* The memory is zeroed when it is reserved. */
 cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
-    cairn_allocator allocator = cairn_graph_allocator(exec->graph);
+    cairn_allocator allocator = crn_graph_allocator(exec->graph);
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
     bool *done = crn_resize(&allocator, NULL, 0, tensors * sizeof *done);
     if (done == NULL)
@@ -143,7 +143,7 @@ cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
  * used with, or the rows of the table that a token selects from. */
 static uint32_t classes_of(const cairn_exec *exec, cairn_id input) {
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(exec->graph, input, &count);
+    const cairn_id *readers = crn_graph_readers(exec->graph, input, &count);
     for (uint32_t i = 0; i < count; i++) {
         const cairn_op *op = cairn_graph_op(exec->graph, readers[i]);
         const cairn_tensor *read = cairn_graph_tensor(exec->graph, op->inputs[0]);

@@ -17,7 +17,7 @@ uint32_t cairn_optimizer_slots(const cairn_exec_options *options) {
     return own_slots(options) + (options->micro_batches > 1 ? 1 : 0);
 }
 
-const char *cairn_exec_slot_name(const cairn_exec *exec, uint32_t slot) {
+const char *crn_exec_slot_name(const cairn_exec *exec, uint32_t slot) {
     static const char *const of_adam[] = {"exp_avg", "exp_avg_sq"};
     if (slot >= own_slots(&exec->options))
         return NULL;
@@ -261,10 +261,10 @@ void crn_optimizer_after_run(cairn_exec *exec) {
 
 /* ---- How many there were ---- */
 
-uint64_t cairn_exec_updates(const cairn_exec *exec) {
+uint64_t crn_exec_updates(const cairn_exec *exec) {
     return exec->updates;
 }
 
-void cairn_exec_set_updates(cairn_exec *exec, uint64_t updates) {
+void crn_exec_set_updates(cairn_exec *exec, uint64_t updates) {
     exec->updates = updates;
 }

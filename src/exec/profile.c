@@ -111,7 +111,7 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
         CRN_TRY(cairn_exec_run(exec, i, &result, p->err));
         int64_t before = crn_exec_clock();
         cairn_exec_update(exec);
-        CRN_TRY(cairn_exec_join(exec, p->err));
+        CRN_TRY(crn_exec_join(exec, p->err));
         int64_t after = crn_exec_clock();
         if (i >= WARMUPS) {
             r->updates[r->counted] = after - before;
@@ -162,7 +162,7 @@ static cairn_status keep_times(crn_profiler *p, const profile_round *r,
         if (group == CRN_NO_NAME || found[group].high_ns == 0)
             continue;
         if (r->again)
-            cairn_costs_set_again(
+            crn_costs_set_again(
                 p->costs, o,
                 CRN_MAX(cairn_costs_op(p->costs, o, &choices)->time_ns - found[group].time_ns, 0));
         else
@@ -288,7 +288,7 @@ cairn_status cairn_profile(const cairn_graph *graph, cairn_device *device,
                            cairn_costs_origin *origin, cairn_error *err) {
     cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
     cairn_costs_origin made = {.threads = device->facts.compute_units};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_profile_options, options, given, err);
     if (options.repetitions == 0)

@@ -83,7 +83,7 @@ static cairn_status take_arrays(cairn_exec *exec) {
 static bool is_final_gradient(const cairn_graph *graph, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
     return tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&
-           !cairn_graph_is_summed(graph, t);
+           !crn_graph_is_summed(graph, t);
 }
 
 typedef struct named {

@@ -4,6 +4,7 @@
  * lifetime. A lifetime is allocated before its first step and freed after its last. Nothing is left
  * to decide when the step runs. */
 #include "exec/exec_internal.h"
+#include "sim/crn_sim.h"
 
 typedef struct binder {
     cairn_exec *exec;
@@ -31,7 +32,7 @@ static void *address_of(const binder *b, uint32_t operand, cairn_id tensor) {
 
 /* Whether the lifetime of an operand of this step lasts to the end. */
 static bool stays(const binder *b, uint32_t operand) {
-    uint32_t lifetime = cairn_sim_operand(b->in->sim, b->step, operand);
+    uint32_t lifetime = crn_sim_operand(b->in->sim, b->step, operand);
     return lifetime != CAIRN_NONE && b->lifetimes[lifetime].last == UINT32_MAX;
 }
 

@@ -138,7 +138,7 @@ static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t
     const crn_stationary *s = &exec->stationary;
     const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, parameter);
     bool found = false;
-    if (tensor->role != CAIRN_ROLE_PARAMETER || cairn_exec_slot_name(exec, slot) == NULL)
+    if (tensor->role != CAIRN_ROLE_PARAMETER || crn_exec_slot_name(exec, slot) == NULL)
         return no_place(exec, parameter, err);
     if (s->slot_count > 0) {
         crn_conversion all = whole(exec, parameter, NULL);
@@ -166,14 +166,14 @@ static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t
     return exec->backend->join(exec->queue, NULL, err);
 }
 
-cairn_status cairn_exec_read_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, float *data,
-                                  cairn_error *err) {
+cairn_status crn_exec_read_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, float *data,
+                                cairn_error *err) {
     crn_error_clear(err);
     return transfer_slot(exec, parameter, slot, true, (char *)data, err);
 }
 
-cairn_status cairn_exec_write_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot,
-                                   const float *data, cairn_error *err) {
+cairn_status crn_exec_write_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot,
+                                 const float *data, cairn_error *err) {
     crn_error_clear(err);
     return transfer_slot(exec, parameter, slot, false, (char *)(uintptr_t)data, err);
 }

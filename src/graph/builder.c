@@ -156,7 +156,7 @@ cairn_tensor cairn_builder_peek(const cairn_builder *builder, cairn_id tensor) {
     return builder->graph->tensors.data[tensor];
 }
 
-void cairn_builder_fail(cairn_builder *builder, const char *sentence) {
+void crn_builder_fail(cairn_builder *builder, const char *sentence) {
     if (builder->status == CAIRN_OK)
         builder->status = crn_fail(&builder->err, CAIRN_EINVAL, "%s", sentence);
 }

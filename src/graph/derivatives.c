@@ -145,7 +145,7 @@ static cairn_status make_outputs(work *at, const crn_rule *r, const cairn_op *fo
                 stationary = at->builder->graph->tensors.data[at->gradient[target]].stationary;
             cairn_id root = CAIRN_NONE;
             if (r->alias)
-                root = cairn_graph_storage(at->builder->graph, op->inputs[0]);
+                root = crn_graph_storage(at->builder->graph, op->inputs[0]);
             CRN_TRY(add_gradient(at, target, suffix, stationary, root, &made));
             if (stationary)
                 op->flags |= CAIRN_OP_FLAG_NEVER_AGAIN;

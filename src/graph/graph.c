@@ -11,7 +11,7 @@ const char *cairn_graph_name(const cairn_graph *graph) {
     return graph->name;
 }
 
-cairn_allocator cairn_graph_allocator(const cairn_graph *graph) {
+cairn_allocator crn_graph_allocator(const cairn_graph *graph) {
     return graph->arena.allocator;
 }
 
@@ -31,7 +31,7 @@ const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op) {
     return &graph->ops.data[op];
 }
 
-const cairn_id *cairn_graph_readers(const cairn_graph *graph, cairn_id tensor, uint32_t *count) {
+const cairn_id *crn_graph_readers(const cairn_graph *graph, cairn_id tensor, uint32_t *count) {
     *count = graph->reader_first[tensor + 1] - graph->reader_first[tensor];
     return graph->readers + graph->reader_first[tensor];
 }
@@ -44,24 +44,24 @@ cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name) {
     return crn_names_find(&graph->op_names, name);
 }
 
-cairn_id cairn_graph_storage(const cairn_graph *graph, cairn_id tensor) {
+cairn_id crn_graph_storage(const cairn_graph *graph, cairn_id tensor) {
     cairn_id root = graph->tensors.data[tensor].alias_of;
     return root == CAIRN_NONE ? tensor : root;
 }
 
-uint64_t cairn_graph_hash(const cairn_graph *graph) {
+uint64_t crn_graph_hash(const cairn_graph *graph) {
     return graph->hash;
 }
 
-bool cairn_graph_is_result(const cairn_graph *graph, cairn_id tensor) {
+bool crn_graph_is_result(const cairn_graph *graph, cairn_id tensor) {
     const cairn_tensor *t = &graph->tensors.data[tensor];
     return t->role == CAIRN_ROLE_LOSS || t->result ||
            (t->role == CAIRN_ROLE_GRADIENT && t->stationary);
 }
 
-bool cairn_graph_is_summed(const cairn_graph *graph, cairn_id tensor) {
+bool crn_graph_is_summed(const cairn_graph *graph, cairn_id tensor) {
     uint32_t readers;
-    const cairn_id *list = cairn_graph_readers(graph, tensor, &readers);
+    const cairn_id *list = crn_graph_readers(graph, tensor, &readers);
     for (uint32_t r = 0; r < readers; r++) {
         const cairn_op *op = &graph->ops.data[list[r]];
         for (uint32_t i = 0; i < op->inplace_count; i++)
@@ -124,7 +124,7 @@ static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
     for (cairn_id t = 0; t < graph->tensors.length; t++) {
         const cairn_tensor *tensor = &graph->tensors.data[t];
         if (tensor->role == CAIRN_ROLE_GRADIENT && tensor->stationary &&
-            !cairn_graph_is_summed(graph, t))
+            !crn_graph_is_summed(graph, t))
             out->gradient_bytes += tensor->bytes;
     }
 }

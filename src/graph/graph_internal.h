@@ -5,6 +5,8 @@
 #include "base/crn_base.h"
 #include "base/names.h"
 #include "cairn/graph.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
 
 /* The graph owns the arena that it is itself allocated in. */
 struct cairn_graph {

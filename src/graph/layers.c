@@ -17,30 +17,30 @@ static cairn_id add_tensor(cairn_builder *builder, const char *name, cairn_role 
     tensor.dtype = dtype;
     tensor.rank = rank;
     if (rank > CAIRN_MAX_RANK) {
-        cairn_builder_fail(builder, "a tensor has too many dimensions");
+        crn_builder_fail(builder, "a tensor has too many dimensions");
         return CAIRN_NONE;
     }
     memcpy(tensor.shape, shape, rank * sizeof *shape);
     return cairn_builder_tensor(builder, &tensor);
 }
 
-cairn_id cairn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
-                           const uint32_t *shape) {
+cairn_id crn_build_input(cairn_builder *builder, const char *name, uint32_t rank,
+                         const uint32_t *shape) {
     return add_tensor(builder, name, CAIRN_ROLE_INPUT, CAIRN_DTYPE_F32, rank, shape);
 }
 
-cairn_id cairn_build_tokens(cairn_builder *builder, const char *name, uint32_t rank,
-                            const uint32_t *shape) {
+cairn_id crn_build_tokens(cairn_builder *builder, const char *name, uint32_t rank,
+                          const uint32_t *shape) {
     return add_tensor(builder, name, CAIRN_ROLE_INPUT, CAIRN_DTYPE_I32, rank, shape);
 }
 
-cairn_id cairn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
-                           const uint32_t *shape) {
+cairn_id crn_build_label(cairn_builder *builder, const char *name, uint32_t rank,
+                         const uint32_t *shape) {
     return add_tensor(builder, name, CAIRN_ROLE_LABEL, CAIRN_DTYPE_I32, rank, shape);
 }
 
-cairn_id cairn_build_parameter(cairn_builder *builder, const char *name, uint32_t rank,
-                               const uint32_t *shape) {
+cairn_id crn_build_parameter(cairn_builder *builder, const char *name, uint32_t rank,
+                             const uint32_t *shape) {
     return add_tensor(builder, name, CAIRN_ROLE_PARAMETER, CAIRN_DTYPE_F32, rank, shape);
 }
 
@@ -58,10 +58,10 @@ static cairn_id add_op(cairn_builder *builder, cairn_op_kind kind, const char *n
                        const cairn_id *params, const cairn_attributes *attributes) {
     for (uint32_t i = 0; i < input_count && builder->status == CAIRN_OK; i++)
         if (inputs[i] >= builder->graph->tensors.length)
-            cairn_builder_fail(builder, "an op reads a tensor that does not exist");
+            crn_builder_fail(builder, "an op reads a tensor that does not exist");
     for (uint32_t i = 0; i < param_count && builder->status == CAIRN_OK; i++)
         if (params[i] >= builder->graph->tensors.length)
-            cairn_builder_fail(builder, "an op has a parameter that does not exist");
+            crn_builder_fail(builder, "an op has a parameter that does not exist");
     if (builder->status != CAIRN_OK)
         return CAIRN_NONE;
 
@@ -97,8 +97,8 @@ static int32_t or_one(uint32_t value) {
     return value == 0 ? 1 : (int32_t)CRN_MIN(value, INT32_MAX);
 }
 
-cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x,
-                            const cairn_conv *conv) {
+cairn_id crn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x,
+                          const crn_conv *conv) {
     cairn_attributes a = {.groups = or_one(conv->groups)};
     for (int i = 0; i < 2; i++) {
         a.kernel[i] = or_one(conv->kernel[i]);
@@ -116,8 +116,8 @@ cairn_id cairn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x
     return add_op(builder, CAIRN_OP_CONV2D, name, 1, &x, conv->bias ? 2 : 1, params, &a);
 }
 
-cairn_id cairn_build_conv_transpose2d(cairn_builder *builder, const char *name, cairn_id x,
-                                      uint32_t channels, uint32_t factor) {
+cairn_id crn_build_conv_transpose2d(cairn_builder *builder, const char *name, cairn_id x,
+                                    uint32_t channels, uint32_t factor) {
     cairn_attributes a = {0};
     for (int i = 0; i < 2; i++)
         a.kernel[i] = a.stride[i] = or_one(factor);
@@ -135,8 +135,7 @@ static uint32_t last_of(const cairn_builder *builder, cairn_id x) {
     return tensor.rank == 0 ? 0 : tensor.shape[tensor.rank - 1];
 }
 
-cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x,
-                            uint32_t features) {
+cairn_id crn_build_linear(cairn_builder *builder, const char *name, cairn_id x, uint32_t features) {
     uint32_t weight_shape[] = {features, last_of(builder, x)};
     cairn_id params[2];
     params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 2, weight_shape);
@@ -144,15 +143,15 @@ cairn_id cairn_build_linear(cairn_builder *builder, const char *name, cairn_id x
     return add_op(builder, CAIRN_OP_LINEAR, name, 1, &x, 2, params, NULL);
 }
 
-cairn_id cairn_build_linear_with(cairn_builder *builder, const char *name, cairn_id x,
-                                 cairn_id weight, cairn_id bias, double deviation) {
+cairn_id crn_build_linear_with(cairn_builder *builder, const char *name, cairn_id x,
+                               cairn_id weight, cairn_id bias, double deviation) {
     cairn_attributes a = {.deviation = deviation};
     cairn_id params[] = {weight, bias};
     return add_op(builder, CAIRN_OP_LINEAR, name, 1, &x, bias == CAIRN_NONE ? 1 : 2, params, &a);
 }
 
-cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
-                                double epsilon) {
+cairn_id crn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
+                              double epsilon) {
     cairn_attributes a = {.epsilon = epsilon, .momentum = 0.1};
     uint32_t channels = cairn_builder_peek(builder, x).shape[1];
     cairn_id params[4];
@@ -163,12 +162,12 @@ cairn_id cairn_build_batch_norm(cairn_builder *builder, const char *name, cairn_
     return add_op(builder, CAIRN_OP_BATCH_NORM, name, 1, &x, 4, params, &a);
 }
 
-cairn_id cairn_build_relu(cairn_builder *builder, const char *name, cairn_id x) {
+cairn_id crn_build_relu(cairn_builder *builder, const char *name, cairn_id x) {
     return add_op(builder, CAIRN_OP_RELU, name, 1, &x, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_dropout(cairn_builder *builder, const char *name, cairn_id x,
-                             double probability) {
+cairn_id crn_build_dropout(cairn_builder *builder, const char *name, cairn_id x,
+                           double probability) {
     cairn_attributes a = {.probability = probability};
     return add_op(builder, CAIRN_OP_DROPOUT, name, 1, &x, 0, NULL, &a);
 }
@@ -184,63 +183,63 @@ static cairn_attributes window(uint32_t kernel, uint32_t stride, uint32_t pad) {
     return a;
 }
 
-cairn_id cairn_build_max_pool(cairn_builder *builder, const char *name, cairn_id x, uint32_t kernel,
-                              uint32_t stride, uint32_t pad) {
+cairn_id crn_build_max_pool(cairn_builder *builder, const char *name, cairn_id x, uint32_t kernel,
+                            uint32_t stride, uint32_t pad) {
     cairn_attributes a = window(kernel, stride, pad);
     return add_op(builder, CAIRN_OP_MAX_POOL, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_avg_pool(cairn_builder *builder, const char *name, cairn_id x, uint32_t kernel,
-                              uint32_t stride, uint32_t pad, bool count_padding) {
+cairn_id crn_build_avg_pool(cairn_builder *builder, const char *name, cairn_id x, uint32_t kernel,
+                            uint32_t stride, uint32_t pad, bool count_padding) {
     cairn_attributes a = window(kernel, stride, pad);
     a.count_padding = count_padding;
     return add_op(builder, CAIRN_OP_AVG_POOL, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_adaptive_avg_pool(cairn_builder *builder, const char *name, cairn_id x,
-                                       uint32_t height, uint32_t width) {
+cairn_id crn_build_adaptive_avg_pool(cairn_builder *builder, const char *name, cairn_id x,
+                                     uint32_t height, uint32_t width) {
     cairn_attributes a = {.size = {or_one(height), or_one(width)}};
     return add_op(builder, CAIRN_OP_ADAPTIVE_AVG_POOL, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_add(cairn_builder *builder, const char *name, cairn_id a, cairn_id b) {
+cairn_id crn_build_add(cairn_builder *builder, const char *name, cairn_id a, cairn_id b) {
     cairn_id inputs[] = {a, b};
     return add_op(builder, CAIRN_OP_ADD, name, 2, inputs, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_concat(cairn_builder *builder, const char *name, const cairn_id *inputs,
-                            uint32_t count) {
+cairn_id crn_build_concat(cairn_builder *builder, const char *name, const cairn_id *inputs,
+                          uint32_t count) {
     return add_op(builder, CAIRN_OP_CONCAT, name, count, inputs, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_flatten(cairn_builder *builder, const char *name, cairn_id x) {
+cairn_id crn_build_flatten(cairn_builder *builder, const char *name, cairn_id x) {
     return add_op(builder, CAIRN_OP_FLATTEN, name, 1, &x, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_select(cairn_builder *builder, const char *name, cairn_id x, uint32_t index) {
+cairn_id crn_build_select(cairn_builder *builder, const char *name, cairn_id x, uint32_t index) {
     cairn_attributes a = {.index = (int32_t)CRN_MIN(index, INT32_MAX)};
     return add_op(builder, CAIRN_OP_SELECT, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_rnn_cell(cairn_builder *builder, const char *name, cairn_id x, cairn_id state,
-                              const cairn_id params[4]) {
+cairn_id crn_build_rnn_cell(cairn_builder *builder, const char *name, cairn_id x, cairn_id state,
+                            const cairn_id params[4]) {
     cairn_id inputs[] = {x, state};
     return add_op(builder, CAIRN_OP_RNN_CELL, name, 2, inputs, 4, params, NULL);
 }
 
-cairn_id cairn_build_lstm_cell(cairn_builder *builder, const char *name, cairn_id x, cairn_id state,
-                               const cairn_id params[4]) {
+cairn_id crn_build_lstm_cell(cairn_builder *builder, const char *name, cairn_id x, cairn_id state,
+                             const cairn_id params[4]) {
     cairn_id inputs[] = {x, state};
     return add_op(builder, CAIRN_OP_LSTM_CELL, name, 2, inputs, 4, params, NULL);
 }
 
-cairn_id cairn_build_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
-                                   cairn_id labels) {
-    return cairn_build_smoothed_cross_entropy(builder, name, logits, labels, 0);
+cairn_id crn_build_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
+                                 cairn_id labels) {
+    return crn_build_smoothed_cross_entropy(builder, name, logits, labels, 0);
 }
 
-cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name,
-                                            cairn_id logits, cairn_id labels, double smoothing) {
+cairn_id crn_build_smoothed_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
+                                          cairn_id labels, double smoothing) {
     cairn_id inputs[] = {logits, labels};
     cairn_attributes a = {.smoothing = smoothing};
     return add_op(builder, CAIRN_OP_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);
@@ -248,32 +247,32 @@ cairn_id cairn_build_smoothed_cross_entropy(cairn_builder *builder, const char *
 
 /* ---- Sequences of tokens ---- */
 
-cairn_id cairn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
-                               cairn_id weight, double deviation) {
+cairn_id crn_build_embedding(cairn_builder *builder, const char *name, cairn_id tokens,
+                             cairn_id weight, double deviation) {
     cairn_attributes a = {.deviation = deviation};
     return add_op(builder, CAIRN_OP_EMBEDDING, name, 1, &tokens, 1, &weight, &a);
 }
 
-cairn_id cairn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
-                                   cairn_id weight, bool same_row, double deviation) {
+cairn_id crn_build_add_positions(cairn_builder *builder, const char *name, cairn_id x,
+                                 cairn_id weight, bool same_row, double deviation) {
     cairn_attributes a = {.same_row = same_row, .deviation = deviation};
     return add_op(builder, CAIRN_OP_ADD_POSITIONS, name, 1, &x, 1, &weight, &a);
 }
 
-cairn_id cairn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
-                                  cairn_id class_token) {
+cairn_id crn_build_image_tokens(cairn_builder *builder, const char *name, cairn_id x,
+                                cairn_id class_token) {
     return add_op(builder, CAIRN_OP_IMAGE_TOKENS, name, 1, &x, class_token != CAIRN_NONE,
                   &class_token, NULL);
 }
 
-cairn_id cairn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
-                                  uint32_t index) {
+cairn_id crn_build_select_token(cairn_builder *builder, const char *name, cairn_id x,
+                                uint32_t index) {
     cairn_attributes a = {.index = (int32_t)CRN_MIN(index, INT32_MAX)};
     return add_op(builder, CAIRN_OP_SELECT_TOKEN, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_layer_norm(cairn_builder *builder, const char *name, cairn_id x,
-                                double epsilon) {
+cairn_id crn_build_layer_norm(cairn_builder *builder, const char *name, cairn_id x,
+                              double epsilon) {
     cairn_attributes a = {.epsilon = epsilon};
     uint32_t width = last_of(builder, x);
     cairn_id params[2];
@@ -282,8 +281,7 @@ cairn_id cairn_build_layer_norm(cairn_builder *builder, const char *name, cairn_
     return add_op(builder, CAIRN_OP_LAYER_NORM, name, 1, &x, 2, params, &a);
 }
 
-cairn_id cairn_build_rms_norm(cairn_builder *builder, const char *name, cairn_id x,
-                              double epsilon) {
+cairn_id crn_build_rms_norm(cairn_builder *builder, const char *name, cairn_id x, double epsilon) {
     cairn_attributes a = {.epsilon = epsilon};
     uint32_t width = last_of(builder, x);
     cairn_id weight = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &width);
@@ -296,47 +294,46 @@ static cairn_attributes heads_of(uint32_t heads, uint32_t kv_heads) {
     return a;
 }
 
-cairn_id cairn_build_rotary(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
-                            uint32_t kv_heads, double theta) {
-    return cairn_build_scaled_rotary(builder, name, x, heads, kv_heads, theta, 0);
+cairn_id crn_build_rotary(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
+                          uint32_t kv_heads, double theta) {
+    return crn_build_scaled_rotary(builder, name, x, heads, kv_heads, theta, 0);
 }
 
-cairn_id cairn_build_scaled_rotary(cairn_builder *builder, const char *name, cairn_id x,
-                                   uint32_t heads, uint32_t kv_heads, double theta,
-                                   double scaling) {
+cairn_id crn_build_scaled_rotary(cairn_builder *builder, const char *name, cairn_id x,
+                                 uint32_t heads, uint32_t kv_heads, double theta, double scaling) {
     cairn_attributes a = heads_of(heads, kv_heads);
     a.theta = theta;
     a.scaling = scaling;
     return add_op(builder, CAIRN_OP_ROTARY, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_attention(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
-                               uint32_t kv_heads, bool causal) {
+cairn_id crn_build_attention(cairn_builder *builder, const char *name, cairn_id x, uint32_t heads,
+                             uint32_t kv_heads, bool causal) {
     cairn_attributes a = heads_of(heads, kv_heads);
     a.causal = causal;
     return add_op(builder, CAIRN_OP_ATTENTION, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_gelu(cairn_builder *builder, const char *name, cairn_id x, bool tanh) {
+cairn_id crn_build_gelu(cairn_builder *builder, const char *name, cairn_id x, bool tanh) {
     cairn_attributes a = {.tanh = tanh};
     return add_op(builder, CAIRN_OP_GELU, name, 1, &x, 0, NULL, &a);
 }
 
-cairn_id cairn_build_silu(cairn_builder *builder, const char *name, cairn_id x) {
+cairn_id crn_build_silu(cairn_builder *builder, const char *name, cairn_id x) {
     return add_op(builder, CAIRN_OP_SILU, name, 1, &x, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_multiply(cairn_builder *builder, const char *name, cairn_id a, cairn_id b) {
+cairn_id crn_build_multiply(cairn_builder *builder, const char *name, cairn_id a, cairn_id b) {
     cairn_id inputs[] = {a, b};
     return add_op(builder, CAIRN_OP_MULTIPLY, name, 2, inputs, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_swiglu(cairn_builder *builder, const char *name, cairn_id x) {
+cairn_id crn_build_swiglu(cairn_builder *builder, const char *name, cairn_id x) {
     return add_op(builder, CAIRN_OP_SWIGLU, name, 1, &x, 0, NULL, NULL);
 }
 
-cairn_id cairn_build_token_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
-                                         cairn_id labels, double smoothing) {
+cairn_id crn_build_token_cross_entropy(cairn_builder *builder, const char *name, cairn_id logits,
+                                       cairn_id labels, double smoothing) {
     cairn_id inputs[] = {logits, labels};
     cairn_attributes a = {.smoothing = smoothing};
     return add_op(builder, CAIRN_OP_TOKEN_CROSS_ENTROPY, name, 2, inputs, 0, NULL, &a);

@@ -80,11 +80,11 @@ uint32_t crn_dtype_size(cairn_dtype dtype) {
     return sizes[dtype];
 }
 
-const char *cairn_role_name(cairn_role role) {
+const char *crn_role_name(cairn_role role) {
     return (unsigned)role <= CAIRN_ROLE_SLOT ? crn_role_names[role] : NULL;
 }
 
-const char *cairn_phase_name(cairn_phase phase) {
+const char *crn_phase_name(cairn_phase phase) {
     return (unsigned)phase <= CAIRN_PHASE_UPDATE ? crn_phase_names[phase] : NULL;
 }
 

@@ -237,7 +237,7 @@ static cairn_status check_alias(const cairn_graph *g, cairn_id t, cairn_error *e
     if (tensor->producer != CAIRN_NONE) {
         const cairn_op *op = &g->ops.data[tensor->producer];
         for (uint32_t i = 0; i < op->input_count; i++)
-            reads = reads || cairn_graph_storage(g, op->inputs[i]) == tensor->alias_of;
+            reads = reads || crn_graph_storage(g, op->inputs[i]) == tensor->alias_of;
     }
     return reads ? CAIRN_OK
                  : crn_fail_at(

@@ -49,7 +49,7 @@ static uint32_t forward_op_count(const cairn_graph *g) {
 /* Whether a backward op reads the tensor. */
 static bool backward_reads(const cairn_graph *g, cairn_id t) {
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(g, t, &count);
+    const cairn_id *readers = crn_graph_readers(g, t, &count);
     return count > 0 && g->ops.data[readers[count - 1]].phase != CAIRN_PHASE_FORWARD;
 }
 
@@ -78,12 +78,12 @@ static cairn_id shares_with(const cairn_graph *g, const cairn_op *op, uint32_t o
     cairn_id made = op->outputs[output];
     for (uint32_t i = 0; i < op->input_count; i++)
         if (g->tensors.data[made].alias_of != CAIRN_NONE &&
-            cairn_graph_storage(g, op->inputs[i]) == g->tensors.data[made].alias_of)
+            crn_graph_storage(g, op->inputs[i]) == g->tensors.data[made].alias_of)
             return op->inputs[i];
     uint32_t readers = 0;
     for (uint32_t i = 0; i < op->inplace_count; i++) {
         cairn_id input = op->inputs[op->inplace[i].input];
-        cairn_graph_readers(g, input, &readers);
+        crn_graph_readers(g, input, &readers);
         if (op->inplace[i].output == output && op->input_count == 1 && readers == 1 &&
             g->tensors.data[input].role == CAIRN_ROLE_ACTIVATION)
             return input;
@@ -223,10 +223,10 @@ static void find_uses(const cairn_graph *g, cairn_id input, storage_use *uses) {
     for (cairn_id t = 0; t < g->tensors.length; t++) {
         if (!is_seen(g, t, input))
             continue;
-        storage_use *use = &uses[cairn_graph_storage(g, t)];
+        storage_use *use = &uses[crn_graph_storage(g, t)];
         use->backward = use->backward || backward_reads(g, t);
         uint32_t count;
-        const cairn_id *readers = cairn_graph_readers(g, t, &count);
+        const cairn_id *readers = crn_graph_readers(g, t, &count);
         for (uint32_t i = 0; i < count; i++)
             if (g->ops.data[readers[i]].phase == CAIRN_PHASE_FORWARD &&
                 (use->last_forward == CAIRN_NONE || use->last_forward < readers[i]))
@@ -260,7 +260,7 @@ static cairn_status find_cuts(const cairn_graph *g, crn_arena *arena, crn_arena 
         for (uint32_t i = 0; i < op->output_count; i++) {
             if (!is_seen(g, op->outputs[i], input))
                 continue;
-            cairn_id s = cairn_graph_storage(g, op->outputs[i]);
+            cairn_id s = crn_graph_storage(g, op->outputs[i]);
             if (live[s] || done[s] || uses[s].last_forward == CAIRN_NONE)
                 continue;
             live[s] = true;
@@ -268,7 +268,7 @@ static cairn_status find_cuts(const cairn_graph *g, crn_arena *arena, crn_arena 
             sum += s;
         }
         for (uint32_t i = 0; i < op->input_count; i++) {
-            cairn_id s = cairn_graph_storage(g, op->inputs[i]);
+            cairn_id s = crn_graph_storage(g, op->inputs[i]);
             if (!live[s] || uses[s].last_forward != o)
                 continue;
             live[s] = false;

@@ -16,6 +16,9 @@ typedef cairn_status (*crn_import)(const cairn_allocator *allocator, const char 
 #include "import/importers.def"
 #undef X
 
+/* Importer `index`, or NULL past the end. */
+const cairn_importer *crn_importer_list(uint32_t index);
+
 /* A network file that is in memory; `file` is named in errors. */
 CAIRN_MUST cairn_status crn_network_from_text(const cairn_allocator *allocator, const char *text,
                                               size_t length, const char *file,

@@ -13,7 +13,7 @@ static const crn_import functions[] = {
 #undef X
 };
 
-const cairn_importer *cairn_importer_list(uint32_t index) {
+const cairn_importer *crn_importer_list(uint32_t index) {
     return index < CRN_LENGTH(importers) ? &importers[index] : NULL;
 }
 

@@ -181,7 +181,7 @@ static bool is_usual_label(const source *s, const cairn_op *op, const crn_layer 
 /* An input, label or parameter as a line. */
 static cairn_status add_tensor(source *s, cairn_id t) {
     const cairn_tensor *tensor = cairn_graph_tensor(s->graphs[0], t);
-    crn_item item = {.name = tensor->name, .kind = cairn_role_name(tensor->role)};
+    crn_item item = {.name = tensor->name, .kind = crn_role_name(tensor->role)};
     cairn_text text;
     crn_text_init(&text, &s->items.scratch->allocator);
     bool whole = true;

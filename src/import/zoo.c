@@ -1,4 +1,5 @@
 /* zoo.c: the list of networks, their defaults, and what their builders share. */
+#include "graph/crn_graph.h"
 #include "import/importer.h"
 #include "import/zoo_internal.h"
 
@@ -70,35 +71,35 @@ void crn_zoo_fail(crn_zoo *net, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(sentence, sizeof(sentence), format, arguments);
     va_end(arguments);
-    cairn_builder_fail(net->builder, sentence);
+    crn_builder_fail(net->builder, sentence);
 }
 
 /* ---- pieces that several networks have ---- */
 
 cairn_id crn_zoo_images(crn_zoo *net) {
     uint32_t shape[4] = {net->batch, net->channels, net->height, net->width};
-    return cairn_build_input(net->builder, "input", 4, shape);
+    return crn_build_input(net->builder, "input", 4, shape);
 }
 
 void crn_zoo_loss(crn_zoo *net, cairn_id logits) {
-    cairn_id label = cairn_build_label(net->builder, "label", 1, &net->batch);
-    cairn_build_smoothed_cross_entropy(net->builder, "loss", logits, label, net->smoothing);
+    cairn_id label = crn_build_label(net->builder, "label", 1, &net->batch);
+    crn_build_smoothed_cross_entropy(net->builder, "loss", logits, label, net->smoothing);
 }
 
-cairn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad) {
+crn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad) {
     int32_t p = (int32_t)pad;
-    return (cairn_conv){.channels = channels,
-                        .kernel = {kernel, kernel},
-                        .stride = {stride, stride},
-                        .pad = {p, p, p, p}};
+    return (crn_conv){.channels = channels,
+                      .kernel = {kernel, kernel},
+                      .stride = {stride, stride},
+                      .pad = {p, p, p, p}};
 }
 
-cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, cairn_conv conv,
+cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, crn_conv conv,
                                 double epsilon) {
-    x = cairn_build_conv2d(net->builder, crn_zoo_name(net, "%s", names.conv), x, &conv);
-    x = cairn_build_batch_norm(net->builder, crn_zoo_name(net, "%s", names.norm), x, epsilon);
+    x = crn_build_conv2d(net->builder, crn_zoo_name(net, "%s", names.conv), x, &conv);
+    x = crn_build_batch_norm(net->builder, crn_zoo_name(net, "%s", names.norm), x, epsilon);
     if (names.relu != NULL)
-        x = cairn_build_relu(net->builder, crn_zoo_name(net, "%s", names.relu), x);
+        x = crn_build_relu(net->builder, crn_zoo_name(net, "%s", names.relu), x);
     return x;
 }
 

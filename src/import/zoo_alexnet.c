@@ -16,12 +16,12 @@ static cairn_id features(crn_zoo *net, cairn_id x) {
     uint32_t at = 0;
     for (size_t i = 0; i < CRN_LENGTH(layers); i++) {
         const struct layer *layer = &layers[i];
-        cairn_conv conv = crn_zoo_square(layer->channels, layer->kernel, layer->stride, layer->pad);
+        crn_conv conv = crn_zoo_square(layer->channels, layer->kernel, layer->stride, layer->pad);
         conv.bias = true;
-        x = cairn_build_conv2d(net->builder, crn_zoo_name(net, "%u", at++), x, &conv);
-        x = cairn_build_relu(net->builder, crn_zoo_name(net, "%u", at++), x);
+        x = crn_build_conv2d(net->builder, crn_zoo_name(net, "%u", at++), x, &conv);
+        x = crn_build_relu(net->builder, crn_zoo_name(net, "%u", at++), x);
         if (layer->pool)
-            x = cairn_build_max_pool(net->builder, crn_zoo_name(net, "%u", at++), x, 3, 2, 0);
+            x = crn_build_max_pool(net->builder, crn_zoo_name(net, "%u", at++), x, 3, 2, 0);
     }
     crn_zoo_leave(net, outside);
     return x;
@@ -30,14 +30,14 @@ static cairn_id features(crn_zoo *net, cairn_id x) {
 void crn_zoo_alexnet(crn_zoo *net) {
     cairn_builder *b = net->builder;
     cairn_id x = features(net, crn_zoo_images(net));
-    x = cairn_build_adaptive_avg_pool(b, "avgpool", x, 6, 6);
-    x = cairn_build_flatten(b, "flatten", x);
-    x = cairn_build_dropout(b, "classifier.0", x, 0.5);
-    x = cairn_build_linear(b, "classifier.1", x, 4096);
-    x = cairn_build_relu(b, "classifier.2", x);
-    x = cairn_build_dropout(b, "classifier.3", x, 0.5);
-    x = cairn_build_linear(b, "classifier.4", x, 4096);
-    x = cairn_build_relu(b, "classifier.5", x);
-    x = cairn_build_linear(b, "classifier.6", x, net->classes);
+    x = crn_build_adaptive_avg_pool(b, "avgpool", x, 6, 6);
+    x = crn_build_flatten(b, "flatten", x);
+    x = crn_build_dropout(b, "classifier.0", x, 0.5);
+    x = crn_build_linear(b, "classifier.1", x, 4096);
+    x = crn_build_relu(b, "classifier.2", x);
+    x = crn_build_dropout(b, "classifier.3", x, 0.5);
+    x = crn_build_linear(b, "classifier.4", x, 4096);
+    x = crn_build_relu(b, "classifier.5", x);
+    x = crn_build_linear(b, "classifier.6", x, net->classes);
     crn_zoo_loss(net, x);
 }

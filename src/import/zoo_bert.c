@@ -14,9 +14,9 @@ static cairn_id add_table(crn_zoo *net, const char *name, cairn_id x, uint32_t r
                           bool same_row) {
     uint32_t shape[] = {rows, width};
     cairn_id weight =
-        cairn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
-    return cairn_build_add_positions(net->builder, crn_zoo_name(net, "%s", name), x, weight,
-                                     same_row, CRN_ZOO_DEVIATION);
+        crn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
+    return crn_build_add_positions(net->builder, crn_zoo_name(net, "%s", name), x, weight, same_row,
+                                   CRN_ZOO_DEVIATION);
 }
 
 static cairn_id embed(crn_zoo *net, const crn_zoo_sizes *s, cairn_id *table) {
@@ -24,7 +24,7 @@ static cairn_id embed(crn_zoo *net, const crn_zoo_sizes *s, cairn_id *table) {
     cairn_id x = crn_zoo_embedding(net, "word_embeddings", s->width, table);
     x = add_table(net, "position_embeddings", x, s->positions, s->width, false);
     x = add_table(net, "token_type_embeddings", x, SEGMENTS, s->width, true);
-    x = cairn_build_layer_norm(net->builder, crn_zoo_name(net, "LayerNorm"), x, s->epsilon);
+    x = crn_build_layer_norm(net->builder, crn_zoo_name(net, "LayerNorm"), x, s->epsilon);
     crn_zoo_leave(net, outside);
     return x;
 }
@@ -34,8 +34,8 @@ static cairn_id add_and_norm(crn_zoo *net, const crn_zoo_sizes *s, const char *m
                              cairn_id y) {
     size_t outside = crn_zoo_enter(net, "%s", module);
     y = crn_zoo_linear(net, "dense", y, s->width, true, CRN_ZOO_DEVIATION);
-    x = cairn_build_add(net->builder, crn_zoo_name(net, "sum"), x, y);
-    x = cairn_build_layer_norm(net->builder, crn_zoo_name(net, "LayerNorm"), x, s->epsilon);
+    x = crn_build_add(net->builder, crn_zoo_name(net, "sum"), x, y);
+    x = crn_build_layer_norm(net->builder, crn_zoo_name(net, "LayerNorm"), x, s->epsilon);
     crn_zoo_leave(net, outside);
     return x;
 }
@@ -44,10 +44,10 @@ static cairn_id layer(crn_zoo *net, const crn_zoo_sizes *s, cairn_id x) {
     cairn_builder *b = net->builder;
     cairn_id y =
         crn_zoo_linear(net, "attention.self.qkv", x, 3 * s->width, true, CRN_ZOO_DEVIATION);
-    y = cairn_build_attention(b, crn_zoo_name(net, "attention.self"), y, s->heads, s->heads, false);
+    y = crn_build_attention(b, crn_zoo_name(net, "attention.self"), y, s->heads, s->heads, false);
     x = add_and_norm(net, s, "attention.output", x, y);
     y = crn_zoo_linear(net, "intermediate.dense", x, s->ffn, true, CRN_ZOO_DEVIATION);
-    y = cairn_build_gelu(b, crn_zoo_name(net, "intermediate"), y, false);
+    y = crn_build_gelu(b, crn_zoo_name(net, "intermediate"), y, false);
     return add_and_norm(net, s, "output", x, y);
 }
 
@@ -64,10 +64,10 @@ void crn_zoo_bert(crn_zoo *net) {
     }
     size_t outside = crn_zoo_enter(net, "cls.predictions");
     x = crn_zoo_linear(net, "transform.dense", x, s.width, true, CRN_ZOO_DEVIATION);
-    x = cairn_build_gelu(b, crn_zoo_name(net, "transform.act"), x, false);
-    x = cairn_build_layer_norm(b, crn_zoo_name(net, "transform.LayerNorm"), x, s.epsilon);
-    cairn_id bias = cairn_build_parameter(b, crn_zoo_name(net, "bias"), 1, &net->classes);
-    x = cairn_build_linear_with(b, crn_zoo_name(net, "decoder"), x, table, bias, 0);
+    x = crn_build_gelu(b, crn_zoo_name(net, "transform.act"), x, false);
+    x = crn_build_layer_norm(b, crn_zoo_name(net, "transform.LayerNorm"), x, s.epsilon);
+    cairn_id bias = crn_build_parameter(b, crn_zoo_name(net, "bias"), 1, &net->classes);
+    x = crn_build_linear_with(b, crn_zoo_name(net, "decoder"), x, table, bias, 0);
     crn_zoo_leave(net, outside);
     crn_zoo_token_loss(net, x);
 }

@@ -5,11 +5,11 @@
 static const uint32_t widths[] = {8, 16, 32};
 
 static cairn_id stage(crn_zoo *net, cairn_id x, uint32_t channels) {
-    cairn_conv conv = crn_zoo_square(channels, 3, 1, 1);
+    crn_conv conv = crn_zoo_square(channels, 3, 1, 1);
     crn_zoo_names first = {"conv1", "bn1", "relu1"}, second = {"conv2", "bn2", "relu2"};
     x = crn_zoo_conv_norm_relu(net, first, x, conv, CRN_ZOO_EPSILON);
     x = crn_zoo_conv_norm_relu(net, second, x, conv, CRN_ZOO_EPSILON);
-    return cairn_build_max_pool(net->builder, crn_zoo_name(net, "pool"), x, 2, 2, 0);
+    return crn_build_max_pool(net->builder, crn_zoo_name(net, "pool"), x, 2, 2, 0);
 }
 
 void crn_zoo_convnet(crn_zoo *net) {
@@ -20,8 +20,8 @@ void crn_zoo_convnet(crn_zoo *net) {
         x = stage(net, x, widths[i]);
         crn_zoo_leave(net, outside);
     }
-    x = cairn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
-    x = cairn_build_flatten(b, "flatten", x);
-    x = cairn_build_linear(b, "fc", x, net->classes);
+    x = crn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
+    x = crn_build_flatten(b, "flatten", x);
+    x = crn_build_linear(b, "fc", x, net->classes);
     crn_zoo_loss(net, x);
 }

@@ -19,10 +19,10 @@ struct row {
 static cairn_id convolve(crn_zoo *net, cairn_id x, const struct row *row) {
     int32_t vertical = row->valid ? 0 : (int32_t)(row->height - 1) / 2;
     int32_t horizontal = row->valid ? 0 : (int32_t)(row->width - 1) / 2;
-    cairn_conv conv = {.channels = row->channels,
-                       .kernel = {row->height, row->width},
-                       .stride = {row->stride, row->stride},
-                       .pad = {vertical, horizontal, vertical, horizontal}};
+    crn_conv conv = {.channels = row->channels,
+                     .kernel = {row->height, row->width},
+                     .stride = {row->stride, row->stride},
+                     .pad = {vertical, horizontal, vertical, horizontal}};
     size_t outside = crn_zoo_enter(net, "%s", row->name);
     x = crn_zoo_conv_norm_relu(net, (crn_zoo_names){"conv", "bn", "relu"}, x, conv, EPSILON);
     crn_zoo_leave(net, outside);
@@ -37,16 +37,16 @@ static cairn_id branch(crn_zoo *net, cairn_id x, const struct row *rows) {
 
 /* Average over 3x3, then a 1x1 convolution. */
 static cairn_id average_branch(crn_zoo *net, cairn_id x, uint32_t channels) {
-    x = cairn_build_avg_pool(net->builder, crn_zoo_name(net, "avg_pool"), x, 3, 1, 1, true);
+    x = crn_build_avg_pool(net->builder, crn_zoo_name(net, "avg_pool"), x, 3, 1, 1, true);
     return convolve(net, x, &(struct row){"branch_pool", channels, 1, 1, SAME});
 }
 
 static cairn_id max_branch(crn_zoo *net, cairn_id x) {
-    return cairn_build_max_pool(net->builder, crn_zoo_name(net, "max_pool"), x, 3, 2, 0);
+    return crn_build_max_pool(net->builder, crn_zoo_name(net, "max_pool"), x, 3, 2, 0);
 }
 
 static cairn_id join(crn_zoo *net, const char *name, const cairn_id *branches, uint32_t count) {
-    return cairn_build_concat(net->builder, crn_zoo_name(net, "%s", name), branches, count);
+    return crn_build_concat(net->builder, crn_zoo_name(net, "%s", name), branches, count);
 }
 
 /* ---- the five kinds of module; torchvision calls them InceptionA to InceptionE ---- */
@@ -148,9 +148,9 @@ static cairn_id stem(crn_zoo *net, cairn_id x) {
     static const struct row after[] = {
         {"Conv2d_3b_1x1", 80, 1, 1, SAME}, {"Conv2d_4a_3x3", 192, 3, 3, 1, true}, {0}};
     x = branch(net, x, before);
-    x = cairn_build_max_pool(net->builder, "maxpool1", x, 3, 2, 0);
+    x = crn_build_max_pool(net->builder, "maxpool1", x, 3, 2, 0);
     x = branch(net, x, after);
-    return cairn_build_max_pool(net->builder, "maxpool2", x, 3, 2, 0);
+    return crn_build_max_pool(net->builder, "maxpool2", x, 3, 2, 0);
 }
 
 /* The eleven modules in order; `width` is what a kind leaves open. */
@@ -187,8 +187,8 @@ void crn_zoo_inception(crn_zoo *net) {
         x = build_module(net, x, &modules[i]);
         crn_zoo_leave(net, outside);
     }
-    x = cairn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
-    x = cairn_build_dropout(b, "dropout", x, 0.5);
-    x = cairn_build_flatten(b, "flatten", x);
-    crn_zoo_loss(net, cairn_build_linear(b, "fc", x, net->classes));
+    x = crn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
+    x = crn_build_dropout(b, "dropout", x, 0.5);
+    x = crn_build_flatten(b, "flatten", x);
+    crn_zoo_loss(net, crn_build_linear(b, "fc", x, net->classes));
 }

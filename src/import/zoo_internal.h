@@ -8,6 +8,7 @@
 
 #include "base/crn_base.h"
 #include "cairn/zoo.h"
+#include "graph/layers.h"
 
 typedef struct crn_zoo {
     cairn_builder *builder;
@@ -83,7 +84,7 @@ cairn_id crn_zoo_images(crn_zoo *net);
 void crn_zoo_loss(crn_zoo *net, cairn_id logits);
 
 /* A square convolution without bias. */
-cairn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad);
+crn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, uint32_t pad);
 
 #define CRN_ZOO_EPSILON 1e-5 /* of a batch-norm, where a network says nothing else */
 
@@ -91,7 +92,7 @@ cairn_conv crn_zoo_square(uint32_t channels, uint32_t kernel, uint32_t stride, u
 typedef struct crn_zoo_names {
     const char *conv, *norm, *relu;
 } crn_zoo_names;
-cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, cairn_conv conv,
+cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, crn_conv conv,
                                 double epsilon);
 
 uint32_t crn_zoo_channels(const crn_zoo *net, cairn_id x);

@@ -78,23 +78,23 @@ static const struct architecture darts = {
 /* ---- layers by their number in a module: op.0, op.1, ... ---- */
 
 static cairn_id relu(crn_zoo *net, uint32_t number, cairn_id x) {
-    return cairn_build_relu(net->builder, crn_zoo_name(net, "op.%u", number), x);
+    return crn_build_relu(net->builder, crn_zoo_name(net, "op.%u", number), x);
 }
 
-static cairn_id convolution(crn_zoo *net, uint32_t number, cairn_id x, cairn_conv conv) {
-    return cairn_build_conv2d(net->builder, crn_zoo_name(net, "op.%u", number), x, &conv);
+static cairn_id convolution(crn_zoo *net, uint32_t number, cairn_id x, crn_conv conv) {
+    return crn_build_conv2d(net->builder, crn_zoo_name(net, "op.%u", number), x, &conv);
 }
 
 static cairn_id norm(crn_zoo *net, uint32_t number, cairn_id x) {
-    return cairn_build_batch_norm(net->builder, crn_zoo_name(net, "op.%u", number), x,
-                                  CRN_ZOO_EPSILON);
+    return crn_build_batch_norm(net->builder, crn_zoo_name(net, "op.%u", number), x,
+                                CRN_ZOO_EPSILON);
 }
 
 /* ReLU, depthwise, 1x1, batch-norm, numbered from `first`. Padding keeps the size. */
 static cairn_id depthwise(crn_zoo *net, uint32_t first, cairn_id x, uint32_t kernel,
                           uint32_t stride, uint32_t dilation) {
     uint32_t channels = crn_zoo_channels(net, x);
-    cairn_conv conv = crn_zoo_square(channels, kernel, stride, dilation * (kernel - 1) / 2);
+    crn_conv conv = crn_zoo_square(channels, kernel, stride, dilation * (kernel - 1) / 2);
     conv.dilation[0] = conv.dilation[1] = dilation;
     conv.groups = channels;
     x = relu(net, first, x);
@@ -114,11 +114,11 @@ static cairn_id seven(crn_zoo *net, cairn_id x, uint32_t stride) {
     x = relu(net, 0, x);
     x = convolution(
         net, 1, x,
-        (cairn_conv){
+        (crn_conv){
             .channels = channels, .kernel = {1, 7}, .stride = {1, stride}, .pad = {0, 3, 0, 3}});
     x = convolution(
         net, 2, x,
-        (cairn_conv){
+        (crn_conv){
             .channels = channels, .kernel = {7, 1}, .stride = {stride, 1}, .pad = {3, 0, 3, 0}});
     return norm(net, 3, x);
 }
@@ -135,19 +135,19 @@ static cairn_id relu_conv_norm(crn_zoo *net, cairn_id x, uint32_t channels) {
 static cairn_id factorised_reduction(crn_zoo *net, cairn_id x, uint32_t channels) {
     cairn_builder *b = net->builder;
     cairn_tensor image = cairn_builder_peek(b, x);
-    cairn_conv even = crn_zoo_square(channels / 2, 1, 2, 0), odd = even;
+    crn_conv even = crn_zoo_square(channels / 2, 1, 2, 0), odd = even;
     odd.pad[0] = odd.pad[1] = -1;
     odd.pad[2] = (int32_t)(image.shape[2] % 2);
     odd.pad[3] = (int32_t)(image.shape[3] % 2);
     if (image.rank == 4 && (image.shape[2] < 2 || image.shape[3] < 2))
         crn_zoo_fail(net, "%s halves an image of %ux%u, which is too small; give a larger input",
                      crn_zoo_name(net, "conv_2"), image.shape[2], image.shape[3]);
-    x = cairn_build_relu(b, crn_zoo_name(net, "relu"), x);
+    x = crn_build_relu(b, crn_zoo_name(net, "relu"), x);
     cairn_id halves[2];
-    halves[0] = cairn_build_conv2d(b, crn_zoo_name(net, "conv_1"), x, &even);
-    halves[1] = cairn_build_conv2d(b, crn_zoo_name(net, "conv_2"), x, &odd);
-    x = cairn_build_concat(b, crn_zoo_name(net, "concat"), halves, 2);
-    return cairn_build_batch_norm(b, crn_zoo_name(net, "bn"), x, CRN_ZOO_EPSILON);
+    halves[0] = crn_build_conv2d(b, crn_zoo_name(net, "conv_1"), x, &even);
+    halves[1] = crn_build_conv2d(b, crn_zoo_name(net, "conv_2"), x, &odd);
+    x = crn_build_concat(b, crn_zoo_name(net, "concat"), halves, 2);
+    return crn_build_batch_norm(b, crn_zoo_name(net, "bn"), x, CRN_ZOO_EPSILON);
 }
 
 /* ---- cells ---- */
@@ -165,10 +165,9 @@ static cairn_id apply(crn_zoo *net, enum kind kind, cairn_id x, uint32_t stride)
     case C7X1:
         return seven(net, x, stride);
     case AVG3:
-        return cairn_build_avg_pool(net->builder, crn_zoo_name(net, "pool"), x, 3, stride, 1,
-                                    false);
+        return crn_build_avg_pool(net->builder, crn_zoo_name(net, "pool"), x, 3, stride, 1, false);
     case MAX3:
-        return cairn_build_max_pool(net->builder, crn_zoo_name(net, "pool"), x, 3, stride, 1);
+        return crn_build_max_pool(net->builder, crn_zoo_name(net, "pool"), x, 3, stride, 1);
     case SKIP:
         break;
     }
@@ -195,14 +194,13 @@ static cairn_id steps(crn_zoo *net, const struct cell *cell, cairn_id *states, b
                              reduction && choice->state < 2 ? 2 : 1);
             crn_zoo_leave(net, outside);
         }
-        states[2 + step] = cairn_build_add(net->builder, crn_zoo_name(net, "states.%u", 2 + step),
-                                           terms[0], terms[1]);
+        states[2 + step] = crn_build_add(net->builder, crn_zoo_name(net, "states.%u", 2 + step),
+                                         terms[0], terms[1]);
     }
     cairn_id outputs[MAX_STEPS];
     for (uint32_t i = 0; i < cell->output_count; i++)
         outputs[i] = states[cell->outputs[i]];
-    return cairn_build_concat(net->builder, crn_zoo_name(net, "concat"), outputs,
-                              cell->output_count);
+    return crn_build_concat(net->builder, crn_zoo_name(net, "concat"), outputs, cell->output_count);
 }
 
 static cairn_id cells(crn_zoo *net, const struct architecture *architecture, cairn_id x) {
@@ -231,9 +229,9 @@ static void build(crn_zoo *net, const struct architecture *architecture) {
     x = crn_zoo_conv_norm_relu(net, (crn_zoo_names){"stem.0", "stem.1", NULL}, x,
                                crn_zoo_square(3 * WIDTH, 3, 1, 1), CRN_ZOO_EPSILON);
     x = cells(net, architecture, x);
-    x = cairn_build_adaptive_avg_pool(b, "global_pooling", x, 1, 1);
-    x = cairn_build_flatten(b, "flatten", x);
-    crn_zoo_loss(net, cairn_build_linear(b, "classifier", x, net->classes));
+    x = crn_build_adaptive_avg_pool(b, "global_pooling", x, 1, 1);
+    x = crn_build_flatten(b, "flatten", x);
+    crn_zoo_loss(net, crn_build_linear(b, "classifier", x, net->classes));
 }
 
 void crn_zoo_nasnet(crn_zoo *net) {

@@ -18,10 +18,10 @@ typedef cairn_id (*cell_builder)(cairn_builder *builder, const char *name, cairn
 static void parameters(crn_zoo *net, uint32_t gates, cairn_id params[4]) {
     cairn_builder *b = net->builder;
     uint32_t rows = gates * net->height;
-    params[0] = cairn_build_parameter(b, "rnn.weight_ih_l0", 2, (uint32_t[]){rows, net->channels});
-    params[1] = cairn_build_parameter(b, "rnn.weight_hh_l0", 2, (uint32_t[]){rows, net->height});
-    params[2] = cairn_build_parameter(b, "rnn.bias_ih_l0", 1, &rows);
-    params[3] = cairn_build_parameter(b, "rnn.bias_hh_l0", 1, &rows);
+    params[0] = crn_build_parameter(b, "rnn.weight_ih_l0", 2, (uint32_t[]){rows, net->channels});
+    params[1] = crn_build_parameter(b, "rnn.weight_hh_l0", 2, (uint32_t[]){rows, net->height});
+    params[2] = crn_build_parameter(b, "rnn.bias_ih_l0", 1, &rows);
+    params[3] = crn_build_parameter(b, "rnn.bias_hh_l0", 1, &rows);
 }
 
 static cairn_id unroll(crn_zoo *net, cell_builder cell, cairn_id state, uint32_t gates) {
@@ -34,7 +34,7 @@ static cairn_id unroll(crn_zoo *net, cell_builder cell, cairn_id state, uint32_t
     parameters(net, gates, params);
     uint32_t shape[2] = {net->batch, net->channels};
     for (uint32_t t = 1; t <= net->steps; t++) {
-        cairn_id x = cairn_build_input(net->builder, crn_zoo_name(net, "x.%u", t), 2, shape);
+        cairn_id x = crn_build_input(net->builder, crn_zoo_name(net, "x.%u", t), 2, shape);
         state = cell(net->builder, crn_zoo_name(net, "cell.%u", t), x, state, params);
         if (state == CAIRN_NONE) /* an error, or memory is out: the other steps add nothing */
             break;
@@ -43,18 +43,18 @@ static cairn_id unroll(crn_zoo *net, cell_builder cell, cairn_id state, uint32_t
 }
 
 static void classify(crn_zoo *net, cairn_id hidden) {
-    crn_zoo_loss(net, cairn_build_linear(net->builder, "fc", hidden, net->classes));
+    crn_zoo_loss(net, crn_build_linear(net->builder, "fc", hidden, net->classes));
 }
 
 void crn_zoo_rnn(crn_zoo *net) {
     uint32_t shape[2] = {net->batch, net->height};
-    cairn_id state = cairn_build_input(net->builder, "state.0", 2, shape);
-    classify(net, unroll(net, cairn_build_rnn_cell, state, 1));
+    cairn_id state = crn_build_input(net->builder, "state.0", 2, shape);
+    classify(net, unroll(net, crn_build_rnn_cell, state, 1));
 }
 
 void crn_zoo_lstm(crn_zoo *net) {
     uint32_t shape[3] = {2, net->batch, net->height};
-    cairn_id state = cairn_build_input(net->builder, "state.0", 3, shape);
-    state = unroll(net, cairn_build_lstm_cell, state, 4);
-    classify(net, cairn_build_select(net->builder, "hidden", state, 0));
+    cairn_id state = crn_build_input(net->builder, "state.0", 3, shape);
+    state = unroll(net, crn_build_lstm_cell, state, 4);
+    classify(net, crn_build_select(net->builder, "hidden", state, 0));
 }

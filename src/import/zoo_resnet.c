@@ -24,7 +24,7 @@ static const struct configuration *configuration_of(uint32_t depth) {
     return configuration;
 }
 
-static cairn_id layer(crn_zoo *net, crn_zoo_names names, cairn_id x, cairn_conv conv) {
+static cairn_id layer(crn_zoo *net, crn_zoo_names names, cairn_id x, crn_conv conv) {
     return crn_zoo_conv_norm_relu(net, names, x, conv, CRN_ZOO_EPSILON);
 }
 
@@ -52,8 +52,8 @@ static cairn_id block(crn_zoo *net, cairn_id x, uint32_t width, uint32_t stride,
     if (stride != 1 || crn_zoo_channels(net, x) != channels)
         shortcut = layer(net, (crn_zoo_names){"downsample.0", "downsample.1", NULL}, x,
                          crn_zoo_square(channels, 1, stride, 0));
-    x = cairn_build_add(net->builder, crn_zoo_name(net, "add"), inside, shortcut);
-    return cairn_build_relu(net->builder, crn_zoo_name(net, "relu"), x);
+    x = crn_build_add(net->builder, crn_zoo_name(net, "add"), inside, shortcut);
+    return crn_build_relu(net->builder, crn_zoo_name(net, "relu"), x);
 }
 
 void crn_zoo_resnet(crn_zoo *net) {
@@ -61,14 +61,14 @@ void crn_zoo_resnet(crn_zoo *net) {
     cairn_builder *b = net->builder;
     cairn_id x = crn_zoo_images(net);
     x = layer(net, (crn_zoo_names){"conv1", "bn1", "relu"}, x, crn_zoo_square(64, 7, 2, 3));
-    x = cairn_build_max_pool(b, "maxpool", x, 3, 2, 1);
+    x = crn_build_max_pool(b, "maxpool", x, 3, 2, 1);
     for (uint32_t stage = 0; stage < STAGES; stage++)
         for (uint32_t i = 0; i < configuration->blocks[stage]; i++) {
             size_t outside = crn_zoo_enter(net, "layer%u.%u", stage + 1, i);
             x = block(net, x, 64u << stage, stage > 0 && i == 0 ? 2 : 1, configuration->expansion);
             crn_zoo_leave(net, outside);
         }
-    x = cairn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
-    x = cairn_build_flatten(b, "flatten", x);
-    crn_zoo_loss(net, cairn_build_linear(b, "fc", x, net->classes));
+    x = crn_build_adaptive_avg_pool(b, "avgpool", x, 1, 1);
+    x = crn_build_flatten(b, "flatten", x);
+    crn_zoo_loss(net, crn_build_linear(b, "fc", x, net->classes));
 }

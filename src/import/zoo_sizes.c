@@ -118,24 +118,24 @@ cairn_id crn_zoo_linear(crn_zoo *net, const char *name, cairn_id x, uint32_t fea
     cairn_tensor input = cairn_builder_peek(net->builder, x);
     uint32_t shape[] = {features, input.rank == 0 ? 1 : input.shape[input.rank - 1]};
     cairn_id weight =
-        cairn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
+        crn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
     cairn_id offset = CAIRN_NONE;
     if (bias)
-        offset = cairn_build_parameter(net->builder, crn_zoo_name(net, "%s.bias", name), 1, shape);
-    return cairn_build_linear_with(net->builder, crn_zoo_name(net, "%s", name), x, weight, offset,
-                                   deviation);
+        offset = crn_build_parameter(net->builder, crn_zoo_name(net, "%s.bias", name), 1, shape);
+    return crn_build_linear_with(net->builder, crn_zoo_name(net, "%s", name), x, weight, offset,
+                                 deviation);
 }
 
 cairn_id crn_zoo_embedding(crn_zoo *net, const char *name, uint32_t width, cairn_id *table) {
     uint32_t tokens[] = {net->batch, net->steps}, shape[] = {net->classes, width};
-    cairn_id input = cairn_build_tokens(net->builder, "input", 2, tokens);
-    *table = cairn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
-    return cairn_build_embedding(net->builder, crn_zoo_name(net, "%s", name), input, *table,
-                                 CRN_ZOO_DEVIATION);
+    cairn_id input = crn_build_tokens(net->builder, "input", 2, tokens);
+    *table = crn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);
+    return crn_build_embedding(net->builder, crn_zoo_name(net, "%s", name), input, *table,
+                               CRN_ZOO_DEVIATION);
 }
 
 void crn_zoo_token_loss(crn_zoo *net, cairn_id logits) {
     uint32_t shape[] = {net->batch, net->steps};
-    cairn_id label = cairn_build_label(net->builder, "label", 2, shape);
-    cairn_build_token_cross_entropy(net->builder, "loss", logits, label, net->smoothing);
+    cairn_id label = crn_build_label(net->builder, "label", 2, shape);
+    crn_build_token_cross_entropy(net->builder, "loss", logits, label, net->smoothing);
 }

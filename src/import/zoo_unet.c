@@ -15,7 +15,7 @@
 
 /* Twice: 3x3 convolution, batch-norm, ReLU. */
 static cairn_id double_conv(crn_zoo *net, cairn_id x, uint32_t channels) {
-    cairn_conv conv = crn_zoo_square(channels, 3, 1, 1);
+    crn_conv conv = crn_zoo_square(channels, 3, 1, 1);
     size_t outside = crn_zoo_enter(net, "double_conv");
     x = crn_zoo_conv_norm_relu(net, (crn_zoo_names){"0", "1", "2"}, x, conv, CRN_ZOO_EPSILON);
     x = crn_zoo_conv_norm_relu(net, (crn_zoo_names){"3", "4", "5"}, x, conv, CRN_ZOO_EPSILON);
@@ -25,7 +25,7 @@ static cairn_id double_conv(crn_zoo *net, cairn_id x, uint32_t channels) {
 
 static cairn_id down(crn_zoo *net, uint32_t level, cairn_id x) {
     size_t outside = crn_zoo_enter(net, "down%u.maxpool_conv", level);
-    x = cairn_build_max_pool(net->builder, crn_zoo_name(net, "0"), x, 2, 2, 0);
+    x = crn_build_max_pool(net->builder, crn_zoo_name(net, "0"), x, 2, 2, 0);
     size_t inside = crn_zoo_enter(net, "1");
     x = double_conv(net, x, WIDTH << level);
     crn_zoo_leave(net, inside);
@@ -35,8 +35,8 @@ static cairn_id down(crn_zoo *net, uint32_t level, cairn_id x) {
 
 static cairn_id up(crn_zoo *net, uint32_t number, cairn_id x, cairn_id skip, uint32_t channels) {
     size_t outside = crn_zoo_enter(net, "up%u", number);
-    x = cairn_build_conv_transpose2d(net->builder, crn_zoo_name(net, "up"), x, channels, 2);
-    x = cairn_build_concat(net->builder, crn_zoo_name(net, "concat"), (cairn_id[]){skip, x}, 2);
+    x = crn_build_conv_transpose2d(net->builder, crn_zoo_name(net, "up"), x, channels, 2);
+    x = crn_build_concat(net->builder, crn_zoo_name(net, "concat"), (cairn_id[]){skip, x}, 2);
     size_t inside = crn_zoo_enter(net, "conv");
     x = double_conv(net, x, channels);
     crn_zoo_leave(net, inside);
@@ -66,10 +66,10 @@ void crn_zoo_unet(crn_zoo *net) {
     for (uint32_t i = 1; i <= LEVELS; i++)
         x = up(net, i, x, skips[LEVELS - i], (uint32_t)WIDTH << (LEVELS - i));
 
-    cairn_conv last = crn_zoo_square(net->classes, 1, 1, 0);
+    crn_conv last = crn_zoo_square(net->classes, 1, 1, 0);
     last.bias = true;
-    x = cairn_build_conv2d(net->builder, "outc.conv", x, &last);
+    x = crn_build_conv2d(net->builder, "outc.conv", x, &last);
     uint32_t shape[3] = {net->batch, net->height, net->width};
-    cairn_id label = cairn_build_label(net->builder, "label", 3, shape);
-    cairn_build_smoothed_cross_entropy(net->builder, "loss", x, label, net->smoothing);
+    cairn_id label = crn_build_label(net->builder, "label", 3, shape);
+    crn_build_smoothed_cross_entropy(net->builder, "loss", x, label, net->smoothing);
 }

@@ -29,13 +29,13 @@ static cairn_id features(crn_zoo *net, cairn_id x) {
     size_t outside = crn_zoo_enter(net, "features");
     uint32_t at = 0;
     for (int stage = 0; stage < STAGES; stage++) {
-        cairn_conv conv = crn_zoo_square(widths[stage], 3, 1, 1);
+        crn_conv conv = crn_zoo_square(widths[stage], 3, 1, 1);
         conv.bias = true;
         for (uint32_t i = 0; i < configuration->convolutions[stage]; i++) {
-            x = cairn_build_conv2d(net->builder, crn_zoo_name(net, "%u", at++), x, &conv);
-            x = cairn_build_relu(net->builder, crn_zoo_name(net, "%u", at++), x);
+            x = crn_build_conv2d(net->builder, crn_zoo_name(net, "%u", at++), x, &conv);
+            x = crn_build_relu(net->builder, crn_zoo_name(net, "%u", at++), x);
         }
-        x = cairn_build_max_pool(net->builder, crn_zoo_name(net, "%u", at++), x, 2, 2, 0);
+        x = crn_build_max_pool(net->builder, crn_zoo_name(net, "%u", at++), x, 2, 2, 0);
     }
     crn_zoo_leave(net, outside);
     return x;
@@ -44,14 +44,14 @@ static cairn_id features(crn_zoo *net, cairn_id x) {
 void crn_zoo_vgg(crn_zoo *net) {
     cairn_builder *b = net->builder;
     cairn_id x = features(net, crn_zoo_images(net));
-    x = cairn_build_adaptive_avg_pool(b, "avgpool", x, 7, 7);
-    x = cairn_build_flatten(b, "flatten", x);
-    x = cairn_build_linear(b, "classifier.0", x, 4096);
-    x = cairn_build_relu(b, "classifier.1", x);
-    x = cairn_build_dropout(b, "classifier.2", x, 0.5);
-    x = cairn_build_linear(b, "classifier.3", x, 4096);
-    x = cairn_build_relu(b, "classifier.4", x);
-    x = cairn_build_dropout(b, "classifier.5", x, 0.5);
-    x = cairn_build_linear(b, "classifier.6", x, net->classes);
+    x = crn_build_adaptive_avg_pool(b, "avgpool", x, 7, 7);
+    x = crn_build_flatten(b, "flatten", x);
+    x = crn_build_linear(b, "classifier.0", x, 4096);
+    x = crn_build_relu(b, "classifier.1", x);
+    x = crn_build_dropout(b, "classifier.2", x, 0.5);
+    x = crn_build_linear(b, "classifier.3", x, 4096);
+    x = crn_build_relu(b, "classifier.4", x);
+    x = crn_build_dropout(b, "classifier.5", x, 0.5);
+    x = crn_build_linear(b, "classifier.6", x, net->classes);
     crn_zoo_loss(net, x);
 }

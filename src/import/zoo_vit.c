@@ -12,39 +12,38 @@
 static cairn_id project(crn_zoo *net, const crn_zoo_sizes *s, cairn_id x) {
     cairn_builder *b = net->builder;
     uint32_t shape[] = {3 * s->width, s->width};
-    cairn_id weight = cairn_build_parameter(b, crn_zoo_name(net, "in_proj_weight"), 2, shape);
-    cairn_id bias = cairn_build_parameter(b, crn_zoo_name(net, "in_proj_bias"), 1, shape);
-    return cairn_build_linear_with(b, crn_zoo_name(net, "in_proj"), x, weight, bias,
-                                   CRN_ZOO_DEVIATION);
+    cairn_id weight = crn_build_parameter(b, crn_zoo_name(net, "in_proj_weight"), 2, shape);
+    cairn_id bias = crn_build_parameter(b, crn_zoo_name(net, "in_proj_bias"), 1, shape);
+    return crn_build_linear_with(b, crn_zoo_name(net, "in_proj"), x, weight, bias,
+                                 CRN_ZOO_DEVIATION);
 }
 
 static cairn_id layer(crn_zoo *net, const crn_zoo_sizes *s, cairn_id x) {
     cairn_builder *b = net->builder;
-    cairn_id y = cairn_build_layer_norm(b, crn_zoo_name(net, "ln_1"), x, s->epsilon);
+    cairn_id y = crn_build_layer_norm(b, crn_zoo_name(net, "ln_1"), x, s->epsilon);
     size_t outside = crn_zoo_enter(net, "self_attention");
     y = project(net, s, y);
-    y = cairn_build_attention(b, crn_zoo_name(net, "attention"), y, s->heads, s->heads, false);
+    y = crn_build_attention(b, crn_zoo_name(net, "attention"), y, s->heads, s->heads, false);
     y = crn_zoo_linear(net, "out_proj", y, s->width, true, CRN_ZOO_DEVIATION);
-    x = cairn_build_add(b, crn_zoo_name(net, "sum"), x, y);
+    x = crn_build_add(b, crn_zoo_name(net, "sum"), x, y);
     crn_zoo_leave(net, outside);
-    y = cairn_build_layer_norm(b, crn_zoo_name(net, "ln_2"), x, s->epsilon);
+    y = crn_build_layer_norm(b, crn_zoo_name(net, "ln_2"), x, s->epsilon);
     y = crn_zoo_linear(net, "mlp.0", y, s->ffn, true, CRN_ZOO_DEVIATION);
-    y = cairn_build_gelu(b, crn_zoo_name(net, "mlp.1"), y, false);
+    y = crn_build_gelu(b, crn_zoo_name(net, "mlp.1"), y, false);
     y = crn_zoo_linear(net, "mlp.3", y, s->width, true, CRN_ZOO_DEVIATION);
-    return cairn_build_add(b, crn_zoo_name(net, "mlp.sum"), x, y);
+    return crn_build_add(b, crn_zoo_name(net, "mlp.sum"), x, y);
 }
 
 static cairn_id patches(crn_zoo *net, const crn_zoo_sizes *s) {
     cairn_builder *b = net->builder;
-    cairn_conv conv = crn_zoo_square(s->width, PATCH, PATCH, 0);
+    crn_conv conv = crn_zoo_square(s->width, PATCH, PATCH, 0);
     conv.bias = true;
-    cairn_id x = cairn_build_conv2d(b, "conv_proj", crn_zoo_images(net), &conv);
-    cairn_id token = cairn_build_parameter(b, "class_token", 1, &s->width);
-    x = cairn_build_image_tokens(b, "tokens", x, token);
+    cairn_id x = crn_build_conv2d(b, "conv_proj", crn_zoo_images(net), &conv);
+    cairn_id token = crn_build_parameter(b, "class_token", 1, &s->width);
+    x = crn_build_image_tokens(b, "tokens", x, token);
     uint32_t shape[] = {cairn_builder_peek(b, x).shape[1], s->width};
-    cairn_id positions = cairn_build_parameter(b, "encoder.pos_embedding", 2, shape);
-    return cairn_build_add_positions(b, "encoder.positions", x, positions, false,
-                                     CRN_ZOO_DEVIATION);
+    cairn_id positions = crn_build_parameter(b, "encoder.pos_embedding", 2, shape);
+    return crn_build_add_positions(b, "encoder.positions", x, positions, false, CRN_ZOO_DEVIATION);
 }
 
 static void build(crn_zoo *net, const char *family) {
@@ -58,9 +57,9 @@ static void build(crn_zoo *net, const char *family) {
         x = layer(net, &s, x);
         crn_zoo_leave(net, outside);
     }
-    x = cairn_build_layer_norm(b, "encoder.ln", x, s.epsilon);
-    x = cairn_build_select_token(b, "class", x, 0);
-    crn_zoo_loss(net, cairn_build_linear(b, "heads.head", x, net->classes));
+    x = crn_build_layer_norm(b, "encoder.ln", x, s.epsilon);
+    x = crn_build_select_token(b, "class", x, 0);
+    crn_zoo_loss(net, crn_build_linear(b, "heads.head", x, net->classes));
 }
 
 void crn_zoo_vit_b(crn_zoo *net) {

@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "layout/crn_layout.h"
 #include "layout/long_first.h"
+#include "sim/crn_sim.h"
 
 #include <stdlib.h>
 
@@ -441,6 +442,6 @@ const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count
 
 uint64_t cairn_layout_address(const cairn_layout *layout, const cairn_sim *sim, uint32_t step,
                               uint32_t operand) {
-    uint32_t lifetime = cairn_sim_operand(sim, step, operand);
+    uint32_t lifetime = crn_sim_operand(sim, step, operand);
     return lifetime == CAIRN_NONE ? CAIRN_NO_ADDRESS : layout->offsets[lifetime];
 }

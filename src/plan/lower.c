@@ -1,4 +1,5 @@
 /* lower.c: turns decisions into steps, for a whole plan or for a part that is only measured. */
+#include "graph/crn_graph.h"
 #include "plan/lowering.h"
 
 cairn_status crn_lower_tables_make(const cairn_graph *graph, crn_arena *arena,
@@ -41,7 +42,7 @@ static cairn_status find_ends(crn_lowering *l, cairn_goal goal) {
         if (tensor->role == CAIRN_ROLE_INPUT ||
             (tensor->role == CAIRN_ROLE_LABEL && goal == CAIRN_GOAL_TRAIN))
             given[l->given_count++] = t;
-        if (goal == CAIRN_GOAL_TRAIN ? cairn_graph_is_result(l->graph, t) && !tensor->stationary
+        if (goal == CAIRN_GOAL_TRAIN ? crn_graph_is_result(l->graph, t) && !tensor->stationary
                                      : t == summary.output)
             kept[l->kept_count++] = t;
     }
@@ -54,7 +55,7 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
                        const crn_schedule *schedule, cairn_goal goal, uint64_t budget,
                        cairn_plan **out, cairn_error *err) {
     *out = NULL;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_arena scratch;
     crn_lower_tables tables;
     crn_arena_init(&scratch, &allocator);

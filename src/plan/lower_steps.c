@@ -1,5 +1,6 @@
 /* lower_steps.c: writes the steps. It frees a tensor as soon as nothing needs it, lets an op work
  * in place where it may, and waits for copies where that is necessary. See lowering.h. */
+#include "graph/crn_graph.h"
 #include "plan/lowering.h"
 
 uint16_t crn_usual_implementation(const cairn_costs *costs, cairn_id op) {
@@ -84,9 +85,9 @@ static cairn_status make_room(crn_lowering *l, uint64_t need, uint32_t d) {
 
 /* Whether an output of the op is an alias of this input. */
 static bool makes_alias(const crn_lowering *l, const cairn_op *op, uint32_t input) {
-    cairn_id root = cairn_graph_storage(l->graph, op->inputs[input]);
+    cairn_id root = crn_graph_storage(l->graph, op->inputs[input]);
     for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(l->graph, op->outputs[i]) == root)
+        if (op->outputs[i] != CAIRN_NONE && crn_graph_storage(l->graph, op->outputs[i]) == root)
             return true;
     return false;
 }
@@ -116,12 +117,12 @@ static uint8_t find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t 
 /* The storage that an output shares because it is an alias, or CRN_NO_INSTANCE. */
 static uint32_t shared_storage(const crn_lowering *l, const cairn_op *op, uint32_t d,
                                cairn_id output) {
-    cairn_id root = cairn_graph_storage(l->graph, output);
+    cairn_id root = crn_graph_storage(l->graph, output);
     if (root == output)
         return CRN_NO_INSTANCE;
     for (uint32_t i = 0; i < op->input_count; i++) {
         uint32_t read = l->reads.data[l->first_read[d] + i];
-        if (read != CRN_NO_INSTANCE && cairn_graph_storage(l->graph, op->inputs[i]) == root)
+        if (read != CRN_NO_INSTANCE && crn_graph_storage(l->graph, op->inputs[i]) == root)
             return l->instances.data[read].storage;
     }
     return CRN_NO_INSTANCE;
@@ -135,7 +136,7 @@ static uint64_t bytes_needed(const crn_lowering *l, const cairn_op *op, cairn_id
         implementations > 0 ? crn_align(list[implementation(l, id)].workspace_bytes) : 0;
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
-            cairn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
+            crn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
             need += crn_align(cairn_costs_bytes(l->costs, op->outputs[i]));
     if (inplace > 0 && !is_stationary(l, op->outputs[op->inplace[inplace - 1].output]))
         need -=

@@ -40,7 +40,7 @@ static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
     return CAIRN_OK;
 }
 
-cairn_status cairn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
+cairn_status crn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
     *out = NULL;
     cairn_plan *copy = CRN_OBJECT(&plan->arena.allocator, cairn_plan, arena);
     if (copy == NULL)
@@ -108,7 +108,7 @@ cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_
     for (uint32_t i = 0; i < plan->steps.length; i++)
         CRN_TRY(check_step(graph, &plan->steps.data[i], i, err));
     plan->header = header;
-    plan->header.graph_hash = cairn_graph_hash(graph);
+    plan->header.graph_hash = crn_graph_hash(graph);
     builder->plan = NULL;
     *out = plan;
     return CAIRN_OK;

@@ -4,6 +4,8 @@
 
 #include "base/crn_base.h"
 #include "cairn/plan.h"
+#include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 
 struct cairn_plan {
     crn_arena arena; /* the plan itself is allocated in it */

@@ -390,16 +390,16 @@ cairn_status cairn_plan_from_text(const cairn_graph *graph, const char *text, si
     cursor c = start_reading(text, length, file, err);
     cairn_plan_header header;
     CRN_TRY(read_header(&c, &header));
-    if (header.graph_hash != cairn_graph_hash(graph)) {
+    if (header.graph_hash != crn_graph_hash(graph)) {
         if (err != NULL)
             crn_copy_string(err->file, sizeof err->file, file == NULL ? "" : file);
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan was made for a graph with fingerprint %016llx, but \"%s\" has "
                         "%016llx; make a new plan for it",
                         (unsigned long long)header.graph_hash, cairn_graph_name(graph),
-                        (unsigned long long)cairn_graph_hash(graph));
+                        (unsigned long long)crn_graph_hash(graph));
     }
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_plan_builder *builder;
     if (cairn_plan_builder_create(&allocator, &builder) != CAIRN_OK)
         return crn_fail_memory(err);

@@ -1,4 +1,5 @@
 /* schedule.c: the schedules that many solvers share. */
+#include "graph/crn_graph.h"
 #include "plan/lower.h"
 
 cairn_status crn_schedule_add(crn_schedule *schedule, crn_arena *arena, crn_decision_kind kind,
@@ -91,7 +92,7 @@ static cairn_status release_readers(backward_work *at, crn_arena *arena, cairn_i
         if (op->outputs[k] == CAIRN_NONE)
             continue;
         uint32_t count;
-        const cairn_id *readers = cairn_graph_readers(at->graph, op->outputs[k], &count);
+        const cairn_id *readers = crn_graph_readers(at->graph, op->outputs[k], &count);
         for (uint32_t r = 0; r < count; r++) {
             const cairn_op *reader = cairn_graph_op(at->graph, readers[r]);
             for (uint32_t i = 0; i < reader->input_count; i++)

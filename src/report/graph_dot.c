@@ -3,6 +3,7 @@
 #include "base/crn_base.h"
 #include "cairn/papers/views.h"
 #include "cairn/report.h"
+#include "graph/crn_graph.h"
 
 #define PREAMBLE                                                                                   \
     "digraph cairn {\n  node [shape=ellipse, fontname=Helvetica, fontsize=10];\n"                  \
@@ -48,7 +49,7 @@ static void write_node(cairn_text *text, const cairn_graph *graph, cairn_id t, c
 
 cairn_status cairn_graph_to_dot(const cairn_graph *graph, const char *const *colors, bool whole,
                                 cairn_text *out) {
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, PREAMBLE);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
@@ -85,7 +86,7 @@ cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph, const cairn_dag_
                                       const cairn_acg_result *green, const cairn_acg_result *red,
                                       cairn_text *out) {
     static const char *const colors[] = {NULL, "palegreen", "salmon", "palegreen:salmon"};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, PREAMBLE);
     const cairn_dag *dag = &view->dag;

@@ -3,6 +3,7 @@
  * wide as their names need. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
+#include "graph/crn_graph.h"
 #include "report/palette.h"
 
 #define HEIGHT 420
@@ -230,7 +231,7 @@ static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
 cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
-    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    cairn_allocator allocator = crn_graph_allocator(r->graph);
     axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
     if (is_compared(r)) {
         a.time = CRN_MAX(a.time, r->none_time_ns);

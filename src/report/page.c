@@ -2,6 +2,7 @@
  * the data in it. The page loads and runs nothing else: its content security policy names the one
  * script and the one style by their hashes, and forbids the rest. */
 #include "base/sha256.h"
+#include "graph/crn_graph.h"
 #include "report/page_embedded.h"
 #include "report/page_internal.h"
 
@@ -24,7 +25,7 @@ cairn_status cairn_page_create(const cairn_graph *graph, const cairn_costs *cost
     cairn_page_options options = CAIRN_PAGE_OPTIONS_INIT;
     *out = NULL;
     CRN_READ_OPTIONS(cairn_page_options, options, given, NULL);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     const char *machine = options.machine != NULL ? options.machine : "";
     cairn_page *page = CRN_OBJECT(&allocator, cairn_page, arena);
     if (page == NULL || (page->machine = crn_arena_string(&page->arena, machine)) == NULL) {
@@ -75,7 +76,7 @@ static cairn_status write_entry(cairn_page *page, const cairn_solution *solution
     cairn_text text, *out = &text;
     const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
     int64_t bound = e->bound_ns > 0 ? e->bound_ns : solution->lower_bound_ns;
-    cairn_allocator allocator = cairn_graph_allocator(page->graph);
+    cairn_allocator allocator = crn_graph_allocator(page->graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, "%s{\"plan\":%u,\"algorithm\":", page->entry_count > 0 ? "," : "", place);
     crn_text_page_string(out, algorithm);
@@ -100,7 +101,7 @@ cairn_status cairn_page_add(cairn_page *page, const cairn_solution *solution,
     cairn_text text;
     uint32_t place;
     CRN_READ_OPTIONS(cairn_page_entry, e, entry, NULL);
-    cairn_allocator allocator = cairn_graph_allocator(page->graph);
+    cairn_allocator allocator = crn_graph_allocator(page->graph);
     crn_page_subject subject = {page->graph, page->costs, solution};
     crn_text_init(&text, &allocator);
     cairn_status status = crn_page_plan(&text, &subject, e.measured);
@@ -194,7 +195,7 @@ static void write_part(cairn_text *out, const cairn_page *page, const char *word
 }
 
 cairn_status cairn_page_write(const cairn_page *page, cairn_text *out) {
-    cairn_allocator allocator = cairn_graph_allocator(page->graph);
+    cairn_allocator allocator = crn_graph_allocator(page->graph);
     crn_text_init(out, &allocator);
     for (const char *const *line = crn_page_template; *line != NULL; line++) {
         const char *rest = *line, *open;

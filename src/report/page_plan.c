@@ -2,6 +2,7 @@
  * with its address. A value that can be predicted from the graph and the step before is stored as
  * the difference, which is mostly 0: a plan of ResNet-152 takes less than 100 kB. The page's
  * decode.js reads it. */
+#include "graph/crn_graph.h"
 #include "report/page_internal.h"
 
 static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn_sim_step *times) {
@@ -113,7 +114,7 @@ static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cair
         if (made == CAIRN_NONE || cairn_graph_tensor(graph, made)->alias_of == CAIRN_NONE)
             continue;
         for (uint32_t i = 0; i < op->input_count; i++)
-            if (cairn_graph_storage(graph, op->inputs[i]) == cairn_graph_storage(graph, made))
+            if (crn_graph_storage(graph, op->inputs[i]) == crn_graph_storage(graph, made))
                 life_of[made] = life_of[op->inputs[i]];
         CRN_TRY(note(t, life_of[made], at, made));
     }
@@ -160,7 +161,7 @@ cairn_status crn_page_plan(cairn_text *text, const crn_page_subject *r,
                            const cairn_sim_step *measured) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     uint32_t count;
-    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    cairn_allocator allocator = crn_graph_allocator(r->graph);
     tenants t = {.list = {0}};
     crn_arena_init(&t.arena, &allocator);
     cairn_status status = find_tenants(&t, r);

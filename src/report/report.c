@@ -1,11 +1,12 @@
 /* report.c: collects the figures of a plan for all kinds of reports. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
+#include "graph/crn_graph.h"
 
 void cairn_report_destroy(cairn_report *report) {
     if (report == NULL)
         return;
-    cairn_allocator allocator = cairn_graph_allocator(report->graph);
+    cairn_allocator allocator = crn_graph_allocator(report->graph);
     cairn_solution_destroy(report->own_none);
     crn_resize(&allocator, report, sizeof *report, 0);
 }
@@ -28,7 +29,7 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
                                  uint32_t optimizer_slots, cairn_report **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_report *r = crn_resize(&allocator, NULL, 0, sizeof *r);
     if (r == NULL)
         return crn_fail_memory(err);
@@ -95,7 +96,7 @@ static const char *peak_op(const cairn_report *r) {
 cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
     const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
-    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    cairn_allocator allocator = crn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, "{\"model\": ");
     crn_text_json_string(out, h->model);

@@ -2,6 +2,7 @@
  * Times are in microseconds, with the nanoseconds as decimals. */
 #include "base/crn_base.h"
 #include "cairn/report.h"
+#include "graph/crn_graph.h"
 
 enum { LANE_COMPUTE = 1, LANE_OUT = 2, LANE_IN = 3 };
 
@@ -35,7 +36,7 @@ static void write_memory(cairn_text *text, int64_t ns, uint64_t bytes) {
 }
 
 cairn_status cairn_report_trace(const cairn_report *r, cairn_text *out) {
-    cairn_allocator allocator = cairn_graph_allocator(r->graph);
+    cairn_allocator allocator = crn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);

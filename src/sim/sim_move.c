@@ -1,4 +1,5 @@
 /* sim_move.c: the steps that run no op: free, offload, fetch, wait. */
+#include "cost/crn_cost.h"
 #include "sim/sim_walk.h"
 
 cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
@@ -28,7 +29,7 @@ static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
         start = CRN_MAX(start, CRN_MAX(w->out_free, w->in_free));
     int64_t length = 0;
     if (w->machine != NULL)
-        length = cairn_machine_copy_ns(w->machine, cairn_costs_bytes(w->costs, tensor));
+        length = crn_machine_copy_ns(w->machine, cairn_costs_bytes(w->costs, tensor));
     *lane = crn_add_time(start, length);
     int64_t *busy = out ? &w->sim->summary.copy_out_ns : &w->sim->summary.copy_in_ns;
     *busy = crn_add_time(*busy, length);

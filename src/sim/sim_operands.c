@@ -3,6 +3,7 @@
  *
  *     run OP      inputs, outputs, workspace, params
  *     any other   the tensor */
+#include "sim/crn_sim.h"
 #include "sim/sim_walk.h"
 
 static uint32_t operand_count(const cairn_graph *graph, const cairn_step *step) {
@@ -40,7 +41,7 @@ void crn_sim_note_tensors(crn_sim_walk *w, uint32_t operand, const cairn_id *ten
     }
 }
 
-uint32_t cairn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand) {
+uint32_t crn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand) {
     if (step >= sim->step_count ||
         operand >= sim->first_operand[step + 1] - sim->first_operand[step])
         return CAIRN_NONE;

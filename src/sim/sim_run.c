@@ -1,5 +1,6 @@
 /* sim_run.c: runs an op: are its operands there, where do its outputs go, how much memory and time
  * does it take. */
+#include "cost/crn_cost.h"
 #include "sim/sim_walk.h"
 
 static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
@@ -67,9 +68,9 @@ static cairn_status check_again(crn_sim_walk *w, cairn_id id, const cairn_op *op
 
 /* The storage of an alias is that of the input it is an alias of. */
 static uint32_t aliased_storage(const crn_sim_walk *w, const cairn_op *op, cairn_id output) {
-    cairn_id root = cairn_graph_storage(w->graph, output);
+    cairn_id root = crn_graph_storage(w->graph, output);
     for (uint32_t i = 0; i < op->input_count; i++)
-        if (cairn_graph_storage(w->graph, op->inputs[i]) == root)
+        if (crn_graph_storage(w->graph, op->inputs[i]) == root)
             return w->places[op->inputs[i]].storage;
     return NO_STORAGE;
 }
@@ -121,9 +122,9 @@ static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t i
         return crn_sim_break_rule(w, CAIRN_RULE_WRITE_IN_FLIGHT, input);
     if (s != NO_STORAGE && w->storages.data[s].users > 1)
         return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
-    cairn_id root = cairn_graph_storage(w->graph, input);
+    cairn_id root = crn_graph_storage(w->graph, input);
     for (uint32_t i = 0; i < op->output_count; i++) /* the op makes an alias of the operand */
-        if (op->outputs[i] != CAIRN_NONE && cairn_graph_storage(w->graph, op->outputs[i]) == root)
+        if (op->outputs[i] != CAIRN_NONE && crn_graph_storage(w->graph, op->outputs[i]) == root)
             return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
     return CAIRN_OK;
 }
@@ -176,7 +177,7 @@ cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
 
     bool again = w->ran_by[step->id] != 0;
     int64_t time =
-        again ? cairn_costs_again_ns(w->costs, step->id, step->implementation) : chosen->time_ns;
+        again ? crn_costs_again_ns(w->costs, step->id, step->implementation) : chosen->time_ns;
     cairn_sim_summary *summary = &w->sim->summary;
     w->now = crn_add_time(w->now, time);
     summary->compute_ns = crn_add_time(summary->compute_ns, time);

@@ -15,6 +15,7 @@
 
 #include "base/crn_base.h"
 #include "cairn/sim.h"
+#include "graph/crn_graph.h"
 
 typedef enum crn_sim_flight { AT_REST, GOING_OUT, COMING_IN } crn_sim_flight;
 typedef enum crn_sim_absence { NEVER_MADE, FREED, OVERWRITTEN, AT_HOME } crn_sim_absence;

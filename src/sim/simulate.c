@@ -74,7 +74,7 @@ static cairn_status begin(crn_sim_walk *w) {
 /* Whether the tensor must be there at the end: the loss and the gradients of parameters, or the
  * output. */
 static bool is_result(const crn_sim_walk *w, cairn_id t, cairn_id output) {
-    return w->goal == CAIRN_GOAL_INFER ? t == output : cairn_graph_is_result(w->graph, t);
+    return w->goal == CAIRN_GOAL_INFER ? t == output : crn_graph_is_result(w->graph, t);
 }
 
 /* Whether the tensor is there at the end. A gradient that was overwritten in place is part of the
@@ -145,10 +145,10 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_sim_options, options, given, err);
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
-    if (cairn_plan_get_header(plan)->graph_hash != cairn_graph_hash(graph))
+    if (cairn_plan_get_header(plan)->graph_hash != crn_graph_hash(graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(graph));
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_sim *sim = CRN_OBJECT(&allocator, cairn_sim, arena);
     if (sim == NULL)
         return crn_fail_memory(err);
@@ -220,7 +220,7 @@ uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *cos
             sum += bytes + (slots > 0 ? slots * crn_align(crn_slot_bytes(graph, costs, t)) : 0);
         else if (tensor->role == CAIRN_ROLE_STATE || tensor->role == CAIRN_ROLE_SLOT)
             sum += bytes;
-        else if (tensor->stationary && !cairn_graph_is_summed(graph, t))
+        else if (tensor->stationary && !crn_graph_is_summed(graph, t))
             sum += bytes;
     }
     return sum;

@@ -1,6 +1,7 @@
 /* arrays_solve.c: solutions of a step that was given as arrays, with the ids of the arrays. */
 #include "base/crn_base.h"
 #include "cairn/arrays.h"
+#include "graph/crn_graph.h"
 
 typedef struct solution_memory {
     cairn_arrays_solution out;
@@ -47,7 +48,7 @@ static cairn_status translate_lifetimes(const cairn_arrays_step *step, solution_
 /* Takes over `solution`, even on failure. */
 static cairn_status translate(const cairn_arrays_step *step, cairn_solution *solution,
                               cairn_arrays_solution **out, cairn_error *err) {
-    cairn_allocator allocator = cairn_graph_allocator(step->graph);
+    cairn_allocator allocator = crn_graph_allocator(step->graph);
     solution_memory *m = CRN_OBJECT(&allocator, solution_memory, arena);
     if (m == NULL) {
         cairn_solution_destroy(solution);
@@ -100,18 +101,4 @@ cairn_status cairn_arrays_step_read(const cairn_arrays_step *step, const char *t
     cairn_plan_destroy(plan);
     CRN_TRY(status);
     return translate(step, solution, out, err);
-}
-
-cairn_status cairn_arrays_solve(const cairn_allocator *allocator, const cairn_arrays *arrays,
-                                const char *name, const cairn_solve_options *options,
-                                cairn_arrays_step **step, cairn_arrays_solution **out,
-                                cairn_error *err) {
-    *out = NULL;
-    CRN_TRY(cairn_arrays_step_create(allocator, arrays, step, err));
-    cairn_status status = cairn_arrays_step_solve(*step, name, options, out, err);
-    if (status != CAIRN_OK) {
-        cairn_arrays_step_destroy(*step);
-        *step = NULL;
-    }
-    return status;
 }

@@ -1,4 +1,4 @@
-/* keep_fused.c: keeps ops next to each other that a device fuses (cairn_costs_fused()).
+/* keep_fused.c: keeps ops next to each other that a device fuses (crn_costs_fused()).
  *
  * A solver recomputes a tensor just before it is read. In the backward pass this can be between two
  * ops that the device would run as one kernel, for example:
@@ -40,7 +40,7 @@ static const cairn_op *op_at(const search *s, uint32_t d) {
 static bool is_fused(const search *s, uint32_t d) {
     const crn_decision *decisions = s->schedule->decisions.data;
     return op_at(s, d) != NULL && op_at(s, d - 1) != NULL &&
-           cairn_costs_fused(s->problem->costs, decisions[d].id) == decisions[d - 1].id;
+           crn_costs_fused(s->problem->costs, decisions[d].id) == decisions[d - 1].id;
 }
 
 /* The gap before decision `d`, which runs an op that can be fused with op `with`, if there is
@@ -62,9 +62,9 @@ static bool find_gap(const search *s, uint32_t d, cairn_id with, gap *out) {
 static cairn_status find_gaps(search *s) {
     gap found;
     for (uint32_t d = 0; d < s->schedule->decisions.length; d++) {
-        cairn_id with = op_at(s, d) == NULL ? CAIRN_NONE
-                                            : cairn_costs_fused(s->problem->costs,
-                                                                s->schedule->decisions.data[d].id);
+        cairn_id with = op_at(s, d) == NULL
+                            ? CAIRN_NONE
+                            : crn_costs_fused(s->problem->costs, s->schedule->decisions.data[d].id);
         if (with != CAIRN_NONE && find_gap(s, d, with, &found))
             CRN_PUSH(s->problem->scratch, s->gaps, found);
     }

@@ -7,6 +7,8 @@
  *     4  tensors that were updated stay until they are copied home
  *
  * The clock is that of the plan without the visits. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "solve/place_homes.h"
 
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static uint64_t bytes_of(const work *at, cairn_id tensor) {
 static int64_t copy_time(const work *at, cairn_id tensor) {
     if (at->in->machine == NULL)
         return 0;
-    return cairn_machine_copy_ns(at->in->machine, cairn_costs_bytes(at->in->costs, tensor));
+    return crn_machine_copy_ns(at->in->machine, cairn_costs_bytes(at->in->costs, tensor));
 }
 
 /* Whether the tensor can be in memory during a step in addition. */
@@ -326,7 +328,7 @@ static cairn_status place(work *at, const cairn_sim *sim, const cairn_plan *plan
 
 cairn_status crn_place_homes(const crn_homes *homes, const cairn_plan *plan, cairn_plan **out,
                              cairn_error *err) {
-    cairn_allocator allocator = cairn_graph_allocator(homes->graph);
+    cairn_allocator allocator = crn_graph_allocator(homes->graph);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     cairn_plan_builder *builder = NULL;
     cairn_sim *sim = NULL;

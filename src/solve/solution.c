@@ -1,4 +1,7 @@
 /* solution.c: a plan together with its simulation and its layout. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 #include "solve/solution.h"
 
 #include "layout/crn_layout.h"
@@ -40,7 +43,7 @@ static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
                           const cairn_machine *machine, bool brief, cairn_memo *memo,
                           cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     uint32_t count;
     options.machine = machine;
     CRN_TRY(cairn_simulate(graph, costs, s->plan, &options, &s->sim, err));
@@ -53,7 +56,7 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
                                const cairn_machine *machine, bool brief, cairn_memo *memo,
                                cairn_solution **out, cairn_error *err) {
     *out = NULL;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     solution_memory *memory = crn_resize(&allocator, NULL, 0, sizeof *memory);
     if (memory == NULL) {
         cairn_plan_destroy(plan);
@@ -61,7 +64,7 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
     }
     *memory =
         (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
-    memory->solution.costs_hash = cairn_costs_memory_hash(costs);
+    memory->solution.costs_hash = crn_costs_memory_hash(costs);
     cairn_status status = judge(graph, costs, machine, brief, memo, &memory->solution, err);
     if (status == CAIRN_OK)
         *out = &memory->solution;
@@ -111,7 +114,7 @@ cairn_status cairn_solution_create(const cairn_graph *graph, const cairn_costs *
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_LOCAL(cairn_machine, machine, &given, err);
-    if (cairn_plan_copy(plan, &copy) != CAIRN_OK)
+    if (crn_plan_copy(plan, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
     CRN_TRY(crn_solution_take(graph, costs, copy, given, false, NULL, out, err));
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;

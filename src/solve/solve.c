@@ -6,6 +6,7 @@
  *
  * The figures of a solver are never used: the peak in a plan's header is the one that the simulator
  * found. */
+#include "plan/crn_plan.h"
 #include "solve/solver.h"
 
 #include "base/watch.h"
@@ -38,7 +39,7 @@ const cairn_solver *cairn_solver_list(uint32_t index) {
 /* The bytes of an arena for what a simulation found to live, with little effort if `brief`. */
 static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim, bool brief,
                                 uint64_t *out) {
-    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    cairn_allocator allocator = crn_graph_allocator(problem->graph);
     uint64_t enough = problem->limit;
     uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
     if (brief && (enough == 0 || !problem->for_start))
@@ -158,7 +159,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
     crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_watch watch;
     crn_arena_init(&scratch, &allocator);
     crn_watch_begin(&watch, options->progress, options->progress_context, &scratch);
@@ -201,7 +202,7 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
     cairn_solution *start;
     cairn_plan *copy;
     cairn_error own;
-    if (cairn_plan_copy(options->start, &copy) != CAIRN_OK)
+    if (crn_plan_copy(options->start, &copy) != CAIRN_OK)
         return crn_fail_memory(err);
     cairn_status legal =
         crn_solution_take(graph, costs, copy, options->machine, false, options->memo, &start, &own);
@@ -243,7 +244,7 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     if (name == NULL)
         name = options.budget_bytes > 0 || options.device_bytes > 0 ? "auto" : "none";
     CRN_TRY(find_solver(name, &which, err));
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_memo *own = NULL; /* layouts are judged and made in several places */
     if (options.memo == NULL)
         CRN_TRY(cairn_memo_create(&allocator, &own, err));

@@ -12,6 +12,8 @@
  * The bound holds for any set of homes. With h bytes at home on the host, a step takes at least as
  * long as copying them, and as a plan in the memory that the others leave. The one rises with h and
  * the other falls. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
 #include "solve/place_homes.h"
@@ -137,7 +139,7 @@ static uint64_t visited_by(const search *s, const cairn_op *op) {
 
 /* Costs in which an op has what it visits as workspace. */
 static cairn_status add_visits(const search *s, cairn_costs *costs) {
-    cairn_costs_set_copy_slowdown(costs, cairn_costs_copy_slowdown(s->costs));
+    crn_costs_set_copy_slowdown(costs, crn_costs_copy_slowdown(s->costs));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
         cairn_costs_set_bytes(costs, t, cairn_costs_bytes(s->costs, t));
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
@@ -151,9 +153,9 @@ static cairn_status add_visits(const search *s, cairn_costs *costs) {
             list[i].workspace_bytes = crn_align(known[i].workspace_bytes) + more;
         }
         CRN_TRY(cairn_costs_set_op(costs, o, list, count));
-        cairn_costs_set_fused(costs, o, cairn_costs_fused(s->costs, o));
+        crn_costs_set_fused(costs, o, crn_costs_fused(s->costs, o));
         if (count > 0)
-            cairn_costs_set_again(costs, o, list[0].time_ns - cairn_costs_again_ns(s->costs, o, 0));
+            crn_costs_set_again(costs, o, list[0].time_ns - crn_costs_again_ns(s->costs, o, 0));
     }
     return CAIRN_OK;
 }
@@ -312,8 +314,8 @@ static int64_t link_time(const search *s, uint32_t level) {
     if (in == 0)
         return 0;
     if (s->options.machine->full_duplex || out == 0)
-        return cairn_machine_copy_ns(s->options.machine, in);
-    return cairn_machine_copy_ns(s->options.machine, in + out);
+        return crn_machine_copy_ns(s->options.machine, in);
+    return crn_machine_copy_ns(s->options.machine, in + out);
 }
 
 /* Between two levels a plan takes at least the copies of the lower and the time in the memory of
@@ -464,7 +466,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                              cairn_error *err) {
     crn_arena scratch;
     cairn_error own = {0};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     search s = {.graph = graph,
                 .costs = costs,
                 .algorithm = name,
@@ -495,7 +497,7 @@ cairn_status crn_solve_with_homes(const cairn_graph *graph, const cairn_costs *c
                                   const cairn_solve_options *options, cairn_solution **solution,
                                   cairn_error *err) {
     crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     search s = {.graph = graph, .costs = costs, .options = *options, .err = err};
     cairn_solution *visited = NULL;
     crn_arena_init(&scratch, &allocator);

@@ -7,6 +7,8 @@
 #define CRN_SOLVER_H
 
 #include "cairn/solve.h"
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "plan/lower.h"
 
 typedef struct crn_problem {

@@ -1,6 +1,7 @@
 /* evaluator.c: a network over all samples of a split, without training it. */
 #include "base/watch.h"
 #include "cairn/evaluate.h"
+#include "graph/crn_graph.h"
 #include "train/network_ends.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ struct cairn_evaluator {
     crn_arena memory; /* in which the evaluator lies */
     crn_network_ends ends;
     cairn_exec *exec;
-    cairn_loader *loader;
+    crn_loader *loader;
     float *logits;   /* of a batch */
     uint32_t labels; /* of a sample: its tokens, or one */
     cairn_progress progress;
@@ -21,13 +22,13 @@ struct cairn_evaluator {
 static cairn_status create_loader(cairn_evaluator *evaluator, cairn_device *device,
                                   cairn_data *data, const cairn_evaluator_options *given,
                                   cairn_error *err) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     options.split = given->split;
     options.batch = evaluator->ends.batch;
     options.normalise = given->normalise;
     options.device = device;
     options.complete = true;
-    return cairn_loader_create(data, &options, &evaluator->loader, err);
+    return crn_loader_create(data, &options, &evaluator->loader, err);
 }
 
 static cairn_status create_exec(cairn_evaluator *evaluator, const cairn_graph *graph,
@@ -73,7 +74,7 @@ cairn_status cairn_evaluator_create(const cairn_graph *graph, cairn_device *devi
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_evaluator_options, options, given, err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_evaluator *evaluator = CRN_OBJECT(&allocator, cairn_evaluator, memory);
     if (evaluator == NULL)
         return crn_fail_memory(err);
@@ -90,7 +91,7 @@ void cairn_evaluator_destroy(cairn_evaluator *evaluator) {
     if (evaluator == NULL)
         return;
     cairn_exec_destroy(evaluator->exec);
-    cairn_loader_destroy(evaluator->loader);
+    crn_loader_destroy(evaluator->loader);
     crn_arena_destroy(&evaluator->memory);
 }
 
@@ -121,9 +122,9 @@ static void judge(const float *x, cairn_prediction *p) {
 static cairn_status run_batch(cairn_evaluator *evaluator, cairn_predicted predicted, void *context,
                               cairn_evaluation *made, cairn_error *err) {
     const crn_network_ends *ends = &evaluator->ends;
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_batch batch = {0};
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
-    CRN_TRY(cairn_loader_next(evaluator->loader, &batch, err));
+    CRN_TRY(crn_loader_next(evaluator->loader, &batch, err));
     CRN_TRY(cairn_exec_feed(evaluator->exec, ends->input, crn_batch_inputs(&batch), err));
     CRN_TRY(cairn_exec_run(evaluator->exec, 0, &result, err));
     CRN_TRY(cairn_exec_read(evaluator->exec, ends->output, evaluator->logits, err));
@@ -147,8 +148,8 @@ cairn_status cairn_evaluator_run(cairn_evaluator *evaluator, cairn_predicted pre
     cairn_evaluation made = {0};
     crn_error_clear(err);
     CRN_OPEN_OUTPUT(cairn_evaluation, out, err);
-    cairn_loader_seek(evaluator->loader, 0);
-    uint64_t batches = cairn_loader_batches(evaluator->loader);
+    crn_loader_seek(evaluator->loader, 0);
+    uint64_t batches = crn_loader_batches(evaluator->loader);
     for (uint64_t i = 0; i < batches; i++) {
         if (evaluator->progress != NULL &&
             !evaluator->progress(evaluator->progress_context, i, batches))

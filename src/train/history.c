@@ -92,11 +92,11 @@ static void put_step(const cairn_train *train, uint64_t step, cairn_text *text) 
     if (train->loader != NULL)
         crn_text_printf(text, ", \"epoch\": %llu",
                         (unsigned long long)((step * train->micro_batches - 1) /
-                                                 cairn_loader_batches(train->loader) +
+                                                 crn_loader_batches(train->loader) +
                                              1));
     put_float(text, "loss", record->loss);
     put_share(text, "accuracy", record->correct, train->predictions);
-    put_real(text, "learning_rate", cairn_schedule_rate(&train->options.schedule, step - 1));
+    put_real(text, "learning_rate", crn_schedule_rate(&train->options.schedule, step - 1));
     crn_text_printf(text, "}\n");
 }
 

@@ -1,6 +1,7 @@
 /* learning_rate.c: the learning rate as a function of the number of the update. */
 #include "base/crn_base.h"
 #include "cairn/train.h"
+#include "train/train_internal.h"
 
 #include <math.h>
 
@@ -16,7 +17,7 @@ static double cosine(const cairn_schedule *s, uint64_t n) {
     return s->least + (s->rate - s->least) * (1 + cos(pi * done)) / 2;
 }
 
-double cairn_schedule_rate(const cairn_schedule *schedule, uint64_t update) {
+double crn_schedule_rate(const cairn_schedule *schedule, uint64_t update) {
     const cairn_schedule *s = schedule;
     if (update < s->warmup)
         return s->rate * (double)(update + 1) / (double)s->warmup;

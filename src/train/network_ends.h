@@ -4,6 +4,7 @@
 
 #include "base/crn_base.h"
 #include "cairn/data.h"
+#include "data/loader.h"
 
 typedef struct crn_network_ends {
     cairn_id input, label; /* CAIRN_NONE: there is none, or several */
@@ -19,7 +20,7 @@ CAIRN_MUST cairn_status crn_network_ends_check(const cairn_graph *graph,
                                                const cairn_data_info *info, cairn_error *err);
 
 /* What a network reads of a batch: reals, or tokens. */
-static inline const void *crn_batch_inputs(const cairn_batch *batch) {
+static inline const void *crn_batch_inputs(const crn_batch *batch) {
     return batch->tokens != NULL ? (const void *)batch->tokens : batch->inputs;
 }
 

@@ -65,7 +65,7 @@ static cairn_status add_slots(cairn_train *train, contents *c) {
         const char *slot;
         if (tensor->role != CAIRN_ROLE_PARAMETER)
             continue;
-        for (uint32_t k = 0; (slot = cairn_exec_slot_name(train->exec, k)) != NULL; k++) {
+        for (uint32_t k = 0; (slot = crn_exec_slot_name(train->exec, k)) != NULL; k++) {
             const char *name = join(c->scratch, tensor->name, slot);
             if (name == NULL)
                 return CAIRN_ENOMEM;
@@ -243,7 +243,7 @@ static cairn_status check_tensors(reading *r) {
     crn_sha256_init(&hash);
     for (uint32_t i = 0; i < c->count; i++) {
         const cairn_named_tensor *wanted = &c->list[i].as;
-        const cairn_named_tensor *tensor = cairn_safetensors_find(r->file, wanted->name);
+        const cairn_named_tensor *tensor = crn_safetensors_find(r->file, wanted->name);
         if (tensor == NULL || tensor->element != wanted->element || tensor->bytes != wanted->bytes)
             return damaged(r, "a tensor is missing or has another size");
         hash_tensor(&hash, wanted, tensor->data);
@@ -280,9 +280,9 @@ static cairn_status take_tensors(reading *r) {
     CRN_TRY(cairn_weights_assign(train->exec, train->graph, tensors, count, r->path, NULL, r->err));
     for (uint32_t i = c->of_network; i < c->count; i++) {
         const crn_saved_tensor *to = &c->list[i];
-        const void *data = cairn_safetensors_find(r->file, to->as.name)->data;
+        const void *data = crn_safetensors_find(r->file, to->as.name)->data;
         if (i < c->of_exec)
-            CRN_TRY(cairn_exec_write_slot(train->exec, to->from, to->slot - 1, data, r->err));
+            CRN_TRY(crn_exec_write_slot(train->exec, to->from, to->slot - 1, data, r->err));
         else
             memcpy((void *)(uintptr_t)to->as.data, data, (size_t)to->as.bytes);
     }
@@ -301,7 +301,7 @@ static cairn_status read_file(reading *r) {
     if (!read_number(r, "cairn.step", UINT32_MAX, &r->steps) ||
         !read_number(r, "cairn.evaluations", r->steps, &scores))
         return damaged(r, "it does not say how many steps were done");
-    const cairn_named_tensor *history = cairn_safetensors_find(r->file, "cairn.history.steps");
+    const cairn_named_tensor *history = crn_safetensors_find(r->file, "cairn.history.steps");
     if ((history == NULL ? 0 : history->bytes) != r->steps * 2 * sizeof(double))
         return damaged(r, "its history does not have as many steps");
     r->score_count = (uint32_t)scores;

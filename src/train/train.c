@@ -7,6 +7,7 @@
  * so that step 1 of a session without data draws what `cairn train` has always drawn in its first
  * step. */
 #include "base/watch.h"
+#include "graph/crn_graph.h"
 #include "train/train_internal.h"
 
 #include <time.h>
@@ -39,7 +40,7 @@ static cairn_status find_ends(cairn_train *train, cairn_error *err) {
 /* ---- Making one ---- */
 
 static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_error *err) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     options.batch = train->ends.batch;
     options.seed = seed;
     options.shuffle = true;
@@ -47,7 +48,7 @@ static cairn_status create_loader(cairn_train *train, uint64_t seed, cairn_error
     options.crop = train->options.crop;
     options.normalise = train->options.normalise;
     options.device = train->device;
-    return cairn_loader_create(train->options.data, &options, &train->loader, err);
+    return crn_loader_create(train->options.data, &options, &train->loader, err);
 }
 
 /* The evaluator works in the memory of the executor, and fetches what `plan` has on the host. */
@@ -95,7 +96,7 @@ cairn_status cairn_train_create(const cairn_graph *graph, cairn_device *device,
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_train_options, options, given, err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_train *train = CRN_OBJECT(&allocator, cairn_train, memory);
     if (train == NULL)
         return crn_fail_memory(err);
@@ -120,7 +121,7 @@ void cairn_train_destroy(cairn_train *train) {
         return;
     cairn_evaluator_destroy(train->evaluator);
     cairn_exec_destroy(train->exec);
-    cairn_loader_destroy(train->loader);
+    crn_loader_destroy(train->loader);
     crn_history_release(train);
     crn_arena_destroy(&train->memory);
 }
@@ -136,14 +137,14 @@ uint64_t cairn_train_steps(const cairn_train *train) {
 uint64_t cairn_train_epoch_steps(const cairn_train *train) {
     if (train->loader == NULL)
         return 0;
-    return CRN_MAX(cairn_loader_batches(train->loader) / train->micro_batches, 1);
+    return CRN_MAX(crn_loader_batches(train->loader) / train->micro_batches, 1);
 }
 
 void crn_train_go_to(cairn_train *train, uint64_t steps) {
     train->position = steps * train->micro_batches;
-    cairn_exec_set_updates(train->exec, steps);
+    crn_exec_set_updates(train->exec, steps);
     if (train->loader != NULL)
-        cairn_loader_seek(train->loader, train->position);
+        crn_loader_seek(train->loader, train->position);
 }
 
 /* Whether the caller wants to go on. */
@@ -158,9 +159,9 @@ static bool goes_on(const cairn_train *train, uint64_t done, uint64_t total) {
 static cairn_status feed(cairn_train *train, cairn_train_result *out, cairn_error *err) {
     if (train->loader == NULL)
         return cairn_exec_fill(train->exec, train->position + 1, err);
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_batch batch = {0};
     int64_t start = clock_ns();
-    CRN_TRY(cairn_loader_next(train->loader, &batch, err));
+    CRN_TRY(crn_loader_next(train->loader, &batch, err));
     CRN_TRY(cairn_exec_feed(train->exec, train->ends.input, crn_batch_inputs(&batch), err));
     CRN_TRY(cairn_exec_feed(train->exec, train->ends.label, batch.labels, err));
     out->data_ns += clock_ns() - start;
@@ -186,7 +187,7 @@ static cairn_status run_micro_batch(cairn_train *train, cairn_train_result *out,
 static void place_in_epoch(const cairn_train *train, cairn_train_result *out) {
     if (train->loader == NULL)
         return;
-    uint64_t batches = cairn_loader_batches(train->loader);
+    uint64_t batches = crn_loader_batches(train->loader);
     out->epoch = (train->position - 1) / batches + 1;
     out->epoch_end = train->position / batches > (train->position - train->micro_batches) / batches;
 }
@@ -201,7 +202,7 @@ cairn_status cairn_train_step(cairn_train *train, cairn_train_result *out, cairn
         return crn_fail_memory(err);
     if (!goes_on(train, history->steps, train->options.schedule.total))
         return crn_fail_cancelled(err);
-    made.rate = cairn_schedule_rate(&train->options.schedule, history->steps);
+    made.rate = crn_schedule_rate(&train->options.schedule, history->steps);
     cairn_exec_set_rate(train->exec, made.rate);
     for (uint32_t i = 0; i < train->micro_batches; i++)
         CRN_TRY(run_micro_batch(train, &made, &loss, err));

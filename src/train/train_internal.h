@@ -5,6 +5,8 @@
 #include "base/crn_base.h"
 #include "cairn/evaluate.h"
 #include "cairn/train.h"
+#include "data/loader.h"
+#include "exec/crn_exec.h"
 #include "train/network_ends.h"
 
 /* What a snapshot must agree with, as words: "learning rate", "0.1". */
@@ -23,6 +25,9 @@ typedef struct crn_history {
     uint64_t best_step, best_correct;
 } crn_history;
 
+/* The learning rate of an update, counted from 0. */
+double crn_schedule_rate(const cairn_schedule *schedule, uint64_t update);
+
 struct cairn_train {
     crn_arena memory; /* in which the session lies */
     const cairn_graph *graph;
@@ -30,7 +35,7 @@ struct cairn_train {
     cairn_train_options options;
     cairn_exec *exec;
     cairn_evaluator *evaluator; /* NULL: nothing to validate with */
-    cairn_loader *loader;
+    crn_loader *loader;
     crn_network_ends ends;
     uint32_t micro_batches;
     uint64_t predictions; /* a step */

@@ -11,11 +11,11 @@ static const struct {
 #undef X
 };
 
-const char *cairn_element_name(cairn_element element) {
+const char *crn_element_name(cairn_element element) {
     return (uint32_t)element < CAIRN_ELEMENTS ? elements[element].name : NULL;
 }
 
-uint32_t cairn_element_bytes(cairn_element element) {
+uint32_t crn_element_bytes(cairn_element element) {
     return (uint32_t)element < CAIRN_ELEMENTS ? elements[element].bytes : 0;
 }
 
@@ -27,7 +27,7 @@ cairn_element crn_element_find(const char *name) {
 }
 
 bool crn_named_tensor_bytes(const cairn_named_tensor *tensor, uint64_t *bytes) {
-    uint64_t product = cairn_element_bytes(tensor->element);
+    uint64_t product = crn_element_bytes(tensor->element);
     for (uint32_t i = 0; i < tensor->rank; i++)
         if (!crn_mul_u64(product, tensor->shape[i], &product))
             return false;
@@ -89,7 +89,7 @@ static float float_at(const cairn_named_tensor *tensor, uint64_t i) {
 }
 
 void crn_convert(const cairn_named_tensor *tensor, float *to) {
-    uint64_t count = tensor->bytes / cairn_element_bytes(tensor->element);
+    uint64_t count = tensor->bytes / crn_element_bytes(tensor->element);
     for (uint64_t i = 0; i < count; i++)
         to[i] = float_at(tensor, i);
 }

@@ -282,7 +282,7 @@ static cairn_status read_data(reading *r) {
         uint8_t *to = r->file->data + at;
         CRN_TRY(get(r->from, to, tensor->bytes, r->err));
         if (!crn_is_little_endian())
-            crn_reverse_elements(to, tensor->bytes, cairn_element_bytes(tensor->element));
+            crn_reverse_elements(to, tensor->bytes, crn_element_bytes(tensor->element));
         tensor->data = to;
         at += padded(tensor->bytes);
     }
@@ -341,9 +341,9 @@ static cairn_status read_source(const cairn_allocator *allocator, source *from,
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
-cairn_status cairn_safetensors_from_bytes(const cairn_allocator *allocator, const void *bytes,
-                                          size_t length, const char *file, cairn_safetensors **out,
-                                          cairn_error *err) {
+cairn_status crn_safetensors_from_bytes(const cairn_allocator *allocator, const void *bytes,
+                                        size_t length, const char *file, cairn_safetensors **out,
+                                        cairn_error *err) {
     source from = {.file = file, .fd = -1, .bytes = bytes, .size = length};
     crn_error_clear(err);
     return read_source(allocator, &from, out, err);
@@ -390,12 +390,12 @@ const cairn_named_tensor *cairn_safetensors_tensors(const cairn_safetensors *fil
     return file->tensors;
 }
 
-const cairn_named_tensor *cairn_safetensors_find(const cairn_safetensors *file, const char *name) {
+const cairn_named_tensor *crn_safetensors_find(const cairn_safetensors *file, const char *name) {
     cairn_named_tensor wanted = {.name = name};
     return bsearch(&wanted, file->tensors, file->count, sizeof *file->tensors, by_name);
 }
 
-const cairn_pair *cairn_safetensors_metadata(const cairn_safetensors *file, uint32_t *count) {
+const cairn_pair *crn_safetensors_metadata(const cairn_safetensors *file, uint32_t *count) {
     *count = file->metadata_count;
     return file->metadata;
 }

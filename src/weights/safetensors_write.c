@@ -6,6 +6,7 @@
  * key. So the bytes depend only on the content. */
 #include "base/json.h"
 #include "base/save_file.h"
+#include "exec/crn_exec.h"
 #include "weights/weights_internal.h"
 
 #include <inttypes.h>
@@ -41,14 +42,13 @@ static int compare_keys(const void *a, const void *b) {
 }
 
 static cairn_status check_tensor(cairn_named_tensor *tensor, cairn_error *err) {
-    if (cairn_element_name(tensor->element) == NULL || tensor->rank > CAIRN_NAMED_TENSOR_RANK ||
+    if (crn_element_name(tensor->element) == NULL || tensor->rank > CAIRN_NAMED_TENSOR_RANK ||
         strcmp(tensor->name, CRN_METADATA) == 0)
-        return crn_fail_at(err, CAIRN_EINVAL, tensor->name, "%.200s cannot be written: %s",
-                           tensor->name,
-                           tensor->rank > CAIRN_NAMED_TENSOR_RANK ? "it has too many dimensions"
-                           : cairn_element_name(tensor->element) == NULL
-                               ? "its kind of elements is not in the list"
-                               : "the name stands for the metadata");
+        return crn_fail_at(
+            err, CAIRN_EINVAL, tensor->name, "%.200s cannot be written: %s", tensor->name,
+            tensor->rank > CAIRN_NAMED_TENSOR_RANK      ? "it has too many dimensions"
+            : crn_element_name(tensor->element) == NULL ? "its kind of elements is not in the list"
+                                                        : "the name stands for the metadata");
     if (!crn_named_tensor_bytes(tensor, &tensor->bytes) || tensor->bytes > INT64_MAX)
         return crn_fail_at(err, CAIRN_EOVERFLOW, tensor->name, "%.200s is larger than 2^63 bytes",
                            tensor->name);
@@ -99,7 +99,7 @@ static void put_metadata(writing *w) {
 
 static void put_tensor(cairn_text *header, const cairn_named_tensor *tensor, uint64_t begin) {
     crn_text_json_string(header, tensor->name);
-    crn_text_printf(header, ":{\"dtype\":\"%s\",\"shape\":[", cairn_element_name(tensor->element));
+    crn_text_printf(header, ":{\"dtype\":\"%s\",\"shape\":[", crn_element_name(tensor->element));
     for (uint32_t i = 0; i < tensor->rank; i++)
         crn_text_printf(header, "%s%" PRIu64, i > 0 ? "," : "", tensor->shape[i]);
     crn_text_printf(header, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
@@ -149,7 +149,7 @@ cairn_status crn_saved_data(cairn_exec *exec, const crn_saved_tensor *tensor, vo
     if (tensor->from == CAIRN_NONE)
         return CAIRN_OK;
     if (tensor->slot > 0)
-        return cairn_exec_read_slot(exec, tensor->from, tensor->slot - 1, room, err);
+        return crn_exec_read_slot(exec, tensor->from, tensor->slot - 1, room, err);
     CRN_TRY(cairn_exec_read(exec, tensor->from, room, err));
     *out = (char *)room + tensor->offset;
     if (tensor->columns > 0) {
@@ -171,7 +171,7 @@ uint64_t crn_saved_room(const crn_saved_tensor *tensors, uint32_t count) {
 }
 
 static void put_data(crn_save *save, const cairn_named_tensor *tensor, const uint8_t *from) {
-    uint32_t element = cairn_element_bytes(tensor->element);
+    uint32_t element = crn_element_bytes(tensor->element);
     if (element == 1 || crn_is_little_endian()) {
         crn_save_put(save, from, tensor->bytes);
         return;

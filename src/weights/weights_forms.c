@@ -8,6 +8,7 @@
  * Which form a parameter has follows from its name alone, so that what is saved can be loaded. How
  * many rows belong to queries is known from the attention that reads the product. */
 #include "base/names.h"
+#include "graph/crn_graph.h"
 #include "weights/weights_internal.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ static bool find_heads(const cairn_graph *graph, cairn_id parameter, uint64_t *h
         if (!uses)
             continue;
         uint32_t count;
-        const cairn_id *readers = cairn_graph_readers(graph, op->outputs[0], &count);
+        const cairn_id *readers = crn_graph_readers(graph, op->outputs[0], &count);
         for (uint32_t i = 0; i < count; i++) {
             const cairn_op *reader = cairn_graph_op(graph, readers[i]);
             *heads = (uint64_t)reader->attributes.heads;
@@ -179,7 +180,7 @@ static cairn_status check_part(const gathering *g, const cairn_named_tensor *wan
 /* Copy a part into its place of the network's tensor. */
 static cairn_status place_part(const gathering *g, const cairn_tensor *t, const crn_form *form,
                                const cairn_named_tensor *found, float *to) {
-    uint64_t elements = found->bytes / cairn_element_bytes(found->element);
+    uint64_t elements = found->bytes / crn_element_bytes(found->element);
     float *plain = to;
     if (form->transposed)
         CRN_TAKE(g->arena, plain, (size_t)elements);
@@ -212,7 +213,7 @@ static cairn_status gather(gathering *g, cairn_id tensor, const crn_form *form,
     to = data;
     for (uint32_t i = 0; i < form->count; i++) {
         CRN_TRY(place_part(g, t, form, &g->given[at[i]], to));
-        to += g->given[at[i]].bytes / cairn_element_bytes(g->given[at[i]].element);
+        to += g->given[at[i]].bytes / crn_element_bytes(g->given[at[i]].element);
         g->used[at[i]] = true;
     }
     *out = crn_weight_described(t);

@@ -4,6 +4,7 @@
 
 #include "base/crn_base.h"
 #include "cairn/weights.h"
+#include "weights/crn_weights.h"
 
 /* The format's own library reads no larger header. */
 #define CRN_LARGEST_HEADER 100000000u

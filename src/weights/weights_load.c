@@ -3,6 +3,7 @@
  * First every name of the file is matched with a tensor of the network, then kinds of elements and
  * shapes are compared, and only if all match is anything written. */
 #include "base/names.h"
+#include "graph/crn_graph.h"
 #include "weights/weights_internal.h"
 
 #include <inttypes.h>
@@ -181,9 +182,9 @@ static cairn_status check_element(loading *l, const cairn_named_tensor *wanted,
     if (!crn_can_convert(found->element, wanted->element))
         return crn_fail_at(
             l->err, CAIRN_EINVAL, found->name, "%.120s has elements of %s, where %s are expected",
-            found->name, cairn_element_name(found->element),
+            found->name, crn_element_name(found->element),
             wanted->element == CAIRN_ELEMENT_F32 ? "F32, F64, F16 or BF16"
-                                                 : cairn_element_name(wanted->element));
+                                                 : crn_element_name(wanted->element));
     if (found->element != wanted->element)
         see(&l->converted, found->name);
     return CAIRN_OK;
@@ -307,7 +308,7 @@ cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
                                   const cairn_named_tensor *tensors, uint32_t count,
                                   const char *path, cairn_text *notices, cairn_error *err) {
     loading l = {.graph = graph, .given = tensors, .given_count = count, .err = err};
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_error_clear(err);
     if (err != NULL && path != NULL)
         crn_copy_string(err->file, sizeof err->file, path);
@@ -326,7 +327,7 @@ cairn_status cairn_weights_assign(cairn_exec *exec, const cairn_graph *graph,
 
 cairn_status cairn_weights_load(cairn_exec *exec, const cairn_graph *graph, const char *path,
                                 cairn_text *notices, cairn_error *err) {
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_safetensors *file;
     if (notices != NULL)
         crn_text_init(notices, &allocator);

@@ -1,4 +1,5 @@
 /* weights_save.c: the parameters and state of an executor as a safetensors file. */
+#include "graph/crn_graph.h"
 #include "weights/weights_internal.h"
 
 #define RUNNING_MEAN ".running_mean"
@@ -16,7 +17,7 @@ cairn_named_tensor crn_weight_described(const cairn_tensor *tensor) {
         weight.shape[i] = tensor->shape[i];
     if (tensor->rank == 0) { /* of unknown shape: a row */
         weight.rank = 1;
-        weight.shape[0] = tensor->bytes / cairn_element_bytes(weight.element);
+        weight.shape[0] = tensor->bytes / crn_element_bytes(weight.element);
     }
     return weight;
 }
@@ -93,7 +94,7 @@ cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *graph, const 
                               const cairn_weights_save_options *options,
                               const crn_saved_tensor *more, uint32_t count, cairn_error *err) {
     cairn_weights_save_options given = CAIRN_WEIGHTS_SAVE_OPTIONS_INIT;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     collection c = {0};
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_weights_save_options, given, options, err);

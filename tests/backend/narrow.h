@@ -6,6 +6,7 @@
 
 #include "cairn/zoo.h"
 #include "check.h"
+#include "graph/layers.h"
 
 typedef struct narrowing {
     const cairn_graph *from;
@@ -24,7 +25,7 @@ static inline cairn_id narrow_conv(const narrowing *n, cairn_id id, cairn_id x) 
     const cairn_op *op = cairn_graph_op(n->from, id);
     const cairn_attributes *a = &op->attributes;
     uint32_t old_channels = cairn_graph_tensor(n->from, op->inputs[0])->shape[1];
-    cairn_conv conv = {
+    crn_conv conv = {
         .channels = narrow_width(n, id, cairn_graph_tensor(n->from, op->outputs[0])->shape[1]),
         .groups = (uint32_t)a->groups == old_channels ? cairn_builder_peek(n->to, x).shape[1]
                                                       : (uint32_t)a->groups,
@@ -35,7 +36,7 @@ static inline cairn_id narrow_conv(const narrowing *n, cairn_id id, cairn_id x) 
         conv.dilation[i] = (uint32_t)a->dilation[i];
     }
     memcpy(conv.pad, a->pad, sizeof conv.pad);
-    return cairn_build_conv2d(n->to, op->name, x, &conv);
+    return crn_build_conv2d(n->to, op->name, x, &conv);
 }
 
 static inline cairn_id narrow_op(const narrowing *n, cairn_id id) {
@@ -51,32 +52,32 @@ static inline cairn_id narrow_op(const narrowing *n, cairn_id id) {
     case CAIRN_OP_CONV2D:
         return narrow_conv(n, id, in[0]);
     case CAIRN_OP_CONV_TRANSPOSE2D:
-        return cairn_build_conv_transpose2d(n->to, op->name, in[0], narrow_width(n, id, channels),
-                                            kernel);
+        return crn_build_conv_transpose2d(n->to, op->name, in[0], narrow_width(n, id, channels),
+                                          kernel);
     case CAIRN_OP_LINEAR:
-        return cairn_build_linear(n->to, op->name, in[0], narrow_width(n, id, channels));
+        return crn_build_linear(n->to, op->name, in[0], narrow_width(n, id, channels));
     case CAIRN_OP_BATCH_NORM:
-        return cairn_build_batch_norm(n->to, op->name, in[0], a->epsilon);
+        return crn_build_batch_norm(n->to, op->name, in[0], a->epsilon);
     case CAIRN_OP_RELU:
-        return cairn_build_relu(n->to, op->name, in[0]);
+        return crn_build_relu(n->to, op->name, in[0]);
     case CAIRN_OP_DROPOUT:
-        return cairn_build_dropout(n->to, op->name, in[0], 0);
+        return crn_build_dropout(n->to, op->name, in[0], 0);
     case CAIRN_OP_MAX_POOL:
-        return cairn_build_max_pool(n->to, op->name, in[0], kernel, stride, pad);
+        return crn_build_max_pool(n->to, op->name, in[0], kernel, stride, pad);
     case CAIRN_OP_AVG_POOL:
-        return cairn_build_avg_pool(n->to, op->name, in[0], kernel, stride, pad,
-                                    a->count_padding != 0);
+        return crn_build_avg_pool(n->to, op->name, in[0], kernel, stride, pad,
+                                  a->count_padding != 0);
     case CAIRN_OP_ADAPTIVE_AVG_POOL:
-        return cairn_build_adaptive_avg_pool(n->to, op->name, in[0], (uint32_t)a->size[0],
-                                             (uint32_t)a->size[1]);
+        return crn_build_adaptive_avg_pool(n->to, op->name, in[0], (uint32_t)a->size[0],
+                                           (uint32_t)a->size[1]);
     case CAIRN_OP_ADD:
-        return cairn_build_add(n->to, op->name, in[0], in[1]);
+        return crn_build_add(n->to, op->name, in[0], in[1]);
     case CAIRN_OP_CONCAT:
-        return cairn_build_concat(n->to, op->name, in, op->input_count);
+        return crn_build_concat(n->to, op->name, in, op->input_count);
     case CAIRN_OP_FLATTEN:
-        return cairn_build_flatten(n->to, op->name, in[0]);
+        return crn_build_flatten(n->to, op->name, in[0]);
     case CAIRN_OP_CROSS_ENTROPY:
-        return cairn_build_smoothed_cross_entropy(n->to, op->name, in[0], in[1], a->smoothing);
+        return crn_build_smoothed_cross_entropy(n->to, op->name, in[0], in[1], a->smoothing);
     default:
         fprintf(stderr, "%s: cannot be made narrower\n", op->name);
         exit(1);
@@ -109,9 +110,9 @@ static inline cairn_graph *narrow_build(const char *name, const cairn_zoo_option
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(from, t);
         if (tensor->role == CAIRN_ROLE_INPUT)
-            n.made[t] = cairn_build_input(n.to, tensor->name, tensor->rank, tensor->shape);
+            n.made[t] = crn_build_input(n.to, tensor->name, tensor->rank, tensor->shape);
         if (tensor->role == CAIRN_ROLE_LABEL)
-            n.made[t] = cairn_build_label(n.to, tensor->name, tensor->rank, tensor->shape);
+            n.made[t] = crn_build_label(n.to, tensor->name, tensor->rank, tensor->shape);
     }
     for (cairn_id o = 0; o < ops; o++)
         n.made[cairn_graph_op(from, o)->outputs[0]] = narrow_op(&n, o);

@@ -10,6 +10,7 @@
 #include "backend/fill.h"
 #include "backend/rig.h"
 #include "graph/graph_internal.h"
+#include "graph/layers.h"
 
 #include <jansson.h>
 
@@ -72,8 +73,8 @@ static inline cairn_id case_op(cairn_builder *b, const json_t *given, cairn_op *
     for (uint32_t i = 0; i < json_array_size(shapes); i++) {
         uint32_t shape[CAIRN_MAX_RANK], rank = case_shape(json_array_get(shapes, i), shape);
         const char *name = (const char *[]){"x0", "x1", "x2", "x3"}[i];
-        inputs[i] = op->kind == CAIRN_OP_EMBEDDING ? cairn_build_tokens(b, name, rank, shape)
-                                                   : cairn_build_input(b, name, rank, shape);
+        inputs[i] = op->kind == CAIRN_OP_EMBEDDING ? crn_build_tokens(b, name, rank, shape)
+                                                   : crn_build_input(b, name, rank, shape);
     }
     op->input_count = (uint32_t)json_array_size(read != NULL ? read : shapes);
     for (uint32_t i = 0; i < op->input_count; i++)
@@ -105,20 +106,20 @@ static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op
     if (!case_is_loss(op->kind)) {
         cairn_id y = case_op(b, given, op), flat = y;
         if (cairn_builder_peek(b, y).rank > 2)
-            flat = cairn_build_flatten(b, "flat", y);
-        cairn_id labels = cairn_build_label(b, "labels", 1, cairn_builder_peek(b, flat).shape);
-        cairn_build_cross_entropy(b, "loss", flat, labels);
+            flat = crn_build_flatten(b, "flat", y);
+        cairn_id labels = crn_build_label(b, "labels", 1, cairn_builder_peek(b, flat).shape);
+        crn_build_cross_entropy(b, "loss", flat, labels);
         return y;
     }
     uint32_t shape[CAIRN_MAX_RANK];
     uint32_t rank = case_shape(json_array_get(json_object_get(given, "inputs"), 0), shape);
-    cairn_id x = cairn_build_input(b, "x0", rank, shape);
+    cairn_id x = crn_build_input(b, "x0", rank, shape);
     if (op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
-        return cairn_build_token_cross_entropy(
-            b, "y", x, cairn_build_label(b, "labels", rank - 1, shape), op->attributes.smoothing);
+        return crn_build_token_cross_entropy(
+            b, "y", x, crn_build_label(b, "labels", rank - 1, shape), op->attributes.smoothing);
     memmove(shape + 1, shape + 2, (rank - 2) * sizeof *shape);
-    cairn_id labels = cairn_build_label(b, "labels", rank - 1, shape);
-    return cairn_build_smoothed_cross_entropy(b, "y", x, labels, op->attributes.smoothing);
+    cairn_id labels = crn_build_label(b, "labels", rank - 1, shape);
+    return crn_build_smoothed_cross_entropy(b, "y", x, labels, op->attributes.smoothing);
 }
 
 static inline cairn_op_kind case_kind(const char *name) {

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/formats.h"
 #include "check.h"
+#include "graph/crn_graph.h"
 
 #define RIG_MOST 64 /* operands of one list */
 
@@ -70,7 +71,7 @@ static inline uint64_t rig_bytes(const rig *r, cairn_id tensor) {
 static inline uint64_t rig_room(const rig *r, cairn_id storage) {
     uint64_t bytes = rig_bytes(r, storage);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++)
-        if (cairn_graph_storage(r->graph, t) == storage)
+        if (crn_graph_storage(r->graph, t) == storage)
             bytes = CRN_MAX(bytes, rig_bytes(r, t));
     return bytes;
 }
@@ -161,10 +162,10 @@ static inline void rig_open_with(rig *r, const cairn_graph *graph, const char *b
 static inline void rig_place(rig *r) {
     uint32_t tensors = cairn_graph_tensor_count(r->graph), count;
     for (cairn_id t = 0; t < tensors; t++)
-        if (cairn_graph_storage(r->graph, t) == t)
+        if (crn_graph_storage(r->graph, t) == t)
             r->place[t] = rig_take(r, rig_room(r, t));
     for (cairn_id t = 0; t < tensors; t++)
-        r->place[t] = r->place[cairn_graph_storage(r->graph, t)];
+        r->place[t] = r->place[crn_graph_storage(r->graph, t)];
     for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
         const crn_choice *choices = rig_choices(r, o, &count);
         for (uint32_t i = 0; i < count; i++)
@@ -181,7 +182,7 @@ static inline void rig_open(rig *r, const cairn_graph *graph, const char *backen
 
 static inline void rig_close(rig *r) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(r->graph); t++)
-        if (cairn_graph_storage(r->graph, t) == t)
+        if (crn_graph_storage(r->graph, t) == t)
             rig_drop(r, r->place[t], rig_room(r, t));
     rig_drop(r, r->workspace, r->workspace_bytes);
     free(r->place);

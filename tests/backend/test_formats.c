@@ -5,6 +5,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "exec/toy_network.h"
+#include "graph/crn_graph.h"
 
 #include <math.h>
 
@@ -157,7 +158,7 @@ static void test_groups(void) {
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         CHECK(group[t] <= t && group[group[t]] == group[t]);
-        CHECK_U64(group[t], group[cairn_graph_storage(graph, t)]);
+        CHECK_U64(group[t], group[crn_graph_storage(graph, t)]);
         if (tensor->stationary && tensor->gradient_of != CAIRN_NONE)
             CHECK_U64(group[t], group[tensor->gradient_of]);
         alike += group[t] != t;

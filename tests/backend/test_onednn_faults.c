@@ -5,6 +5,7 @@
 #include "backend/cpu/dnnl_interface.h"
 #include "cairn.h"
 #include "check.h"
+#include "graph/layers.h"
 
 #include <math.h>
 
@@ -63,14 +64,14 @@ static cairn_graph *small_network(void) {
     cairn_graph *forward, *graph;
     cairn_error err = {0};
     const uint32_t batch = 2;
-    cairn_conv conv = {.channels = 16, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .bias = true};
+    crn_conv conv = {.channels = 16, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .bias = true};
     CHECK_OK(cairn_builder_create(NULL, "small", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){batch, 3, 8, 8});
-    cairn_id label = cairn_build_label(b, "label", 1, &batch);
-    x = cairn_build_relu(b, "relu", cairn_build_conv2d(b, "conv", x, &conv));
-    x = cairn_build_conv_transpose2d(b, "up", x, 8, 2);
-    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 4);
-    cairn_build_cross_entropy(b, "loss", x, label);
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){batch, 3, 8, 8});
+    cairn_id label = crn_build_label(b, "label", 1, &batch);
+    x = crn_build_relu(b, "relu", crn_build_conv2d(b, "conv", x, &conv));
+    x = crn_build_conv_transpose2d(b, "up", x, 8, 2);
+    x = crn_build_linear(b, "fc", crn_build_flatten(b, "flat", x), 4);
+    crn_build_cross_entropy(b, "loss", x, label);
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     cairn_builder_destroy(b);

@@ -5,6 +5,7 @@
 #include "exec/toy_network.h"
 #include "fake_driver.h"
 #include "fake_libraries.h"
+#include "graph/layers.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -16,12 +17,12 @@ static cairn_graph *small_network(void) {
     cairn_error err = {0};
     const uint32_t batch = 2;
     CHECK_OK(cairn_builder_create(NULL, "small", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){batch, 3, 8, 8});
-    cairn_id label = cairn_build_label(b, "label", 1, &batch);
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){batch, 3, 8, 8});
+    cairn_id label = crn_build_label(b, "label", 1, &batch);
     x = toy_block(b, 1, x, 4);
-    x = cairn_build_dropout(b, "drop", x, 0.3);
-    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 3);
-    cairn_build_cross_entropy(b, "loss", x, label);
+    x = crn_build_dropout(b, "drop", x, 0.3);
+    x = crn_build_linear(b, "fc", crn_build_flatten(b, "flat", x), 3);
+    crn_build_cross_entropy(b, "loss", x, label);
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     cairn_builder_destroy(b);

@@ -1,6 +1,7 @@
 /* test_cuda_memory.c: a GPU, or pinned memory, that is too small. The sentence says how much was
  * requested and how much is free; the device works as before once there is room. */
 #include "cairn.h"
+#include "exec/crn_exec.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
 #include "fake_driver.h"
@@ -125,7 +126,7 @@ static void test_context(void) {
         CHECK_OK(cairn_exec_run(s.exec, step, &result, &err), &err);
         CHECK(is_current(own));
         cairn_exec_update(s.exec);
-        CHECK_OK(cairn_exec_join(s.exec, &err), &err);
+        CHECK_OK(crn_exec_join(s.exec, &err), &err);
         CHECK(is_current(own));
     }
     close_subject(&s);

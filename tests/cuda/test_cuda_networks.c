@@ -9,8 +9,11 @@
 #include "backend/narrow.h"
 #include "cairn.h"
 #include "check.h"
+#include "cost/crn_cost.h"
 #include "exec/toy_network.h"
 #include "fake_driver.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
 
 #include <math.h>
 
@@ -56,28 +59,28 @@ static cairn_graph *joined_network(uint32_t batch, uint32_t side) {
     cairn_builder *b;
     cairn_graph *forward, *graph;
     cairn_error err = {0};
-    cairn_conv plain = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}}, biased = plain;
+    crn_conv plain = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}}, biased = plain;
     biased.bias = true;
     CHECK_OK(cairn_builder_create(NULL, "joined", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){batch, 3, side, side});
-    cairn_id label = cairn_build_label(b, "label", 1, &batch);
-    x = cairn_build_relu(b, "relu1", cairn_build_conv2d(b, "conv1", x, &biased));
-    cairn_id y = cairn_build_batch_norm(b, "bn2", cairn_build_conv2d(b, "conv2", x, &plain), 1e-5);
-    x = cairn_build_relu(b, "relu2", cairn_build_add(b, "add2", y, x));
-    y = cairn_build_batch_norm(b, "bn3", cairn_build_conv2d(b, "conv3", x, &plain), 1e-5);
-    cairn_id z = cairn_build_batch_norm(b, "bn4", cairn_build_conv2d(b, "conv4", x, &plain), 1e-5);
-    x = cairn_build_relu(b, "relu4", cairn_build_add(b, "add4", y, z));
-    x = cairn_build_max_pool(b, "pool", x, 4, 4, 0);
-    y = cairn_build_relu(b, "relu5", cairn_build_batch_norm(b, "bn5", x, 1e-5));
-    y = cairn_build_conv2d(b, "conv5", y, &biased);
-    x = cairn_build_add(b, "add5", x, y); /* no ReLU: the gradients of x meet behind bn5 */
-    y = cairn_build_relu(b, "relu6", cairn_build_batch_norm(b, "bn6", x, 1e-5));
-    x = cairn_build_add(b, "add6", cairn_build_conv2d(b, "conv6", y, &plain), y);
-    z = cairn_build_batch_norm(b, "bn7", cairn_build_conv2d(b, "conv7", x, &plain), 1e-5);
-    x = cairn_build_add(b, "add7", x, z);
-    x = cairn_build_relu(b, "relu8", cairn_build_add(b, "add8", x, y));
-    x = cairn_build_flatten(b, "flat", cairn_build_adaptive_avg_pool(b, "global", x, 1, 1));
-    cairn_build_cross_entropy(b, "loss", cairn_build_linear(b, "fc", x, 5), label);
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){batch, 3, side, side});
+    cairn_id label = crn_build_label(b, "label", 1, &batch);
+    x = crn_build_relu(b, "relu1", crn_build_conv2d(b, "conv1", x, &biased));
+    cairn_id y = crn_build_batch_norm(b, "bn2", crn_build_conv2d(b, "conv2", x, &plain), 1e-5);
+    x = crn_build_relu(b, "relu2", crn_build_add(b, "add2", y, x));
+    y = crn_build_batch_norm(b, "bn3", crn_build_conv2d(b, "conv3", x, &plain), 1e-5);
+    cairn_id z = crn_build_batch_norm(b, "bn4", crn_build_conv2d(b, "conv4", x, &plain), 1e-5);
+    x = crn_build_relu(b, "relu4", crn_build_add(b, "add4", y, z));
+    x = crn_build_max_pool(b, "pool", x, 4, 4, 0);
+    y = crn_build_relu(b, "relu5", crn_build_batch_norm(b, "bn5", x, 1e-5));
+    y = crn_build_conv2d(b, "conv5", y, &biased);
+    x = crn_build_add(b, "add5", x, y); /* no ReLU: the gradients of x meet behind bn5 */
+    y = crn_build_relu(b, "relu6", crn_build_batch_norm(b, "bn6", x, 1e-5));
+    x = crn_build_add(b, "add6", crn_build_conv2d(b, "conv6", y, &plain), y);
+    z = crn_build_batch_norm(b, "bn7", crn_build_conv2d(b, "conv7", x, &plain), 1e-5);
+    x = crn_build_add(b, "add7", x, z);
+    x = crn_build_relu(b, "relu8", crn_build_add(b, "add8", x, y));
+    x = crn_build_flatten(b, "flat", crn_build_adaptive_avg_pool(b, "global", x, 1, 1));
+    crn_build_cross_entropy(b, "loss", crn_build_linear(b, "fc", x, 5), label);
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     cairn_builder_destroy(b);
@@ -215,7 +218,7 @@ static float *gradients_of(cairn_device *device, const cairn_graph *graph, const
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         if (tensor->role != CAIRN_ROLE_GRADIENT || !tensor->stationary ||
-            cairn_graph_is_summed(graph, t))
+            crn_graph_is_summed(graph, t))
             continue;
         uint64_t more = tensor->bytes / sizeof(float);
         all = realloc(all, (size_t)(*count + more) * sizeof *all);
@@ -397,8 +400,8 @@ static void check_profile(void) {
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         uint32_t count;
         const cairn_implementation *list = cairn_costs_op(costs, o, &count);
-        CHECK(cairn_costs_again_ns(costs, o, 0) <= list[0].time_ns);
-        faster += cairn_costs_again_ns(costs, o, 0) < list[0].time_ns;
+        CHECK(crn_costs_again_ns(costs, o, 0) <= list[0].time_ns);
+        faster += crn_costs_again_ns(costs, o, 0) < list[0].time_ns;
     }
     CHECK(faster > 0);
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);
@@ -474,16 +477,16 @@ static void check_sizes(void) {
     cairn_builder *b;
     uint32_t rows = 1u << 16;
     CHECK_OK(cairn_builder_create(NULL, "large", &b), &err);
-    cairn_id x = cairn_build_input(b, "x", 2, (uint32_t[]){rows, rows});
-    cairn_id y = cairn_build_relu(b, "op", x);
-    cairn_build_cross_entropy(b, "loss", y, cairn_build_label(b, "label", 1, &rows));
+    cairn_id x = crn_build_input(b, "x", 2, (uint32_t[]){rows, rows});
+    cairn_id y = crn_build_relu(b, "op", x);
+    crn_build_cross_entropy(b, "loss", y, crn_build_label(b, "label", 1, &rows));
     check_refused(b, "tensor \"x\" of op \"op\" has more elements than the kernels of the backend "
                      "cuda can count");
     rows = 1;
     CHECK_OK(cairn_builder_create(NULL, "long", &b), &err);
-    x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 2, 1, 60000});
-    y = cairn_build_flatten(b, "flat", cairn_build_adaptive_avg_pool(b, "op", x, 1, 1));
-    cairn_build_cross_entropy(b, "loss", y, cairn_build_label(b, "label", 1, &rows));
+    x = crn_build_input(b, "x", 4, (uint32_t[]){1, 2, 1, 60000});
+    y = crn_build_flatten(b, "flat", crn_build_adaptive_avg_pool(b, "op", x, 1, 1));
+    crn_build_cross_entropy(b, "loss", y, crn_build_label(b, "label", 1, &rows));
     check_refused(b, "op \"op\" pools images of more than 46339 rows or columns, which the backend "
                      "cuda cannot do");
 }

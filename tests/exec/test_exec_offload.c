@@ -4,6 +4,7 @@
  * it is read. */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
+#include "graph/crn_graph.h"
 #include "plan/lower.h"
 
 #define AHEAD 3 /* ops between the start of a fetch and its reader */
@@ -11,7 +12,7 @@
 /* The first backward op that reads a tensor made by a forward op; CAIRN_NONE: none does. */
 static cairn_id backward_reader(const cairn_graph *graph, cairn_id t) {
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+    const cairn_id *readers = crn_graph_readers(graph, t, &count);
     for (uint32_t i = 0; i < count; i++)
         if (cairn_graph_op(graph, readers[i])->phase == CAIRN_PHASE_BACKWARD)
             return readers[i];
@@ -21,7 +22,7 @@ static cairn_id backward_reader(const cairn_graph *graph, cairn_id t) {
 /* The last forward op that reads the tensor, or the one that makes it. */
 static cairn_id last_forward(const cairn_graph *graph, cairn_id t) {
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+    const cairn_id *readers = crn_graph_readers(graph, t, &count);
     cairn_id last = cairn_graph_tensor(graph, t)->producer;
     for (uint32_t i = 0; i < count; i++)
         if (cairn_graph_op(graph, readers[i])->phase == CAIRN_PHASE_FORWARD)

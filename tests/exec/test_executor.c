@@ -2,6 +2,7 @@
  * step; and parameters, data and evaluation. Arguments: a backend that computes and one that mixes.
  * Without arguments they are ref and mixing, whose memory the test can inspect. */
 #define _DEFAULT_SOURCE /* mincore */
+#include "exec/crn_exec.h"
 #include "exec/fingerprint.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
@@ -332,7 +333,7 @@ static void read_input(const subject *s, const char *name, void *to) {
                           .rows = tensor->shape[0],
                           .to_host = true};
     s->exec->backend->convert(s->exec->queue, &all);
-    CHECK_OK(cairn_exec_join(s->exec, &err), &err);
+    CHECK_OK(crn_exec_join(s->exec, &err), &err);
 }
 
 static void test_data(void) {

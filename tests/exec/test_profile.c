@@ -1,6 +1,7 @@
 /* test_profile.c: measured costs: every op has one, and equal ops have the same. Tables transfer
  * them from one set of costs to another. The predicted time of a plan is their sum. A table that
  * does not fit is refused. */
+#include "cost/crn_cost.h"
 #include "exec/exec_internal.h"
 #include "exec/test_backends.h"
 #include "exec/toy_network.h"
@@ -103,7 +104,7 @@ static void test_table(const subject *s) {
     CHECK_OK(cairn_costs_to_json(s->costs, s->graph, &s->origin, &text), &err);
     CHECK_OK(cairn_bind(s->graph, s->device, &bound, &err), &err);
     CHECK_OK(
-        cairn_costs_merge_times_json(bound, s->graph, text.data, text.length, "t", &matched, &err),
+        crn_costs_merge_times_json(bound, s->graph, text.data, text.length, "t", &matched, &err),
         &err);
     CHECK_U64(matched, cairn_graph_op_count(s->graph));
     CHECK_OK(cairn_costs_origin_from_json(text.data, text.length, "t", &origin, &err), &err);
@@ -132,9 +133,8 @@ static void test_times_alone(const subject *s) {
              "\"implementations\": [{\"name\": \"%s\", \"time_ns\": 77, \"workspace_bytes\": 1}, "
              "{\"name\": \"unheard of\", \"time_ns\": 5, \"workspace_bytes\": 1}]}]}",
              signature.data, before.name);
-    CHECK_OK(
-        cairn_costs_merge_times_json(bound, s->graph, table, strlen(table), "t", &matched, &err),
-        &err);
+    CHECK_OK(crn_costs_merge_times_json(bound, s->graph, table, strlen(table), "t", &matched, &err),
+             &err);
     CHECK_U64((uint64_t)cost_of(bound, op, 1).time_ns, 77);
     CHECK_U64(cost_of(bound, op, 1).workspace_bytes, before.workspace_bytes);
     CHECK_STRING(cost_of(bound, op, 1).name, before.name);

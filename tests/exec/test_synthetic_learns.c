@@ -3,8 +3,10 @@
 #include "cairn/data.h"
 #include "cairn/exec.h"
 #include "check.h"
+#include "data/loader.h"
 #include "exec/subject.h"
 #include "exec/test_backends.h"
+#include "graph/layers.h"
 
 #define BATCH 32u
 #define STEPS 300u
@@ -22,10 +24,10 @@ typedef struct trial {
 
 static cairn_id add_convolution(cairn_builder *b, cairn_id x, uint32_t channels, const char *conv,
                                 const char *norm, const char *relu) {
-    cairn_conv c = {.channels = channels, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
-    x = cairn_build_conv2d(b, conv, x, &c);
-    x = cairn_build_batch_norm(b, norm, x, 1e-5);
-    return cairn_build_relu(b, relu, x);
+    crn_conv c = {.channels = channels, .kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
+    x = crn_build_conv2d(b, conv, x, &c);
+    x = crn_build_batch_norm(b, norm, x, 1e-5);
+    return crn_build_relu(b, relu, x);
 }
 
 static void build(trial *t, bool convolutions) {
@@ -35,16 +37,16 @@ static void build(trial *t, bool convolutions) {
     cairn_graph *forward;
     cairn_error err = {0};
     CHECK_OK(cairn_builder_create(NULL, "small", &b), &err);
-    cairn_id x = t->input = cairn_build_input(b, "input", 4, shape);
-    t->label = cairn_build_label(b, "label", 1, &batch);
+    cairn_id x = t->input = crn_build_input(b, "input", 4, shape);
+    t->label = crn_build_label(b, "label", 1, &batch);
     if (convolutions) {
         x = add_convolution(b, x, 16, "conv1", "norm1", "relu1");
         x = add_convolution(b, x, 32, "conv2", "norm2", "relu2");
         x = add_convolution(b, x, 64, "conv3", "norm3", "relu3");
     }
-    x = cairn_build_flatten(b, "flat", x);
-    t->logits = cairn_build_linear(b, "classify", x, t->info.classes);
-    cairn_build_cross_entropy(b, "loss", t->logits, t->label);
+    x = crn_build_flatten(b, "flat", x);
+    t->logits = crn_build_linear(b, "classify", x, t->info.classes);
+    crn_build_cross_entropy(b, "loss", t->logits, t->label);
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &t->graph, &err), &err);
     cairn_graph_destroy(forward);
@@ -59,29 +61,29 @@ static cairn_exec *make_executor(const trial *t, const char *algorithm) {
 
 /* ---- Training and evaluating ---- */
 
-static cairn_batch give_next(const trial *t, cairn_exec *exec, cairn_loader *loader) {
-    cairn_batch batch = CAIRN_BATCH_INIT;
+static crn_batch give_next(const trial *t, cairn_exec *exec, crn_loader *loader) {
+    crn_batch batch = {0};
     cairn_error err = {0};
-    CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     CHECK_OK(cairn_exec_feed(exec, t->input, batch.inputs, &err), &err);
     if (cairn_exec_takes(exec, t->label))
         CHECK_OK(cairn_exec_feed(exec, t->label, batch.labels, &err), &err);
     return batch;
 }
 
-static cairn_loader *make_loader(const trial *t, cairn_split split) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_loader *loader;
+static crn_loader *make_loader(const trial *t, cairn_split split) {
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+    crn_loader *loader;
     cairn_error err = {0};
     options.split = split;
     options.batch = BATCH;
     options.shuffle = split == CAIRN_SPLIT_TRAIN;
-    CHECK_OK(cairn_loader_create(t->data, &options, &loader, &err), &err);
+    CHECK_OK(crn_loader_create(t->data, &options, &loader, &err), &err);
     return loader;
 }
 
 static void train(trial *t) {
-    cairn_loader *loader = make_loader(t, CAIRN_SPLIT_TRAIN);
+    crn_loader *loader = make_loader(t, CAIRN_SPLIT_TRAIN);
     for (uint64_t step = 0; step < STEPS; step++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_error err = {0};
@@ -89,7 +91,7 @@ static void train(trial *t) {
         CHECK_OK(cairn_exec_run(t->train, step, &result, &err), &err);
         cairn_exec_update(t->train);
     }
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
 }
 
 static void copy_stationary(trial *t) {
@@ -114,21 +116,21 @@ static bool is_right(const float *logits, uint32_t classes, int32_t label) {
 
 /* The accuracy on held-out samples. */
 static double judge(trial *t) {
-    cairn_loader *loader = make_loader(t, CAIRN_SPLIT_VALIDATION);
+    crn_loader *loader = make_loader(t, CAIRN_SPLIT_VALIDATION);
     uint32_t right = 0;
     float *logits = malloc(cairn_graph_tensor(t->graph, t->logits)->bytes);
     copy_stationary(t);
-    for (uint64_t n = 0; n < cairn_loader_batches(loader); n++) {
+    for (uint64_t n = 0; n < crn_loader_batches(loader); n++) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         cairn_error err = {0};
-        cairn_batch batch = give_next(t, t->evaluate, loader);
+        crn_batch batch = give_next(t, t->evaluate, loader);
         CHECK_OK(cairn_exec_run(t->evaluate, n, &result, &err), &err);
         CHECK_OK(cairn_exec_read(t->evaluate, t->logits, logits, &err), &err);
         for (uint32_t i = 0; i < batch.count; i++)
             right += is_right(logits + i * t->info.classes, t->info.classes, batch.labels[i]);
     }
     free(logits);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     return (double)right / t->info.validation;
 }
 

@@ -3,6 +3,7 @@
  * interrupts is made again. Files are replaced as a whole or not at all.
  *
  * The calls are wrapped by the linker: see CMakeLists.txt. */
+#include "data/loader.h"
 #include "data_folder.h"
 #include "exec/test_backends.h"
 #include "exec/toy_network.h"
@@ -147,17 +148,17 @@ static cairn_status run_step(subject *s, cairn_error *err) {
 }
 
 static cairn_status read_data(subject *s, cairn_error *err) {
-    cairn_loader_options how = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options how = CRN_LOADER_OPTIONS_INIT;
     cairn_data *data = NULL;
-    cairn_loader *loader = NULL;
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_loader *loader = NULL;
+    crn_batch batch = {0};
     how.batch = 2;
     cairn_status status = cairn_data_open(s->source, NULL, &data, err);
     if (status == CAIRN_OK)
-        status = cairn_loader_create(data, &how, &loader, err);
+        status = crn_loader_create(data, &how, &loader, err);
     for (int i = 0; i < 4 && status == CAIRN_OK; i++)
-        status = cairn_loader_next(loader, &batch, err);
-    cairn_loader_destroy(loader);
+        status = crn_loader_next(loader, &batch, err);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
     return status;
 }

@@ -3,10 +3,12 @@
 #ifndef WHOLE_STEP_H
 #define WHOLE_STEP_H
 
+#include "exec/crn_exec.h"
 #include "exec/fingerprint.h"
 #include "exec/small_networks.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
+#include "graph/layers.h"
 
 #define UPDATES 3
 
@@ -31,10 +33,10 @@ static inline cairn_graph *large(void) {
     cairn_error err = {0};
     uint32_t batch = 2;
     CHECK_OK(cairn_builder_create(NULL, "large", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){batch, 5000});
-    x = cairn_build_linear(b, "fc1", x, 1000);
-    x = cairn_build_linear(b, "fc2", x, 10);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, &batch));
+    cairn_id x = crn_build_input(b, "input", 2, (uint32_t[]){batch, 5000});
+    x = crn_build_linear(b, "fc1", x, 1000);
+    x = crn_build_linear(b, "fc2", x, 10);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", 1, &batch));
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     cairn_builder_destroy(b);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
@@ -74,15 +76,15 @@ static uint64_t hash_slots(const subject *s) {
         if (tensor->role != CAIRN_ROLE_PARAMETER)
             continue;
         float *data = malloc(tensor->bytes);
-        for (uint32_t slot = 0; cairn_exec_slot_name(s->exec, slot) != NULL; slot++) {
-            CHECK_OK(cairn_exec_read_slot(s->exec, t, slot, data, &err), &err);
+        for (uint32_t slot = 0; crn_exec_slot_name(s->exec, slot) != NULL; slot++) {
+            CHECK_OK(crn_exec_read_slot(s->exec, t, slot, data, &err), &err);
             for (uint64_t i = 0; i < tensor->bytes / sizeof *data; i++) {
                 uint32_t bits;
                 memcpy(&bits, &data[i], sizeof bits);
                 hash = crn_mix(hash, bits);
             }
             /* what is read can be written */
-            CHECK_OK(cairn_exec_write_slot(s->exec, t, slot, data, &err), &err);
+            CHECK_OK(crn_exec_write_slot(s->exec, t, slot, data, &err), &err);
         }
         free(data);
     }
@@ -102,7 +104,7 @@ static inline outcome train(subject *s, uint32_t micro_batches) {
     out.slots = hash_slots(s);
     const cairn_exec_figures *f = cairn_exec_get_figures(s->exec);
     out.bytes = f->arena_bytes + f->stationary_bytes;
-    CHECK_U64(cairn_exec_updates(s->exec), UPDATES);
+    CHECK_U64(crn_exec_updates(s->exec), UPDATES);
     return out;
 }
 

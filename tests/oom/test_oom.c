@@ -3,7 +3,9 @@
 #include "base/team.h"
 #include "cairn.h"
 #include "cairn/papers.h"
+#include "cost/crn_cost.h"
 #include "failing.h"
+#include "graph/layers.h"
 #include "import/importer.h"
 
 /* ---- The input of the entries, made while nothing fails ---- */
@@ -55,20 +57,20 @@ typedef struct fixture {
  * choose, and few enough that each allocation of each can fail. */
 static cairn_status build_small(fixture *f, cairn_graph **out, cairn_error *err) {
     cairn_builder *b;
-    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    crn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
     char name[16];
     cairn_status status = cairn_builder_create(&f->allocator, "small", &b);
     if (status != CAIRN_OK)
         return status;
-    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 8, 16, 16});
+    cairn_id x = crn_build_input(b, "x", 4, (uint32_t[]){1, 8, 16, 16});
     for (int i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "conv%d", i);
-        cairn_id y = cairn_build_conv2d(b, name, x, &conv);
+        cairn_id y = crn_build_conv2d(b, name, x, &conv);
         snprintf(name, sizeof name, "join%d", i);
-        x = i == 3 ? cairn_build_add(b, name, x, y) : cairn_build_relu(b, name, y);
+        x = i == 3 ? crn_build_add(b, name, x, y) : crn_build_relu(b, name, y);
     }
-    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 2);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, (uint32_t[]){1}));
+    x = crn_build_linear(b, "fc", crn_build_flatten(b, "flat", x), 2);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", 1, (uint32_t[]){1}));
     status = cairn_builder_finish(b, out, err);
     cairn_builder_destroy(b);
     return status;
@@ -77,22 +79,22 @@ static cairn_status build_small(fixture *f, cairn_graph **out, cairn_error *err)
 /* Residual blocks with batch-norms, whose backward a device may fuse. */
 static cairn_status build_blocks(fixture *f, cairn_graph **out, cairn_error *err) {
     cairn_builder *b;
-    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    crn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
     char name[4][16];
     cairn_status status = cairn_builder_create(&f->allocator, "blocks", &b);
     if (status != CAIRN_OK)
         return status;
-    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){4, 8, 16, 16});
+    cairn_id x = crn_build_input(b, "x", 4, (uint32_t[]){4, 8, 16, 16});
     for (int i = 0; i < 4; i++) {
         static const char *const kinds[] = {"conv", "bn", "add", "relu"};
         for (int k = 0; k < 4; k++)
             snprintf(name[k], sizeof name[k], "%s%d", kinds[k], i);
-        cairn_id y = cairn_build_conv2d(b, name[0], x, &conv);
-        y = cairn_build_batch_norm(b, name[1], y, 1e-5);
-        x = cairn_build_relu(b, name[3], cairn_build_add(b, name[2], y, x));
+        cairn_id y = crn_build_conv2d(b, name[0], x, &conv);
+        y = crn_build_batch_norm(b, name[1], y, 1e-5);
+        x = crn_build_relu(b, name[3], crn_build_add(b, name[2], y, x));
     }
-    x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 2);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, (uint32_t[]){4}));
+    x = crn_build_linear(b, "fc", crn_build_flatten(b, "flat", x), 2);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", 1, (uint32_t[]){4}));
     status = cairn_builder_finish(b, out, err);
     cairn_builder_destroy(b);
     return status;
@@ -204,8 +206,8 @@ static cairn_status try_costs_merge(fixture *f) {
     uint32_t matched;
     CHECK_OK(cairn_costs_create(f->graph, &costs, &err), &err);
     ARMED(&f->memory, status,
-          cairn_costs_merge_json(costs, f->graph, f->costs_json.data, f->costs_json.length, "c",
-                                 &matched, &err));
+          crn_costs_merge_json(costs, f->graph, f->costs_json.data, f->costs_json.length, "c",
+                               &matched, &err));
     check_error(status, &err);
     cairn_costs_destroy(costs);
     return status;
@@ -428,10 +430,10 @@ static void test_fused(void) {
     set_up(&f, "blocks");
     for (cairn_id o = 0; o < cairn_graph_op_count(f.graph); o++)
         if (cairn_graph_op(f.graph, o)->kind == CAIRN_OP_BATCH_NORM_BWD)
-            cairn_costs_set_fused(
+            crn_costs_set_fused(
                 f.costs, o,
                 cairn_graph_tensor(f.graph, cairn_graph_op(f.graph, o)->inputs[2])->producer);
-    cairn_costs_set_copy_slowdown(f.costs, 5);
+    crn_costs_set_copy_slowdown(f.costs, 5);
     f.solver = "precise";
     f.budget = cairn_sim_result(f.sim)->peak_bytes / 4 * 3;
     fail_each(&f, "fused", try_solve);

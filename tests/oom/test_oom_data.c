@@ -1,5 +1,6 @@
 /* test_oom_data.c: opening data and making loaders survive running out of memory at any point: see
  * failing.h. */
+#include "data/loader.h"
 #include "data_folder.h"
 #include "failing.h"
 
@@ -30,10 +31,10 @@ static cairn_status open_data(void *context) {
 static cairn_status create_loader(void *context) {
     fixture *f = context;
     cairn_data_options options = CAIRN_DATA_OPTIONS_INIT;
-    cairn_loader_options how = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options how = CRN_LOADER_OPTIONS_INIT;
     cairn_data *data = NULL;
-    cairn_loader *loader = NULL;
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_loader *loader = NULL;
+    crn_batch batch = {0};
     cairn_error err = {0};
     cairn_status status;
     options.allocator = &f->allocator;
@@ -41,12 +42,12 @@ static cairn_status create_loader(void *context) {
     how.batch = 2;
     how.shuffle = true;
     CHECK_OK(cairn_data_open(f->source, &options, &data, &err), &err);
-    ARMED(&f->memory, status, cairn_loader_create(data, &how, &loader, &err));
+    ARMED(&f->memory, status, crn_loader_create(data, &how, &loader, &err));
     check_result_of(status, loader);
     check_error(status, &err);
     if (status == CAIRN_OK)
-        CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
-    cairn_loader_destroy(loader);
+        CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "exec/subject.h"
 #include "exec/toy_network.h"
 #include "failing.h"
+#include "weights/crn_weights.h"
 
 #include <unistd.h>
 
@@ -23,8 +24,8 @@ static cairn_status read_bytes(void *context) {
     cairn_error err = {0};
     cairn_status status;
     ARMED(&f->memory, status,
-          cairn_safetensors_from_bytes(&f->allocator, f->bytes.data, f->bytes.length, "f", &file,
-                                       &err));
+          crn_safetensors_from_bytes(&f->allocator, f->bytes.data, f->bytes.length, "f", &file,
+                                     &err));
     check_result_of(status, file);
     check_error(status, &err);
     cairn_safetensors_destroy(file);

@@ -1,5 +1,7 @@
 /* agree.c: see agree.h. */
+#include "graph/crn_graph.h"
 #include "property/agree.h"
+#include "sim/crn_sim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,7 +106,7 @@ typedef struct follower {
 } follower;
 
 static uint32_t operand(follower *f, uint32_t index, cairn_id tensor) {
-    uint32_t lifetime = cairn_sim_operand(f->sim, f->step, index);
+    uint32_t lifetime = crn_sim_operand(f->sim, f->step, index);
     bool placed = tensor != CAIRN_NONE &&
                   (f->homed[tensor] || !cairn_graph_tensor(f->graph, tensor)->stationary);
     f->good = f->good && same("operand has a lifetime", lifetime != CAIRN_NONE, placed);
@@ -124,7 +126,7 @@ static void follow_output(follower *f, const cairn_op *op, uint32_t o, cairn_id 
         return;
     for (uint32_t i = 0; i < op->input_count && shared == CAIRN_NONE; i++)
         if (cairn_graph_tensor(f->graph, t)->alias_of != CAIRN_NONE &&
-            cairn_graph_storage(f->graph, op->inputs[i]) == cairn_graph_storage(f->graph, t))
+            crn_graph_storage(f->graph, op->inputs[i]) == crn_graph_storage(f->graph, t))
             shared = op->inputs[i];
     if (f->in[t] != CAIRN_NONE) /* overwritten in its place */
         f->good = same("lifetime of what is there", lifetime, f->in[t]);
@@ -152,9 +154,9 @@ static void follow_run(follower *f, cairn_step step) {
         f->good =
             same("param", operand(f, last + 1 + i, op->params[i]), f->in[op->params[i]]) && f->good;
     bool wants = cairn_costs_op(f->costs, step.id, &count)[step.implementation].workspace_bytes > 0;
-    uint32_t workspace = cairn_sim_operand(f->sim, f->step, last);
+    uint32_t workspace = crn_sim_operand(f->sim, f->step, last);
     f->good = f->good && same("workspace", workspace != CAIRN_NONE, wants) &&
-              same("past the end", cairn_sim_operand(f->sim, f->step, last + 1 + op->param_count),
+              same("past the end", crn_sim_operand(f->sim, f->step, last + 1 + op->param_count),
                    CAIRN_NONE);
     if (wants && f->good)
         f->good = same("workspace is for one step", f->lifetimes[workspace].last, f->step);
@@ -198,7 +200,7 @@ static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
     }
     free(f.in);
     free(f.homed);
-    return f.good && same("no such step", cairn_sim_operand(sim, count, 0), CAIRN_NONE);
+    return f.good && same("no such step", crn_sim_operand(sim, count, 0), CAIRN_NONE);
 }
 
 static bool compare(const cairn_plan *plan, const cairn_sim *sim, cairn_status status,

@@ -1,6 +1,8 @@
 /* exact_plan.c: Dijkstra's algorithm over states. A state is a word: a bit per value that is there,
  * and a bit per op whose run must be remembered. A step frees a value, which takes no time, or runs
  * an op. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "property/exact_plan.h"
 
 #include "base/crn_base.h"
@@ -152,7 +154,7 @@ static void read_op(const cairn_graph *graph, const cairn_costs *costs, const ui
     const cairn_implementation *list = cairn_costs_op(costs, id, &count);
     small_op *o = &g->ops[id];
     *o = (small_op){.time = list[0].time_ns, .done = UINT32_MAX};
-    o->again = cairn_costs_again_ns(costs, id, 0);
+    o->again = crn_costs_again_ns(costs, id, 0);
     o->workspace = crn_align(list[0].workspace_bytes);
     o->once = op->flags & CAIRN_OP_FLAG_NEVER_AGAIN;
     bool remembered = o->once;
@@ -191,7 +193,7 @@ static bool read_graph(const cairn_graph *graph, const cairn_costs *costs, small
         g->bytes[value_of[t]] = crn_align(cairn_costs_bytes(costs, t));
         if (tensor->producer == CAIRN_NONE)
             g->start |= 1ull << value_of[t];
-        if (cairn_graph_is_result(graph, t))
+        if (crn_graph_is_result(graph, t))
             g->goal |= 1ull << value_of[t];
     }
     uint32_t bits = g->value_count;

@@ -1,4 +1,6 @@
 /* naive_sim.c: see naive_sim.h. The order of the functions is that of docs/plan-format.md. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "property/naive_sim.h"
 
 #include <stdio.h>
@@ -267,7 +269,7 @@ static void check_params(world *w, const cairn_op *op) {
 static bool makes_alias_of(const world *w, const cairn_op *op, cairn_id t) {
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && op->outputs[i] != t &&
-            cairn_graph_storage(w->graph, op->outputs[i]) == cairn_graph_storage(w->graph, t))
+            crn_graph_storage(w->graph, op->outputs[i]) == crn_graph_storage(w->graph, t))
             return true;
     return false;
 }
@@ -324,7 +326,7 @@ static void check_implementation(world *w, cairn_id o, uint32_t implementation) 
 static void appear_as_alias(world *w, const cairn_op *op, cairn_id t) {
     cairn_id root = cairn_graph_tensor(w->graph, t)->alias_of;
     for (uint32_t i = 0; i < op->input_count && !is_there(w, t); i++)
-        if (cairn_graph_storage(w->graph, op->inputs[i]) == root) {
+        if (crn_graph_storage(w->graph, op->inputs[i]) == root) {
             w->state[t].presence = THERE;
             w->state[t].storage = w->state[op->inputs[i]].storage;
         }
@@ -365,7 +367,7 @@ static void run(world *w, uint32_t number, cairn_step step) {
     uint64_t bytes = count_memory(w, number, rounded_up(how.workspace_bytes), first_made);
     int64_t time = w->times_run[step.id] == 0
                        ? how.time_ns
-                       : cairn_costs_again_ns(w->costs, step.id, step.implementation);
+                       : crn_costs_again_ns(w->costs, step.id, step.implementation);
     out->steps[number] = (cairn_sim_step){bytes, w->compute_ns, w->compute_ns + time};
     w->compute_ns += time;
     out->compute_ns += time;

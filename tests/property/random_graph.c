@@ -1,4 +1,7 @@
 /* random_graph.c: see random_graph.h. Everything here ends the program on failure. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
 #include "property/random_graph.h"
 
 #include <stdio.h>
@@ -247,47 +250,47 @@ static cairn_graph *recurrent(crn_rng *rng, cairn_builder *b) {
     bool lstm = one_in(rng, 2);
     uint32_t n = 2, f = 3, h = 4, gates = lstm ? 4 * h : h;
     cairn_id p[4];
-    p[0] = cairn_build_parameter(b, "w_ih", 2, (uint32_t[]){gates, f});
-    p[1] = cairn_build_parameter(b, "w_hh", 2, (uint32_t[]){gates, h});
-    p[2] = cairn_build_parameter(b, "b_ih", 1, (uint32_t[]){gates});
-    p[3] = cairn_build_parameter(b, "b_hh", 1, (uint32_t[]){gates});
+    p[0] = crn_build_parameter(b, "w_ih", 2, (uint32_t[]){gates, f});
+    p[1] = crn_build_parameter(b, "w_hh", 2, (uint32_t[]){gates, h});
+    p[2] = crn_build_parameter(b, "b_ih", 1, (uint32_t[]){gates});
+    p[3] = crn_build_parameter(b, "b_hh", 1, (uint32_t[]){gates});
     cairn_id state =
-        cairn_build_input(b, "h0", lstm ? 3 : 2, lstm ? (uint32_t[]){2, n, h} : (uint32_t[]){n, h});
+        crn_build_input(b, "h0", lstm ? 3 : 2, lstm ? (uint32_t[]){2, n, h} : (uint32_t[]){n, h});
     for (uint32_t t = 0; t < 2 + below(rng, 2); t++) {
         char name[16];
         snprintf(name, sizeof name, "x%u", t);
-        cairn_id x = cairn_build_input(b, name, 2, (uint32_t[]){n, f});
+        cairn_id x = crn_build_input(b, name, 2, (uint32_t[]){n, f});
         snprintf(name, sizeof name, "cell%u", t);
-        state = lstm ? cairn_build_lstm_cell(b, name, x, state, p)
-                     : cairn_build_rnn_cell(b, name, x, state, p);
+        state = lstm ? crn_build_lstm_cell(b, name, x, state, p)
+                     : crn_build_rnn_cell(b, name, x, state, p);
     }
     if (lstm)
-        state = cairn_build_select(b, "last", state, 0);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){n});
-    cairn_build_cross_entropy(b, "loss", state, label);
+        state = crn_build_select(b, "last", state, 0);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){n});
+    crn_build_cross_entropy(b, "loss", state, label);
     return differentiated(b, one_in(rng, 4));
 }
 
 static cairn_id layer(crn_rng *rng, cairn_builder *b, uint32_t number, cairn_id x, cairn_id older) {
     char name[16];
     snprintf(name, sizeof name, "l%u", number);
-    cairn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .bias = true};
+    crn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}, .bias = true};
     switch (below(rng, 8)) {
     case 0:
     case 1:
-        return cairn_build_conv2d(b, name, x, &conv);
+        return crn_build_conv2d(b, name, x, &conv);
     case 2:
-        return cairn_build_batch_norm(b, name, x, 1e-5);
+        return crn_build_batch_norm(b, name, x, 1e-5);
     case 3:
-        return cairn_build_relu(b, name, x);
+        return crn_build_relu(b, name, x);
     case 4:
-        return cairn_build_dropout(b, name, x, 0.5);
+        return crn_build_dropout(b, name, x, 0.5);
     case 5:
-        return cairn_build_add(b, name, x, older);
+        return crn_build_add(b, name, x, older);
     case 6:
-        return cairn_build_max_pool(b, name, x, 3, 1, 1);
+        return crn_build_max_pool(b, name, x, 3, 1, 1);
     default:
-        return cairn_build_avg_pool(b, name, x, 3, 1, 1, false);
+        return crn_build_avg_pool(b, name, x, 3, 1, 1, false);
     }
 }
 
@@ -297,9 +300,9 @@ cairn_graph *random_network(crn_rng *rng) {
     must(cairn_builder_create(NULL, "network", &b), &err);
     if (one_in(rng, 4))
         return recurrent(rng, b);
-    cairn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){2, 3, 4, 4});
-    x = cairn_build_conv2d(b, "stem", x, &conv);
+    crn_conv conv = {.channels = 4, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){2, 3, 4, 4});
+    x = crn_build_conv2d(b, "stem", x, &conv);
     cairn_id older = x;
     uint32_t layers = 2 + below(rng, 6);
     for (uint32_t i = 0; i < layers; i++) {
@@ -309,11 +312,11 @@ cairn_graph *random_network(crn_rng *rng) {
         x = next;
     }
     if (one_in(rng, 2))
-        x = cairn_build_concat(b, "cat", (cairn_id[]){x, older}, 2);
-    x = cairn_build_flatten(b, "flat", x);
-    x = cairn_build_linear(b, "fc", x, 5);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
-    cairn_build_cross_entropy(b, "loss", x, label);
+        x = crn_build_concat(b, "cat", (cairn_id[]){x, older}, 2);
+    x = crn_build_flatten(b, "flat", x);
+    x = crn_build_linear(b, "fc", x, 5);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){2});
+    crn_build_cross_entropy(b, "loss", x, label);
     return differentiated(b, one_in(rng, 4));
 }
 
@@ -325,7 +328,7 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
     must(cairn_costs_create(graph, &costs, &err), &err);
     uint64_t padding = below(rng, 100);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
-        cairn_id root = cairn_graph_storage(graph, t);
+        cairn_id root = crn_graph_storage(graph, t);
         uint64_t more = uneven && root == t && one_in(rng, 4) ? 64 * below(rng, 3) : padding;
         cairn_costs_set_bytes(costs, t,
                               root == t ? cairn_graph_tensor(graph, t)->bytes + more
@@ -341,7 +344,7 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
                                        .workspace_bytes = one_in(rng, 2) ? below(rng, 300) : 0};
         must(cairn_costs_set_op(costs, o, list, count), &err);
         if (o % 3 == 0) /* this may be more than another implementation takes */
-            cairn_costs_set_again(costs, o, list[0].time_ns / 2);
+            crn_costs_set_again(costs, o, list[0].time_ns / 2);
     }
     return costs;
 }

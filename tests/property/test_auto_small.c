@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 #include "check.h"
+#include "cost/crn_cost.h"
 #include "property/exact_plan.h"
 #include "property/random_graph.h"
 #include "solve/auto/time_bound.h"
@@ -247,7 +248,7 @@ static void check_random(uint64_t seed, tally *t) {
         cairn_implementation given = {.name = "given", .time_ns = m.times[o]};
         CHECK_OK(cairn_costs_set_op(costs, o, &given, 1), &err);
         if (seed % 4 == 0 && (o == 1 || o == 2)) /* a recomputation takes half of the time */
-            cairn_costs_set_again(costs, o, m.times[o] / 2);
+            crn_costs_set_again(costs, o, m.times[o] / 2);
     }
     uint64_t budget = none_peak(graph, costs) * shares[below(&m.rng, 3)] / 100;
     int64_t least = exact_least_time(graph, costs, budget);

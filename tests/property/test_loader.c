@@ -2,6 +2,7 @@
  * of requests and of the timing of the thread. An epoch has every sample once. An augmented image
  * is a flip and a shift of the original. A failing file is reported and not skipped. A loader can
  * be destroyed at any time. */
+#include "data/loader.h"
 #include "data_folder.h"
 #include "base/crn_base.h"
 #include "base/names.h"
@@ -24,23 +25,23 @@ static void close_mnist(folder *f, cairn_data *data) {
     folder_remove(f);
 }
 
-static cairn_loader *create(cairn_data *data, const cairn_loader_options *options) {
-    cairn_loader *loader;
+static crn_loader *create(cairn_data *data, const crn_loader_options *options) {
+    crn_loader *loader;
     cairn_error err = {0};
-    CHECK_OK(cairn_loader_create(data, options, &loader, &err), &err);
+    CHECK_OK(crn_loader_create(data, options, &loader, &err), &err);
     return loader;
 }
 
-static cairn_batch next(cairn_loader *loader) {
-    cairn_batch batch = CAIRN_BATCH_INIT;
+static crn_batch next(crn_loader *loader) {
+    crn_batch batch = {0};
     cairn_error err = {0};
-    CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     return batch;
 }
 
 /* ---- Batch n is batch n ---- */
 
-static uint64_t hash_of(const cairn_batch *batch, uint32_t size, uint32_t elements) {
+static uint64_t hash_of(const crn_batch *batch, uint32_t size, uint32_t elements) {
     uint64_t hash = crn_hash_bytes(CRN_HASH_START, &batch->count, sizeof batch->count);
     hash = crn_hash_bytes(hash, batch->labels, size * sizeof(int32_t));
     return crn_hash_bytes(hash, batch->inputs, (size_t)size * elements * sizeof(float));
@@ -56,11 +57,11 @@ static void rest(crn_rng *rng, uint64_t most_us) {
 /* The speed of the caller: the thread is ahead, behind, or both in turn. */
 static const uint64_t timings[] = {0, 2000, 300};
 
-static void check_walk(cairn_loader *loader, const uint64_t *expected, uint32_t batch,
+static void check_walk(crn_loader *loader, const uint64_t *expected, uint32_t batch,
                        uint64_t most_us, crn_rng *rng) {
-    cairn_loader_seek(loader, 0);
+    crn_loader_seek(loader, 0);
     for (uint64_t n = 0; n < MOST_BATCHES; n++) {
-        cairn_batch b = next(loader);
+        crn_batch b = next(loader);
         CHECK_U64(b.number, n);
         if (most_us > 0)
             rest(rng, most_us); /* the thread must not change the batch that was returned */
@@ -68,40 +69,40 @@ static void check_walk(cairn_loader *loader, const uint64_t *expected, uint32_t 
     }
 }
 
-static void check_jumps(cairn_loader *loader, const uint64_t *expected, uint32_t batch,
+static void check_jumps(crn_loader *loader, const uint64_t *expected, uint32_t batch,
                         uint64_t most_us, crn_rng *rng) {
     for (int jump = 0; jump < 30; jump++) {
         uint64_t n = crn_rng_below(rng, MOST_BATCHES);
-        cairn_loader_seek(loader, n);
+        crn_loader_seek(loader, n);
         if (most_us > 0 && jump % 2 == 0)
             rest(rng, most_us);
         for (uint64_t steps = crn_rng_below(rng, 4); steps > 0 && n < MOST_BATCHES; steps--, n++) {
-            cairn_batch b = next(loader);
+            crn_batch b = next(loader);
             CHECK_U64(b.number, n);
             CHECK(hash_of(&b, batch, 108) == expected[n]);
         }
     }
 }
 
-static void check_options(cairn_data *data, const cairn_loader_options *given) {
+static void check_options(cairn_data *data, const crn_loader_options *given) {
     uint64_t expected[MOST_BATCHES];
-    cairn_loader_options options = *given;
+    crn_loader_options options = *given;
     crn_rng rng = {options.seed};
     options.prefetch = 0;
     for (uint64_t n = 0; n < MOST_BATCHES; n++) { /* each by a new loader */
-        cairn_loader *fresh = create(data, &options);
-        cairn_loader_seek(fresh, n);
-        cairn_batch b = next(fresh);
+        crn_loader *fresh = create(data, &options);
+        crn_loader_seek(fresh, n);
+        crn_batch b = next(fresh);
         expected[n] = hash_of(&b, options.batch, 108);
-        cairn_loader_destroy(fresh);
+        crn_loader_destroy(fresh);
     }
     for (uint32_t ahead = 0; ahead < 4; ahead++)
         for (size_t t = 0; t < CRN_LENGTH(timings); t++) {
             options.prefetch = ahead;
-            cairn_loader *loader = create(data, &options);
+            crn_loader *loader = create(data, &options);
             check_walk(loader, expected, options.batch, timings[t], &rng);
             check_jumps(loader, expected, options.batch, timings[t], &rng);
-            cairn_loader_destroy(loader);
+            crn_loader_destroy(loader);
         }
 }
 
@@ -109,7 +110,7 @@ static void test_any_way(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 47, 10);
     for (uint32_t kind = 0; kind < 6; kind++) {
-        cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+        crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
         options.split = kind % 3 == 2 ? CAIRN_SPLIT_VALIDATION : CAIRN_SPLIT_TRAIN;
         options.batch = 3 + kind;
         options.seed = 100 + kind;
@@ -126,14 +127,14 @@ static void test_any_way(void) {
 static void test_far(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 20, 10);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     options.batch = 4;
     options.shuffle = true;
-    cairn_loader *loader = create(data, &options);
-    cairn_loader_seek(loader, UINT64_MAX);
+    crn_loader *loader = create(data, &options);
+    crn_loader_seek(loader, UINT64_MAX);
     CHECK_U64(next(loader).number, UINT64_MAX);
     CHECK_U64(next(loader).number, 0);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     close_mnist(&f, data);
 }
 
@@ -151,10 +152,10 @@ static uint32_t number_of(
     return UINT32_MAX;
 }
 
-static void read_epoch(cairn_loader *loader, uint32_t batch, uint32_t *numbers, uint32_t *count) {
+static void read_epoch(crn_loader *loader, uint32_t batch, uint32_t *numbers, uint32_t *count) {
     *count = 0;
-    for (uint64_t n = 0; n < cairn_loader_batches(loader); n++) {
-        cairn_batch b = next(loader);
+    for (uint64_t n = 0; n < crn_loader_batches(loader); n++) {
+        crn_batch b = next(loader);
         for (uint32_t k = 0; k < batch; k++)
             if (k < b.count)
                 numbers[(*count)++] = number_of(b.inputs + (size_t)k * 108);
@@ -166,16 +167,16 @@ static void test_epochs(void) {
     cairn_data *data = open_mnist(&f, 50, 11);
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (int split = 0; split < 2; split++) {
-            cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+            crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
             uint32_t numbers[64], before[64] = {0}, count;
             uint32_t first = split == 0 ? 0 : 50, expected = split == 0 ? 49 : 11;
             options.split = (cairn_split)split;
             options.batch = 7;
             options.shuffle = shuffle == 1;
             options.normalise = false;
-            cairn_loader *loader = create(data, &options);
-            CHECK_U64(cairn_loader_batches(loader), split == 0 ? 7 : 2);
-            CHECK(cairn_loader_bytes(loader) >= 3 * (7 * 108 * 4 + 7 * 4));
+            crn_loader *loader = create(data, &options);
+            CHECK_U64(crn_loader_batches(loader), split == 0 ? 7 : 2);
+            CHECK(crn_loader_bytes(loader) >= 3 * (7 * 108 * 4 + 7 * 4));
             for (int epoch = 0; epoch < 5; epoch++) {
                 uint64_t seen = 0;
                 bool in_order = true;
@@ -192,7 +193,7 @@ static void test_epochs(void) {
                       (shuffle == 0 && epoch > 0));
                 memcpy(before, numbers, sizeof *numbers * count);
             }
-            cairn_loader_destroy(loader);
+            crn_loader_destroy(loader);
         }
     close_mnist(&f, data);
 }
@@ -201,14 +202,14 @@ static void test_epochs(void) {
 static void test_shuffles_are_even(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 8, 2);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     uint32_t times[8][8] = {{0}};
     options.batch = 8;
     options.shuffle = true;
     options.normalise = false;
-    cairn_loader *loader = create(data, &options);
+    crn_loader *loader = create(data, &options);
     for (int epoch = 0; epoch < 4000; epoch++) {
-        cairn_batch b = next(loader);
+        crn_batch b = next(loader);
         for (uint32_t k = 0; k < 8; k++)
             times[k][b.labels[k]]++;
     }
@@ -216,7 +217,7 @@ static void test_shuffles_are_even(void) {
         for (uint32_t i = 0; i < 8; i++)
             CHECK(times[k][i] > 380 &&
                   times[k][i] < 620); /* 500 expected, with a deviation of 21 */
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     close_mnist(&f, data);
 }
 
@@ -224,17 +225,17 @@ static void test_shuffles_are_even(void) {
 static void test_repeats(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 20, 3);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     options.split = CAIRN_SPLIT_VALIDATION;
     options.batch = 8;
     options.normalise = false;
-    cairn_loader *loader = create(data, &options);
-    CHECK_U64(cairn_loader_batches(loader), 1);
-    cairn_batch b = next(loader);
+    crn_loader *loader = create(data, &options);
+    CHECK_U64(crn_loader_batches(loader), 1);
+    crn_batch b = next(loader);
     CHECK_U64(b.count, 3);
     for (uint32_t k = 0; k < 8; k++)
         CHECK_U64(number_of(b.inputs + (size_t)k * 108), 20 + k % 3);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     close_mnist(&f, data);
 }
 
@@ -266,22 +267,22 @@ static uint32_t change_of(const float *image, uint32_t number) {
 static void test_changes(void) {
     folder f;
     cairn_data *data = open_mnist(&f, 10, 1);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     uint32_t times[51] = {0};
     options.batch = 10;
     options.normalise = false;
     options.flip = true;
     options.crop = 2;
-    cairn_loader *loader = create(data, &options);
+    crn_loader *loader = create(data, &options);
     for (int epoch = 0; epoch < 500; epoch++) {
-        cairn_batch b = next(loader);
+        crn_batch b = next(loader);
         for (uint32_t k = 0; k < 10; k++)
             times[change_of(b.inputs + (size_t)k * 108, k)]++;
     }
     CHECK_U64(times[50], 0);
     for (uint32_t c = 0; c < 50; c++)
         CHECK(times[c] > 50 && times[c] < 150); /* 100 expected, with a deviation of 10 */
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     close_mnist(&f, data);
 }
 
@@ -291,19 +292,19 @@ static void test_changes_depend(void) {
     cairn_data *data = open_mnist(&f, 10, 1);
     uint32_t changes[2][3][10];
     for (int shuffle = 0; shuffle < 2; shuffle++) {
-        cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+        crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
         options.batch = 10;
         options.normalise = false;
         options.crop = 2;
         options.shuffle = shuffle == 1;
-        cairn_loader *loader = create(data, &options);
+        crn_loader *loader = create(data, &options);
         for (uint32_t epoch = 0; epoch < 3; epoch++) {
-            cairn_batch b = next(loader);
+            crn_batch b = next(loader);
             for (uint32_t k = 0; k < 10; k++)
                 changes[shuffle][epoch][b.labels[k]] =
                     change_of(b.inputs + (size_t)k * 108, (uint32_t)b.labels[k]);
         }
-        cairn_loader_destroy(loader);
+        crn_loader_destroy(loader);
     }
     CHECK(memcmp(changes[0], changes[1], sizeof changes[0]) == 0);
     CHECK(memcmp(changes[0][0], changes[0][1], sizeof changes[0][0]) != 0);
@@ -318,39 +319,39 @@ static void test_cut_file(void) {
     for (uint32_t ahead = 0; ahead < 3; ahead++) {
         folder f;
         cairn_data *data = open_mnist(&f, 40, 1);
-        cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-        cairn_batch b = CAIRN_BATCH_INIT;
+        crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+        crn_batch b = {0};
         cairn_error err = {0};
         options.batch = 4;
         options.prefetch = ahead;
-        cairn_loader *loader = create(data, &options);
-        cairn_loader_seek(loader, 5);
+        crn_loader *loader = create(data, &options);
+        crn_loader_seek(loader, 5);
         b = next(loader);
         uint64_t hash = hash_of(&b, 4, 108);
         CHECK(truncate(folder_path(&f, "train-images-idx3-ubyte"), 16 + 22 * 108) == 0);
         for (int again = 0; again < 2; again++) {
-            cairn_loader_seek(loader, 4);
+            crn_loader_seek(loader, 4);
             b = next(loader);
             for (int k = 0; k < 2; k++) {
-                CHECK(cairn_loader_next(loader, &b, &err) == CAIRN_EIO);
+                CHECK(crn_loader_next(loader, &b, &err) == CAIRN_EIO);
                 CHECK(strstr(err.file, "/train-images-idx3-ubyte") != NULL);
                 CHECK(strstr(err.message, "ends after 2392 bytes; there were 4336") != NULL);
                 CHECK(b.inputs == NULL && b.labels == NULL);
-                CHECK(cairn_loader_next(loader, &b, NULL) == CAIRN_EIO);
+                CHECK(crn_loader_next(loader, &b, NULL) == CAIRN_EIO);
             }
         }
         put_mnist(&f, 40, 1);
-        cairn_loader_seek(loader, 5);
+        crn_loader_seek(loader, 5);
         b = next(loader);
         CHECK(hash_of(&b, 4, 108) == hash);
-        cairn_loader_destroy(loader);
+        crn_loader_destroy(loader);
         close_mnist(&f, data);
     }
 }
 
 static void test_wrong_options(void) {
     static const struct {
-        cairn_loader_options options;
+        crn_loader_options options;
         const char *part;
     } cases[] = {
         {{.batch = 0}, "at least one sample"},
@@ -361,20 +362,18 @@ static void test_wrong_options(void) {
     };
     folder f;
     cairn_data *data = open_mnist(&f, 40, 3), *none;
-    cairn_loader *loader;
+    crn_loader *loader;
     cairn_error err = {0};
     for (size_t i = 0; i < CRN_LENGTH(cases); i++) {
-        cairn_loader_options options = cases[i].options;
-        options.struct_size = sizeof options;
-        CHECK(cairn_loader_create(data, &options, &loader, &err) == CAIRN_EINVAL);
+        CHECK(crn_loader_create(data, &cases[i].options, &loader, &err) == CAIRN_EINVAL);
         CHECK(loader == NULL && strstr(err.message, cases[i].part) != NULL);
     }
     cairn_data_options all = CAIRN_DATA_OPTIONS_INIT;
     all.validation = 0;
     CHECK_OK(cairn_data_open("synthetic", &all, &none, &err), &err);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     options.split = CAIRN_SPLIT_VALIDATION;
-    CHECK(cairn_loader_create(none, &options, &loader, &err) == CAIRN_EINVAL);
+    CHECK(crn_loader_create(none, &options, &loader, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "no samples for validation") != NULL);
     cairn_data_destroy(none);
     close_mnist(&f, data);
@@ -387,22 +386,22 @@ static void test_ends(void) {
     cairn_data *data = open_mnist(&f, 40, 1);
     crn_rng rng = {9};
     for (int i = 0; i < 300; i++) {
-        cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+        crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
         options.batch = 1 + (uint32_t)crn_rng_below(&rng, 40);
         options.prefetch = (uint32_t)crn_rng_below(&rng, 4);
         options.shuffle = true;
-        cairn_loader *loader = create(data, &options);
+        crn_loader *loader = create(data, &options);
         if (i % 3 == 0)
             rest(&rng, 200);
         for (uint64_t n = crn_rng_below(&rng, 3); n > 0; n--)
             CHECK(next(loader).inputs != NULL);
         if (i % 2 == 0)
-            cairn_loader_seek(loader, crn_rng_below(&rng, 100));
+            crn_loader_seek(loader, crn_rng_below(&rng, 100));
         if (i % 5 == 0)
             rest(&rng, 200);
-        cairn_loader_destroy(loader);
+        crn_loader_destroy(loader);
     }
-    cairn_loader_destroy(NULL);
+    crn_loader_destroy(NULL);
     close_mnist(&f, data);
 }
 
@@ -415,16 +414,16 @@ typedef struct user {
 
 static void *use(void *argument) {
     user *u = argument;
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_loader *loader;
-    cairn_batch b = CAIRN_BATCH_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+    crn_loader *loader;
+    crn_batch b = {0};
     options.batch = 5;
     options.shuffle = true;
-    if (cairn_loader_create(u->data, &options, &loader, NULL) != CAIRN_OK)
+    if (crn_loader_create(u->data, &options, &loader, NULL) != CAIRN_OK)
         return NULL;
-    for (int n = 0; n < 20 && cairn_loader_next(loader, &b, NULL) == CAIRN_OK; n++)
+    for (int n = 0; n < 20 && crn_loader_next(loader, &b, NULL) == CAIRN_OK; n++)
         u->hash ^= hash_of(&b, 5, 108);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     return NULL;
 }
 

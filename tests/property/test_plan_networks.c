@@ -5,6 +5,7 @@
 #include "plan/lower.h"
 #include "property/agree.h"
 #include "property/random_graph.h"
+#include "sim/crn_sim.h"
 
 #define KEEP_SETS 3
 #define TWICE 600 /* lifetimes; larger layouts are not made twice, because that takes too long */
@@ -38,7 +39,7 @@ static void check_layout(const char *name, cairn_goal goal, const cairn_sim *sim
     cairn_sim_steps(sim, &steps);
     for (uint32_t i = 0; i <= steps; i++)
         for (uint32_t k = 0; k < 4; k++) {
-            uint32_t lifetime = cairn_sim_operand(sim, i, k);
+            uint32_t lifetime = crn_sim_operand(sim, i, k);
             CHECK_U64(cairn_layout_address(layout, sim, i, k),
                       lifetime == CAIRN_NONE ? CAIRN_NO_ADDRESS : at[lifetime]);
         }

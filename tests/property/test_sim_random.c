@@ -7,6 +7,7 @@
  *     mutants   of the plan, legal or not: both simulators must agree on each
  */
 #include "check.h"
+#include "graph/crn_graph.h"
 #include "plan/lower.h"
 #include "property/agree.h"
 #include "property/random_graph.h"
@@ -308,7 +309,7 @@ static cairn_step random_step(subject *s) {
 /* Run an op again while a tensor that shares storage with its result is being copied. */
 static void write_in_flight(subject *s, cairn_step *steps, uint32_t *count) {
     cairn_id t = below(&s->rng, cairn_graph_tensor_count(s->graph));
-    cairn_id other = one_in(&s->rng, 2) ? t : cairn_graph_storage(s->graph, t);
+    cairn_id other = one_in(&s->rng, 2) ? t : crn_graph_storage(s->graph, t);
     cairn_id producer = cairn_graph_tensor(s->graph, other)->producer;
     if (producer == CAIRN_NONE || *count + 2 > LONGEST)
         return;

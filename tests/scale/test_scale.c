@@ -5,6 +5,7 @@
 #include "cairn.h"
 #include "cairn/papers.h"
 #include "check.h"
+#include "graph/layers.h"
 
 #include <time.h>
 
@@ -32,15 +33,15 @@ static void report(const char *what, double start, double target) {
 /* conv, batch-norm, relu, conv, batch-norm, add, relu: seven ops. */
 static cairn_id add_block(cairn_builder *b, cairn_id x, uint32_t number) {
     char name[32];
-    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    crn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
 #define NAME(part) (snprintf(name, sizeof name, "block%u." part, number), name)
-    cairn_id y = cairn_build_conv2d(b, NAME("conv1"), x, &conv);
-    y = cairn_build_batch_norm(b, NAME("norm1"), y, 1e-5);
-    y = cairn_build_relu(b, NAME("relu1"), y);
-    y = cairn_build_conv2d(b, NAME("conv2"), y, &conv);
-    y = cairn_build_batch_norm(b, NAME("norm2"), y, 1e-5);
-    y = cairn_build_add(b, NAME("add"), y, x);
-    return cairn_build_relu(b, NAME("relu2"), y);
+    cairn_id y = crn_build_conv2d(b, NAME("conv1"), x, &conv);
+    y = crn_build_batch_norm(b, NAME("norm1"), y, 1e-5);
+    y = crn_build_relu(b, NAME("relu1"), y);
+    y = crn_build_conv2d(b, NAME("conv2"), y, &conv);
+    y = crn_build_batch_norm(b, NAME("norm2"), y, 1e-5);
+    y = crn_build_add(b, NAME("add"), y, x);
+    return crn_build_relu(b, NAME("relu2"), y);
 #undef NAME
 }
 
@@ -49,13 +50,13 @@ static cairn_graph *build(void) {
     cairn_graph *graph;
     cairn_error err = {0};
     CHECK_OK(cairn_builder_create(NULL, "blocks", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){1, 8, 8, 8});
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){1, 8, 8, 8});
     for (uint32_t i = 0; i < FORWARD_OPS / 7; i++)
         x = add_block(b, x, i);
-    x = cairn_build_flatten(b, "flatten", x);
-    x = cairn_build_linear(b, "linear", x, 10);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){1});
-    cairn_build_cross_entropy(b, "loss", x, label);
+    x = crn_build_flatten(b, "flatten", x);
+    x = crn_build_linear(b, "linear", x, 10);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){1});
+    crn_build_cross_entropy(b, "loss", x, label);
     CHECK_OK(cairn_builder_finish(b, &graph, &err), &err);
     cairn_builder_destroy(b);
     return graph;

@@ -2,9 +2,12 @@
  * micro-batches. The number of threads changes no bit. Argument: the backend. */
 #include "cairn.h"
 #include "check.h"
+#include "exec/crn_exec.h"
 #include "exec/fingerprint.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
+#include "graph/layers.h"
+#include "train/train_internal.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -26,9 +29,9 @@ static cairn_graph *linear(uint32_t features, uint32_t classes) {
     cairn_error err = {0};
     uint32_t one = 1;
     CHECK_OK(cairn_builder_create(NULL, "linear", &b), &err);
-    cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){1, features});
-    x = cairn_build_linear(b, "fc", x, classes);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", 1, &one));
+    cairn_id x = crn_build_input(b, "input", 2, (uint32_t[]){1, features});
+    x = crn_build_linear(b, "fc", x, classes);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", 1, &one));
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     cairn_builder_destroy(b);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
@@ -105,7 +108,7 @@ static void test_reference(const json_t *root, const json_t *given) {
                   3e-7 * fmax(fabs(at(expected, i)), 2)); /* intermediate values are larger */
         }
     }
-    CHECK_U64(cairn_exec_updates(s.exec), json_array_size(values));
+    CHECK_U64(crn_exec_updates(s.exec), json_array_size(values));
     close_subject(&s);
 }
 
@@ -116,14 +119,14 @@ static void test_schedule(const json_t *given) {
     while (strcmp(cairn_schedule_name(s.kind), name) != 0)
         s.kind++;
     for (size_t i = 0; i < json_array_size(rates); i++)
-        CHECK(fabs(cairn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
+        CHECK(fabs(crn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
     /* with a warm-up before it */
     s.warmup = 5;
     s.total = 17;
     for (size_t i = 0; i < 5; i++)
-        CHECK(fabs(cairn_schedule_rate(&s, i) - 0.4 * (double)(i + 1) / 5) < 1e-12);
+        CHECK(fabs(crn_schedule_rate(&s, i) - 0.4 * (double)(i + 1) / 5) < 1e-12);
     for (size_t i = 0; i < json_array_size(rates); i++)
-        CHECK(fabs(cairn_schedule_rate(&s, i + 5) - at(rates, i)) < 1e-12);
+        CHECK(fabs(crn_schedule_rate(&s, i + 5) - at(rates, i)) < 1e-12);
 }
 
 /* ---- Slots ---- */
@@ -152,17 +155,17 @@ static void test_slots(void) {
         CHECK_U64(cairn_optimizer_slots(&options), cases[i].slots);
         subject s = open_subject(linear(3, 2), 2, &options);
         cairn_id weight = cairn_graph_find_tensor(s.graph, "fc.weight");
-        const char *name = cairn_exec_slot_name(s.exec, 0);
+        const char *name = crn_exec_slot_name(s.exec, 0);
         CHECK((name != NULL) == (cases[i].first != NULL));
         if (name != NULL) {
             CHECK_STRING(name, cases[i].first);
-            CHECK_OK(cairn_exec_write_slot(s.exec, weight, 0, data, &err), &err);
-            CHECK_OK(cairn_exec_read_slot(s.exec, weight, 0, back, &err), &err);
+            CHECK_OK(crn_exec_write_slot(s.exec, weight, 0, data, &err), &err);
+            CHECK_OK(crn_exec_read_slot(s.exec, weight, 0, back, &err), &err);
             CHECK(memcmp(data, back, sizeof data) == 0);
         }
-        CHECK(cairn_exec_slot_name(s.exec, 2) == NULL);
-        CHECK(cairn_exec_read_slot(s.exec, weight, 2, back, &err) == CAIRN_EINVAL);
-        CHECK(cairn_exec_read_slot(s.exec, cairn_graph_find_tensor(s.graph, "fc"), 0, back, &err) ==
+        CHECK(crn_exec_slot_name(s.exec, 2) == NULL);
+        CHECK(crn_exec_read_slot(s.exec, weight, 2, back, &err) == CAIRN_EINVAL);
+        CHECK(crn_exec_read_slot(s.exec, cairn_graph_find_tensor(s.graph, "fc"), 0, back, &err) ==
               CAIRN_EINVAL);
         close_subject(&s);
     }
@@ -323,7 +326,7 @@ static void train_in_run(const cairn_exec_options *with, bool in_run, char hash[
         cairn_exec_accumulate(s.exec);
         if (i % options.micro_batches == options.micro_batches - 1)
             cairn_exec_update(s.exec);
-        CHECK_U64(cairn_exec_updates(s.exec), (i + 1) / options.micro_batches);
+        CHECK_U64(crn_exec_updates(s.exec), (i + 1) / options.micro_batches);
     }
     CHECK_OK(cairn_exec_sha256(s.exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_GRADIENTS, hash, &err),
              &err);

@@ -5,8 +5,11 @@
 #include "cairn.h"
 #include "check.h"
 #include "cuda/fake_driver.h"
+#include "data/loader.h"
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
+#include "graph/layers.h"
+#include "weights/crn_weights.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -338,15 +341,15 @@ static void test_evaluation(void) {
 
     cairn_solution *infer;
     cairn_exec *own;
-    cairn_loader *loader;
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_loader *loader;
+    crn_batch batch = {0};
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
-    cairn_loader_options loading = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options loading = CRN_LOADER_OPTIONS_INIT;
     loading.split = CAIRN_SPLIT_VALIDATION;
     loading.batch = BATCH;
     CHECK_OK(cairn_solve(s.graph, s.costs, "infer", NULL, &infer, &err), &err);
     CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, infer, &with.exec, &own, &err), &err);
-    CHECK_OK(cairn_loader_create(s.data, &loading, &loader, &err), &err);
+    CHECK_OK(crn_loader_create(s.data, &loading, &loader, &err), &err);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s.graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(s.graph, t);
         if (tensor->role != CAIRN_ROLE_PARAMETER && tensor->role != CAIRN_ROLE_STATE)
@@ -357,8 +360,8 @@ static void test_evaluation(void) {
     }
     double loss = 0;
     uint64_t correct = 0, count = 0;
-    for (uint64_t i = 0; i < cairn_loader_batches(loader); i++) {
-        CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    for (uint64_t i = 0; i < crn_loader_batches(loader); i++) {
+        CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
         cairn_id input = cairn_graph_find_tensor(s.graph, "input");
         CHECK_OK(cairn_exec_write(own, input, batch.inputs, &err), &err);
         CHECK_OK(cairn_exec_run(own, 0, &result, &err), &err);
@@ -378,7 +381,7 @@ static void test_evaluation(void) {
     }
     CHECK_U64(score.correct, correct);
     CHECK(fabs(score.loss - loss / (double)count) < 1e-5);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_exec_destroy(own);
     cairn_solution_destroy(infer);
     close_subject(&s);
@@ -434,7 +437,7 @@ static void test_saved(void) {
     CHECK_OK(cairn_safetensors_load(NULL, in_folder("w"), &file, &err), &err);
     CHECK(cairn_safetensors_value(file, "cairn.normalise.mean") != NULL);
     CHECK_STRING(cairn_safetensors_value(file, "cairn.normalise.scale"), "0.00392156886");
-    CHECK(cairn_safetensors_find(file, "cairn.normalise.mean") == NULL); /* PyTorch is strict */
+    CHECK(crn_safetensors_find(file, "cairn.normalise.mean") == NULL); /* PyTorch is strict */
     CHECK_OK(cairn_evaluator_create(s.graph, s.device, s.costs, s.data, NULL, &evaluator, &err),
              &err);
     CHECK_OK(
@@ -449,7 +452,7 @@ static void test_saved(void) {
     CHECK_OK(cairn_train_snapshot(s.train, folder, &err), &err);
     CHECK_OK(cairn_safetensors_load(NULL, in_folder("snapshot-00000003.safetensors"), &file, &err),
              &err);
-    CHECK(cairn_safetensors_find(file, "cairn.normalise.deviation") != NULL);
+    CHECK(crn_safetensors_find(file, "cairn.normalise.deviation") != NULL);
     cairn_safetensors_destroy(file);
     close_subject(&s);
 }
@@ -706,15 +709,15 @@ static cairn_graph *odd_network(uint32_t inputs, bool pixels) {
     cairn_graph *forward;
     cairn_error err = {0};
     const uint32_t image[] = {BATCH, 3, SIDE, SIDE}, places[] = {BATCH, SIDE, SIDE};
-    cairn_conv conv = {.channels = 4, .kernel = {1, 1}};
+    crn_conv conv = {.channels = 4, .kernel = {1, 1}};
     CHECK_OK(cairn_builder_create(NULL, "odd", &b), &err);
-    cairn_id x = cairn_build_input(b, "x0", 4, image);
+    cairn_id x = crn_build_input(b, "x0", 4, image);
     if (inputs > 1)
-        x = cairn_build_add(b, "add", x, cairn_build_input(b, "x1", 4, image));
-    x = cairn_build_conv2d(b, "conv", x, &conv);
+        x = crn_build_add(b, "add", x, crn_build_input(b, "x1", 4, image));
+    x = crn_build_conv2d(b, "conv", x, &conv);
     if (!pixels)
-        x = cairn_build_linear(b, "fc", cairn_build_flatten(b, "flat", x), 4);
-    cairn_build_cross_entropy(b, "loss", x, cairn_build_label(b, "label", pixels ? 3 : 1, places));
+        x = crn_build_linear(b, "fc", crn_build_flatten(b, "flat", x), 4);
+    crn_build_cross_entropy(b, "loss", x, crn_build_label(b, "label", pixels ? 3 : 1, places));
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     cairn_builder_destroy(b);
     return forward;

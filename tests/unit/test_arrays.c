@@ -22,6 +22,13 @@ typedef struct step_arrays {
     cairn_arrays arrays;
 } step_arrays;
 
+static cairn_status create_and_solve(const cairn_arrays *arrays, const char *name,
+                                     const cairn_solve_options *options, cairn_arrays_step **step,
+                                     cairn_arrays_solution **out, cairn_error *err) {
+    cairn_status status = cairn_arrays_step_create(NULL, arrays, step, err);
+    return status == CAIRN_OK ? cairn_arrays_step_solve(*step, name, options, out, err) : status;
+}
+
 static void fill(step_arrays *s) {
     *s = (step_arrays){
         .bytes = {100, 1000, 256, 256, 4, 256, 1000},
@@ -64,7 +71,7 @@ static void test_one_call(void) {
     cairn_error err = {0};
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
-    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_OK(create_and_solve(&s.arrays, "none", NULL, &step, &solution, &err), &err);
     /* f allocates a; g makes b in place with 128 of workspace; loss; back allocates gb; gw
      * allocates dw. */
     static const uint64_t runs[] = {256, 384, 320, 576, 256 + 64 + 1024 + 64, 64 + 1024};
@@ -110,7 +117,7 @@ static void test_live_peak(void) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.live_peak = true;
     options.budget_bytes = 1408;
-    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", &options, &step, &solution, &err), &err);
+    CHECK_OK(create_and_solve(&s.arrays, "none", &options, &step, &solution, &err), &err);
     CHECK_U64(solution->peak_bytes, 1408);
     cairn_arrays_solution_destroy(solution);
     options.budget_bytes = 1407;
@@ -136,7 +143,7 @@ static void test_least_memory(void) {
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
     uint64_t least;
-    CHECK_OK(cairn_arrays_solve(NULL, &arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_OK(create_and_solve(&arrays, "none", NULL, &step, &solution, &err), &err);
     CHECK_OK(cairn_least_memory(step->graph, step->costs, NULL, &least, &err), &err);
     CHECK_U64(least, 3 * 1024 + 256 + 64); /* the loss stays too */
     CHECK(least <= solution->peak_bytes);
@@ -201,7 +208,7 @@ static void test_groups(void) {
     cairn_error err = {0};
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
-    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_OK(create_and_solve(&s.arrays, "none", NULL, &step, &solution, &err), &err);
     CHECK_U64(cairn_graph_op_count(step->graph), 5);
     CHECK_U64(cairn_graph_tensor_count(step->graph), TENSORS - 1);
     uint32_t count;
@@ -221,7 +228,7 @@ static void test_alignment(void) {
     cairn_error err = {0};
     cairn_arrays_step *step;
     cairn_arrays_solution *solution;
-    CHECK_OK(cairn_arrays_solve(NULL, &s.arrays, "none", NULL, &step, &solution, &err), &err);
+    CHECK_OK(create_and_solve(&s.arrays, "none", NULL, &step, &solution, &err), &err);
     CHECK_U64(solution->peak_bytes, 512 + 512 + 1024 + 512); /* gb, loss, dw, workspace */
     for (uint32_t i = 0; i < solution->lifetime_count; i++)
         CHECK_U64(solution->lifetimes[i].bytes % 512, 0);

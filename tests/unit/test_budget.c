@@ -2,6 +2,7 @@
  * steps, and completing graphs. */
 #include "cairn.h"
 #include "check.h"
+#include "graph/layers.h"
 
 static cairn_status build(const char *name, uint32_t batch, cairn_graph **out, cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
@@ -29,8 +30,8 @@ static void test_complete(void) {
     /* Without a loss there is nothing to differentiate. */
     cairn_builder *builder;
     CHECK_OK(cairn_builder_create(NULL, "bare", &builder), &err);
-    cairn_id x = cairn_build_input(builder, "x", 2, (const uint32_t[]){4, 8});
-    cairn_build_linear(builder, "fc", x, 3);
+    cairn_id x = crn_build_input(builder, "x", 2, (const uint32_t[]){4, 8});
+    crn_build_linear(builder, "fc", x, 3);
     CHECK_OK(cairn_builder_finish(builder, &graph, &err), &err);
     cairn_builder_destroy(builder);
     before = graph;

@@ -3,6 +3,8 @@
 #include "cairn.h"
 #include "cairn/papers.h"
 #include "check.h"
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 
 static cairn_graph *network(const char *name, uint32_t batch) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
@@ -37,7 +39,7 @@ static void test_machines(void) {
     CHECK_U64(machine.link_bytes_per_second, 12200000000);
     CHECK(!machine.full_duplex);
     /* Copying 12.2 GB takes a second plus the latency. */
-    CHECK_U64((uint64_t)cairn_machine_copy_ns(&machine, 12200000000), 1000000000 + 10000);
+    CHECK_U64((uint64_t)crn_machine_copy_ns(&machine, 12200000000), 1000000000 + 10000);
     CHECK(cairn_machine_find("abacus", &machine, &err) == CAIRN_EUNKNOWN);
     const char *bad = "{\"format\": \"cairn-machine\", \"version\": 1, \"name\": \"x\", "
                       "\"flops_per_second\": 0}";
@@ -57,7 +59,7 @@ static void test_analytic(void) {
     uint64_t flops, bytes;
     /* conv1: 32*64*112*112 outputs, each 3*7*7 multiply-adds; two operations each, a thousand a ns.
      */
-    cairn_op_work(graph, cairn_graph_find_op(graph, "conv1"), &flops, &bytes);
+    crn_op_work(graph, cairn_graph_find_op(graph, "conv1"), &flops, &bytes);
     CHECK_U64(flops, 2ull * 32 * 64 * 112 * 112 * 3 * 49);
     CHECK_U64(bytes, 4ull * (32 * 3 * 224 * 224 + 32 * 64 * 112 * 112 + 64 * 3 * 49));
     CHECK_U64((uint64_t)time_of(graph, costs, "conv1"), 7 + (flops + 999) / 1000);
@@ -84,14 +86,14 @@ static void test_table(void) {
     cairn_text text, again;
     cairn_id norm = cairn_graph_find_op(graph, "bn1");
     int64_t time = time_of(graph, costs, "bn1");
-    cairn_costs_set_again(costs, norm, time / 3);
+    crn_costs_set_again(costs, norm, time / 3);
     CHECK_OK(cairn_costs_to_json(costs, graph, &origin, &text), &err);
     uint32_t matched = 0;
-    CHECK_OK(cairn_costs_merge_json(other, graph, text.data, text.length, NULL, &matched, &err),
+    CHECK_OK(crn_costs_merge_json(other, graph, text.data, text.length, NULL, &matched, &err),
              &err);
     CHECK_U64(matched, cairn_graph_op_count(graph));
     CHECK_U64((uint64_t)time_of(graph, other, "conv1"), (uint64_t)time_of(graph, costs, "conv1"));
-    CHECK(cairn_costs_again_ns(other, norm, 0) == time - time / 3);
+    CHECK(crn_costs_again_ns(other, norm, 0) == time - time / 3);
     CHECK_OK(cairn_costs_to_json(other, graph, &origin, &again), &err);
     CHECK_STRING(again.data, text.data);
     cairn_text_release(&again);
@@ -102,7 +104,7 @@ static void test_table(void) {
         "[2,64,112,112] -> [2,64,112,112]\", \"implementations\": [{\"name\": \"a\", "
         "\"time_ns\": 5, \"workspace_bytes\": 64}, {\"name\": \"b\", \"time_ns\": 9, "
         "\"workspace_bytes\": 0}]}]}";
-    CHECK_OK(cairn_costs_merge_json(costs, graph, two, strlen(two), NULL, &matched, &err), &err);
+    CHECK_OK(crn_costs_merge_json(costs, graph, two, strlen(two), NULL, &matched, &err), &err);
     CHECK_U64(matched, 1);
     uint32_t count;
     const cairn_implementation *list =
@@ -113,13 +115,13 @@ static void test_table(void) {
         "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": [{\"signature\": \"x\", "
         "\"again_saves_ns\": 6, \"implementations\": [{\"name\": \"a\", \"time_ns\": 5, "
         "\"workspace_bytes\": 0}]}]}";
-    CHECK(cairn_costs_merge_json(costs, graph, more, strlen(more), NULL, &matched, &err) ==
+    CHECK(crn_costs_merge_json(costs, graph, more, strlen(more), NULL, &matched, &err) ==
           CAIRN_EINVAL);
     CHECK_STRING(err.path, "ops[0].again_saves_ns");
     const char *bad =
         "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": [{\"signature\": \"x\", "
         "\"implementations\": [{\"name\": \"a\", \"time_ns\": -5}]}]}";
-    CHECK(cairn_costs_merge_json(costs, graph, bad, strlen(bad), NULL, &matched, &err) ==
+    CHECK(crn_costs_merge_json(costs, graph, bad, strlen(bad), NULL, &matched, &err) ==
           CAIRN_EINVAL);
     CHECK_STRING(err.path, "ops[0].implementations[0].time_ns");
     cairn_costs_destroy(other);
@@ -192,7 +194,7 @@ static void test_json_round_trip(void) {
         cairn_error err = {0};
         CHECK_OK(cairn_graph_to_json(graph, &text), &err);
         CHECK_OK(cairn_graph_from_json(NULL, text.data, text.length, NULL, &back, &err), &err);
-        CHECK_U64(cairn_graph_hash(back), cairn_graph_hash(graph));
+        CHECK_U64(crn_graph_hash(back), crn_graph_hash(graph));
         CHECK_OK(cairn_graph_to_json(back, &again), &err);
         CHECK(text.length == again.length && memcmp(text.data, again.data, text.length) == 0);
         cairn_text_release(&text);
@@ -207,8 +209,8 @@ static void test_json_round_trip(void) {
 static void test_hash(void) {
     cairn_graph *a = network("resnet18", 2), *b = network("resnet18", 64),
                 *c = network("resnet34", 2);
-    CHECK_U64(cairn_graph_hash(a), cairn_graph_hash(b));
-    CHECK(cairn_graph_hash(a) != cairn_graph_hash(c));
+    CHECK_U64(crn_graph_hash(a), crn_graph_hash(b));
+    CHECK(crn_graph_hash(a) != crn_graph_hash(c));
     cairn_graph_destroy(a);
     cairn_graph_destroy(b);
     cairn_graph_destroy(c);

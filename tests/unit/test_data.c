@@ -1,5 +1,6 @@
 /* test_data.c: small files in every format are read as they were written; every error in them is
  * reported with a message that names the file. */
+#include "data/loader.h"
 #include "data_folder.h"
 #include "base/crn_base.h"
 #include "base/sha256.h"
@@ -16,25 +17,25 @@ static cairn_data *open_data(const char *source, const cairn_data_options *optio
 
 /* One batch of a split, with the values of the file. */
 typedef struct taken {
-    cairn_loader *loader;
-    cairn_batch batch;
+    crn_loader *loader;
+    crn_batch batch;
 } taken;
 
 static taken take(cairn_data *data, cairn_split split, uint32_t batch, bool normalise) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
     cairn_error err = {0};
-    taken t = {.batch = CAIRN_BATCH_INIT};
+    taken t = {.batch = {0}};
     options.split = split;
     options.batch = batch;
     options.normalise = normalise;
     options.prefetch = 0;
-    CHECK_OK(cairn_loader_create(data, &options, &t.loader, &err), &err);
-    CHECK_OK(cairn_loader_next(t.loader, &t.batch, &err), &err);
+    CHECK_OK(crn_loader_create(data, &options, &t.loader, &err), &err);
+    CHECK_OK(crn_loader_next(t.loader, &t.batch, &err), &err);
     return t;
 }
 
 /* Sample `k` of the batch is sample `number` as data_folder.h writes bytes. */
-static bool is_sample(const cairn_batch *batch, uint32_t k, uint32_t number, uint32_t pixels) {
+static bool is_sample(const crn_batch *batch, uint32_t k, uint32_t number, uint32_t pixels) {
     bool same = batch->labels[k] == (int32_t)(number % 10);
     for (uint32_t p = 0; p < pixels; p++)
         same = same && batch->inputs[k * pixels + p] == (float)byte_of(number, p) / 255.0f;
@@ -59,11 +60,11 @@ static void check_both_splits(cairn_data *data, uint32_t train, uint32_t validat
     taken t = take(data, CAIRN_SPLIT_TRAIN, train, false);
     for (uint32_t k = 0; k < train; k++)
         CHECK(is_sample(&t.batch, k, k, pixels));
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
     t = take(data, CAIRN_SPLIT_VALIDATION, validation, false);
     for (uint32_t k = 0; k < validation; k++)
         CHECK(is_sample(&t.batch, k, train + k, pixels));
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
 }
 
 static void test_mnist(void) {
@@ -134,7 +135,7 @@ static void test_tensors(void) {
             for (uint32_t k = 0; k < 6; k++)
                 CHECK(t.batch.inputs[i * 6 + k] == (float)(first + i) - (float)k / 4);
         }
-        cairn_loader_destroy(t.loader);
+        crn_loader_destroy(t.loader);
     }
     cairn_data_destroy(data);
     folder_remove(&f);
@@ -168,7 +169,7 @@ static uint64_t members(cairn_data *data, cairn_split split, uint32_t count) {
         for (uint32_t number = 0; number < 40; number++)
             if (is_sample(&t.batch, k, number, 108))
                 set |= 1ull << number;
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
     return set;
 }
 
@@ -209,7 +210,7 @@ static void test_held_out_evenly(void) {
         taken t = take(data, CAIRN_SPLIT_VALIDATION, 3, false);
         for (uint32_t k = 0; k < 3; k++)
             times[t.batch.labels[k]]++;
-        cairn_loader_destroy(t.loader);
+        crn_loader_destroy(t.loader);
         cairn_data_destroy(data);
     }
     for (uint32_t i = 0; i < 10; i++)
@@ -259,7 +260,7 @@ static void test_statistics(void) {
     for (uint32_t c = 0; c < 3; c++)
         CHECK(t.batch.inputs[c * 1024 + 5] ==
               ((float)byte_of(20, c * 1024 + 5) / 255.0f - mean[c]) * (1.0f / deviation[c]));
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -313,7 +314,7 @@ static void test_statistics_set(void) {
     for (uint32_t c = 0; c < 3; c++)
         CHECK(t.batch.inputs[c * 1024 + 5] ==
               ((float)byte_of(20, c * 1024 + 5) / 255.0f - mean[c]) * (1.0f / deviation[c]));
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -322,23 +323,23 @@ static void test_statistics_set(void) {
 static void test_complete(void) {
     folder f;
     cairn_error err = {0};
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_batch batch = CAIRN_BATCH_INIT;
-    cairn_loader *loader;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+    crn_batch batch = {0};
+    crn_loader *loader;
     folder_make(&f, "mnist");
     put_mnist(&f, 7, 2);
     cairn_data *data = open_data(f.source, NULL);
     options.batch = 5;
     options.normalise = false;
     options.complete = true;
-    CHECK_OK(cairn_loader_create(data, &options, &loader, &err), &err);
-    CHECK_U64(cairn_loader_batches(loader), 2);
-    cairn_loader_seek(loader, 1);
-    CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    CHECK_OK(crn_loader_create(data, &options, &loader, &err), &err);
+    CHECK_U64(crn_loader_batches(loader), 2);
+    crn_loader_seek(loader, 1);
+    CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     CHECK_U64(batch.count, 2);
     CHECK(is_sample(&batch, 1, 6, 12 * 9) && is_sample(&batch, 2, 0, 12 * 9));
     CHECK_U64(cairn_data_number(data, CAIRN_SPLIT_VALIDATION, 1), 8);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
     folder_remove(&f);
 }
@@ -372,7 +373,7 @@ static void test_synthetic(void) {
     CHECK(bytes);
     crn_sha256_finish(&hash, digits);
     CHECK_STRING(digits, "383f27b7a630f754199cebfd6738fd3877972cf4c93b8d85d6032b134ca2f0b4");
-    cairn_loader_destroy(t.loader);
+    crn_loader_destroy(t.loader);
     cairn_data_destroy(data);
 }
 
@@ -391,9 +392,9 @@ static void test_synthetic_depends(void) {
     CHECK(memcmp(a.batch.inputs, b.batch.inputs, 10 * 3072 * sizeof(float)) == 0);
     CHECK(memcmp(a.batch.inputs, c.batch.inputs, 3072 * sizeof(float)) != 0);
     CHECK(cairn_data_get_info(many)->fingerprint != cairn_data_get_info(other)->fingerprint);
-    cairn_loader_destroy(a.loader);
-    cairn_loader_destroy(b.loader);
-    cairn_loader_destroy(c.loader);
+    crn_loader_destroy(a.loader);
+    crn_loader_destroy(b.loader);
+    crn_loader_destroy(c.loader);
     cairn_data_destroy(few);
     cairn_data_destroy(many);
     cairn_data_destroy(other);
@@ -412,7 +413,7 @@ static void test_synthetic_shapes(void) {
         taken t = take(data, CAIRN_SPLIT_TRAIN, 3, true);
         for (uint32_t k = 0; k < 3; k++)
             CHECK(t.batch.labels[k] >= 0 && t.batch.labels[k] < (int32_t)shapes[i][3]);
-        cairn_loader_destroy(t.loader);
+        crn_loader_destroy(t.loader);
         cairn_data_destroy(data);
     }
 }
@@ -660,8 +661,8 @@ static void test_wrong_index(void) {
 static void test_not_finite(void) {
     folder f;
     cairn_error err = {0};
-    cairn_loader *loader;
-    cairn_batch batch = CAIRN_BATCH_INIT;
+    crn_loader *loader;
+    crn_batch batch = {0};
     const float *mean, *deviation;
     uint8_t bytes[48] = {0};
     folder_make(&f, "tensors");
@@ -671,14 +672,14 @@ static void test_not_finite(void) {
     cairn_data *data = open_data(f.source, NULL);
     CHECK(cairn_data_statistics(data, &mean, &deviation, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.file, "/b.bin") != NULL && strstr(err.message, "sample 1 has a") != NULL);
-    CHECK(cairn_loader_create(data, NULL, &loader, &err) == CAIRN_EINVAL && loader == NULL);
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+    CHECK(crn_loader_create(data, &options, &loader, &err) == CAIRN_EINVAL && loader == NULL);
     options.normalise = false;
     options.batch = 7;
-    CHECK_OK(cairn_loader_create(data, &options, &loader, &err), &err);
-    CHECK(cairn_loader_next(loader, &batch, &err) == CAIRN_EINVAL);
+    CHECK_OK(crn_loader_create(data, &options, &loader, &err), &err);
+    CHECK(crn_loader_next(loader, &batch, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.file, "/b.bin") != NULL && batch.inputs == NULL);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
     folder_remove(&f);
 }

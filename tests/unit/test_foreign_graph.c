@@ -2,6 +2,7 @@
  * that appear and stay, a boundary between forward and backward. */
 #include "cairn.h"
 #include "check.h"
+#include "graph/crn_graph.h"
 
 #include <string.h>
 
@@ -64,9 +65,9 @@ static void test_round_trip(void) {
     CHECK_STRING(text.data, step);
     CHECK(cairn_graph_tensor(graph, 0)->bytes == 16 * 8);
     CHECK(cairn_graph_tensor(graph, 1)->bytes == 64 * 2);
-    CHECK(cairn_graph_is_result(graph, cairn_graph_find_tensor(graph, "scale")));
-    CHECK(cairn_graph_is_result(graph, cairn_graph_find_tensor(graph, "gw")));
-    CHECK(!cairn_graph_is_result(graph, cairn_graph_find_tensor(graph, "gb")));
+    CHECK(crn_graph_is_result(graph, cairn_graph_find_tensor(graph, "scale")));
+    CHECK(crn_graph_is_result(graph, cairn_graph_find_tensor(graph, "gw")));
+    CHECK(!crn_graph_is_result(graph, cairn_graph_find_tensor(graph, "gb")));
     cairn_text_release(&text);
     cairn_graph_destroy(graph);
 }

@@ -1,6 +1,8 @@
 /* test_graph.c: building, differentiating, refusing. */
 #include "cairn.h"
 #include "check.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
 
 static cairn_graph *finish(cairn_builder *builder) {
     cairn_error err = {0};
@@ -20,19 +22,19 @@ static cairn_builder *start(const char *name) {
 /* A residual block: conv, batch-norm, relu, conv, batch-norm, add, relu, pool, linear, loss. */
 static cairn_graph *residual(void) {
     cairn_builder *b = start("residual");
-    cairn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
-    cairn_id x = cairn_build_input(b, "input", 4, (uint32_t[]){2, 8, 6, 6});
-    cairn_id stem = cairn_build_conv2d(b, "stem", x, &conv);
-    cairn_id y = cairn_build_batch_norm(b, "bn", stem, 1e-5);
-    y = cairn_build_relu(b, "relu", y);
-    y = cairn_build_conv2d(b, "conv", y, &conv);
-    y = cairn_build_add(b, "add", y, stem);
-    y = cairn_build_relu(b, "relu2", y);
-    y = cairn_build_adaptive_avg_pool(b, "pool", y, 1, 1);
-    y = cairn_build_flatten(b, "flat", y);
-    y = cairn_build_linear(b, "fc", y, 10);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
-    cairn_build_cross_entropy(b, "loss", y, label);
+    crn_conv conv = {.channels = 8, .kernel = {3, 3}, .pad = {1, 1, 1, 1}};
+    cairn_id x = crn_build_input(b, "input", 4, (uint32_t[]){2, 8, 6, 6});
+    cairn_id stem = crn_build_conv2d(b, "stem", x, &conv);
+    cairn_id y = crn_build_batch_norm(b, "bn", stem, 1e-5);
+    y = crn_build_relu(b, "relu", y);
+    y = crn_build_conv2d(b, "conv", y, &conv);
+    y = crn_build_add(b, "add", y, stem);
+    y = crn_build_relu(b, "relu2", y);
+    y = crn_build_adaptive_avg_pool(b, "pool", y, 1, 1);
+    y = crn_build_flatten(b, "flat", y);
+    y = crn_build_linear(b, "fc", y, 10);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){2});
+    crn_build_cross_entropy(b, "loss", y, label);
     return finish(b);
 }
 
@@ -87,7 +89,7 @@ static void test_differentiate(void) {
     options.input_gradients = true;
     CHECK_OK(cairn_graph_differentiate(forward, &options, &again, &err), &err);
     CHECK(cairn_graph_find_op(again, "stem.bwd_data") != CAIRN_NONE);
-    CHECK(cairn_graph_hash(again) != cairn_graph_hash(g));
+    CHECK(crn_graph_hash(again) != crn_graph_hash(g));
     cairn_graph_destroy(again);
     cairn_graph_destroy(g);
     cairn_graph_destroy(forward);
@@ -97,20 +99,20 @@ static void test_differentiate(void) {
 static void test_shared_weights(void) {
     cairn_builder *b = start("rnn");
     cairn_id params[4];
-    params[0] = cairn_build_parameter(b, "w_ih", 2, (uint32_t[]){5, 3});
-    params[1] = cairn_build_parameter(b, "w_hh", 2, (uint32_t[]){5, 5});
-    params[2] = cairn_build_parameter(b, "b_ih", 1, (uint32_t[]){5});
-    params[3] = cairn_build_parameter(b, "b_hh", 1, (uint32_t[]){5});
-    cairn_id h = cairn_build_input(b, "h0", 2, (uint32_t[]){2, 5});
+    params[0] = crn_build_parameter(b, "w_ih", 2, (uint32_t[]){5, 3});
+    params[1] = crn_build_parameter(b, "w_hh", 2, (uint32_t[]){5, 5});
+    params[2] = crn_build_parameter(b, "b_ih", 1, (uint32_t[]){5});
+    params[3] = crn_build_parameter(b, "b_hh", 1, (uint32_t[]){5});
+    cairn_id h = crn_build_input(b, "h0", 2, (uint32_t[]){2, 5});
     for (int t = 0; t < 3; t++) {
         char name[16];
         snprintf(name, sizeof name, "x%d", t);
-        cairn_id x = cairn_build_input(b, name, 2, (uint32_t[]){2, 3});
+        cairn_id x = crn_build_input(b, name, 2, (uint32_t[]){2, 3});
         snprintf(name, sizeof name, "cell%d", t);
-        h = cairn_build_rnn_cell(b, name, x, h, params);
+        h = crn_build_rnn_cell(b, name, x, h, params);
     }
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
-    cairn_build_cross_entropy(b, "loss", h, label);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){2});
+    crn_build_cross_entropy(b, "loss", h, label);
     cairn_graph *forward = finish(b), *g;
     cairn_error err = {0};
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &g, &err), &err);
@@ -213,7 +215,7 @@ static void test_refusals(void) {
     refused(b, CAIRN_EINVAL, "z", "alias itself");
 
     b = start("overflow");
-    cairn_build_input(b, "x", 4, (uint32_t[]){UINT32_MAX, UINT32_MAX, 2, 2});
+    crn_build_input(b, "x", 4, (uint32_t[]){UINT32_MAX, UINT32_MAX, 2, 2});
     refused(b, CAIRN_EOVERFLOW, "x", "too large");
 
     b = start("sum overflow");
@@ -231,17 +233,17 @@ static void test_refusals(void) {
     refused(b, CAIRN_EINVAL, "", "no ops");
 
     b = start("window");
-    x = cairn_build_input(b, "x", 4, (uint32_t[]){1, 3, 2, 2});
-    cairn_conv conv = {.channels = 4, .kernel = {5, 5}};
-    x = cairn_build_conv2d(b, "conv", x, &conv);
+    x = crn_build_input(b, "x", 4, (uint32_t[]){1, 3, 2, 2});
+    crn_conv conv = {.channels = 4, .kernel = {5, 5}};
+    x = crn_build_conv2d(b, "conv", x, &conv);
     CHECK(x == CAIRN_NONE);
-    CHECK(cairn_build_relu(b, "relu", x) == CAIRN_NONE);
+    CHECK(crn_build_relu(b, "relu", x) == CAIRN_NONE);
     refused(b, CAIRN_EINVAL, "conv", "larger input");
 
     b = start("shapes");
-    x = cairn_build_input(b, "x", 2, (uint32_t[]){2, 3});
-    y = cairn_build_input(b, "y", 2, (uint32_t[]){3, 2});
-    cairn_build_add(b, "sum", x, y);
+    x = crn_build_input(b, "x", 2, (uint32_t[]){2, 3});
+    y = crn_build_input(b, "y", 2, (uint32_t[]){3, 2});
+    crn_build_add(b, "sum", x, y);
     refused(b, CAIRN_EINVAL, "sum", "different shapes");
 }
 
@@ -253,10 +255,10 @@ static void test_smoothing(void) {
     for (int i = 0; i < 2; i++) {
         cairn_builder *b = start("smoothed");
         cairn_error err = {0};
-        cairn_id x = cairn_build_input(b, "input", 2, (uint32_t[]){2, 4});
-        x = cairn_build_linear(b, "fc", x, 3);
-        cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
-        cairn_build_smoothed_cross_entropy(b, "loss", x, label, i == 0 ? 0 : 0.125);
+        cairn_id x = crn_build_input(b, "input", 2, (uint32_t[]){2, 4});
+        x = crn_build_linear(b, "fc", x, 3);
+        cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){2});
+        crn_build_smoothed_cross_entropy(b, "loss", x, label, i == 0 ? 0 : 0.125);
         cairn_graph *forward = finish(b), *g, *back;
         cairn_text text, again;
         CHECK_OK(cairn_graph_differentiate(forward, NULL, &g, &err), &err);

@@ -1,13 +1,15 @@
 /* test_model.c: opening models by name and by file. */
 #include "cairn.h"
 #include "check.h"
+#include "graph/crn_graph.h"
+#include "import/importer.h"
 
 #include <unistd.h>
 
 static void test_importers(void) {
     const cairn_importer *importer;
     uint32_t count = 0, by_name = 0;
-    for (; (importer = cairn_importer_list(count)) != NULL; count++)
+    for (; (importer = crn_importer_list(count)) != NULL; count++)
         by_name += importer->suffix == NULL;
     CHECK(count >= 2 && by_name == 1);
     CHECK_STRING(cairn_model_importer("resnet50")->name, "zoo");
@@ -27,7 +29,7 @@ static void test_zoo(void) {
     CHECK(size.batch == 3 && size.classes == 1000 && size.steps == 0);
     CHECK(size.input[0] == 3 && size.input[1] == 224 && size.input[2] == 224);
     CHECK_U64(size.struct_size, sizeof size);
-    CHECK_U64(cairn_graph_hash(opened), cairn_graph_hash(built));
+    CHECK_U64(crn_graph_hash(opened), crn_graph_hash(built));
     CHECK_U64(cairn_graph_tensor(opened, 0)->shape[0], 3);
     cairn_graph_destroy(built);
     cairn_graph_destroy(opened);
@@ -53,7 +55,7 @@ static void test_file(void) {
     CHECK_OK(cairn_graph_to_json(graph, &text), &err);
     CHECK_OK(cairn_text_save(&text, path, &err), &err);
     CHECK_OK(cairn_model_open(NULL, path, &size, &read, &err), &err);
-    CHECK_U64(cairn_graph_hash(read), cairn_graph_hash(graph));
+    CHECK_U64(crn_graph_hash(read), crn_graph_hash(graph));
     CHECK(size.batch == 0 && size.classes == 0 &&
           size.input[0] == 0); /* a file has only one size */
     close(file);

@@ -2,6 +2,9 @@
  * beyond the last has none; what a builder is given wrongly it says in words. */
 #include "cairn.h"
 #include "check.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
+#include "weights/crn_weights.h"
 
 static void test_statuses(void) {
     const cairn_status all[] = {
@@ -36,14 +39,14 @@ static void test_statuses(void) {
     } while (0)
 
 static void test_enumerations(void) {
-    CHECK_NAMES(cairn_role, cairn_role_name);
-    CHECK_NAMES(cairn_phase, cairn_phase_name);
+    CHECK_NAMES(cairn_role, crn_role_name);
+    CHECK_NAMES(cairn_phase, crn_phase_name);
     CHECK_NAMES(cairn_op_kind, cairn_op_kind_name);
     CHECK_NAMES(cairn_step_kind, cairn_step_kind_name);
     CHECK_NAMES(cairn_rule, cairn_rule_name);
-    CHECK_NAMES(cairn_element, cairn_element_name);
+    CHECK_NAMES(cairn_element, crn_element_name);
     CHECK_NAMES(cairn_schedule_kind, cairn_schedule_name);
-    CHECK_U64(cairn_element_bytes((cairn_element)UINT16_MAX), 0);
+    CHECK_U64(crn_element_bytes((cairn_element)UINT16_MAX), 0);
 }
 
 /* ---- Builders keep the first mistake and give it at the end ---- */
@@ -52,16 +55,16 @@ typedef void mistake(cairn_builder *b, cairn_id x);
 
 static void rank(cairn_builder *b, cairn_id x) {
     (void)x;
-    cairn_build_input(b, "deep", 9, (uint32_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1});
+    crn_build_input(b, "deep", 9, (uint32_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1});
 }
 
 static void no_extent(cairn_builder *b, cairn_id x) {
     (void)x;
-    cairn_build_input(b, "flat", 2, (uint32_t[]){4, 0});
+    crn_build_input(b, "flat", 2, (uint32_t[]){4, 0});
 }
 
 static void no_tensor(cairn_builder *b, cairn_id x) {
-    cairn_build_relu(b, "r", x + 1000);
+    crn_build_relu(b, "r", x + 1000);
 }
 
 static void too_small(cairn_builder *b, cairn_id x) {
@@ -76,16 +79,16 @@ static void too_small(cairn_builder *b, cairn_id x) {
 
 static void huge(cairn_builder *b, cairn_id x) {
     (void)x;
-    cairn_build_input(b, "huge", 4, (uint32_t[]){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX});
+    crn_build_input(b, "huge", 4, (uint32_t[]){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX});
 }
 
 static void wide_kernel(cairn_builder *b, cairn_id x) {
-    cairn_build_conv2d(b, "c", x, &(cairn_conv){.channels = 1, .kernel = {UINT32_MAX, 1}});
+    crn_build_conv2d(b, "c", x, &(crn_conv){.channels = 1, .kernel = {UINT32_MAX, 1}});
 }
 
 static void twice(cairn_builder *b, cairn_id x) {
     no_extent(b, x);
-    no_tensor(b, cairn_build_relu(b, "after", x)); /* does not hide the first */
+    no_tensor(b, crn_build_relu(b, "after", x)); /* does not hide the first */
 }
 
 static void test_builders(void) {
@@ -101,7 +104,7 @@ static void test_builders(void) {
         cairn_graph *graph;
         cairn_error err = {0};
         CHECK_OK(cairn_builder_create(NULL, "wrong", &b), &err);
-        mistakes[i].make(b, cairn_build_input(b, "x", 4, (uint32_t[]){1, 1, 4, 4}));
+        mistakes[i].make(b, crn_build_input(b, "x", 4, (uint32_t[]){1, 1, 4, 4}));
         cairn_status status = cairn_builder_finish(b, &graph, &err);
         CHECK(status != CAIRN_OK && status != CAIRN_ENOMEM && graph == NULL);
         CHECK(err.status == status);

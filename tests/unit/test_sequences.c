@@ -3,6 +3,9 @@
 #include "cairn/cost.h"
 #include "cairn/graph.h"
 #include "check.h"
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
 
 #define BATCH 2u
 #define TOKENS 4u
@@ -22,21 +25,21 @@ static cairn_graph *tied_network(void) {
     cairn_error err = {0};
     cairn_graph *forward, *step;
     uint32_t table[] = {WORDS, WIDTH}, wide[] = {3 * WIDTH, WIDTH};
-    cairn_id tokens = cairn_build_tokens(b, "input", 2, (uint32_t[]){BATCH, TOKENS});
-    cairn_id labels = cairn_build_label(b, "label", 2, (uint32_t[]){BATCH, TOKENS});
-    cairn_id words = cairn_build_parameter(b, "wte", 2, table);
-    cairn_id packed = cairn_build_parameter(b, "qkv", 2, wide);
-    cairn_id x = cairn_build_embedding(b, "embedding", tokens, words, 0.02);
-    cairn_id positions = cairn_build_parameter(b, "positions", 2, (uint32_t[]){9, WIDTH});
-    x = cairn_build_add_positions(b, "wpe", x, positions, false, 0.02);
-    cairn_id y = cairn_build_layer_norm(b, "norm", x, 1e-5);
-    y = cairn_build_linear_with(b, "packed", y, packed, CAIRN_NONE, 0.02);
-    y = cairn_build_rotary(b, "rotary", y, 1, 1, 10000);
-    y = cairn_build_attention(b, "attention", y, 1, 1, true);
-    y = cairn_build_linear(b, "out", y, WIDTH);
-    x = cairn_build_add(b, "sum", x, y);
-    x = cairn_build_linear_with(b, "head", x, words, CAIRN_NONE, 0);
-    cairn_build_token_cross_entropy(b, "loss", x, labels, 0);
+    cairn_id tokens = crn_build_tokens(b, "input", 2, (uint32_t[]){BATCH, TOKENS});
+    cairn_id labels = crn_build_label(b, "label", 2, (uint32_t[]){BATCH, TOKENS});
+    cairn_id words = crn_build_parameter(b, "wte", 2, table);
+    cairn_id packed = crn_build_parameter(b, "qkv", 2, wide);
+    cairn_id x = crn_build_embedding(b, "embedding", tokens, words, 0.02);
+    cairn_id positions = crn_build_parameter(b, "positions", 2, (uint32_t[]){9, WIDTH});
+    x = crn_build_add_positions(b, "wpe", x, positions, false, 0.02);
+    cairn_id y = crn_build_layer_norm(b, "norm", x, 1e-5);
+    y = crn_build_linear_with(b, "packed", y, packed, CAIRN_NONE, 0.02);
+    y = crn_build_rotary(b, "rotary", y, 1, 1, 10000);
+    y = crn_build_attention(b, "attention", y, 1, 1, true);
+    y = crn_build_linear(b, "out", y, WIDTH);
+    x = crn_build_add(b, "sum", x, y);
+    x = crn_build_linear_with(b, "head", x, words, CAIRN_NONE, 0);
+    crn_build_token_cross_entropy(b, "loss", x, labels, 0);
     CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
     cairn_builder_destroy(b);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &step, &err), &err);
@@ -59,8 +62,8 @@ static void test_tied(const cairn_graph *g) {
     CHECK(table->inplace_count == 1 && table->inplace[0].input == 2);
     CHECK((table->flags & CAIRN_OP_FLAG_NEVER_AGAIN) != 0);
     CHECK(cairn_graph_tensor(g, table->outputs[0])->stationary);
-    CHECK(cairn_graph_is_result(g, table->outputs[0]));
-    CHECK(cairn_graph_is_summed(g, head->outputs[0]));
+    CHECK(crn_graph_is_result(g, table->outputs[0]));
+    CHECK(crn_graph_is_summed(g, head->outputs[0]));
     CHECK(cairn_graph_find_op(g, "wte.grad.sum2") == CAIRN_NONE);
 }
 
@@ -77,8 +80,8 @@ static void test_attention(const cairn_graph *g) {
     CHECK_U64(backward->input_count, 4);
     CHECK_U64(backward->inputs[2], forward->outputs[1]);
     uint64_t flops, more, bytes;
-    cairn_op_work(g, cairn_graph_find_op(g, "attention"), &flops, &bytes);
-    cairn_op_work(g, cairn_graph_find_op(g, "attention.bwd"), &more, &bytes);
+    crn_op_work(g, cairn_graph_find_op(g, "attention"), &flops, &bytes);
+    crn_op_work(g, cairn_graph_find_op(g, "attention.bwd"), &more, &bytes);
     CHECK_U64(flops, 2 * BATCH * TOKENS * TOKENS * WIDTH); /* two causal products, one head */
     CHECK_U64(more * 2, flops * 5);
 }
@@ -105,42 +108,42 @@ static void test_file(const cairn_graph *g) {
 /* ---- What is refused ---- */
 
 static cairn_id sequence(cairn_builder *b, uint32_t width) {
-    return cairn_build_input(b, "x", 3, (uint32_t[]){BATCH, TOKENS, width});
+    return crn_build_input(b, "x", 3, (uint32_t[]){BATCH, TOKENS, width});
 }
 
 static void refuse_heads(cairn_builder *b) {
-    cairn_build_attention(b, "y", sequence(b, 12), 3, 2, false);
+    crn_build_attention(b, "y", sequence(b, 12), 3, 2, false);
 }
 static void refuse_width(cairn_builder *b) {
-    cairn_build_attention(b, "y", sequence(b, 13), 2, 1, false);
+    crn_build_attention(b, "y", sequence(b, 13), 2, 1, false);
 }
 static void refuse_odd_rotation(cairn_builder *b) {
-    cairn_build_rotary(b, "y", sequence(b, 9), 1, 1, 10000);
+    crn_build_rotary(b, "y", sequence(b, 9), 1, 1, 10000);
 }
 static void refuse_theta(cairn_builder *b) {
-    cairn_build_rotary(b, "y", sequence(b, 12), 1, 1, 0);
+    crn_build_rotary(b, "y", sequence(b, 12), 1, 1, 0);
 }
 static void refuse_positions(cairn_builder *b) {
-    cairn_id rows = cairn_build_parameter(b, "rows", 2, (uint32_t[]){TOKENS - 1, 5});
-    cairn_build_add_positions(b, "y", sequence(b, 5), rows, false, 0);
+    cairn_id rows = crn_build_parameter(b, "rows", 2, (uint32_t[]){TOKENS - 1, 5});
+    crn_build_add_positions(b, "y", sequence(b, 5), rows, false, 0);
 }
 static void refuse_token(cairn_builder *b) {
-    cairn_build_select_token(b, "y", sequence(b, 5), TOKENS);
+    crn_build_select_token(b, "y", sequence(b, 5), TOKENS);
 }
 static void refuse_square(cairn_builder *b) {
     cairn_id x = sequence(b, 5);
-    cairn_build_multiply(b, "y", x, x);
+    crn_build_multiply(b, "y", x, x);
 }
 static void refuse_odd_rows(cairn_builder *b) {
-    cairn_build_swiglu(b, "y", sequence(b, 5));
+    crn_build_swiglu(b, "y", sequence(b, 5));
 }
 static void refuse_real_tokens(cairn_builder *b) {
-    cairn_id table = cairn_build_parameter(b, "table", 2, (uint32_t[]){WORDS, WIDTH});
-    cairn_build_embedding(b, "y", sequence(b, 5), table, 0);
+    cairn_id table = crn_build_parameter(b, "table", 2, (uint32_t[]){WORDS, WIDTH});
+    crn_build_embedding(b, "y", sequence(b, 5), table, 0);
 }
 static void refuse_labels(cairn_builder *b) {
-    cairn_id labels = cairn_build_label(b, "label", 2, (uint32_t[]){BATCH, TOKENS + 1});
-    cairn_build_token_cross_entropy(b, "y", sequence(b, 5), labels, 0);
+    cairn_id labels = crn_build_label(b, "label", 2, (uint32_t[]){BATCH, TOKENS + 1});
+    crn_build_token_cross_entropy(b, "y", sequence(b, 5), labels, 0);
 }
 
 static void test_refusals(void) {

@@ -1,5 +1,6 @@
 /* test_sim_examples.c: plans that are small enough to compute on paper, with every number written
  * out. */
+#include "graph/layers.h"
 #include "hand.h"
 
 /* Simulate, and check the memory of every run, in units, and the total time. */
@@ -437,12 +438,12 @@ static void test_none_by_hand(void) {
     cairn_error err = {0};
     cairn_builder *b;
     CHECK_OK(cairn_builder_create(NULL, "two", &b), &err);
-    cairn_id x = cairn_build_input(b, "x", 2, (uint32_t[]){4, 16});
-    x = cairn_build_linear(b, "fc1", x, 32);
-    x = cairn_build_relu(b, "relu", x);
-    x = cairn_build_linear(b, "fc2", x, 8);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){4});
-    cairn_build_cross_entropy(b, "loss", x, label);
+    cairn_id x = crn_build_input(b, "x", 2, (uint32_t[]){4, 16});
+    x = crn_build_linear(b, "fc1", x, 32);
+    x = crn_build_relu(b, "relu", x);
+    x = crn_build_linear(b, "fc2", x, 8);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){4});
+    crn_build_cross_entropy(b, "loss", x, label);
     cairn_graph *g = differentiated(b);
     cairn_costs *costs = hand_costs(g);
     /* fc1 4+1+8 = 13; relu in its place; fc2 15; loss 16, the probabilities in place of fc2;
@@ -480,13 +481,13 @@ static void test_once_and_random(void) {
     cairn_error err = {0};
     cairn_builder *b;
     CHECK_OK(cairn_builder_create(NULL, "once", &b), &err);
-    cairn_id x = cairn_build_input(b, "x", 4, (uint32_t[]){2, 3, 4, 4});
-    x = cairn_build_batch_norm(b, "bn", x, 1e-5);
-    x = cairn_build_dropout(b, "drop", x, 0.5);
-    x = cairn_build_flatten(b, "flat", x);
-    x = cairn_build_linear(b, "fc", x, 5);
-    cairn_id label = cairn_build_label(b, "label", 1, (uint32_t[]){2});
-    cairn_build_cross_entropy(b, "loss", x, label);
+    cairn_id x = crn_build_input(b, "x", 4, (uint32_t[]){2, 3, 4, 4});
+    x = crn_build_batch_norm(b, "bn", x, 1e-5);
+    x = crn_build_dropout(b, "drop", x, 0.5);
+    x = crn_build_flatten(b, "flat", x);
+    x = crn_build_linear(b, "fc", x, 5);
+    cairn_id label = crn_build_label(b, "label", 1, (uint32_t[]){2});
+    crn_build_cross_entropy(b, "loss", x, label);
     cairn_graph *g = differentiated(b);
     cairn_costs *costs = hand_costs(g);
     CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "bn"))->flags & CAIRN_OP_FLAG_ONCE);

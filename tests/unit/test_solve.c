@@ -1,6 +1,7 @@
 /* test_solve.c: solutions: evaluating a plan, the best of all algorithms, wrong options. */
 #include "cairn.h"
 #include "check.h"
+#include "cost/crn_cost.h"
 
 #include <stdlib.h>
 
@@ -74,17 +75,17 @@ static void check_costs_hash(const network *net) {
     cairn_error err = {0};
     uint32_t count;
     CHECK_OK(cairn_costs_analytic(net->graph, &net->machine, &costs, &err), &err);
-    CHECK_U64(cairn_costs_memory_hash(costs), net->none->costs_hash);
+    CHECK_U64(crn_costs_memory_hash(costs), net->none->costs_hash);
     cairn_implementation changed = *cairn_costs_op(costs, 0, &count);
     changed.time_ns += 1000;
     CHECK_OK(cairn_costs_set_op(costs, 0, &changed, 1), &err);
-    CHECK_U64(cairn_costs_memory_hash(costs), net->none->costs_hash);
+    CHECK_U64(crn_costs_memory_hash(costs), net->none->costs_hash);
     changed.workspace_bytes += 64;
     CHECK_OK(cairn_costs_set_op(costs, 0, &changed, 1), &err);
-    uint64_t with_workspace = cairn_costs_memory_hash(costs);
+    uint64_t with_workspace = crn_costs_memory_hash(costs);
     CHECK(with_workspace != net->none->costs_hash);
     cairn_costs_set_bytes(costs, 0, cairn_costs_bytes(costs, 0) + 64);
-    CHECK(cairn_costs_memory_hash(costs) != with_workspace);
+    CHECK(crn_costs_memory_hash(costs) != with_workspace);
     cairn_costs_destroy(costs);
 }
 
@@ -224,7 +225,7 @@ static void set_fused(network *net, bool fused) {
         cairn_id with = !norm && !relu
                             ? CAIRN_NONE
                             : cairn_graph_tensor(net->graph, op->inputs[norm ? 2 : 1])->producer;
-        cairn_costs_set_fused(net->costs, o, fused ? with : CAIRN_NONE);
+        crn_costs_set_fused(net->costs, o, fused ? with : CAIRN_NONE);
     }
 }
 
@@ -258,9 +259,9 @@ static void check_fused(network *net) {
     options.budget_bytes = all / 2;
     options.machine = &net->machine;
     CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &copies, &err), &err);
-    cairn_costs_set_copy_slowdown(net->costs, 5);
+    crn_costs_set_copy_slowdown(net->costs, 5);
     CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &none, &err), &err);
-    cairn_costs_set_copy_slowdown(net->costs, 0);
+    crn_costs_set_copy_slowdown(net->costs, 0);
     bool gains = time_of(copies) * 21 / 20 < time_of(none);
     CHECK(cairn_sim_result(copies->sim)->host_bytes > 0 && !gains);
     CHECK_U64(cairn_sim_result(none->sim)->host_bytes, 0);

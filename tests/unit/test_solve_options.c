@@ -4,6 +4,7 @@
 #include "check.h"
 #include "base/rng.h"
 #include "exec/toy_network.h"
+#include "graph/layers.h"
 #include "layout/crn_layout.h"
 
 typedef struct subject {
@@ -205,8 +206,8 @@ static void test_dot(const subject *s) {
     cairn_builder *b;
     cairn_graph *quoted;
     CHECK_OK(cairn_builder_create(NULL, "quoted", &b), &err);
-    cairn_id x = cairn_build_input(b, "a\"b\\c", 2, (uint32_t[]){1, 2});
-    cairn_build_relu(b, "r", x);
+    cairn_id x = crn_build_input(b, "a\"b\\c", 2, (uint32_t[]){1, 2});
+    crn_build_relu(b, "r", x);
     CHECK_OK(cairn_builder_finish(b, &quoted, &err), &err);
     const char *const colors[] = {"red", "red:blue"};
     CHECK_OK(cairn_graph_to_dot(quoted, colors, false, &text), &err);

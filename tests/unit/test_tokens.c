@@ -2,6 +2,7 @@
  * the same batches after a seek, and files that are wrong. */
 #include "cairn/data.h"
 #include "check.h"
+#include "data/loader.h"
 #include "data_folder.h"
 
 #define WINDOW 4u
@@ -29,29 +30,29 @@ static cairn_status open_tokens(const char *source, double share, cairn_data **o
     return cairn_data_open(source, &options, out, err);
 }
 
-static cairn_loader *loader_of(cairn_data *data, cairn_split split, bool shuffle) {
-    cairn_loader_options options = CAIRN_LOADER_OPTIONS_INIT;
-    cairn_loader *loader;
+static crn_loader *loader_of(cairn_data *data, cairn_split split, bool shuffle) {
+    crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
+    crn_loader *loader;
     cairn_error err = {0};
     options.split = split;
     options.shuffle = shuffle;
     options.batch = 2;
     options.prefetch = 1;
     options.seed = 3;
-    CHECK_OK(cairn_loader_create(data, &options, &loader, &err), &err);
+    CHECK_OK(crn_loader_create(data, &options, &loader, &err), &err);
     return loader;
 }
 
-static cairn_batch next_of(cairn_loader *loader) {
-    cairn_batch batch = CAIRN_BATCH_INIT;
+static crn_batch next_of(crn_loader *loader) {
+    crn_batch batch = {0};
     cairn_error err = {0};
-    CHECK_OK(cairn_loader_next(loader, &batch, &err), &err);
+    CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     CHECK(batch.inputs == NULL && batch.tokens != NULL);
     return batch;
 }
 
 /* Every label is the token after its input; tokens of the files count up by `step`. */
-static void check_labels(const cairn_batch *batch, int32_t step) {
+static void check_labels(const crn_batch *batch, int32_t step) {
     for (uint32_t i = 0; i < 2 * WINDOW; i++) {
         CHECK_U64((uint32_t)batch->labels[i], (uint32_t)(batch->tokens[i] + step));
         CHECK_U64((uint32_t)batch->tokens[i] % (uint32_t)step, 0);
@@ -70,17 +71,17 @@ static void test_windows(folder *f) {
     CHECK_U64(info->classes, 40 * 300 + 1);
     CHECK_U64(info->train, 8); /* of ten windows */
     CHECK_U64(info->validation, 2);
-    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, false);
-    CHECK_U64(cairn_loader_batches(loader), 4);
+    crn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, false);
+    CHECK_U64(crn_loader_batches(loader), 4);
     for (uint32_t b = 0; b < 4; b++) {
-        cairn_batch batch = next_of(loader);
+        crn_batch batch = next_of(loader);
         check_labels(&batch, 300);
         CHECK_U64((uint32_t)batch.tokens[0], b * 2 * WINDOW * 300);
     }
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     loader = loader_of(data, CAIRN_SPLIT_VALIDATION, false); /* the last windows */
     CHECK_U64((uint32_t)next_of(loader).tokens[0], 8 * WINDOW * 300);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
 }
 
@@ -94,9 +95,9 @@ static void test_resume(folder *f) {
     bool moved = false;
     snprintf(source, sizeof source, "tokens:%s/a.bin", f->path);
     CHECK_OK(open_tokens(source, 0.2, &data, &err), &err);
-    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, true);
+    crn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, true);
     for (uint32_t b = 0; b < 40; b++) {
-        cairn_batch batch = next_of(loader);
+        crn_batch batch = next_of(loader);
         check_labels(&batch, 300);
         for (uint32_t i = 0; i < 2; i++) {
             CHECK(batch.labels[i * WINDOW + WINDOW - 1] <= 8 * (int32_t)WINDOW * 300);
@@ -106,10 +107,10 @@ static void test_resume(folder *f) {
             memcpy(first[0], batch.tokens, sizeof first[0]);
     }
     CHECK(moved);
-    cairn_loader_seek(loader, 17);
+    crn_loader_seek(loader, 17);
     memcpy(first[1], next_of(loader).tokens, sizeof first[1]);
     CHECK(memcmp(first[0], first[1], sizeof first[0]) == 0);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
 }
 
@@ -122,10 +123,10 @@ static void test_two_files(folder *f) {
     CHECK_OK(open_tokens(source, 0.2, &data, &err), &err);
     CHECK_U64(cairn_data_get_info(data)->train, 10);
     CHECK_U64(cairn_data_get_info(data)->validation, 2);
-    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_VALIDATION, false);
-    cairn_batch batch = next_of(loader);
+    crn_loader *loader = loader_of(data, CAIRN_SPLIT_VALIDATION, false);
+    crn_batch batch = next_of(loader);
     check_labels(&batch, 7);
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     put_tokens(f, "b.bin", 9, 8); /* other tokens, another fingerprint */
     CHECK_OK(open_tokens(source, 0.2, &other, &err), &err);
     CHECK(cairn_data_get_info(data)->fingerprint != cairn_data_get_info(other)->fingerprint);
@@ -144,17 +145,17 @@ static void test_parts(folder *f) {
     CHECK_OK(open_tokens(source, 0.2, &data, &err), &err);
     CHECK_U64(cairn_data_get_info(data)->train, 5 + 3);
     CHECK_U64(cairn_data_get_info(data)->validation, 2);
-    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, true);
+    crn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, true);
     for (int epoch = 0; epoch < 9;
          epoch++) /* windows are shifted, but not over the end of a file */
         for (int b = 0; b < 4; b++) {
-            cairn_batch batch = next_of(loader);
+            crn_batch batch = next_of(loader);
             for (uint32_t i = 0; i < batch.count * WINDOW; i++) {
                 int32_t step = batch.labels[i] - batch.tokens[i];
                 CHECK(step == 3 || step == 5);
             }
         }
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
 }
 
@@ -167,11 +168,11 @@ static void test_text(folder *f) {
     CHECK_OK(open_tokens(source, 0, &data, &err), &err);
     CHECK_U64(cairn_data_get_info(data)->classes, 256);
     CHECK_U64(cairn_data_get_info(data)->train, 2);
-    cairn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, false);
-    cairn_batch batch = next_of(loader);
+    crn_loader *loader = loader_of(data, CAIRN_SPLIT_TRAIN, false);
+    crn_batch batch = next_of(loader);
     check_labels(&batch, 1);
     CHECK_U64((uint32_t)batch.tokens[WINDOW], 'e');
-    cairn_loader_destroy(loader);
+    crn_loader_destroy(loader);
     cairn_data_destroy(data);
 }
 

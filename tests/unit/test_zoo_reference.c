@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cairn/zoo.h"
 #include "check.h"
+#include "graph/crn_graph.h"
 
 typedef struct reference {
     uint32_t vertices, edges;
@@ -160,7 +161,7 @@ static bool folded(const cairn_graph *graph, const cairn_op *op, bool searched) 
         (strncmp(network, "vgg", 3) == 0 && op->kind == CAIRN_OP_ADAPTIVE_AVG_POOL))
         return true;
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(graph, op->outputs[0], &count);
+    const cairn_id *readers = crn_graph_readers(graph, op->outputs[0], &count);
     if (searched || count != 1)
         return false;
     cairn_op_kind reader = cairn_graph_op(graph, readers[0])->kind;

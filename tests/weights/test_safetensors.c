@@ -2,6 +2,7 @@
  * and a failure to write leaves what was there. */
 #include "cairn/weights.h"
 #include "check.h"
+#include "weights/crn_weights.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -74,20 +75,20 @@ static void check_sample(const cairn_safetensors *file) {
     for (uint32_t i = 1; i < count; i++)
         CHECK(strcmp(list[i - 1].name, list[i].name) < 0);
     for (size_t i = 0; i < SAMPLES; i++) {
-        const cairn_named_tensor *found = cairn_safetensors_find(file, sample[i].name);
+        const cairn_named_tensor *found = crn_safetensors_find(file, sample[i].name);
         CHECK(found != NULL && found->element == sample[i].element &&
               found->rank == sample[i].rank);
-        uint64_t size = cairn_element_bytes(found->element);
+        uint64_t size = crn_element_bytes(found->element);
         for (uint32_t k = 0; k < found->rank; k++) {
             CHECK_U64(found->shape[k], sample[i].shape[k]);
             size *= found->shape[k];
         }
         CHECK_U64(found->bytes, size);
         CHECK(size == 0 || memcmp(found->data, sample[i].data, size) == 0);
-        CHECK((uintptr_t)found->data % cairn_element_bytes(found->element) == 0);
+        CHECK((uintptr_t)found->data % crn_element_bytes(found->element) == 0);
     }
-    CHECK(cairn_safetensors_find(file, "b.weigh") == NULL);
-    const cairn_pair *pairs = cairn_safetensors_metadata(file, &count);
+    CHECK(crn_safetensors_find(file, "b.weigh") == NULL);
+    const cairn_pair *pairs = crn_safetensors_metadata(file, &count);
     CHECK_U64(count, WORDS);
     CHECK_STRING(pairs[0].key, "");
     CHECK_STRING(cairn_safetensors_value(file, ""), "line\n\"two\"");
@@ -104,7 +105,7 @@ static void test_round_trip(void) {
     check_sample(file);
     cairn_safetensors_destroy(file);
     cairn_text text = contents(path);
-    CHECK_OK(cairn_safetensors_from_bytes(NULL, text.data, text.length, NULL, &file, &err), &err);
+    CHECK_OK(crn_safetensors_from_bytes(NULL, text.data, text.length, NULL, &file, &err), &err);
     check_sample(file);
 
     /* The same bytes from any order. */
@@ -121,11 +122,11 @@ static void test_round_trip(void) {
     /* Every shorter file is refused, and a longer one. */
     for (size_t length = 0; length < text.length; length++) {
         cairn_safetensors *cut;
-        CHECK(cairn_safetensors_from_bytes(NULL, text.data, length, "cut", &cut, &err) != CAIRN_OK);
+        CHECK(crn_safetensors_from_bytes(NULL, text.data, length, "cut", &cut, &err) != CAIRN_OK);
         CHECK(cut == NULL && err.message[0] != '\0');
     }
     cairn_safetensors *longer;
-    CHECK(cairn_safetensors_from_bytes(NULL, text.data, text.length + 1, "long", &longer, &err) ==
+    CHECK(crn_safetensors_from_bytes(NULL, text.data, text.length + 1, "long", &longer, &err) ==
           CAIRN_EINVAL); /* its NUL is that byte */
     cairn_text_release(&text);
     cairn_safetensors_destroy(file);
@@ -143,11 +144,11 @@ static void test_nothing(void) {
     CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
     cairn_safetensors_tensors(file, &count);
     CHECK_U64(count, 0);
-    CHECK(cairn_safetensors_find(file, "x") == NULL && cairn_safetensors_value(file, "x") == NULL);
+    CHECK(crn_safetensors_find(file, "x") == NULL && cairn_safetensors_value(file, "x") == NULL);
     cairn_safetensors_destroy(file);
     unlink(path);
-    CHECK_STRING(cairn_element_name(CAIRN_ELEMENT_BF16), "BF16");
-    CHECK(cairn_element_name(CAIRN_ELEMENTS) == NULL && cairn_element_bytes(CAIRN_ELEMENTS) == 0);
+    CHECK_STRING(crn_element_name(CAIRN_ELEMENT_BF16), "BF16");
+    CHECK(crn_element_name(CAIRN_ELEMENTS) == NULL && crn_element_bytes(CAIRN_ELEMENTS) == 0);
 }
 
 /* ---- Refusals ---- */
@@ -161,7 +162,7 @@ static cairn_status read_header(const char *header, size_t data, cairn_error *er
     memcpy(whole + 8, header, length);
     cairn_safetensors *file;
     cairn_status status =
-        cairn_safetensors_from_bytes(NULL, whole, 8 + length + data, "f", &file, err);
+        crn_safetensors_from_bytes(NULL, whole, 8 + length + data, "f", &file, err);
     free(whole);
     CHECK((status == CAIRN_OK) == (file != NULL));
     cairn_safetensors_destroy(file);
@@ -253,11 +254,11 @@ static void test_lengths(void) {
     cairn_safetensors *file;
     cairn_error err = {0};
     const uint8_t huge[9] = {255, 255, 255, 255, 255, 255, 255, 255, '{'};
-    CHECK(cairn_safetensors_from_bytes(NULL, huge, 9, "f", &file, &err) == CAIRN_ESYNTAX);
+    CHECK(crn_safetensors_from_bytes(NULL, huge, 9, "f", &file, &err) == CAIRN_ESYNTAX);
     CHECK(strstr(err.message, "18446744073709551615") != NULL);
-    CHECK(cairn_safetensors_from_bytes(NULL, huge, 7, "f", &file, &err) == CAIRN_ESYNTAX);
+    CHECK(crn_safetensors_from_bytes(NULL, huge, 7, "f", &file, &err) == CAIRN_ESYNTAX);
     CHECK(strstr(err.message, "7 bytes long") != NULL);
-    CHECK(cairn_safetensors_from_bytes(NULL, NULL, 0, "f", &file, &err) == CAIRN_ESYNTAX);
+    CHECK(crn_safetensors_from_bytes(NULL, NULL, 0, "f", &file, &err) == CAIRN_ESYNTAX);
 
     CHECK(cairn_safetensors_load(NULL, "no/such/file", &file, &err) == CAIRN_EUNKNOWN);
     CHECK(file == NULL && strstr(err.message, "no/such/file") != NULL);

@@ -2,6 +2,7 @@
  * does not fit is refused with a message and changes nothing. Argument: the backend. */
 #include "exec/small_networks.h"
 #include "exec/toy_network.h"
+#include "weights/crn_weights.h"
 #include "weights/evaluation.h"
 
 #include <unistd.h>
@@ -112,12 +113,12 @@ static void test_round_trip(void) {
 
     cairn_safetensors *file;
     CHECK_OK(cairn_safetensors_load(NULL, path, &file, &err), &err);
-    const cairn_named_tensor *tracked = cairn_safetensors_find(file, "bn7.num_batches_tracked");
+    const cairn_named_tensor *tracked = crn_safetensors_find(file, "bn7.num_batches_tracked");
     CHECK(tracked != NULL && tracked->element == CAIRN_ELEMENT_I64 && tracked->rank == 0);
     CHECK_U64(*(const uint64_t *)tracked->data, 2);
-    const cairn_named_tensor *weight = cairn_safetensors_find(file, "conv2.weight");
+    const cairn_named_tensor *weight = crn_safetensors_find(file, "conv2.weight");
     CHECK(weight != NULL && weight->rank == 4 && weight->shape[0] == 16 && weight->shape[1] == 8);
-    CHECK(cairn_safetensors_find(file, "cairn.slot") != NULL);
+    CHECK(crn_safetensors_find(file, "cairn.slot") != NULL);
     CHECK_STRING(cairn_safetensors_value(file, "format"), "pt");
     CHECK_STRING(cairn_safetensors_value(file, "network"), "toy");
     CHECK_STRING(cairn_safetensors_value(file, "epoch"), "3");
@@ -451,7 +452,7 @@ static void test_zoo(void) {
 
 static const cairn_named_tensor *check_form(const cairn_safetensors *file, const char *name,
                                             uint64_t rows, uint64_t columns) {
-    const cairn_named_tensor *found = cairn_safetensors_find(file, name);
+    const cairn_named_tensor *found = crn_safetensors_find(file, name);
     CHECK(found != NULL);
     if (found != NULL)
         CHECK(found->shape[0] == rows && (found->rank == 1 || found->shape[1] == columns));
@@ -474,14 +475,14 @@ static void test_forms(void) {
     check_form(file, "model.layers.1.self_attn.q_proj.weight", 32, 32);
     check_form(file, "model.layers.1.self_attn.k_proj.weight", 16, 32);
     check_form(file, "model.layers.0.mlp.up_proj.weight", 48, 32);
-    CHECK(cairn_safetensors_find(file, "model.layers.0.mlp.gate_up_proj.weight") == NULL);
+    CHECK(crn_safetensors_find(file, "model.layers.0.mlp.gate_up_proj.weight") == NULL);
     cairn_named_tensor tensors[64];
     const cairn_named_tensor *all = cairn_safetensors_tensors(file, &count);
     memcpy(tensors, all, count * sizeof *all);
     tensors[count] = *check_form(file, "model.embed_tokens.weight", 11, 32);
     tensors[count].name = "lm_head.weight"; /* the same elements: harmless */
     CHECK_OK(cairn_weights_assign(e.exec, e.graph, tensors, count + 1, NULL, NULL, &err), &err);
-    tensors[count].data = cairn_safetensors_find(file, "model.layers.0.mlp.up_proj.weight")->data;
+    tensors[count].data = crn_safetensors_find(file, "model.layers.0.mlp.up_proj.weight")->data;
     CHECK(cairn_weights_assign(e.exec, e.graph, tensors, count + 1, NULL, NULL, &err) ==
           CAIRN_EINVAL); /* another head than the network's */
     CHECK(cairn_weights_assign(e.exec, e.graph, tensors, count - 1, NULL, NULL, &err) ==

@@ -5,6 +5,7 @@
  *   weights_tool tokens NAME WEIGHTS DATA OUT  the same for a transformer and its "tokens"
  *   weights_tool logits WEIGHTS DATA OUT WEIGHTS loaded into a ResNet-18, "input" of DATA run, and
  *                                        the result compared with its "logits"; then saved */
+#include "weights/crn_weights.h"
 #include "weights/evaluation.h"
 
 #define TOLERANCE 1e-4 /* single precision on both sides */
@@ -38,7 +39,7 @@ static void copy(const char *in, const char *out) {
     cairn_error err = {0};
     uint32_t tensor_count, metadata_count;
     const cairn_named_tensor *tensors = cairn_safetensors_tensors(file, &tensor_count);
-    const cairn_pair *metadata = cairn_safetensors_metadata(file, &metadata_count);
+    const cairn_pair *metadata = crn_safetensors_metadata(file, &metadata_count);
     CHECK_OK(
         cairn_safetensors_save(NULL, out, tensors, tensor_count, metadata, metadata_count, &err),
         &err);
@@ -57,7 +58,7 @@ static void network(const char *divisor, const char *in, const char *out) {
 }
 
 static const cairn_named_tensor *floats(const cairn_safetensors *file, const char *name) {
-    const cairn_named_tensor *tensor = cairn_safetensors_find(file, name);
+    const cairn_named_tensor *tensor = crn_safetensors_find(file, name);
     if (tensor == NULL || tensor->element != CAIRN_ELEMENT_F32) {
         fprintf(stderr, "%s is missing\n", name);
         exit(1);
@@ -91,7 +92,7 @@ static void logits(const char *weights, const char *data, const char *out) {
 
 static void tokens(const char *name, const char *weights, const char *data, const char *out) {
     cairn_safetensors *file = open_file(data);
-    const cairn_named_tensor *input = cairn_safetensors_find(file, "tokens");
+    const cairn_named_tensor *input = crn_safetensors_find(file, "tokens");
     const cairn_named_tensor *wanted = floats(file, "logits");
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     CHECK(input != NULL && input->element == CAIRN_ELEMENT_I32 && input->rank == 2);

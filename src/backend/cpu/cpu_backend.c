@@ -14,7 +14,7 @@ extern const crn_backend crn_backend_cpu;
 #define RECIPE(kind, builder)                                                                      \
     static cairn_status build_##builder(const crn_site *site, const cairn_allocator *allocator,    \
                                         void **out, uint64_t *workspace) {                         \
-        return crn_recipe_build(site, allocator, crn_build_##builder, out, workspace);             \
+        return crn_recipe_build(site, allocator, crn_prepare_##builder, out, workspace);           \
     }
 #include "backend/cpu/cpu_kernels.def"
 #undef RECIPE

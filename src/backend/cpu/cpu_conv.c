@@ -228,28 +228,28 @@ static void build_op(crn_recipe *r, bool transposed, crn_dnnl_pass pass) {
 }
 
 /* x -> y */
-void crn_build_conv(crn_recipe *r) {
+void crn_prepare_conv(crn_recipe *r) {
     build_op(r, false, CRN_PASS_FORWARD);
 }
 
 /* x, gy -> gradients of weight and bias */
-void crn_build_conv_bwd_weight(crn_recipe *r) {
+void crn_prepare_conv_bwd_weight(crn_recipe *r) {
     build_op(r, false, CRN_PASS_WEIGHTS);
 }
 
 /* gy -> gx */
-void crn_build_conv_bwd_data(crn_recipe *r) {
+void crn_prepare_conv_bwd_data(crn_recipe *r) {
     build_op(r, false, CRN_PASS_DATA);
 }
 
-void crn_build_conv_transpose(crn_recipe *r) {
+void crn_prepare_conv_transpose(crn_recipe *r) {
     build_op(r, true, CRN_PASS_FORWARD);
 }
 
-void crn_build_conv_transpose_bwd_weight(crn_recipe *r) {
+void crn_prepare_conv_transpose_bwd_weight(crn_recipe *r) {
     build_op(r, true, CRN_PASS_WEIGHTS);
 }
 
-void crn_build_conv_transpose_bwd_data(crn_recipe *r) {
+void crn_prepare_conv_transpose_bwd_data(crn_recipe *r) {
     build_op(r, true, CRN_PASS_DATA);
 }

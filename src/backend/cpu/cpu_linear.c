@@ -35,7 +35,7 @@ static bool make(crn_recipe *r, crn_dnnl_pass pass, const linear *l, dnnl_primit
 }
 
 /* x [N, F] -> y [N, O] = x W' + b */
-void crn_build_linear(crn_recipe *r) {
+void crn_prepare_linear(crn_recipe *r) {
     const cairn_op *op = r->site->op;
     bool bias = op->param_count > 1;
     linear l = describe(r, op->params[0], bias);
@@ -50,7 +50,7 @@ void crn_build_linear(crn_recipe *r) {
 }
 
 /* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
-void crn_build_linear_bwd_weight(crn_recipe *r) {
+void crn_prepare_linear_bwd_weight(crn_recipe *r) {
     const cairn_op *op = r->site->op;
     bool bias = op->output_count > 1 && op->outputs[1] != CAIRN_NONE;
     linear l = describe(r, op->outputs[0], bias);
@@ -65,7 +65,7 @@ void crn_build_linear_bwd_weight(crn_recipe *r) {
 }
 
 /* gy [N, O] -> gx [N, F] = gy W */
-void crn_build_linear_bwd_data(crn_recipe *r) {
+void crn_prepare_linear_bwd_data(crn_recipe *r) {
     linear l = describe(r, r->site->op->params[0], false);
     dnnl_primitive_desc_t what;
     if (!make(r, CRN_PASS_DATA, &l, &what))

@@ -50,7 +50,7 @@ static cairn_status block_images(const cairn_graph *graph, crn_arena *scratch, c
 cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
                            cairn_error *err) {
     crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     (void)device;
     crn_arena_init(&scratch, &allocator);
     cairn_status status = block_images(graph, &scratch, out);

@@ -121,7 +121,7 @@ void crn_recipe_run(const crn_call *call);
 void crn_recipe_finish(crn_call *call, const cairn_allocator *allocator);
 
 /* The builders, from the list. */
-#define RECIPE(kind, builder) crn_recipe_builder crn_build_##builder;
+#define RECIPE(kind, builder) crn_recipe_builder crn_prepare_##builder;
 #define KERNEL(kind, function, fits, workspace)
 #include "backend/cpu/cpu_kernels.def"
 #undef KERNEL

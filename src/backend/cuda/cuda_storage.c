@@ -42,7 +42,7 @@ static uint32_t users_of(const cairn_graph *graph, cairn_id parameter) {
 static bool can_be_padded(const cairn_graph *graph, cairn_id input, uint32_t padded) {
     const cairn_tensor *t = cairn_graph_tensor(graph, input);
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(graph, input, &count);
+    const cairn_id *readers = crn_graph_readers(graph, input, &count);
     if (t->role != CAIRN_ROLE_INPUT || t->dtype != CAIRN_DTYPE_F32 || !is_image(t) ||
         t->shape[1] >= padded)
         return false;
@@ -72,7 +72,7 @@ static void choose_blocks(const cairn_graph *graph, const cairn_id *group, uint3
         if (!can_be_padded(graph, t, padded))
             continue;
         uint32_t count;
-        const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+        const cairn_id *readers = crn_graph_readers(graph, t, &count);
         set_block(graph, group, t, padded, blocks);
         for (uint32_t i = 0; i < count; i++) {
             const cairn_op *op = cairn_graph_op(graph, readers[i]);
@@ -233,7 +233,7 @@ static void halve_sequences(const sequences *s, crn_storage *out) {
 cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
                             cairn_error *err) {
     crn_arena scratch;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_arena_init(&scratch, &allocator);
     uint32_t tensors = cairn_graph_tensor_count(graph);
     cairn_id *group = crn_arena_take(&scratch, tensors, sizeof *group);

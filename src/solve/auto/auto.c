@@ -293,7 +293,7 @@ static cairn_status try_offload(const crn_problem *problem, rounds *r) {
 /* What a plan with copies that takes `time` counts, compared with plans without: the simulation
  * does not know that ops beside copies are slower. */
 static int64_t with_slowdown(const crn_problem *problem, int64_t time) {
-    int64_t percent = cairn_costs_copy_slowdown(problem->costs);
+    int64_t percent = crn_costs_copy_slowdown(problem->costs);
     return time == INT64_MAX ? time : crn_add_time(time, time / 100 * percent);
 }
 

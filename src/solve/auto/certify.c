@@ -81,7 +81,7 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_machine machine = CAIRN_MACHINE_INIT;
     crn_arena arena;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     *out = 0;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
@@ -140,7 +140,7 @@ cairn_status cairn_least_memory(const cairn_graph *graph, const cairn_costs *cos
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_machine machine = CAIRN_MACHINE_INIT;
     crn_arena arena;
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     *out = 0;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);

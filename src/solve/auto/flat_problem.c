@@ -1,5 +1,7 @@
 /* flat_problem.c: turns a graph and its costs into arrays. The figures are conservative: a plan
  * that fits by these figures also fits by those of the simulator. */
+#include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 #include "solve/auto/flat_problem.h"
 
 #include "plan/lower.h"
@@ -29,7 +31,7 @@ static cairn_status number_values(crn_flat *f, crn_arena *arena) {
         uint32_t v = f->value_of[t];
         if (v == CRN_NO_VALUE)
             continue;
-        f->stays[v] = f->stays[v] || cairn_graph_is_result(f->graph, t);
+        f->stays[v] = f->stays[v] || crn_graph_is_result(f->graph, t);
         f->aliased[v] = f->aliased[v] || tensor->alias_of != CAIRN_NONE;
         if (tensor->alias_of != CAIRN_NONE)
             continue;
@@ -59,7 +61,7 @@ static void add_outputs(crn_flat *f, const cairn_op *op, uint32_t o) {
     for (uint32_t i = 0; i < op->output_count; i++) {
         cairn_id t = op->outputs[i];
         if (t != CAIRN_NONE && f->value_of[t] != CRN_NO_VALUE &&
-            cairn_graph_storage(f->graph, t) == t)
+            crn_graph_storage(f->graph, t) == t)
             f->outputs[end++] = f->value_of[t];
     }
     f->first_output[o + 1] = end;
@@ -165,7 +167,7 @@ static uint32_t choose_time_shift(const crn_flat *f) {
 
 static crn_flat_way way_of(const crn_flat *f, uint32_t o, const cairn_implementation *list,
                            uint32_t i) {
-    int64_t unit = (int64_t)1 << f->time_shift, again = cairn_costs_again_ns(f->costs, o, i);
+    int64_t unit = (int64_t)1 << f->time_shift, again = crn_costs_again_ns(f->costs, o, i);
     return (crn_flat_way){.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
                           .again = again / unit + (again % unit > 0),
                           .workspace = crn_align(list[i].workspace_bytes),
@@ -182,7 +184,7 @@ static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
         count == 0 ? (crn_flat_way){0} : way_of(f, o, list, crn_usual_implementation(f->costs, o));
     for (uint32_t i = 0; i < count && i <= UINT16_MAX; i++) {
         crn_flat_way way = way_of(f, o, list, i);
-        int64_t again = cairn_costs_again_ns(f->costs, o, i);
+        int64_t again = crn_costs_again_ns(f->costs, o, i);
         f->least_time[o] = i == 0 ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
         f->least_again[o] = i == 0 ? again : CRN_MIN(f->least_again[o], again);
         f->least_workspace[o] =
@@ -246,7 +248,7 @@ static bool is_never(const cairn_op *op) {
 
 static bool is_sum(const crn_flat *f, cairn_id tensor) {
     return cairn_graph_tensor(f->graph, tensor)->stationary &&
-           cairn_graph_is_summed(f->graph, tensor);
+           crn_graph_is_summed(f->graph, tensor);
 }
 
 /* Whether the search does not recompute the op: because that would damage a sum in place or read
@@ -324,7 +326,7 @@ static void mark_needed(crn_flat *f) {
         for (uint32_t i = 0; i < op->output_count; i++) {
             if (op->outputs[i] == CAIRN_NONE)
                 continue;
-            f->needed[o] = f->needed[o] || cairn_graph_is_result(f->graph, op->outputs[i]);
+            f->needed[o] = f->needed[o] || crn_graph_is_result(f->graph, op->outputs[i]);
         }
         for (uint32_t i = 0; i < op->input_count && f->needed[o]; i++) {
             cairn_id producer = cairn_graph_tensor(f->graph, op->inputs[i])->producer;

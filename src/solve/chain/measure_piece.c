@@ -99,7 +99,7 @@ static cairn_status outgoing_gradients(crn_measuring *m, uint32_t piece, ends *e
             if (op->outputs[i] == CAIRN_NONE)
                 continue;
             uint32_t readers;
-            const cairn_id *list = cairn_graph_readers(m->graph, op->outputs[i], &readers);
+            const cairn_id *list = crn_graph_readers(m->graph, op->outputs[i], &readers);
             bool earlier = false;
             for (uint32_t r = 0; r < readers; r++)
                 earlier = earlier || m->view->piece_of[list[r]] < piece;

@@ -50,7 +50,7 @@ cairn_status cairn_precise_curve(const cairn_graph *graph, const cairn_costs *co
                                  cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_chain_view *view;
     CRN_TRY(cairn_chain_view_create(graph, &view, err));
     crn_arena *arena = crn_arena_create(&allocator), scratch;

@@ -63,7 +63,7 @@ static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_
 static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view *view,
                                cairn_acg_result *kept) {
     const char *name = problem->algorithm;
-    cairn_allocator allocator = cairn_graph_allocator(problem->graph);
+    cairn_allocator allocator = crn_graph_allocator(problem->graph);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     options.seed = problem->seed;
     if (problem->scratch->watch != NULL) {

@@ -32,7 +32,7 @@ cairn_status cairn_offload_view_create(const cairn_graph *graph, const cairn_cos
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_LOCAL(cairn_machine, machine, &given, err);
-    cairn_allocator allocator = cairn_graph_allocator(graph);
+    cairn_allocator allocator = crn_graph_allocator(graph);
     crn_arena *arena = crn_arena_create(&allocator);
     cairn_offload_view *view = arena == NULL ? NULL : crn_arena_take(arena, 1, sizeof *view);
     crn_problem problem = {.graph = graph,

@@ -80,7 +80,7 @@ static cairn_status find_shared(const crn_trips *trips, bool **out) {
     uint32_t tensors = cairn_graph_tensor_count(graph);
     CRN_TAKE(trips->problem->scratch, *out, tensors);
     for (cairn_id t = 0; t < tensors; t++) {
-        cairn_id root = cairn_graph_storage(graph, t);
+        cairn_id root = crn_graph_storage(graph, t);
         if (root != t)
             (*out)[root] = (*out)[t] = true;
     }
@@ -98,7 +98,7 @@ static bool find_places(const crn_trips *trips, cairn_id t, crn_trip *out) {
     const cairn_graph *graph = trips->problem->graph;
     cairn_id producer = cairn_graph_tensor(graph, t)->producer;
     uint32_t count;
-    const cairn_id *readers = cairn_graph_readers(graph, t, &count);
+    const cairn_id *readers = crn_graph_readers(graph, t, &count);
     if (producer != CAIRN_NONE && producer >= trips->first_backward)
         return false;
     *out = (crn_trip){.tensor = t, .made = producer == CAIRN_NONE ? 0 : producer + 1};
@@ -112,7 +112,7 @@ static bool find_places(const crn_trips *trips, cairn_id t, crn_trip *out) {
     }
     out->bytes = crn_align(cairn_costs_bytes(trips->problem->costs, t));
     out->copy =
-        cairn_machine_copy_ns(trips->problem->machine, cairn_costs_bytes(trips->problem->costs, t));
+        crn_machine_copy_ns(trips->problem->machine, cairn_costs_bytes(trips->problem->costs, t));
     return out->need != CAIRN_NONE && out->leaves < out->need && out->bytes > 0;
 }
 
@@ -283,7 +283,7 @@ int64_t crn_trips_bound(const crn_trips *trips, uint64_t budget) {
     cairn_machine link = *machine;
     link.link_latency_ns = 0;
     uint64_t excess = trips->peak - budget, padding = (uint64_t)trips->count * CRN_ALIGNMENT;
-    int64_t copy = excess <= padding ? 0 : cairn_machine_copy_ns(&link, excess - padding) - 1;
+    int64_t copy = excess <= padding ? 0 : crn_machine_copy_ns(&link, excess - padding) - 1;
     if (!machine->full_duplex)
         copy = crn_add_time(copy, copy);
     return CRN_MAX(trips->to_go[0], copy);

@@ -1,0 +1,35 @@
+/* crn_graph.h: what the rest of the library asks a graph and embedders need not. */
+#ifndef CRN_GRAPH_H
+#define CRN_GRAPH_H
+
+#include "cairn/graph.h"
+
+/* Names as they stand in files; NULL past the end of the list. */
+const char *crn_role_name(cairn_role role);
+const char *crn_phase_name(cairn_phase phase);
+
+/* What the graph was made with, and what is made from it uses too. */
+cairn_allocator crn_graph_allocator(const cairn_graph *graph);
+
+/* The ops that read a tensor as an input, in canonical order, each once. */
+const cairn_id *crn_graph_readers(const cairn_graph *graph, cairn_id tensor, uint32_t *count);
+
+/* The tensor that holds the storage: the tensor itself, or what it is an alias of. */
+cairn_id crn_graph_storage(const cairn_graph *graph, cairn_id tensor);
+
+/* Whether a training step must end with the tensor in memory: the loss, a parameter's gradient, or
+ * what is marked as a result. */
+bool crn_graph_is_result(const cairn_graph *graph, cairn_id tensor);
+
+/* Whether an op may make its result in place of the tensor. Of a parameter's gradients, which share
+ * one stationary place, those that are not summed on are the final ones. */
+bool crn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
+
+/* A fingerprint of the structure: ops, order, edges, aliases, permissions, flags; not names, sizes
+ * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
+uint64_t crn_graph_hash(const cairn_graph *graph);
+
+/* Make the builder fail with a sentence of the caller's. */
+void crn_builder_fail(cairn_builder *builder, const char *sentence);
+
+#endif

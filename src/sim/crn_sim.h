@@ -1,0 +1,14 @@
+/* crn_sim.h: which lifetime an operand of a step is in. */
+#ifndef CRN_SIM_H
+#define CRN_SIM_H
+
+#include "cairn/sim.h"
+
+/* The lifetime in which operand `operand` of step `step` is: its place in cairn_sim_lifetimes().
+ * The operands of a run are its op's inputs, its outputs, its workspace and its params, one after
+ * the other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the
+ * device, an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1).
+ */
+uint32_t crn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
+
+#endif
