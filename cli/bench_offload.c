@@ -3,6 +3,7 @@
  * the fractional optimum, and images per second. Costs are those of the V100 description. Layers
  * are single ops, or the pieces between cuts, which is how the paper groups them (--by pieces). */
 #include "bench.h"
+#include "cairn/report.h"
 #include "model.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* bench_thesis.c: the figures of Butt's thesis: what memory buys on uniform chains (4.1), what
  * buckets of memory cost (4.2), and how far the batch can grow (4.3). */
 #include "bench.h"
+#include "cairn/report.h"
 #include "model.h"
 
 #include <stdio.h>

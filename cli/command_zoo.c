@@ -1,4 +1,5 @@
 /* command_zoo.c: `cairn zoo [NAME]`, the networks that are built in. */
+#include "cairn/report.h"
 #include "model.h"
 #include "picture.h"
 

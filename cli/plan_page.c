@@ -1,4 +1,5 @@
 /* plan_page.c: the page of one plan, beside plain training and, if asked for, another plan. */
+#include "cairn/page.h"
 #include "plan_page.h"
 #include "planning.h"
 

@@ -1,4 +1,5 @@
 /* plan_report.c: a plan's figures for people and for programs. */
+#include "cairn/report.h"
 #include "plan_report.h"
 #include "planning.h"
 #include "terminal.h"

@@ -1,5 +1,6 @@
 /* train_report.c: what `cairn train` says: a head, lines, a progress line on a terminal, a summary
  * and a picture. All figures of memory are measured. */
+#include "cairn/report.h"
 #include "terminal.h"
 #include "training.h"
 

@@ -2,6 +2,7 @@
  * again it has the same bytes; it has both views and costs; it can be differentiated and planned,
  * or there is an error. */
 #include "cairn/papers.h"
+#include "cairn/report.h"
 #include "cost/crn_cost.h"
 #include "fuzz.h"
 #include "graph/crn_graph.h"

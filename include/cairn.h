@@ -1,10 +1,21 @@
-/* clang-format off: the table */
-/* cairn.h: the public interface of libcairn.
+/* cairn.h: plan a training step inside a memory budget, and run it there.
  *
  *     model -> graph -> costs -> solver -> plan -> simulator -> layout -> executor -> report
  *
- * One header per stage; a program may include only those it needs. Conventions that hold
- * throughout:
+ * In short, a ResNet-50 with batch 32 in 4 GiB (examples/train_in_budget.c is a whole program):
+ *
+ *     cairn_zoo_build(NULL, "resnet50", &size, &forward, &err);             a network
+ *     cairn_graph_differentiate(forward, NULL, &graph, &err);               its training step
+ *     cairn_device_open(NULL, NULL, &device, &err);                         where it runs
+ *     cairn_bind(graph, device, &costs, &err);                              what it costs there
+ *     cairn_solve(graph, costs, NULL, &options, &solution, &err);           the plan
+ *     cairn_train_create(graph, device, costs, solution, NULL, &train, &err);
+ *     cairn_train_step(train, &result, &err);                               again and again
+ *
+ * A program that has its own kernels describes its step (graph.h, or plain arrays: arrays.h), gives
+ * costs, solves, and carries the plan out itself: docs/embedding.md.
+ *
+ * ---- Conventions ----
  *
  * - Functions that can fail return cairn_status and fill an optional cairn_error. See base.h.
  * - `const T *` arguments are borrowed for the call. `T **out` is the caller's, and NULL on
@@ -21,49 +32,49 @@
  *   that the caller holds. The libraries that it uses may: oneDNN, OpenMP, and NVIDIA's, which stay
  *   open once a GPU was opened.
  *
- * Threads:
+ * ---- Threads ----
  *
- *     graph, costs, plan, sim, layout,   once made, any number of threads may read one; a thread
- *     solution, views, report, curve,    that changes costs (set, merge) or a plan's header is
- *     safetensors, steps from arrays,    the only one that uses them
- *     cases of the papers' problems
- *     and their solutions
- *     builder, plan builder, page,       one thread at a time
- *     text, error
- *     device, and the executors,         one thread at a time for a device and everything made
- *     sessions and profiles on it        on it; different devices are independent
- *     data                               any number of sessions and evaluators at once; each
- *                                        starts another thread, which makes batches
- *     solving, simulating, laying out    may be called from several threads at once, on one
- *                                        graph */
-/* clang-format on */
+ * - Graphs, costs, plans, simulations, layouts, solutions, reports and the papers' problems: once
+ *   made, any number of threads may read one. A thread that changes costs or the header of a plan
+ *   is the only one that uses them.
+ * - Builders, memos, pages, texts and errors: one thread at a time.
+ * - A device and everything made on it (executors, sessions, evaluators): one thread at a time.
+ *   Different devices are independent.
+ * - Data: any number of sessions and evaluators at once. Each starts a thread that makes batches.
+ * - Solving, simulating and laying out may be called from several threads at once on one graph. */
 #ifndef CAIRN_H
 #define CAIRN_H
 
-/* In the order of the data flow: a header includes only those above it. The papers' problems, which
- * need no network, are in cairn/papers.h. */
+/* A program may include only the headers that it needs; each includes only those above it. */
 /* clang-format off */
-#include "cairn/base.h"
-#include "cairn/graph.h"
-#include "cairn/zoo.h"
-#include "cairn/import.h"
-#include "cairn/cost.h"
-#include "cairn/device.h"
-#include "cairn/optimizer.h"
-#include "cairn/plan.h"
-#include "cairn/sim.h"
-#include "cairn/layout.h"
-#include "cairn/solve.h"
-#include "cairn/budget.h"
-#include "cairn/arrays.h"
-#include "cairn/data.h"
-#include "cairn/exec.h"
-#include "cairn/profile.h"
-#include "cairn/weights.h"
-#include "cairn/evaluate.h"
-#include "cairn/train.h"
-#include "cairn/report.h"
-#include "cairn/page.h"
+
+/* Plan */
+#include "cairn/base.h"      /* status, errors, the caller's allocator, texts, progress */
+#include "cairn/graph.h"     /* a training step: tensors and ops */
+#include "cairn/zoo.h"       /* networks that are built in */
+#include "cairn/import.h"    /* networks from files */
+#include "cairn/cost.h"      /* what ops cost: machines, analytic costs, measured tables */
+#include "cairn/device.h"    /* devices, and what ops cost on one */
+#include "cairn/optimizer.h" /* the optimisers */
+#include "cairn/plan.h"      /* the list of steps, and its text */
+#include "cairn/sim.h"       /* the judge: legality, memory, time */
+#include "cairn/layout.h"    /* an address for every tensor */
+#include "cairn/solve.h"     /* from a budget to a plan; how good any plan can be */
+#include "cairn/budget.h"    /* budgets as people give them; the largest batch */
+#include "cairn/arrays.h"    /* the same for a step that is given as arrays */
+
+/* Run */
+#include "cairn/data.h"      /* samples */
+#include "cairn/exec.h"      /* carry a plan out */
+#include "cairn/profile.h"   /* measure what ops cost */
+#include "cairn/weights.h"   /* safetensors in and out */
+#include "cairn/evaluate.h"  /* accuracy */
+#include "cairn/train.h"     /* a session: optimiser, learning rate, history, snapshots */
+
+/* Not included, because few programs need them:
+ *     cairn/report.h    what is shown of a plan: figures, pictures, traces
+ *     cairn/page.h      plans as a page for the browser
+ *     cairn/papers.h    the abstract problems of the papers, for research */
 /* clang-format on */
 
 #endif

@@ -18,6 +18,8 @@ nm -D --defined-only "$library" | sed -n -e 's/^.* [TDBR] \(cairn_[a-z0-9_]*\)$/
 {
     echo '#include <cairn.h>'
     echo '#include <cairn/papers.h>'
+    echo '#include <cairn/report.h>'
+    echo '#include <cairn/page.h>'
     echo '#include <stdio.h>'
     echo 'int main(void) {'
     cat "$root"/include/cairn/*.h "$root"/include/cairn/papers/*.h | awk '

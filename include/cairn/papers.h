@@ -4,11 +4,13 @@
  *     acg.h            checkpoints on any graph: least memory with one recomputation
  *     chain.h          a chain of layers: least time under a budget
  *     offload.h        copies to the host on a chain: least idle time
- *     views.h, offload_view.h    a network as such a problem */
+ *     views.h, offload_view.h    a network as such a problem
+ *     budget_curve.h   the least time on a network for every budget at once */
 #ifndef CAIRN_PAPERS_H
 #define CAIRN_PAPERS_H
 
 #include "cairn/papers/acg.h"
+#include "cairn/papers/budget_curve.h"
 #include "cairn/papers/chain.h"
 #include "cairn/papers/offload.h"
 #include "cairn/papers/offload_view.h"

@@ -63,8 +63,8 @@ echo '#include "cairn/solve.h"' >>"$copy/include/cairn/cost.h"
 refuses '"cairn/solve.h" stands below it in cairn.h'
 
 fresh
-echo '#include "cairn/papers/dag.h"' >>"$copy/include/cairn/report.h"
-refuses '"cairn/papers/dag.h" is for research'
+echo '#include "cairn/papers/dag.h"' >>"$copy/include/cairn/solve.h"
+refuses '"cairn/papers/dag.h" is not included by cairn.h'
 
 fresh
 echo '#include "cairn/base.h"' >"$copy/include/cairn/stray.h"

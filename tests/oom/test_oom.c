@@ -2,7 +2,9 @@
  * see failing.h. */
 #include "base/team.h"
 #include "cairn.h"
+#include "cairn/page.h"
 #include "cairn/papers.h"
+#include "cairn/report.h"
 #include "cost/crn_cost.h"
 #include "failing.h"
 #include "graph/layers.h"

@@ -1,6 +1,7 @@
 /* test_page.c: the data of a page, decoded as the page's script does it, agrees with the simulator
  * and the layout. Texts in it cannot end the HTML element that contains them. */
 #include "cairn.h"
+#include "cairn/page.h"
 #include "hand.h"
 #include "report/page_columns.h"
 

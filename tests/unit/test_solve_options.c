@@ -1,8 +1,10 @@
 /* test_solve_options.c: what the options of a solver promise: a plan that is there already, costs
  * that `precise` believes, the curve of all budgets, the bounds. On a small chain with a branch. */
-#include "cairn/papers.h"
-#include "check.h"
 #include "base/rng.h"
+#include "cairn/papers.h"
+#include "cairn/papers/budget_curve.h"
+#include "cairn/report.h"
+#include "check.h"
 #include "exec/toy_network.h"
 #include "graph/layers.h"
 #include "layout/crn_layout.h"

@@ -1,4 +1,5 @@
 /* precise_curve.c: the answer of `precise` for every budget, from one table. */
+#include "cairn/papers/budget_curve.h"
 #include "solve/chain/network_pieces.h"
 
 void cairn_budget_curve_destroy(cairn_budget_curve *curve) {

@@ -1,7 +1,9 @@
 /* use_c99.c: a C99 program can use the headers: every _INIT macro makes an object of its type, and
  * the program links with the whole library and with the planner alone. */
 #include <cairn.h>
+#include <cairn/page.h>
 #include <cairn/papers.h>
+#include <cairn/report.h>
 #include <stdio.h>
 
 int main(void) {
