@@ -4,8 +4,10 @@ import atexit
 import functools
 import sys
 import time
+import warnings
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import _arena, _torch
 from . import _chunks
@@ -61,6 +63,9 @@ def with_partition(options, partition, forward=boxed, backward=boxed, loss_only=
     return compile_module
 
 
+MANY = 24  # graphs: more are rarely different ones
+
+
 class Backend:
     """The object that torch.compile calls. `plans` are the plans made so far, one per captured graph and shape."""
 
@@ -70,21 +75,32 @@ class Backend:
         self.__name__ = "cairn"
         self._retaining = self._variant = None
         self.steps = _regions.Steps(options)
-        self._used, self._most = [], 0
-        if options.budget is not None:
-            atexit.register(_warn_unused, self._used)
+        self._most = 0
+        self._unused = Unused() if options.budget is not None else None
 
     def __deepcopy__(self, memo):
-        return Backend(self.options)  # a copy of a compiled model is captured anew
+        copied = Backend(self.options)  # a copy of a compiled model is captured anew
+        if copied._unused is not None:
+            copied._unused.stop()  # it may be a copy that nobody trains
+        return copied
 
     # ---- from Dynamo ----
 
     def __call__(self, gm, example_inputs, **_):
-        self._used.append(True)
+        if self._unused is not None:
+            self._unused.stop()
         _refuse_inputs(example_inputs)
         self.steps.several |= not _regions.is_whole(gm)
         self.regions.append(_regions.Region(self, gm, example_inputs))
+        self._expect_more()
         return self.regions[-1]
+
+    def _expect_more(self):
+        """Beyond a number of captures Dynamo would run the model without a plan."""
+        _torch.allow_captures(len(self.regions) + 2)
+        if len(self.regions) == MANY:
+            warnings.warn(f"cairn: PyTorch has captured {MANY} graphs; if they are one graph for many shapes or numbers, "
+                          "leave out dynamic=False, and it is captured once", stacklevel=2)
 
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""
@@ -100,6 +116,7 @@ class Backend:
 
     def partition(self, gm, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
         captured = time.perf_counter() - self._start
+        _regions.refuse_specialised(gm)
         joint = capture(gm, num_fwd_outputs, self.options)
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
@@ -164,10 +181,30 @@ def planner_for(joint, options):
     return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
 
-def _warn_unused(used):
-    if not used:
-        print("cairn: a budget was given, but PyTorch captured no graph of the model, so nothing was planned",
-              file=sys.stderr)
+class Unused:
+    """Says that nothing is planned if PyTorch captures no graph: at the second step of an optimiser (the first may be that
+    of another model), or at the end of the program."""
+    MESSAGE = ("cairn: a budget was given, but PyTorch has captured no graph of the model, so nothing is planned; it "
+               "does not capture nn.LSTM and other recurrent modules, and of nn.Sequential only torch.compile(model), "
+               "not model.compile()")
+
+    def __init__(self):
+        self._steps = 0
+        self._hook = register_optimizer_step_post_hook(self._count)
+        atexit.register(self._end)
+
+    def _count(self, *_):
+        self._steps += 1
+        if self._steps == 2:
+            self.stop()
+            warnings.warn(self.MESSAGE, stacklevel=2)
+
+    def _end(self):
+        print(self.MESSAGE, file=sys.stderr)
+
+    def stop(self):
+        self._hook.remove()
+        atexit.unregister(self._end)
 
 
 def saved_text(plan):

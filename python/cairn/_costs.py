@@ -20,7 +20,7 @@ from . import _load
 from . import _norms
 from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
-from ._joint import is_collective, is_effect, is_random
+from ._joint import is_collective, is_effect, is_number, is_random
 from ._real import random_like, real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -208,7 +208,8 @@ def _write_whole(path, content):
 def operands_of(node, diagonal=False):
     """Arguments to try a node with."""
     def make(argument):
-        return random_like(_value(argument), diagonal)
+        value = _value(argument)
+        return _torch.number_of(value) if is_number(value) else random_like(value, diagonal)
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 

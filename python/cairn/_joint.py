@@ -280,7 +280,7 @@ class Joint(Parts):
                 continue
             for place in _POINTWISE.get(op.node.target, ()):
                 operand = op.node.args[place] if place < len(op.node.args) else None
-                if isinstance(operand, fx.Node) and self._may_overwrite(op, operand):
+                if isinstance(operand, fx.Node) and self.of_node[operand] and self._may_overwrite(op, operand):
                     op.inplace.append((place, op.reads.index(self.of_node[operand][0])))
 
     def _may_overwrite(self, op, operand):
@@ -321,14 +321,25 @@ def _has_numbers(tensor):
     return tensor.layout is not torch.strided or all(isinstance(n, int) for n in (*tensor.shape, *tensor.stride()))
 
 
+def is_number(value):
+    """Whether a value is a number that the capture does not know."""
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _reads_data(node):
+    return any(isinstance(v, torch.Tensor) for n in node.all_input_nodes for v in tensors_of(n.meta.get("val")))
+
+
 def refuse(gm):
     """Raise an error for what cannot be planned."""
     for node in gm.graph.nodes:
         for value in _torch.pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, torch.Tensor) and not _has_numbers(value) \
-                    or isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            if isinstance(value, torch.Tensor) and not _has_numbers(value) or is_number(value) and _reads_data(node):
                 raise CairnError(f"the shape of {node.name} is symbolic or depends on data, and cannot be planned; "
                                  "compile with dynamic=False, and every shape gets a plan of its own")
+            if "mkldnn_rnn" in str(node.target):
+                raise CairnError(f"{node.name} is a recurrent layer of oneDNN, whose gradient PyTorch cannot capture; "
+                                 "leave torch._dynamo.config.allow_rnn off, and the layer runs between the graphs")
             if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
                 raise CairnError(f"{node.name} is a sparse tensor, and steps with sparse tensors cannot be planned")
 

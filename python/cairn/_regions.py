@@ -9,7 +9,7 @@ before it hold what they saved, and those after it have left their gradients.
     later steps   one choice among plans of all regions: the fastest ones that fit together, and beside that share
 
 A graph with symbolic shapes gets one variant for each shape that it is called with, each with its own plan, so Dynamo
-captures it only once.
+captures it only once. An integer that no shape depends on stays symbolic, unless the capture needs its value.
 """
 
 import sys
@@ -20,7 +20,7 @@ import torch
 
 from . import _distributed, _sizes, _torch
 from . import _library as lib
-from ._errors import BudgetError
+from ._errors import BudgetError, CairnError
 from ._peak import Peak
 
 POINTS = 6  # plans of a region from which one is chosen
@@ -47,20 +47,54 @@ class Region:
     def __init__(self, backend, gm, example_inputs):
         self.backend, self.gm, self.variants = backend, gm, {}
         self.symbolic = any(_is_symbolic(x) for x in example_inputs)
+        self.free = _free_integers(gm, example_inputs) if self.symbolic and backend.options.mode == "exact" else set()
         if not self.symbolic:
             self.variants[()] = Variant(self, example_inputs)
 
     def __call__(self, *inputs):
-        key = tuple((tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else x for x in inputs) \
-            if self.symbolic else ()
+        key = self._key(inputs) if self.symbolic else ()
         variant = self.variants.get(key)
         if variant is None:
-            variant = self.variants[key] = Variant(self, _fake(inputs))
+            variant = self._make(inputs)
         steps = self.backend.steps
         steps.enter(variant)
         results = variant.call(*inputs)
         steps.leave(variant, results)
         return results
+
+    def _key(self, inputs):
+        return tuple((tuple(x.shape), x.stride()) if isinstance(x, torch.Tensor) else None if i in self.free else x
+                     for i, x in enumerate(inputs))
+
+    def _make(self, inputs):
+        try:
+            variant = Variant(self, _fake(inputs, self.free))
+        except (Specialised, RuntimeError) as error:  # some ops of PyTorch do not take a symbolic number
+            if not self.free or isinstance(error, CairnError):
+                raise
+            self.free = set()
+            variant = Variant(self, _fake(inputs))
+        self.variants[self._key(inputs)] = variant
+        return variant
+
+
+class Specialised(Exception):
+    """A capture depends on the value of an integer."""
+
+
+def refuse_specialised(gm):
+    """Raise Specialised if the value of a symbolic integer has become part of a captured graph."""
+    if _torch.was_specialised(gm):
+        raise Specialised
+
+
+def _free_integers(gm, example_inputs):
+    """The places of integers on which no shape depends."""
+    values = [n.meta.get("example_value") for n in gm.graph.nodes]
+    shapes = {symbol for value in _torch.pytree.tree_leaves(values) if isinstance(value, torch.Tensor)
+              for n in (*value.shape, *value.stride()) for symbol in _torch.free_symbols(n)}
+    return {i for i, x in enumerate(example_inputs) if isinstance(x, torch.SymInt)
+            and not _torch.free_symbols(x) & shapes}
 
 
 def _is_symbolic(value):
@@ -69,10 +103,11 @@ def _is_symbolic(value):
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def _fake(inputs):
-    """Fake inputs of the shapes that real ones have."""
-    mode = _torch.FakeTensorMode()
-    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+def _fake(inputs, free=()):
+    """Fake inputs of the shapes that real ones have. The integers at the places `free` are symbolic."""
+    mode = _torch.FakeTensorMode(shape_env=_torch.ShapeEnv() if free else None)
+    return [mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor)
+            else _torch.symbolic(mode, x, f"integer_{i}") if i in free else x for i, x in enumerate(inputs)]
 
 
 class Variant:

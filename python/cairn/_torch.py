@@ -55,10 +55,42 @@ tracing = _get("torch._guards", "tracing")
 reset_dynamo = _get("torch._dynamo", "reset")
 fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
 FakeTensorMode = _get("torch._subclasses.fake_tensor", "FakeTensorMode")
+ShapeEnv = _get("torch.fx.experimental.symbolic_shapes", "ShapeEnv")
+free_symbols = _get("torch.fx.experimental.symbolic_shapes", "free_symbols")
+_DYNAMIC = _get("torch.fx.experimental.symbolic_shapes", "DimDynamic", "DYNAMIC")
+_ConstantSource = _get("torch._dynamo.source", "ConstantSource")
+_dynamo_config = _get("torch._dynamo.config")
 is_traceable_wrapper_subclass = _get("torch.utils._python_dispatch", "is_traceable_wrapper_subclass")
 pytree = _get("torch.utils._pytree")
 OpOverload: Any = _get("torch._ops", "OpOverload")
 linear = _get("torch._C._nn", "linear")  # what F.linear is inside a captured graph
+
+
+def allow_captures(count: int) -> None:
+    """Dynamo captures a function this often or more, before it runs the function without the backend."""
+    for name in ("recompile_limit", "accumulated_recompile_limit"):
+        if getattr(_dynamo_config, name) < count:
+            setattr(_dynamo_config, name, count)
+
+
+def symbolic(mode: Any, value: int, name: str) -> torch.SymInt:
+    """An integer that a capture does not make a constant."""
+    source = _ConstantSource(name)
+    symbol = mode.shape_env.create_unspecified_symbol(value, source, _DYNAMIC)
+    return mode.shape_env.create_symintnode(symbol, hint=value, source=source)
+
+
+def number_of(value: torch.SymInt) -> int:
+    """The value that an integer had when it was captured."""
+    return value.node.hint
+
+
+def was_specialised(gm: Any) -> bool:
+    """Whether a captured graph depends on the values of its symbolic integers."""
+    values = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
+    integers = [v.node.shape_env for v in values if isinstance(v, torch.SymInt)]
+    return any(env.guards or env.replacements for env in integers[:1])
+
 
 # ---- writing its graphs ----
 CodeGen: Any = _get("torch.fx.graph", "CodeGen")

@@ -17,7 +17,7 @@ from . import _moves
 from . import _norms
 from ._compiled import Kernel
 from ._geometry import place_of
-from ._joint import ignores_statistics, is_collective, is_effect, is_mutation, without_statistics
+from ._joint import ignores_statistics, is_collective, is_effect, is_mutation, is_number, without_statistics
 
 
 class _Boxed(_torch.CodeGen):
@@ -73,6 +73,8 @@ class Writer:
         val = node.meta.get("val")
         if node.op != "get_attr" and isinstance(val, (int, float, bool)):
             return val
+        if node in self.numbers:
+            return self.numbers[node]
         storages = joint.of_node[node]
         op = joint.op_of_node.get(node)
         if node.op == "placeholder" or (node.op == "get_attr" and storages):
@@ -263,6 +265,7 @@ class Writer:
     def _begin(self):
         self.graph, self.env, self.memo = fx.Graph(), {}, {}
         self.freed, self.given_first = set(), {}
+        self.numbers = {}
 
     def _needed(self):
         """The inputs of the backward part: storages that it reads before it makes them, and host copies that it
@@ -309,6 +312,8 @@ class Writer:
         for p in joint.primals:
             new = self.graph.placeholder(p.name)
             new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
+            if is_number(p.meta["val"]):
+                self.numbers[p] = new
             for s in joint.of_node[p][:1]:
                 if s in self.env:
                     self.extra[p] = new
@@ -328,9 +333,11 @@ class Writer:
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
+        tensors += self.numbers.values()
         out = self.graph.output(tuple(results + tensors))
         self._describe(out, len(results), len(tensors))
         self._finish()
+        self.numbers_given = self.numbers
         forward, old, old_hosts = self.graph, self.env, self.hosts
         self.forward_graph = forward
         self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
@@ -375,6 +382,7 @@ class Writer:
             new = self.graph.placeholder(name)
             new.meta = {**like.meta, _check.HOLDS: list(holds)}
             return new
+        self.numbers = {p: arrive(new.name, new) for p, new in self.numbers_given.items()}
         for s in self.saved:
             self.env[s] = arrive(old[s].name, old[s], [s])
         for s in hosts:

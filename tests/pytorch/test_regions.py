@@ -206,6 +206,98 @@ class Shapes(unittest.TestCase):
         torch.manual_seed(1)
         self.check(Net(()), True)
 
+    def test_without_dynamic(self):
+        """Dynamo's limit of captures is not reached: every shape has a plan."""
+        torch.manual_seed(1)
+        self.check(Net(()), False)
+
+
+class Scaled(nn.Module):
+    """A model with an integer argument."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.blocks = kind, nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x, number):
+        for block in self.blocks:
+            x = block(x)
+            if self.kind == "factor":
+                x = x * (2 * number + 1) / 7
+            elif self.kind == "fill":
+                x = x + torch.full_like(x, number)
+            elif self.kind == "shape":
+                x = torch.cat([x[:, :number], 2 * x[:, number:]], 1)
+        return x.square().mean()
+
+
+class Integers(unittest.TestCase):
+    """An integer that changes is no shape: no plan of its own, unless a shape depends on it."""
+
+    def check(self, kind, plans):
+        torch.manual_seed(1)
+        model, x, results = Scaled(kind), torch.randn(ROWS, WIDTH), []
+        least = cairn.fits(model, (x, 3), 1).smallest
+        backend = cairn.backend(least + 64 * WIDTH * ROWS, check=True)
+        for one in ("aot_eager", backend):
+            torch._dynamo.reset()
+            call, found = torch.compile(model, backend=one), []
+            for number in range(2, 9):
+                loss = call(x, number)
+                loss.backward()
+                found.append([loss.detach()] + [p.grad for p in model.parameters()])
+                model.zero_grad()
+            results.append(found)
+        self.assertTrue(same(*results))
+        self.assertEqual(len(backend.plans), plans)
+        self.assertEqual([m.differences for m in backend.meters], [[]] * plans)
+
+    def test_factor(self):
+        self.check("factor", 2)  # the first capture makes every integer a constant
+
+    def test_fill(self):
+        self.check("fill", 2)
+
+    def test_shape(self):
+        self.check("shape", 7)
+
+
+class Unplanned(unittest.TestCase):
+    """Where PyTorch captures nothing, a warning says so."""
+
+    def warned(self, model, call, x, backend):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                out = call(x)
+                (out[0] if isinstance(out, tuple) else out).square().mean().backward()
+                optimizer.step()
+        return sum("has captured no graph" in str(w.message) for w in seen)
+
+    def test_recurrent(self):
+        backend, model = cairn.backend("90%"), nn.LSTM(8, 8)
+        self.assertEqual(self.warned(model, torch.compile(model, backend=backend), torch.randn(4, 2, 8), backend), 1)
+        self.assertEqual(backend.plans, [])
+
+    def test_sequential(self):
+        for in_place in (True, False):
+            torch._dynamo.reset()
+            backend, model = cairn.backend("1GiB"), nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+            if in_place:
+                model.compile(backend=backend)
+            call = model if in_place else torch.compile(model, backend=backend)
+            self.assertEqual(self.warned(model, call, torch.randn(4, 8), backend), in_place)
+            self.assertEqual(len(backend.plans), not in_place)
+
+    def test_copy(self):
+        """A copy that nobody calls gives no warning."""
+        torch._dynamo.reset()
+        backend, model = cairn.backend("1GiB"), nn.Linear(8, 8)
+        call = torch.compile(model, backend=backend)
+        copy.deepcopy(call)
+        self.assertEqual(self.warned(model, call, torch.randn(4, 8), backend), 0)
+
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
