@@ -78,11 +78,8 @@ class Backend:
         self._most = 0
         self._unused = Unused() if options.budget is not None else None
 
-    def __deepcopy__(self, memo):
-        copied = Backend(self.options)  # a copy of a compiled model is captured anew
-        if copied._unused is not None:
-            copied._unused.stop()  # it may be a copy that nobody trains
-        return copied
+    def __reduce__(self):
+        return _copied, (self.options,)  # a copy of a compiled model, or a saved one, is captured anew
 
     # ---- from Dynamo ----
 
@@ -152,6 +149,8 @@ class Backend:
             plan = _distributed.plan(planner, planner.smallest()[0])
         else:
             self._most = max(self._most, planner.none_peak())  # a share is one of the largest shape
+            if self.plans:  # the largest shape may be one of this graph
+                planner.offer(max(self.plans, key=lambda plan: plan.peak).text())
             plan = _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget, self._most))
         if variant is not None:
             variant.plan, variant.planner = plan, planner
@@ -171,6 +170,13 @@ class Backend:
         return _torch.boxed_call(run)
 
 
+def _copied(options):
+    copied = Backend(options)
+    if copied._unused is not None:
+        copied._unused.stop()  # it may be a copy that nobody trains
+    return copied
+
+
 def _refuse_inputs(example_inputs):
     for value in example_inputs:
         if isinstance(value, torch.Tensor) and _torch.is_traceable_wrapper_subclass(value):
@@ -185,8 +191,8 @@ class Unused:
     """Says that nothing is planned if PyTorch captures no graph: at the second step of an optimiser (the first may be that
     of another model), or at the end of the program."""
     MESSAGE = ("cairn: a budget was given, but PyTorch has captured no graph of the model, so nothing is planned; it "
-               "does not capture nn.LSTM and other recurrent modules, and of nn.Sequential only torch.compile(model), "
-               "not model.compile()")
+               "captures no model with an nn.LSTM or another recurrent module unless torch._dynamo.config.allow_rnn is "
+               "True, and an nn.Sequential only by torch.compile(model), not by model.compile()")
 
     def __init__(self):
         self._steps = 0

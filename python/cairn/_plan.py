@@ -185,7 +185,7 @@ class Planner:
         if self._tightest is not None and size < self._tightest.peak:
             raise self._refusal(size)
         try:
-            solution = self._solve(size)
+            solution = self._offered(size) or self._solve(size)
             bound = solution.bound_ns
         except lib.Failure as failure:
             self._only_infeasible(failure)
@@ -195,6 +195,18 @@ class Planner:
         plan = self._wrap(self._fastest(solution, size), self.options.algorithm, size, time.perf_counter() - start)
         plan.bound_ns = bound  # that of another budget says nothing about this one
         return plan
+
+    def _offered(self, size):
+        """A plan that fits and repeats nothing, so that none is faster; None if none is known."""
+        once = sum(int(op.time_ns) for op in self.joint.ops)
+        return next((old for old in self._found if old.peak <= size and old.time_ns <= once), None)
+
+    def offer(self, text):
+        """The plan of another shape, which may fit this one too."""
+        try:
+            self._found.append(self.step.read(text, self.machine))
+        except lib.Failure:  # this shape has other ops
+            pass
 
     def _fastest(self, solution, size):
         """The new solution, or one made before that fits too and is faster: a plan for less memory is a plan for more."""
@@ -225,10 +237,21 @@ class Planner:
         smallest += beside
         message = (f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "
                    f"bytes ({_sizes.show(smallest)}), set by op {op}")
+        unused = self._other_gradients()
+        if unused:
+            message += (f"; {_sizes.show(unused)} of it are gradients of results besides the loss, which loss_only=True "
+                        "leaves out")
         offloaded = self._smallest_offloaded() + beside
         if offloaded < smallest:
             message += f"; with offload=True it is {offloaded} bytes ({_sizes.show(offloaded)})"
         return BudgetError(message, smallest, op)
+
+    def _other_gradients(self):
+        """The bytes of gradients of results that are no numbers, where another result is one."""
+        values = [p.meta["val"] for p in self.joint.tangents if isinstance(p.meta["val"], torch.Tensor)]
+        if self.options.loss_only or all(v.dim() for v in values):
+            return 0
+        return sum(v.untyped_storage().nbytes() for v in values if v.dim())
 
     def _smallest_offloaded(self):
         """The smallest budget with offloading, where only the user's options leave it out."""

@@ -190,8 +190,9 @@ class Steps:
         self.settled = True
         variants = list(dict.fromkeys(self.calls))
         beside = f", beside {_sizes.show(self.outside)} for what runs outside of them" if self.outside else ""
-        warnings.warn(f"cairn: a step is cut into {len(variants)} graphs, called {len(self.calls)} times; they share the "
-                      f"budget{beside}", stacklevel=2)
+        graphs = "1 graph" if len(variants) == 1 else f"{len(variants)} graphs"
+        warnings.warn(f"cairn: a step is cut into {len(self.calls)} calls of {graphs}; they share the budget{beside}",
+                      stacklevel=2)
         if self.options.budget is None:
             return
         plans = {v: _distributed.same(lambda v=v: _plans(v.planner)) for v in variants}

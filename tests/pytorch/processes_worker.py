@@ -103,7 +103,9 @@ def caches(rank, folder):
 def recipes(rank, folder):
     """The recipes of docs/pytorch.md for several processes."""
     from test_recipes import compare, plain
-    found = [compare(title, plain) for title in ("DDP",)]
+    found = [compare("DDP", plain), compare("FSDP2", plain, "90%")]
+    steps = found[1]["backend"].steps
+    assert steps.settled and len(steps.calls) == 6  # blocks, which share the budget
     return dict(same=[one["same"] and one["trained"] and not one["over"] for one in found],
                 reruns=[n for one in found for n in one["reruns"]], plans=[], differences=0)
 

@@ -28,17 +28,26 @@ def recipes():
     return dict(re.findall(r"^### ([^\n]*)\n.*?^```python\n(.*?)^```$", page, re.M | re.S))
 
 
+class Block(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear, self.drop = torch.nn.Linear(width, width), torch.nn.Dropout(0.1)
+
+    def forward(self, x):
+        return x + self.drop(F.gelu(self.linear(x)))
+
+
 class Residual(torch.nn.Module):
     """A small model whose forward pass returns the loss."""
 
     def __init__(self, width=64, layers=6):
         super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
-        self.head, self.drop = torch.nn.Linear(width, 10), torch.nn.Dropout(0.1)
+        self.blocks = torch.nn.ModuleList(Block(width) for _ in range(layers))
+        self.head = torch.nn.Linear(width, 10)
 
     def forward(self, x, y):
-        for layer in self.layers:
-            x = x + self.drop(F.gelu(layer(x)))
+        for block in self.blocks:
+            x = block(x)
         return F.cross_entropy(self.head(x), y)
 
 
@@ -73,16 +82,22 @@ def carry_out(code, names, backend):
         names.update(torch=torch, cairn=types.SimpleNamespace(backend=lambda budget: backend), budget=BUDGET,
                      device="cpu", folder=folder)
         exec(compile(code, "docs/pytorch.md", "exec"), names)
-    return names.get("losses", []), [p.detach().clone() for p in model.parameters()]
+    return names.get("losses", []), [own(p) for p in model.parameters()]
 
 
-def compare(title, given):
+def own(parameter):
+    """A copy of what this process has of a parameter."""
+    value = parameter.detach()
+    return (value.to_local() if hasattr(value, "to_local") else value).clone()
+
+
+def compare(title, given, budget=BUDGET):
     """A recipe without Cairn and with it."""
-    code, before = recipes()[title], [p.detach().clone() for p in given()["model"].parameters()]
+    code, before = recipes()[title], [own(p) for p in given()["model"].parameters()]
     losses, expected = carry_out(code, given(), "aot_eager")
-    backend = cairn.backend(BUDGET, check=True)
+    backend = cairn.backend(budget, check=True)
     found_losses, found = carry_out(code, given(), backend)
-    return dict(trained=any(not torch.equal(a, b) for a, b in zip(before, expected)),
+    return dict(backend=backend, trained=any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(before, expected)),
                 same=losses == found_losses and all(torch.equal(a, b) for a, b in zip(expected, found)),
                 reruns=[plan.reruns for plan in backend.plans],
                 # Less than predicted is live where a recipe drops its loss, which the plan counts.

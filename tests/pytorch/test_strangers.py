@@ -1,0 +1,254 @@
+"""Training scripts as people write them. With a budget each gives bitwise what it gives with aot_eager."""
+
+import copy
+import io
+import pickle
+import threading
+import unittest
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import cairn
+from common import same
+
+
+class Body(nn.Module):
+    """A perceptron, as a module that is not PyTorch's own."""
+
+    def __init__(self, given=16, width=64, results=4, layers=3):
+        super().__init__()
+        self.first, self.last = nn.Linear(given, width), nn.Linear(width, results)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+
+    def forward(self, x):
+        x = F.gelu(self.first(x))
+        for layer in self.layers:
+            x = x + F.gelu(layer(x))
+        return self.last(x)
+
+
+def gradients(model):
+    return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def parameters(model):
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def images(backend):
+    """A convolutional network with a smaller last batch, a schedule and an evaluation."""
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25),
+                          nn.Flatten(), nn.Linear(8 * 36, 10))
+    call, results = torch.compile(model, backend=backend), []
+    optimizer = torch.optim.Adadelta(model.parameters())
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+    for _ in range(2):
+        model.train()
+        for size in (16, 16, 7):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(call(torch.randn(size, 1, 16, 16)), torch.randint(0, 10, (size,)))
+            loss.backward()
+            optimizer.step()
+            results.append(loss.detach())
+        model.eval()
+        with torch.inference_mode():
+            results.append(call(torch.ones(5, 1, 16, 16)).clone())
+        schedule.step()
+    return results, parameters(model)
+
+
+def adversaries(backend):
+    """Two models with an optimiser each; one of them is called three times in a step."""
+    maker, judge = Body(8, 32, 16), Body(16, 32, 1)
+    make, judged = torch.compile(maker, backend=backend), torch.compile(judge, backend=backend)
+    optimizers, results = [torch.optim.Adam(m.parameters()) for m in (maker, judge)], []
+    for _ in range(5):
+        made = make(torch.randn(32, 8))
+        optimizers[1].zero_grad()
+        loss = F.softplus(-judged(torch.randn(32, 16))).mean() + F.softplus(judged(made.detach())).mean()
+        loss.backward()
+        optimizers[1].step()
+        optimizers[0].zero_grad()
+        other = F.softplus(-judged(made)).mean()
+        other.backward()
+        optimizers[0].step()
+        results += [loss.detach(), other.detach()]
+    return results, parameters(maker), parameters(judge)
+
+
+def pairs(backend):
+    """A contrastive loss of two calls."""
+    model = Body(results=8)
+    call, results = torch.compile(model, backend=backend), []
+    for _ in range(5):
+        x = torch.randn(64, 16)
+        one, other = F.normalize(call(x)), F.normalize(call(x + 0.1))
+        loss = F.cross_entropy(one @ other.t() / 0.1, torch.arange(64))
+        loss.backward()
+        results.append(loss.detach())
+    return results, gradients(model)
+
+
+def frozen(backend):
+    """A backbone that is trained only from the fourth step on."""
+    model = nn.Sequential(Body(results=64), nn.GELU(), nn.Linear(64, 5))
+    call, results = torch.compile(model, backend=backend), []
+    for number in range(5):
+        model[0].requires_grad_(number >= 3)
+        loss = F.cross_entropy(call(torch.randn(64, 16)), torch.randint(0, 5, (64,)))
+        loss.backward()
+        results.append(loss.detach())
+    return results, gradients(model)
+
+
+def averaged(backend):
+    """A moving average of the model as teacher, compiled too."""
+    model = Body()
+    teacher = copy.deepcopy(model)
+    call, teach = torch.compile(model, backend=backend), torch.compile(teacher, backend=backend)
+    optimizer, results = torch.optim.AdamW(model.parameters()), []
+    for _ in range(3):
+        x = torch.randn(64, 16)
+        with torch.no_grad():
+            wanted = teach(x) + 1
+        loss = F.mse_loss(call(x), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        results.append(loss.detach())
+        with torch.no_grad():
+            for mine, new in zip(teacher.parameters(), model.parameters()):
+                mine.lerp_(new, 0.1)
+    return results, parameters(teacher)
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.one, self.other = Body(results=32), nn.Linear(32, 3), nn.Linear(32, 1)
+
+    def forward(self, x):
+        x = F.gelu(self.body(x))
+        return self.one(x), self.other(x)
+
+
+def losses(backend):
+    """Two results, each with its own backward pass."""
+    model = Heads()
+    call, results = torch.compile(model, backend=backend), []
+    for _ in range(3):
+        one, other = call(torch.randn(64, 16))
+        one.square().mean().backward(retain_graph=True)
+        other.abs().mean().backward()
+        results += [one.detach(), other.detach()]
+    return results, gradients(model)
+
+
+def hooks(backend):
+    """Hooks on parameters, on a module's result and on its gradient."""
+    model, seen = nn.Sequential(Body(results=16), Body(results=1)), []
+    model[0].register_forward_hook(lambda module, given, result: seen.append(result.detach().mean()))
+    model[1].register_full_backward_hook(lambda module, given, result: seen.append(result[0].norm()))
+    for parameter in model.parameters():
+        parameter.register_hook(lambda gradient: 2 * gradient)
+        parameter.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.sum()))
+    call = torch.compile(model, backend=backend)
+    for _ in range(4):
+        call(torch.randn(64, 16)).square().mean().backward()
+    return gradients(model), seen
+
+
+def functions(backend):
+    """Parameters as an argument, and a gradient inside the compiled function."""
+    model = Body(results=1)
+    values = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+
+    def loss(values, x):
+        return torch.func.functional_call(model, values, (x,)).square().mean()
+    call, x = torch.compile(loss, backend=backend), torch.randn(64, 16)
+    call(values, x).backward()
+    inside = torch.compile(torch.func.grad(loss), backend=backend)(values, x)
+    return [v.grad for v in values.values()], [v.detach() for v in inside.values()]
+
+
+def attack(backend):
+    """Gradients of the input, in evaluation."""
+    model = nn.Sequential(Body(results=8), nn.BatchNorm1d(8), nn.Linear(8, 1)).eval()
+    call, x, results = torch.compile(model, backend=backend), torch.randn(64, 16, requires_grad=True), []
+    for _ in range(3):
+        gradient, = torch.autograd.grad(call(x).sum(), x)
+        results.append(gradient)
+        x = (x + 0.1 * gradient.sign()).detach().requires_grad_()
+    return results
+
+
+def saved(backend):
+    """A compiled model that is saved as a state, saved whole, pickled and copied."""
+    model, x = Body(), torch.ones(64, 16)
+    call = torch.compile(model, backend=backend)
+    call(x).sum().backward()
+    file = io.BytesIO()
+    torch.save(call.state_dict(), file)
+    file.seek(0)
+    loaded = torch.compile(Body(), backend=backend)
+    loaded.load_state_dict(torch.load(file))
+    found = []
+    for one in (loaded, copy.deepcopy(call), pickle.loads(pickle.dumps(call))):
+        one.zero_grad()
+        one(x).sum().backward()
+        found.append(gradients(one))
+    return found
+
+
+def threads(backend):
+    """Steps of several threads at once, the first of which captures."""
+    model, x, found = Body(results=1), torch.randn(64, 16), [None] * 3
+    call = torch.compile(model, backend=backend)
+
+    def work(number):
+        for _ in range(2):
+            results = torch.autograd.grad(call(x * (number + 1)).square().mean(), list(model.parameters()))
+        found[number] = [g.clone() for g in results]
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return found
+
+
+class Strangers(unittest.TestCase):
+    def check(self, script):
+        """With 85% of the memory, or with the least that a refusal names."""
+        results, budget = [], "85%"
+        while len(results) < 2:
+            torch._dynamo.reset()
+            torch.manual_seed(1)
+            backend = cairn.backend(budget) if results else "aot_eager"
+            try:
+                results.append(script(backend))
+            except cairn.BudgetError as error:
+                self.assertNotEqual(error.smallest, budget)
+                budget = error.smallest
+        self.assertTrue(same(*results))
+        self.assertGreater(len(backend.plans), 0)
+
+    def test_double_backward(self):
+        """A penalty on gradients is refused in one sentence."""
+        model, x = Body(results=1), torch.randn(32, 16, requires_grad=True)
+        gradient, = torch.autograd.grad(torch.compile(model, backend=cairn.backend())(x).sum(), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "^[^\n]*double backward[^\n]*$"):
+            gradient.norm().backward()
+
+
+for script in (images, adversaries, pairs, frozen, averaged, losses, hooks, functions, attack, saved, threads):
+    setattr(Strangers, f"test_{script.__name__}", lambda self, script=script: self.check(script))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    unittest.main()
