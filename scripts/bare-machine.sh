@@ -26,14 +26,6 @@ cannot() {
     exit 77
 }
 
-# The first mirror of this machine's own release, without its security and update suites.
-find_mirror() {
-    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    # shellcheck disable=SC2016 # apt's own placeholders
-    apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-        awk -v suite="$codename" '$2 == suite && $3 == "main" { print $1; exit }'
-}
-
 # ---- Outside: the folder, and the namespace ----
 
 outside() {
@@ -41,7 +33,7 @@ outside() {
     command -v debootstrap >/dev/null || cannot "debootstrap is not installed"
     grep -q '^ID=debian$' /etc/os-release || cannot "the apt set-up of this machine is not Debian's"
     unshare --mount --pid --fork true 2>/dev/null || cannot "mounts are not permitted"
-    mirror=$(find_mirror)
+    mirror=$("$(dirname "$0")/debian-mirror.sh")
     [ -n "$mirror" ] || cannot "apt names no mirror"
     [ "${1:-}" != --possible ] || exit 0
 

@@ -44,10 +44,13 @@ make_sysroot() { # make_sysroot ARCHITECTURE SYSROOT
     rm -rf "$2"
     mkdir -p "$2/apt/lists/partial" "$2/apt/cache/archives/partial" "$2/apt/parts"
     debian=$(debian_name "$1")
-    mirror=$(sed -n 's/^URIs: //p; s/^deb [^h]*\(http[^ ]*\).*/\1/p' /etc/apt/sources.list \
-        /etc/apt/sources.list.d/*.sources 2>/dev/null | grep -v security | head -n 1)
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-${mirror:-http://deb.debian.org/debian} $DEBIAN main" >"$2/apt/sources.list"
+    mirror=$(scripts/debian-mirror.sh)
+    if [ -z "$mirror" ]; then
+        echo "wheels.sh: the apt set-up of this machine names no mirror of Debian" >&2
+        return 1
+    fi
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $DEBIAN main" \
+        >"$2/apt/sources.list"
     cat >"$2/apt/apt.conf" <<END
 Dir::State::lists "$2/apt/lists";
 Dir::Cache "$2/apt/cache";
