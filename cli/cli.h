@@ -7,6 +7,8 @@
 
 #include "cairn.h"
 
+#include <stdio.h>
+
 /* Exit codes of the command. */
 enum {
     CLI_DONE = 0,
@@ -89,6 +91,10 @@ char *cli_remember(const cli_args *args, const char *const *without);
  * cut into words and must outlive the result, which is to be released with free(). NULL after
  * saying what is wrong. */
 cli_args *cli_recall(const cli_args *given, char *lines);
+
+/* The command as it was given, as a line for the shell, with changes: pairs of an option and its
+ * value (NULL: without it), which end with NULL. */
+void cli_print_command(FILE *file, const cli_args *args, const char *const (*changes)[2]);
 
 /* The allocator that the program gives to the library: NULL, the library's default, unless a bench
  * has set another one before anything was made. */

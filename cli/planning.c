@@ -2,9 +2,11 @@
 #include "interrupt.h"
 #include "planning.h"
 
+#include "refusal.h"
 #include "terminal.h"
 
 #include <stdio.h>
+#include <time.h>
 
 bool cli_list_algorithms(uint32_t index, cli_named *out) {
     const cairn_solver *solver = cairn_solver_list(index);
@@ -27,27 +29,33 @@ bool cli_list_backends(uint32_t index, cli_named *out) {
     return backend != NULL;
 }
 
-/* A longer search is another search: what it finds counts only if it is faster. */
-static cairn_status search_longer(const cli_model *model, const char *algorithm,
-                                  cairn_solve_options *options, cairn_solution **best,
-                                  cairn_error *err) {
-    cairn_solution *found;
-    if (model->args != NULL)
-        cli_progress(model->args, "effort %u of %u, so far %s a step", options->effort,
-                     model->effort, cli_time(cairn_sim_result((*best)->sim)->time_ns));
-    options->start = (*best)->plan;
-    cairn_status status = cairn_solve(model->graph, model->costs, algorithm, options, &found, err);
-    options->start = NULL;
-    if (model->args != NULL)
-        cli_progress_clear(model->args);
-    cairn_solution_destroy(*best);
-    *best = found;
-    return status;
+/* Show on a terminal for how long a plan is being searched for, and of --effort how much is done.
+ */
+typedef struct search {
+    const cli_args *args; /* NULL: nothing is shown */
+    time_t began, shown;
+    uint64_t done, total; /* of the effort */
+} search;
+
+static bool show_search(void *context, uint64_t done, uint64_t total) {
+    search *s = context;
+    time_t now = time(NULL);
+    if (total > 0)
+        s->done = done, s->total = total;
+    if (s->args != NULL && now > s->shown && s->total > 0)
+        cli_progress(s->args, "plan: %.0f s, effort %llu of %llu", difftime(now, s->began),
+                     (unsigned long long)s->done, (unsigned long long)s->total);
+    else if (s->args != NULL && now > s->shown)
+        cli_progress(s->args, "plan: %.0f s", difftime(now, s->began));
+    s->shown = now;
+    return cli_goes_on(NULL, done, total);
 }
 
 cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t arena, uint64_t seed,
                        cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    time_t now = time(NULL);
+    search shown = {.args = model->args, .began = now, .shown = now};
     if (model->header.updates > 0)
         options.device_bytes = arena;
     else
@@ -56,14 +64,13 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.seed = seed;
     options.cost_model = model->believed;
     options.no_offload = cli_model_stays(model);
-    options.effort = 1;
+    options.effort = model->effort;
     options.memo = model->memo;
-    options.progress = cli_goes_on;
+    options.progress = show_search;
+    options.progress_context = &shown;
     cairn_status status = cairn_solve(model->graph, model->costs, algorithm, &options, out, err);
-    for (uint32_t effort = 4; status == CAIRN_OK && options.effort < model->effort; effort *= 4) {
-        options.effort = effort < model->effort ? effort : model->effort;
-        status = search_longer(model, algorithm, &options, out, err);
-    }
+    if (shown.args != NULL && shown.shown > shown.began)
+        cli_progress_clear(shown.args);
     return status;
 }
 
@@ -97,35 +104,6 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
         out->stationary_bytes = 0;
     }
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
-}
-
-/* Report that nothing fits, in the terms of the given option, and what would. */
-static int no_fit(const cli_args *args, const cli_model *model, const cairn_budget *limit,
-                  const char *algorithm, const cairn_error *err) {
-    if (err->smallest_budget == 0)
-        return cli_fail(CAIRN_INFEASIBLE, err);
-    uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
-    bool all = limit->stationary_bytes > 0 || model->header.updates > 0;
-    const char *option = all ? "budget" : "activation-budget";
-    char by[64] = "";
-    if (algorithm != NULL)
-        snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
-    fprintf(stderr,
-            "cairn: no plan%s fits a budget of %s; the smallest possible budget is %s, %llu bytes",
-            by, cli_bytes(limit->given_bytes), cli_bytes(smallest), (unsigned long long)smallest);
-    if (limit->stationary_bytes > 0)
-        fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
-                cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
-    fprintf(stderr, ", set by op \"%s\"\n", err->name);
-    fprintf(stderr, "cairn: --%s %s would do", option, cli_budget_above(smallest));
-    if (all && cairn_model_importer(model->header.model)->sized &&
-        limit->given_bytes > limit->stationary_bytes && model->header.batch > 1)
-        fprintf(stderr, "; for the largest batch see cairn fit %s --budget %s%s",
-                model->header.model, cli_budget_below(limit->given_bytes),
-                cli_value(args, "machine") == NULL && model->backend != NULL ? " --machine cpu"
-                                                                             : "");
-    fprintf(stderr, "\n");
-    return CLI_NO_FIT;
 }
 
 /* On a machine with one memory a copy on the host is in the memory that the budget is for. */
@@ -194,7 +172,7 @@ int cli_make_plan(const cli_args *args, const cli_model *model, cairn_budget *li
     if (status == CAIRN_EUNKNOWN)
         return name_algorithms(&err);
     if (status == CAIRN_INFEASIBLE)
-        return no_fit(args, model, limit, algorithm, &err);
+        return cli_refuse_budget(args, model, limit, algorithm, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     divide_limit(model, *out, limit);

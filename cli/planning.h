@@ -16,7 +16,7 @@
 /* And of those that search. */
 #define CLI_SEARCH_OPTIONS                                                                         \
     {"no-offload", 0, NULL, "auto: copy nothing to the host; the bound is that of such plans"}, {  \
-        "effort", 0, "N", "auto: search N times as long (default 1)"                               \
+        "effort", 0, "N", "auto: search up to N times as long for a faster plan"                   \
     }
 
 /* For the lists under the help of such commands. */

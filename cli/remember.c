@@ -1,4 +1,4 @@
-/* remember.c: the arguments of a command as lines of a file, and back. */
+/* remember.c: the arguments of a command as lines of a file, and back; and as a command to type. */
 #include "cli_internal.h"
 
 #include <stdio.h>
@@ -42,6 +42,48 @@ char *cli_remember(const cli_args *args, const char *const *without) {
         return lines;
     free(lines);
     return NULL;
+}
+
+static void print_word(FILE *file, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./,:%@";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        fputs(word, file);
+        return;
+    }
+    fputc('\'', file);
+    for (const char *c = word; *c != '\0'; c++)
+        if (*c == '\'')
+            fputs("'\\''", file);
+        else
+            fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, file);
+    fputc('\'', file);
+}
+
+static void print_option(FILE *file, const cli_option *option, const char *value) {
+    fprintf(file, " --%s", option->name);
+    if (option->argument != NULL) {
+        fputc(' ', file);
+        print_word(file, value);
+    }
+}
+
+void cli_print_command(FILE *file, const cli_args *args, const char *const (*changes)[2]) {
+    const cli_option *option;
+    fprintf(file, "%s%s", CLI_SPELLED(args->command));
+    for (int i = 0; i < args->positional_count; i++) {
+        fputc(' ', file);
+        print_word(file, args->positionals[i]);
+    }
+    for (int place = 0; (option = cli_option_at(args->command, place)) != NULL; place++) {
+        const char *value = args->values[place];
+        for (int i = 0; changes[i][0] != NULL; i++)
+            if (strcmp(changes[i][0], option->name) == 0)
+                value = changes[i][1];
+        if (value != NULL)
+            print_option(file, option, value);
+    }
+    fputc('\n', file);
 }
 
 /* Cut into words; those that do not begin with a dash are left out where `options_only`. */

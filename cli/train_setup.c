@@ -1,6 +1,8 @@
 /* train_setup.c: from options to a session that is ready to train: data, model, plan, executor. */
 #include "training.h"
 
+#include "refusal.h"
+
 #include <string.h>
 
 /* ---- Data ---- */
@@ -166,19 +168,16 @@ static cairn_status assign_weights(cli_training *t, cairn_error *err) {
 static int check_memory(const cli_training *t) {
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
     cairn_device_describe(t->model.device, &facts);
-    uint64_t needed =
-        cairn_layout_arena_bytes(t->solution->layout) +
+    uint64_t stationary =
         cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) -
-        cairn_sim_result(t->solution->sim)->home_bytes +
-        (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
+        cairn_sim_result(t->solution->sim)->home_bytes;
+    uint64_t needed = cairn_layout_arena_bytes(t->solution->layout) + stationary +
+                      (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
     if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
         return CLI_DONE;
-    fprintf(stderr,
-            "cairn: a step needs %s, and this machine has %s; give --budget %s, which is nine "
-            "tenths of it, or a smaller --batch\n",
-            cli_bytes(needed), cli_bytes(facts.memory_bytes),
-            cli_budget_below(facts.memory_bytes / 10 * 9));
-    return CLI_NO_FIT;
+    return cli_refuse_machine(t->args, &t->model,
+                              cairn_plan_get_header(t->solution->plan)->algorithm, needed,
+                              stationary, facts.memory_bytes);
 }
 
 /* The system refused memory: a budget is a way out. */

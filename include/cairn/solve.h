@@ -29,7 +29,7 @@ typedef struct cairn_solve_options {
     bool live_peak;               /* the budget bounds the live peak, not the arena: for runtimes
                                      whose allocator places storages itself */
     uint32_t effort;              /* of `auto`: how much work it does, in multiples of the usual; 0:
-                                     the usual */
+                                     the usual. A larger effort never gives a slower plan. */
     const cairn_plan *start;      /* a plan of the graph that is there already, or NULL: if it fits
                                      and is faster than what is found, it is the answer. So a plan
                                      for less memory makes time monotone in the budget. */

@@ -195,6 +195,10 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     return status;
 }
 
+static int64_t time_of(const cairn_solution *solution) {
+    return cairn_sim_result(solution->sim)->time_ns;
+}
+
 /* If the plan to start from fits and the new one is not faster, keep the plan to start from. */
 static cairn_status compare_with_start(const cairn_graph *graph, const cairn_costs *costs,
                                        const cairn_solve_options *options, cairn_status status,
@@ -211,8 +215,7 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
     uint64_t needed = options->live_peak ? cairn_sim_result(start->sim)->peak_bytes
                                          : cairn_layout_arena_bytes(start->layout);
     bool fits = options->budget_bytes == 0 || needed <= options->budget_bytes;
-    bool faster = fits && (*out == NULL || cairn_sim_result(start->sim)->time_ns <
-                                               cairn_sim_result((*out)->sim)->time_ns);
+    bool faster = fits && (*out == NULL || time_of(start) < time_of(*out));
     cairn_solution *other = faster ? *out : start;
     if (faster) {
         *out = start;
@@ -232,31 +235,82 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
     return crn_fail_at(err, CAIRN_EUNKNOWN, name, "there is no algorithm \"%s\"", name);
 }
 
+cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs, const char *name,
+                             const cairn_solve_options *options, cairn_solution **out,
+                             cairn_error *err) {
+    uint32_t which;
+    *out = NULL;
+    CRN_TRY(find_solver(name, &which, err));
+    cairn_status status = options->device_bytes > 0
+                              ? crn_solve_homes(graph, costs, name, options, out, err)
+                              : solve_by(graph, costs, which, options, out, err);
+    if (status == CAIRN_OK && options->homes != NULL)
+        status = crn_solve_with_homes(graph, costs, options, out, err);
+    if (options->start != NULL && options->device_bytes == 0 &&
+        (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
+        status = compare_with_start(graph, costs, options, status, out, err);
+    if (status == CAIRN_OK)
+        return CAIRN_OK;
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* Keep the faster one of two solutions, and what either knows about all plans. */
+static void keep_faster(cairn_solution **best, cairn_solution *other) {
+    int64_t bound = CRN_MAX((*best)->lower_bound_ns, other->lower_bound_ns);
+    bool faster = time_of(other) < time_of(*best);
+    cairn_solution_destroy(faster ? *best : other);
+    *best = faster ? other : *best;
+    (*best)->lower_bound_ns = CRN_MIN(bound, time_of(*best));
+}
+
+/* A longer search is another search, which may find a slower plan. So there is a search of effort
+ * 1, of 2, of 4, and so on while their sum is within the given effort, and the fastest plan counts:
+ * a larger effort does all that a smaller one does. */
+static cairn_status solve_rounds(const cairn_graph *graph, const cairn_costs *costs,
+                                 const char *name, cairn_solve_options *options,
+                                 cairn_solution **out, cairn_error *err) {
+    uint64_t effort = options->effort, spent = 1;
+    options->effort = 1;
+    CRN_TRY(crn_solve_round(graph, costs, name, options, out, err));
+    for (uint64_t next = 2; spent + next <= effort; next *= 2) {
+        cairn_solution *other;
+        if (time_of(*out) == (*out)->lower_bound_ns)
+            return CAIRN_OK;
+        if (options->progress != NULL &&
+            !options->progress(options->progress_context, spent, effort))
+            return crn_fail_cancelled(err);
+        options->effort = (uint32_t)next;
+        cairn_status status = crn_solve_round(graph, costs, name, options, &other, err);
+        if (status == CAIRN_OK)
+            keep_faster(out, other);
+        else if (status != CAIRN_INFEASIBLE)
+            return status;
+        spent += next;
+    }
+    crn_error_clear(err);
+    return CAIRN_OK;
+}
+
 cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                          const cairn_solve_options *given, cairn_solution **out, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_machine machine = CAIRN_MACHINE_INIT;
-    uint32_t which = 0;
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (name == NULL)
         name = options.budget_bytes > 0 || options.device_bytes > 0 ? "auto" : "none";
-    CRN_TRY(find_solver(name, &which, err));
+    if (strcmp(name, "auto") != 0)
+        options.effort = 1; /* the others do not search */
     cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_memo *own = NULL; /* layouts are judged and made in several places */
     if (options.memo == NULL)
         CRN_TRY(cairn_memo_create(&allocator, &own, err));
     options.memo = own != NULL ? own : options.memo;
-    cairn_status status = options.device_bytes > 0
-                              ? crn_solve_homes(graph, costs, name, &options, out, err)
-                              : solve_by(graph, costs, which, &options, out, err);
-    if (status == CAIRN_OK && options.homes != NULL)
-        status = crn_solve_with_homes(graph, costs, &options, out, err);
-    if (options.start != NULL && options.device_bytes == 0 &&
-        (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
-        status = compare_with_start(graph, costs, &options, status, out, err);
+    cairn_status status = solve_rounds(graph, costs, name, &options, out, err);
     if (status != CAIRN_OK) {
         cairn_solution_destroy(*out);
         *out = NULL;

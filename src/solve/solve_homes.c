@@ -189,7 +189,7 @@ static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64
     options.budget_bytes = target;
     options.live_peak = s->on_host_count > 0;
     options.no_offload |= s->on_host_count > 0 && !s->share_link;
-    return cairn_solve(s->graph, costs, s->algorithm, &options, out, s->err);
+    return crn_solve_round(s->graph, costs, s->algorithm, &options, out, s->err);
 }
 
 /* A share of the room: `target` for the plan, `spare` for visits that begin early and end late. */
@@ -253,7 +253,7 @@ static cairn_status solve_strictly(const search *s, const cairn_costs *costs, ui
     cairn_solve_options options = s->options;
     cairn_solution *base;
     options.budget_bytes = room;
-    CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
+    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, &base, s->err));
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
     CRN_TRY(status);

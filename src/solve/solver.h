@@ -43,6 +43,11 @@ typedef struct crn_judgement {
 CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 
+/* cairn_solve() with one search, of exactly the effort that the options say; their memo is set. */
+CAIRN_MUST cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs,
+                                        const char *name, const cairn_solve_options *options,
+                                        cairn_solution **out, cairn_error *err);
+
 /* How much to subtract from the budget if the arena exceeds it by `excess` in round `round` (from
  * 0). There are at most CRN_MOST_ROUNDS rounds. */
 #define CRN_MOST_ROUNDS 8

@@ -1,0 +1,120 @@
+/* refusal.c: see refusal.h. */
+#include "refusal.h"
+
+#include "planning.h"
+#include "terminal.h"
+
+#include <stdio.h>
+
+#define MOST_TRIES 12
+#define MIB ((uint64_t)1 << 20)
+
+/* The least that a plan by `algorithm` needs, in the terms of cli_solve(): one byte is refused, and
+ * the refusal names it. 0: not known. */
+static uint64_t least_of(const cli_model *model, const char *algorithm) {
+    cairn_error err = {0};
+    cairn_solution *none = NULL;
+    cairn_status status = cli_solve(model, algorithm, 1, 1, &none, &err);
+    cairn_solution_destroy(none);
+    return status == CAIRN_INFEASIBLE ? err.smallest_budget : 0;
+}
+
+static uint64_t least_with(const cli_args *args, const cli_model *like, const char *algorithm,
+                           uint32_t batch) {
+    cairn_error err = {0};
+    cli_model model;
+    cli_progress(args, "does a batch of %u fit?", batch);
+    uint64_t least = 0;
+    if (cli_model_with_batch(args, like, batch, &model, &err) == CAIRN_OK)
+        least = least_of(&model, algorithm);
+    cli_model_close(&model);
+    return least;
+}
+
+/* A batch that fits `limit`, in the terms of cli_solve(), and the largest if few tries find that;
+ * 0: none. The batch of the model needs `least`, which is more. Memory grows about as the batch
+ * does. */
+static uint32_t largest_batch(const cli_args *args, const cli_model *model, const char *algorithm,
+                              uint64_t limit, uint64_t least) {
+    uint32_t fits = 0, fails = model->header.batch;
+    uint64_t below = 0, above = least; /* what these need */
+    if (!cairn_model_importer(model->header.model)->sized || least <= limit)
+        return 0;
+    for (int tries = 0; tries < MOST_TRIES && fails - fits > 1; tries++) {
+        double share = (double)(limit - below) / (double)(above - below);
+        uint32_t batch = fits + (uint32_t)(share * (fails - fits));
+        batch = batch <= fits ? fits + 1 : batch >= fails ? fails - 1 : batch;
+        uint64_t needed = least_with(args, model, algorithm, batch);
+        if (needed == 0)
+            break;
+        if (needed <= limit)
+            fits = batch, below = needed;
+        else
+            fails = batch, above = needed;
+    }
+    cli_progress_clear(args);
+    return fits;
+}
+
+static void advise_batch(const cli_args *args, uint32_t batch, const char *option,
+                         const char *budget) {
+    char number[16];
+    const char *const changes[][2] = {{"batch", number}, {option, budget}, {NULL, NULL}};
+    snprintf(number, sizeof number, "%u", batch);
+    if (batch == 0)
+        return;
+    fprintf(stderr, "  a smaller batch:  ");
+    cli_print_command(stderr, args, changes);
+}
+
+static void advise_budget(const cli_args *args, const char *label, const char *option,
+                          const char *budget) {
+    const char *const changes[][2] = {{option, budget}, {NULL, NULL}};
+    fprintf(stderr, "  %s:  ", label);
+    cli_print_command(stderr, args, changes);
+}
+
+int cli_refuse_budget(const cli_args *args, const cli_model *model, const cairn_budget *limit,
+                      const char *algorithm, const cairn_error *err) {
+    if (err->smallest_budget == 0)
+        return cli_fail(CAIRN_INFEASIBLE, err);
+    uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
+    const char *option = cli_value(args, "budget") != NULL ? "budget" : "activation-budget";
+    char by[64] = "";
+    if (algorithm != NULL)
+        snprintf(by, sizeof by, " by \"%.50s\"", algorithm);
+    fprintf(stderr,
+            "cairn: no plan%s fits a budget of %s; the smallest possible budget is %s, %llu bytes",
+            by, cli_bytes(limit->given_bytes), cli_bytes(smallest), (unsigned long long)smallest);
+    if (limit->stationary_bytes > 0)
+        fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
+                cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
+    fprintf(stderr, ", set by op \"%s\"\n", err->name);
+    advise_budget(args, "a larger budget", option, cli_budget_above(smallest));
+    cli_size given;
+    const char *budget = cli_value(args, option);
+    uint64_t room = limit->plan_bytes;
+    if (cli_size_value(args, option, &given) && given.percent) { /* of another whole */
+        uint64_t typed = limit->given_bytes / MIB * MIB;
+        budget = cli_budget_below(typed);
+        room -= limit->given_bytes - typed < room ? limit->given_bytes - typed : room;
+    }
+    advise_batch(args, largest_batch(args, model, algorithm, room, err->smallest_budget), option,
+                 budget);
+    return CLI_NO_FIT;
+}
+
+int cli_refuse_machine(const cli_args *args, const cli_model *model, const char *algorithm,
+                       uint64_t needed, uint64_t stationary, uint64_t memory) {
+    uint64_t most = memory / 10 * 9; /* the rest is for the system and libraries */
+    fprintf(stderr, "cairn: a step needs %s, and this machine has %s\n", cli_bytes(needed),
+            cli_bytes(memory));
+    uint64_t least = least_of(model, "auto");
+    if (least > 0 && least + stationary <= most)
+        advise_budget(args, "inside a budget", "budget", cli_budget_below(most));
+    if (stationary < most)
+        advise_batch(args,
+                     largest_batch(args, model, algorithm, most - stationary, needed - stationary),
+                     "budget", cli_value(args, "budget"));
+    return CLI_NO_FIT;
+}
