@@ -16,12 +16,32 @@ static const cairn_zoo_entry *entry_of(const char *name) {
     return NULL;
 }
 
+/* The tokens that a network of a file reads; 0: none, or the file is wrong, as will be said. */
+static uint32_t tokens_of_file(const char *name) {
+    cairn_graph *graph = NULL;
+    cairn_error ignored;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    uint32_t tokens = 0;
+    if (cairn_model_open(cli_allocator(), name, NULL, &graph, &ignored) != CAIRN_OK)
+        return 0;
+    cairn_graph_summarize(graph, &summary);
+    if (summary.input != CAIRN_NONE) {
+        const cairn_tensor *input = cairn_graph_tensor(graph, summary.input);
+        tokens = input->dtype == CAIRN_DTYPE_I32 && input->rank == 2 ? input->shape[1] : 0;
+    }
+    cairn_graph_destroy(graph);
+    return tokens;
+}
+
 /* Sequences are as long as the network reads them. */
 static bool read_tokens(const cli_training *t, uint32_t *out) {
-    const cairn_zoo_entry *entry = entry_of(cli_positional(t->args, 0));
+    const char *name = cli_positional(t->args, 0);
+    const cairn_zoo_entry *entry = entry_of(name);
+    uint32_t usual = entry != NULL ? entry->defaults.steps : 0;
     uint64_t tokens;
-    if (!cli_number(t->args, "seq", 1, UINT32_MAX, entry == NULL ? 0 : entry->defaults.steps,
-                    &tokens))
+    if (entry == NULL && name != NULL)
+        usual = tokens_of_file(name);
+    if (!cli_number(t->args, "seq", 1, UINT32_MAX, usual, &tokens))
         return false;
     *out = (uint32_t)tokens;
     return true;

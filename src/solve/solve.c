@@ -238,7 +238,7 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
 cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
-    uint32_t which;
+    uint32_t which = 0;
     *out = NULL;
     CRN_TRY(find_solver(name, &which, err));
     cairn_status status = options->device_bytes > 0

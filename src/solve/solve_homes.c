@@ -18,6 +18,7 @@
 
 #include "solve/place_homes.h"
 #include "solve/solution.h"
+#include "solve/solver.h"
 
 #include <stdlib.h>
 
