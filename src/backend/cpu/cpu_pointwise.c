@@ -1,88 +1,34 @@
 /* cpu_pointwise.c: ops that treat each element by itself, and ops that move channels. Pointwise ops
  * work with any storage format if all operands have the same; channels that fill up a block stay
  * zero. */
-#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/cpu_elements.h"
+#include "backend/cpu/cpu_math.h"
 #include "backend/dropout_mask.h"
 
 /* ---- pointwise ---- */
 
-#define CHUNK 16384u
-
-typedef struct pointwise {
-    const float *a, *b;
-    float *to;
-    size_t count;
-} pointwise;
-
-static pointwise open_pointwise(const crn_call *call) {
-    return (pointwise){.a = call->inputs[0],
-                       .b = call->op->input_count > 1 ? call->inputs[1] : NULL,
-                       .to = call->outputs[0],
-                       .count = call->storage[call->op->outputs[0]].bytes / sizeof(float)};
-}
-
-static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *, uint32_t)) {
-    crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
-}
-
-/* Elements of a chunk are computed a few at a time, because the result may have the address of an
- * operand. */
-#define STEP 64u
-
-#define FOR_STEPS(at, chunk, i, count)                                                             \
-    for (size_t i = (size_t)(chunk)*CHUNK,                                                         \
-                end_ = CRN_MIN((at)->count, ((size_t)(chunk) + 1) * CHUNK), count;                 \
-         i < end_ && (count = CRN_MIN(STEP, end_ - i)) > 0; i += STEP)
-
 /* Not "x > 0 ? x : 0", so that a NaN stays a NaN. */
-CRN_VECTORISED static void relu_chunk(void *context, uint32_t chunk) {
-    const pointwise *at = context;
-    FOR_STEPS(at, chunk, i, count) {
-        float value[STEP];
-        for (size_t k = 0; k < count; k++)
-            value[k] = at->a[i + k] <= 0 ? 0 : at->a[i + k];
-        memcpy(at->to + i, value, count * sizeof *value);
-    }
+CRN_IN_LOOP float passed(float y, float through) {
+    return y <= 0 ? 0 : through;
 }
+
+CRN_ELEMENTS_CHUNK(relu_chunk, passed(a[k], a[k]))
+CRN_ELEMENTS_CHUNK(relu_bwd_chunk, passed(a[k], b[k]))
+CRN_ELEMENTS_CHUNK(add_chunk, a[k] + b[k])
 
 /* x -> y */
 void crn_cpu_relu(const crn_call *call) {
-    pointwise at = open_pointwise(call);
-    for_chunks(call, &at, relu_chunk);
-}
-
-CRN_VECTORISED static void relu_bwd_chunk(void *context, uint32_t chunk) {
-    const pointwise *at = context;
-    FOR_STEPS(at, chunk, i, count) {
-        float value[STEP];
-        for (size_t k = 0; k < count; k++) {
-            float through = at->b[i + k];
-            value[k] = at->a[i + k] <= 0 ? 0 : through;
-        }
-        memcpy(at->to + i, value, count * sizeof *value);
-    }
+    crn_run_elements(call, relu_chunk);
 }
 
 /* y, gy -> gx */
 void crn_cpu_relu_bwd(const crn_call *call) {
-    pointwise at = open_pointwise(call);
-    for_chunks(call, &at, relu_bwd_chunk);
-}
-
-CRN_VECTORISED static void add_chunk(void *context, uint32_t chunk) {
-    const pointwise *at = context;
-    FOR_STEPS(at, chunk, i, count) {
-        float value[STEP];
-        for (size_t k = 0; k < count; k++)
-            value[k] = at->a[i + k] + at->b[i + k];
-        memcpy(at->to + i, value, count * sizeof *value);
-    }
+    crn_run_elements(call, relu_bwd_chunk);
 }
 
 /* a, b -> a + b; add and accumulate */
 void crn_cpu_add(const crn_call *call) {
-    pointwise at = open_pointwise(call);
-    for_chunks(call, &at, add_chunk);
+    crn_run_elements(call, add_chunk);
 }
 
 /* ---- dropout ---- */
