@@ -153,64 +153,66 @@ static bool choose(const conv *c, dnnl_primitive_desc_t *out) {
 
 /* ---- Building ---- */
 
-static uint32_t operand(const conv *c, crn_recipe_source source, uint32_t index, cairn_id tensor) {
-    return crn_recipe_operand(c->recipe, source, index, crn_recipe_stored(c->recipe, tensor));
+/* An operand: what it is of the convolution, where the call has it, and as which argument and in
+ * which layout the primitive takes it. */
+typedef struct operand {
+    enum { SOURCE, WEIGHTS, RESULT } of;
+    crn_recipe_source from;
+    uint32_t index;
+    int argument;
+    dnnl_query_t layout;
+} operand;
+
+static const struct {
+    operand reads[2], makes;
+    int bias; /* its argument */
+    crn_recipe_source bias_from;
+} passes[] = {
+    [CRN_PASS_FORWARD] = {{{SOURCE, CRN_INPUT_BUFFER, 0, DNNL_ARG_SRC, dnnl_query_src_md},
+                           {WEIGHTS, CRN_PARAM_BUFFER, 0, DNNL_ARG_WEIGHTS, dnnl_query_weights_md}},
+                          {RESULT, CRN_OUTPUT_BUFFER, 0, DNNL_ARG_DST, dnnl_query_dst_md},
+                          DNNL_ARG_BIAS,
+                          CRN_PARAM_BUFFER},
+    [CRN_PASS_WEIGHTS] = {{{SOURCE, CRN_INPUT_BUFFER, 0, DNNL_ARG_SRC, dnnl_query_src_md},
+                           {RESULT, CRN_INPUT_BUFFER, 1, DNNL_ARG_DIFF_DST,
+                            dnnl_query_diff_dst_md}},
+                          {WEIGHTS, CRN_OUTPUT_BUFFER, 0, DNNL_ARG_DIFF_WEIGHTS,
+                           dnnl_query_diff_weights_md},
+                          DNNL_ARG_DIFF_BIAS,
+                          CRN_OUTPUT_BUFFER},
+    [CRN_PASS_DATA] = {{{RESULT, CRN_INPUT_BUFFER, 0, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md},
+                        {WEIGHTS, CRN_PARAM_BUFFER, 0, DNNL_ARG_WEIGHTS, dnnl_query_weights_md}},
+                       {SOURCE, CRN_OUTPUT_BUFFER, 0, DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md},
+                       DNNL_ARG_BIAS, /* never: the gradient of data has none */
+                       CRN_PARAM_BUFFER},
+};
+
+static uint32_t buffer_of(const conv *c, const operand *o) {
+    return crn_recipe_operand(
+        c->recipe, o->from, o->index,
+        o->of == WEIGHTS ? c->plain_weights
+                         : crn_recipe_stored(c->recipe, o->of == SOURCE ? c->source : c->result));
 }
 
-static void build_forward(conv *c, dnnl_primitive_desc_t what) {
+static void build(conv *c, dnnl_primitive_desc_t what) {
     crn_recipe *r = c->recipe;
-    uint32_t x = operand(c, CRN_INPUT_BUFFER, 0, c->source);
-    uint32_t y = operand(c, CRN_OUTPUT_BUFFER, 0, c->result);
-    uint32_t w = crn_recipe_operand(r, CRN_PARAM_BUFFER, 0, c->plain_weights);
-    uint32_t made = crn_recipe_write_as(r, y, crn_recipe_wanted(r, what, dnnl_query_dst_md));
-    const crn_recipe_argument arguments[] = {
-        {DNNL_ARG_SRC, crn_recipe_read_as(r, x, crn_recipe_wanted(r, what, dnnl_query_src_md))},
-        {DNNL_ARG_WEIGHTS,
-         crn_recipe_read_as(r, w, crn_recipe_wanted(r, what, dnnl_query_weights_md))},
-        {DNNL_ARG_DST, made}};
-    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_BIAS, CRN_PARAM_BUFFER, c->bias);
-    crn_recipe_written(r, made, y);
-}
-
-static void build_weights(conv *c, dnnl_primitive_desc_t what) {
-    crn_recipe *r = c->recipe;
-    uint32_t x = operand(c, CRN_INPUT_BUFFER, 0, c->source);
-    uint32_t gy = operand(c, CRN_INPUT_BUFFER, 1, c->result);
-    uint32_t gw = crn_recipe_operand(r, CRN_OUTPUT_BUFFER, 0, c->plain_weights);
-    uint32_t made =
-        crn_recipe_write_as(r, gw, crn_recipe_wanted(r, what, dnnl_query_diff_weights_md));
-    const crn_recipe_argument arguments[] = {
-        {DNNL_ARG_SRC, crn_recipe_read_as(r, x, crn_recipe_wanted(r, what, dnnl_query_src_md))},
-        {DNNL_ARG_DIFF_DST,
-         crn_recipe_read_as(r, gy, crn_recipe_wanted(r, what, dnnl_query_diff_dst_md))},
-        {DNNL_ARG_DIFF_WEIGHTS, made}};
-    crn_recipe_add_biased(r, what, arguments, DNNL_ARG_DIFF_BIAS, CRN_OUTPUT_BUFFER, c->bias);
-    crn_recipe_written(r, made, gw);
-}
-
-static void build_data(conv *c, dnnl_primitive_desc_t what) {
-    crn_recipe *r = c->recipe;
-    uint32_t gy = operand(c, CRN_INPUT_BUFFER, 0, c->result);
-    uint32_t gx = operand(c, CRN_OUTPUT_BUFFER, 0, c->source);
-    uint32_t w = crn_recipe_operand(r, CRN_PARAM_BUFFER, 0, c->plain_weights);
-    uint32_t made = crn_recipe_write_as(r, gx, crn_recipe_wanted(r, what, dnnl_query_diff_src_md));
-    const crn_recipe_argument arguments[] = {
-        {DNNL_ARG_DIFF_DST,
-         crn_recipe_read_as(r, gy, crn_recipe_wanted(r, what, dnnl_query_diff_dst_md))},
-        {DNNL_ARG_WEIGHTS,
-         crn_recipe_read_as(r, w, crn_recipe_wanted(r, what, dnnl_query_weights_md))},
-        {DNNL_ARG_DIFF_SRC, made}};
-    crn_recipe_add(r, what, arguments, CRN_LENGTH(arguments));
-    crn_recipe_written(r, made, gx);
+    const operand *reads = passes[c->pass].reads, *makes = &passes[c->pass].makes;
+    uint32_t to = buffer_of(c, makes);
+    uint32_t made = crn_recipe_write_as(r, to, crn_recipe_wanted(r, what, makes->layout));
+    crn_recipe_argument arguments[3] = {[2] = {makes->argument, made}};
+    for (int i = 0; i < 2; i++) {
+        uint32_t from = buffer_of(c, &reads[i]);
+        uint32_t read = crn_recipe_read_as(r, from, crn_recipe_wanted(r, what, reads[i].layout));
+        arguments[i] = (crn_recipe_argument){reads[i].argument, read};
+    }
+    crn_recipe_add_biased(r, what, arguments, passes[c->pass].bias, passes[c->pass].bias_from,
+                          c->bias);
+    crn_recipe_written(r, made, to);
 }
 
 /* ---- The three passes of both kinds ---- */
 
 static void build_op(crn_recipe *r, bool transposed, crn_dnnl_pass pass) {
-    static void (*const builders[])(conv *,
-                                    dnnl_primitive_desc_t) = {[CRN_PASS_FORWARD] = build_forward,
-                                                              [CRN_PASS_WEIGHTS] = build_weights,
-                                                              [CRN_PASS_DATA] = build_data};
     const cairn_op *op = r->site->op;
     bool weights = pass == CRN_PASS_WEIGHTS, forward = pass == CRN_PASS_FORWARD;
     conv c = {.recipe = r, .pass = pass, .window.transposed = transposed};
@@ -224,7 +226,7 @@ static void build_op(crn_recipe *r, bool transposed, crn_dnnl_pass pass) {
     if (!describe(&c, bias) || !choose(&c, &what))
         r->failed = true;
     else
-        builders[pass](&c, what);
+        build(&c, what);
 }
 
 /* x -> y */

@@ -43,51 +43,39 @@ static const_dnnl_memory_desc_t bias_of(const crn_dnnl_operands *operands) {
     return operands->bias != NULL ? operands->bias->of : NULL;
 }
 
-static dnnl_status_t create_plain(dnnl_primitive_desc_t *out, const crn_dnnl_setting *s,
-                                  crn_dnnl_pass pass, const crn_dnnl_operands *o,
-                                  const crn_dnnl_window *w) {
-    const_dnnl_memory_desc_t src = o->source->of, weights = o->weights->of, dst = o->result->of;
-    switch (pass) {
-    case CRN_PASS_FORWARD:
-        return dnnl_convolution_forward_primitive_desc_create(
-            out, s->engine, dnnl_forward_training, dnnl_convolution_direct, src, weights,
-            bias_of(o), dst, w->strides, w->dilates, w->pad_before, w->pad_after, s->attributes);
-    case CRN_PASS_WEIGHTS:
-        return dnnl_convolution_backward_weights_primitive_desc_create(
-            out, s->engine, dnnl_convolution_direct, src, weights, bias_of(o), dst, w->strides,
-            w->dilates, w->pad_before, w->pad_after, s->forward, s->attributes);
-    default:
-        return dnnl_convolution_backward_data_primitive_desc_create(
-            out, s->engine, dnnl_convolution_direct, src, weights, dst, w->strides, w->dilates,
-            w->pad_before, w->pad_after, s->forward, s->attributes);
+/* oneDNN has the same functions for convolutions and for transposed ones, which it calls
+ * deconvolutions. */
+#define DEFINE_CREATE(kind)                                                                        \
+    static dnnl_status_t create_##kind(dnnl_primitive_desc_t *out, const crn_dnnl_setting *s,      \
+                                       crn_dnnl_pass pass, const crn_dnnl_operands *o,             \
+                                       const crn_dnnl_window *w) {                                 \
+        const_dnnl_memory_desc_t src = o->source->of, weights = o->weights->of,                    \
+                                 dst = o->result->of;                                              \
+        switch (pass) {                                                                            \
+        case CRN_PASS_FORWARD:                                                                     \
+            return dnnl_##kind##_forward_primitive_desc_create(                                    \
+                out, s->engine, dnnl_forward_training, dnnl_##kind##_direct, src, weights,         \
+                bias_of(o), dst, w->strides, w->dilates, w->pad_before, w->pad_after,              \
+                s->attributes);                                                                    \
+        case CRN_PASS_WEIGHTS:                                                                     \
+            return dnnl_##kind##_backward_weights_primitive_desc_create(                           \
+                out, s->engine, dnnl_##kind##_direct, src, weights, bias_of(o), dst, w->strides,   \
+                w->dilates, w->pad_before, w->pad_after, s->forward, s->attributes);               \
+        default:                                                                                   \
+            return dnnl_##kind##_backward_data_primitive_desc_create(                              \
+                out, s->engine, dnnl_##kind##_direct, src, weights, dst, w->strides, w->dilates,   \
+                w->pad_before, w->pad_after, s->forward, s->attributes);                           \
+        }                                                                                          \
     }
-}
 
-static dnnl_status_t create_transposed(dnnl_primitive_desc_t *out, const crn_dnnl_setting *s,
-                                       crn_dnnl_pass pass, const crn_dnnl_operands *o,
-                                       const crn_dnnl_window *w) {
-    const_dnnl_memory_desc_t src = o->source->of, weights = o->weights->of, dst = o->result->of;
-    switch (pass) {
-    case CRN_PASS_FORWARD:
-        return dnnl_deconvolution_forward_primitive_desc_create(
-            out, s->engine, dnnl_forward_training, dnnl_deconvolution_direct, src, weights,
-            bias_of(o), dst, w->strides, w->dilates, w->pad_before, w->pad_after, s->attributes);
-    case CRN_PASS_WEIGHTS:
-        return dnnl_deconvolution_backward_weights_primitive_desc_create(
-            out, s->engine, dnnl_deconvolution_direct, src, weights, bias_of(o), dst, w->strides,
-            w->dilates, w->pad_before, w->pad_after, s->forward, s->attributes);
-    default:
-        return dnnl_deconvolution_backward_data_primitive_desc_create(
-            out, s->engine, dnnl_deconvolution_direct, src, weights, dst, w->strides, w->dilates,
-            w->pad_before, w->pad_after, s->forward, s->attributes);
-    }
-}
+DEFINE_CREATE(convolution)
+DEFINE_CREATE(deconvolution)
 
 bool crn_dnnl_convolution(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
                           crn_dnnl_pass pass, const crn_dnnl_operands *operands,
                           const crn_dnnl_window *window) {
-    return (window->transposed ? create_transposed : create_plain)(out, setting, pass, operands,
-                                                                   window) == dnnl_success;
+    return (window->transposed ? create_deconvolution : create_convolution)(
+               out, setting, pass, operands, window) == dnnl_success;
 }
 
 bool crn_dnnl_linear(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,

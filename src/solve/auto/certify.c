@@ -51,6 +51,17 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
     return CAIRN_OK;
 }
 
+/* The options, and in `machine` the one that they point at. */
+static cairn_status read_options(const cairn_solve_options *given, cairn_solve_options *options,
+                                 cairn_machine *machine, cairn_error *err) {
+    *options = (cairn_solve_options)CAIRN_SOLVE_OPTIONS_INIT;
+    *machine = (cairn_machine)CAIRN_MACHINE_INIT;
+    crn_error_clear(err);
+    CRN_READ_OPTIONS(cairn_solve_options, *options, given, err);
+    CRN_READ_LOCAL(cairn_machine, *machine, &options->machine, err);
+    return CAIRN_OK;
+}
+
 /* The machine for copies; NULL: there are no copies. */
 static const cairn_machine *copier(const cairn_solve_options *options) {
     return options->no_offload ? NULL : options->machine;
@@ -78,14 +89,12 @@ static cairn_status find_time(const cairn_graph *graph, const cairn_costs *costs
 
 cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs,
                               const cairn_solve_options *given, int64_t *out, cairn_error *err) {
-    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_machine machine = CAIRN_MACHINE_INIT;
+    cairn_solve_options options;
+    cairn_machine machine;
     crn_arena arena;
     cairn_allocator allocator = crn_graph_allocator(graph);
     *out = 0;
-    crn_error_clear(err);
-    CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
-    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
+    CRN_TRY(read_options(given, &options, &machine, err));
     crn_watch watch;
     crn_arena_init(&arena, &allocator);
     crn_watch_begin(&watch, options.progress, options.progress_context, &arena);
@@ -137,14 +146,12 @@ static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *cos
 
 cairn_status cairn_least_memory(const cairn_graph *graph, const cairn_costs *costs,
                                 const cairn_solve_options *given, uint64_t *out, cairn_error *err) {
-    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    cairn_machine machine = CAIRN_MACHINE_INIT;
+    cairn_solve_options options;
+    cairn_machine machine;
     crn_arena arena;
     cairn_allocator allocator = crn_graph_allocator(graph);
     *out = 0;
-    crn_error_clear(err);
-    CRN_READ_OPTIONS(cairn_solve_options, options, given, err);
-    CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
+    CRN_TRY(read_options(given, &options, &machine, err));
     crn_arena_init(&arena, &allocator);
     cairn_status status = find_memory(graph, costs, copier(&options) != NULL, &arena, out);
     crn_arena_release(&arena);

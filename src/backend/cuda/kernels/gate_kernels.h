@@ -47,21 +47,14 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
                            uint32_t step) {
     raw a[gate_packs_of], b[gate_packs_of];
     int two = op >= CRN_MULTIPLY;
-    uint32_t all = p->rows * p->packs; /* the launch makes sure that this does not overflow */
     CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of; u++) {
-        uint32_t i = first + u * step;
-        if (i >= all)
-            continue;
-        size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
+        PLACE(first + u * step);
         a[u] = fetch(p->a, row * p->a_pitch + at);
         if (two)
             b[u] = fetch(p->b, row * p->b_pitch + at);
     }
     CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of; u++) {
-        uint32_t i = first + u * step;
-        if (i >= all)
-            continue;
-        size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
+        PLACE(first + u * step);
         put(p->to, row * p->to_pitch + at,
             gate_value(op, open(a[u]), two ? open(b[u]) : no_pack()));
     }
@@ -72,24 +65,12 @@ CRN_KERNEL(FORM(gate), crn_pointwise_args) {
     CRN_EACH_THREAD(t) {
         uint32_t first = g.x * g.threads * gate_packs_of + t;
         switch (p->op) {
-        case CRN_GELU:
-            gate_packs(p, CRN_GELU, first, g.threads);
-            break;
-        case CRN_GELU_TANH:
-            gate_packs(p, CRN_GELU_TANH, first, g.threads);
-            break;
-        case CRN_SILU:
-            gate_packs(p, CRN_SILU, first, g.threads);
-            break;
-        case CRN_GELU_BWD:
-            gate_packs(p, CRN_GELU_BWD, first, g.threads);
-            break;
-        case CRN_GELU_TANH_BWD:
-            gate_packs(p, CRN_GELU_TANH_BWD, first, g.threads);
-            break;
-        case CRN_SILU_BWD:
-            gate_packs(p, CRN_SILU_BWD, first, g.threads);
-            break;
+            OP_CASE(gate_packs, CRN_GELU);
+            OP_CASE(gate_packs, CRN_GELU_TANH);
+            OP_CASE(gate_packs, CRN_SILU);
+            OP_CASE(gate_packs, CRN_GELU_BWD);
+            OP_CASE(gate_packs, CRN_GELU_TANH_BWD);
+            OP_CASE(gate_packs, CRN_SILU_BWD);
         default:
             gate_packs(p, CRN_MULTIPLY, first, g.threads);
         }

@@ -24,6 +24,22 @@
 
 #define EACH(k) CRN_UNROLL for (uint32_t k = 0; k < PACK; k++)
 
+/* In a loop: where pack `number` of p->rows rows of p->packs packs lies, as `row` and `at`, an
+ * element of the row; nothing is done past the end. The launch makes sure that the product does not
+ * overflow. */
+#define PLACE(number)                                                                              \
+    uint32_t i = (number);                                                                         \
+    if (i >= p->rows * p->packs)                                                                   \
+        continue;                                                                                  \
+    size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK
+
+/* A case of a switch over p->op: `packs` gets the op as a constant, so that the compiler leaves out
+ * what the other ops do. */
+#define OP_CASE(packs, op)                                                                         \
+    case op:                                                                                       \
+        packs(p, op, first, g.threads);                                                            \
+        break
+
 #if FORM_BF16
 typedef uint16_t stored;
 #else

@@ -16,6 +16,8 @@
 #undef no_pack
 #undef as_stored
 #undef EACH
+#undef PLACE
+#undef OP_CASE
 #undef add_groups
 #undef add_strips
 #undef add_up

@@ -39,12 +39,8 @@ CRN_DEVICE void pointwise_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32
                                 uint32_t first, uint32_t step) {
     raw a[CRN_POINTWISE_PACKS], b[CRN_POINTWISE_PACKS], c[CRN_POINTWISE_PACKS];
     int two = op != CRN_COPY && op != CRN_RELU, three = op == CRN_RELU_BWD_ADD;
-    uint32_t all = p->rows * p->packs; /* the launch makes sure that this does not overflow */
     CRN_UNROLL for (uint32_t u = 0; u < CRN_POINTWISE_PACKS; u++) {
-        uint32_t i = first + u * step;
-        if (i >= all)
-            continue;
-        size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
+        PLACE(first + u * step);
         a[u] = fetch(p->a, row * p->a_pitch + at);
         if (two)
             b[u] = fetch(p->b, row * p->b_pitch + at);
@@ -52,10 +48,7 @@ CRN_DEVICE void pointwise_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32
             c[u] = fetch(p->c, row * p->c_pitch + at);
     }
     CRN_UNROLL for (uint32_t u = 0; u < CRN_POINTWISE_PACKS; u++) {
-        uint32_t i = first + u * step;
-        if (i >= all)
-            continue;
-        size_t row = p->rows == 1 ? 0 : i / p->packs, at = (size_t)(i - row * p->packs) * PACK;
+        PLACE(first + u * step);
         put(p->to, row * p->to_pitch + at,
             pointwise_value(op, open(a[u]), two ? open(b[u]) : no_pack(),
                             three ? open(c[u]) : no_pack()));
@@ -66,21 +59,11 @@ CRN_KERNEL(FORM(pointwise), crn_pointwise_args) {
     CRN_EACH_THREAD(t) {
         uint32_t first = g.x * g.threads * CRN_POINTWISE_PACKS + t;
         switch (p->op) {
-        case CRN_RELU:
-            pointwise_packs(p, CRN_RELU, first, g.threads);
-            break;
-        case CRN_RELU_BWD:
-            pointwise_packs(p, CRN_RELU_BWD, first, g.threads);
-            break;
-        case CRN_ADD:
-            pointwise_packs(p, CRN_ADD, first, g.threads);
-            break;
-        case CRN_ADD_RELU:
-            pointwise_packs(p, CRN_ADD_RELU, first, g.threads);
-            break;
-        case CRN_RELU_BWD_ADD:
-            pointwise_packs(p, CRN_RELU_BWD_ADD, first, g.threads);
-            break;
+            OP_CASE(pointwise_packs, CRN_RELU);
+            OP_CASE(pointwise_packs, CRN_RELU_BWD);
+            OP_CASE(pointwise_packs, CRN_ADD);
+            OP_CASE(pointwise_packs, CRN_ADD_RELU);
+            OP_CASE(pointwise_packs, CRN_RELU_BWD_ADD);
         default:
             pointwise_packs(p, CRN_COPY, first, g.threads);
         }
