@@ -36,7 +36,7 @@ typedef struct cairn_arrays {
     const uint32_t *groups; /* per op: neighbours of one number other than 0 are one kernel;
                              * what only they exchange is its workspace. NULL: no groups */
     const uint32_t *first_input;
-    const cairn_id *inputs; /* parameters and state among them */
+    const cairn_id *inputs; /* parameters, state and slots among them */
     const uint32_t *first_output;
     const cairn_id *outputs;       /* CAIRN_NONE: not wanted */
     const uint32_t *first_inplace; /* NULL: nothing in place */

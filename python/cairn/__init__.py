@@ -24,10 +24,11 @@ from ._options import File, Mode, Options, Size, from_call
 from ._plan import Plan
 from ._record import record
 from ._torch import warn_if_untried
+from ._trainer import Trainer, trainer
 
 __version__ = version()
-__all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "backend", "choose_regions",
-           "export", "fits", "record", "sweep", "version"]
+__all__ = ["Backend", "BudgetError", "CairnError", "Fit", "Options", "Plan", "Sweep", "Trainer", "backend", "choose_regions",
+           "export", "fits", "record", "sweep", "trainer", "version"]
 
 Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 

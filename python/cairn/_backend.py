@@ -27,9 +27,9 @@ from ._plan import Planner, alignment_of
 from ._write import Writer, boxed
 
 
-def capture(gm, num_fwd_outputs, options, together=True):
+def capture(gm, num_fwd_outputs, options, together=True, extend=None):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
-    measures for them."""
+    measures for them. `extend` adds nodes to the graph."""
     learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
     if options.mode == "compiled":
         return _compiled.capture(gm, num_fwd_outputs, options, learn)
@@ -43,6 +43,8 @@ def capture(gm, num_fwd_outputs, options, together=True):
     propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
+    if extend is not None:
+        extend(gm, num_fwd_outputs)
     learn(gm, table, device, alignment_of(device))
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 

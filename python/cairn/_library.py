@@ -9,9 +9,9 @@ import os
 NONE = 0xFFFFFFFF
 
 # include/cairn/graph.h
-INPUT, LABEL, PARAMETER, STATE, ACTIVATION, INTERNAL, GRADIENT, LOSS = range(8)
+INPUT, LABEL, PARAMETER, STATE, ACTIVATION, INTERNAL, GRADIENT, LOSS, SLOT = range(9)
 FORWARD, BACKWARD = 0, 1
-ONCE, RANDOM, NEVER_AGAIN = 1, 2, 4
+ONCE, RANDOM, NEVER_AGAIN, UPDATES = 1, 2, 4, 8
 STATIONARY, RESULT = 1, 2
 # include/cairn/plan.h
 RUN, FREE, OFFLOAD, FETCH, WAIT = range(5)
@@ -45,7 +45,9 @@ class Machine(C.Structure):
 class SolveOptions(C.Structure):
     _fields_ = [("struct_size", C.c_uint32), ("budget_bytes", C.c_uint64),
                 ("machine", C.POINTER(Machine)), ("seed", C.c_uint64), ("cost_model", C.c_int),
-                ("no_offload", C.c_bool), ("live_peak", C.c_bool)]
+                ("no_offload", C.c_bool), ("live_peak", C.c_bool), ("effort", C.c_uint32),
+                ("start", C.c_void_p), ("memo", C.c_void_p), ("progress", C.c_void_p),
+                ("progress_context", C.c_void_p), ("device_bytes", C.c_uint64)]
 
 
 class Inplace(C.Structure):
@@ -224,10 +226,11 @@ class Step:
             destroy(self._step)
             self._step = None
 
-    def solve(self, algorithm, budget=0, machine=None, offload=False):
+    def solve(self, algorithm, budget=0, machine=None, offload=False, device=0):
+        """`device`: instead of `budget`, a limit for everything on the device, of a step with updates."""
         options = SolveOptions(C.sizeof(SolveOptions), int(budget),
                                C.pointer(machine) if machine is not None else None, 0, 0,
-                               not offload, True)
+                               not offload, True, device_bytes=int(device))
         out, error = C.POINTER(ArraysSolution)(), Error()
         name = algorithm.encode() if algorithm is not None else None
         _check(_lib.cairn_arrays_step_solve(self._step, name, C.byref(options), C.byref(out),

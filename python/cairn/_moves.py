@@ -82,7 +82,7 @@ def _host_like(x, number):
     return host
 
 
-def _lanes_of(device):
+def lanes_of(device):
     if device not in _lanes:
         _lanes[device] = _Lanes(device)
     return _lanes[device]
@@ -96,7 +96,7 @@ def offload(x, number):
     """Start copying a storage to the host. If host and device share one memory, a plain copy simulates it."""
     if x.device.type != "cuda":
         return _copy(x)
-    lanes = _lanes_of(x.device)
+    lanes = lanes_of(x.device)
     host = _host_like(x, number)
     lanes.out.wait_stream(torch.cuda.current_stream(x.device))
     with torch.cuda.stream(lanes.out):
@@ -108,7 +108,7 @@ def offload(x, number):
 def wait_out(host, x, number):
     """Wait until the copy out has ended; then the storage may be freed."""
     if x.device.type == "cuda":
-        torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).out_done[number])
+        torch.cuda.current_stream(x.device).wait_event(lanes_of(x.device).out_done[number])
 
 
 def fetch(host, device, number, where=None):
@@ -117,7 +117,7 @@ def fetch(host, device, number, where=None):
         where = torch.empty_strided(host.shape, host.stride(), dtype=host.dtype, device=device)
     if not where.is_cuda or not host.is_pinned():
         return where.copy_(host)
-    lanes = _lanes_of(where.device)
+    lanes = lanes_of(where.device)
     lanes.into.wait_stream(torch.cuda.current_stream(where.device))
     lanes.into.wait_event(lanes.out_done[number])
     with torch.cuda.stream(lanes.into):
@@ -129,7 +129,7 @@ def fetch(host, device, number, where=None):
 def wait_in(x, number):
     """Wait until the copy back has ended."""
     if x.device.type == "cuda":
-        torch.cuda.current_stream(x.device).wait_event(_lanes_of(x.device).in_done[number])
+        torch.cuda.current_stream(x.device).wait_event(lanes_of(x.device).in_done[number])
     return x
 
 

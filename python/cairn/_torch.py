@@ -135,6 +135,11 @@ def boxed_call(run: Any) -> Any:
     return run
 
 
+def foreach_norm(tensors: list, order: float) -> Any:
+    """The norm of each tensor, as PyTorch's clipping computes it."""
+    return torch._foreach_norm(tensors, order)
+
+
 # ---- CUDA: on a processor these are missing or do nothing ----
 
 def clear_cublas_workspaces() -> None:

@@ -308,25 +308,7 @@ class Writer:
         self._begin()
         self.ran, self.checked, self.hosts, self.going = set(), set(), {}, set()
         self.keep_saved, self.from_forward = False, set()
-        self.placeholder_of, self.extra = {}, {}
-        for p in joint.primals:
-            new = self.graph.placeholder(p.name)
-            new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
-            if is_number(p.meta["val"]):
-                self.numbers[p] = new
-            for s in joint.of_node[p][:1]:
-                if s in self.env:
-                    self.extra[p] = new
-                else:
-                    self.env[s], self.placeholder_of[s] = new, p
-        for node in joint.gm.graph.nodes:
-            if node.op == "get_attr" and joint.of_node[node]:
-                new = self.graph.node_copy(node)
-                new.meta[_check.HOLDS] = joint.of_node[node]
-                for s in joint.of_node[node][:1]:
-                    self.env[s], self.placeholder_of[s] = new, node
-        if self.meter is not None:
-            self.graph.call_function(_beginner(self.meter), (list(self.env.values()),))
+        self._emit_inputs()
         self._emit(self.forward_steps)
         self.memo = {}
         results = self._updated([self._value(n) for n in joint.fwd_out])
@@ -343,6 +325,32 @@ class Writer:
         self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
 
+    def _emit_inputs(self):
+        joint = self.joint
+        self.placeholder_of, self.extra = {}, {}
+        for p in joint.primals:
+            new = self.graph.placeholder(p.name)
+            new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
+            if is_number(p.meta["val"]):
+                self.numbers[p] = new
+            for s in joint.of_node[p][:1]:
+                if s in self.placeholder_of:
+                    self.extra[p] = new
+                else:
+                    self._begin_at(s, new, p)
+        for node in joint.gm.graph.nodes:
+            if node.op == "get_attr" and joint.of_node[node]:
+                new = self.graph.node_copy(node)
+                new.meta[_check.HOLDS] = joint.of_node[node]
+                for s in joint.of_node[node][:1]:
+                    self._begin_at(s, new, node)
+        if self.meter is not None:
+            self.graph.call_function(_beginner(self.meter), (list(self.env.values()),))
+
+    def _begin_at(self, storage, new, node):
+        """A storage that is there before the step is the value of `new`, and of `node` in the captured graph."""
+        self.env[storage], self.placeholder_of[storage] = new, node
+
     def _updated(self, results):
         """The forward part's results with inputs in place of their new values, which one call copies into them all. The
         caller would copy each alone."""
@@ -350,7 +358,7 @@ class Writer:
         pairs = {}
         for place, (node, described) in enumerate(zip(self.joint.fwd_out, self.joint.descriptions)):
             given = by_description.get(described.mutated_input) if is_mutation(described) else None
-            if given is not None and _is_like(given.meta["val"], node.meta["val"]):
+            if given is not None and is_like(given.meta["val"], node.meta["val"]):
                 pairs[place] = self._value(given), results[place]
         if len(pairs) < 2:
             return results
@@ -416,7 +424,7 @@ class Writer:
         return self._module(self.backward(True)) if self.saved_inplace else None
 
 
-def _is_like(given, new):
+def is_like(given, new):
     return (not given.requires_grad and given.dtype == new.dtype and given.device == new.device
             and given.shape == new.shape and given.stride() == new.stride())
 

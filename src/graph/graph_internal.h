@@ -136,6 +136,9 @@ CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cai
 
 /* ---- updates.c ---- */
 
+/* Whether an op is one of the optimiser: it changes all parameters and slots that it names. */
+bool crn_op_updates(const cairn_op *op);
+
 /* The step before cairn_graph_add_updates(). */
 CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
                                                cairn_error *err);

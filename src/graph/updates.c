@@ -242,9 +242,14 @@ static cairn_status finish(work *at, crn_arena *scratch, cairn_status status, ca
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
+bool crn_op_updates(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM ||
+           (op->flags & CAIRN_OP_FLAG_UPDATES);
+}
+
 bool cairn_graph_has_updates(const cairn_graph *graph) {
     for (cairn_id o = graph->ops.length; o-- > 0;)
-        if (graph->ops.data[o].kind == CAIRN_OP_UPDATE)
+        if (graph->ops.data[o].kind != CAIRN_OP_SQUARE_SUM && crn_op_updates(&graph->ops.data[o]))
             return true;
     return false;
 }
@@ -281,14 +286,10 @@ cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step, uint32_t s
 
 /* ---- The way back ---- */
 
-static bool is_of_optimizer(const cairn_op *op) {
-    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
-}
-
 /* A tensor that adding updates added. */
 static bool is_added(const cairn_graph *whole, const cairn_tensor *tensor) {
     return tensor->role == CAIRN_ROLE_SLOT ||
-           (tensor->producer != CAIRN_NONE && is_of_optimizer(&whole->ops.data[tensor->producer]));
+           (tensor->producer != CAIRN_NONE && crn_op_updates(&whole->ops.data[tensor->producer]));
 }
 
 /* The sum so far that `gradient` was made from, or CAIRN_NONE. */
@@ -317,7 +318,7 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
     bool *stationary;
     CRN_TAKE(scratch, stationary, g->tensors.length);
     for (cairn_id o = 0; o < g->ops.length; o++)
-        if (is_of_optimizer(&g->ops.data[o]))
+        if (crn_op_updates(&g->ops.data[o]))
             mark_sums(g, g->ops.data[o].inputs[0], stationary);
     for (cairn_id t = 0; t < g->tensors.length; t++) { /* added ones are the last ones */
         cairn_tensor tensor = g->tensors.data[t];
@@ -326,7 +327,7 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
             CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
     }
     for (cairn_id o = 0; o < g->ops.length; o++)
-        if (!is_of_optimizer(&g->ops.data[o]))
+        if (!crn_op_updates(&g->ops.data[o]))
             CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
     return CAIRN_OK;
 }

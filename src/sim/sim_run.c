@@ -3,6 +3,8 @@
 #include "cost/crn_cost.h"
 #include "sim/sim_walk.h"
 
+#include "graph/graph_internal.h"
+
 static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     static const cairn_rule why[] = {CAIRN_RULE_INPUT_NEVER_MADE, CAIRN_RULE_READ_AFTER_FREE,
                                      CAIRN_RULE_READ_OVERWRITTEN};
@@ -16,12 +18,8 @@ static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     return CAIRN_OK;
 }
 
-static bool is_of_optimizer(const cairn_op *op) {
-    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
-}
-
 static bool changes_params(const cairn_op *op) {
-    return is_of_optimizer(op) || op->phase == CAIRN_PHASE_UPDATE;
+    return crn_op_updates(op) || op->phase == CAIRN_PHASE_UPDATE;
 }
 
 /* The parameters must be as they were before the step, unless it is their update; and those whose
@@ -29,7 +27,7 @@ static bool changes_params(const cairn_op *op) {
 static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->param_count; i++) {
         const crn_sim_place *p = &w->places[op->params[i]];
-        if (p->changed && !is_of_optimizer(op))
+        if (p->changed && !crn_op_updates(op))
             return crn_sim_break_rule(w, CAIRN_RULE_READ_UPDATED, op->params[i]);
         if (p->homed && !p->resident)
             return crn_sim_break_rule(
@@ -46,7 +44,7 @@ static cairn_status check_params(crn_sim_walk *w, const cairn_op *op) {
 /* An update changes its parameter and its slots: copies on the host are out of date. */
 static void change_params(crn_sim_walk *w, const cairn_op *op) {
     for (uint32_t i = 0; i < op->param_count && changes_params(op); i++) {
-        w->places[op->params[i]].changed = is_of_optimizer(op);
+        w->places[op->params[i]].changed = crn_op_updates(op);
         w->places[op->params[i]].on_host = false;
     }
 }

@@ -52,7 +52,7 @@ static cairn_status check_arrays(const reading *r) {
     if (in->alignment & (in->alignment - 1) || in->alignment > (uint64_t)1 << 30)
         return crn_fail(r->err, CAIRN_EINVAL, "an alignment must be a power of two up to 2^30");
     for (uint32_t t = 0; t < in->tensor_count; t++)
-        if (in->roles[t] > CAIRN_ROLE_LOSS)
+        if (in->roles[t] > CAIRN_ROLE_SLOT)
             return crn_fail(r->err, CAIRN_EINVAL, "tensor %u has a role that does not exist", t);
     for (uint32_t o = 0; o < in->op_count; o++)
         if (in->phases[o] > CAIRN_PHASE_UPDATE || in->time_ns[o] < 0)
@@ -136,7 +136,8 @@ typedef struct drawn {
 } drawn;
 
 static bool is_param(const cairn_arrays *in, cairn_id t) {
-    return in->roles[t] == CAIRN_ROLE_PARAMETER || in->roles[t] == CAIRN_ROLE_STATE;
+    return in->roles[t] == CAIRN_ROLE_PARAMETER || in->roles[t] == CAIRN_ROLE_STATE ||
+           in->roles[t] == CAIRN_ROLE_SLOT;
 }
 
 /* Collect the inputs and outputs of the group of ops first .. end - 1. `place_of` is the new place

@@ -11,6 +11,8 @@
 #include "graph/crn_graph.h"
 #include "solve/place_homes.h"
 
+#include "graph/graph_internal.h"
+
 #include <stdlib.h>
 
 #define LONGEST_GAP                                                                                \
@@ -86,7 +88,7 @@ static cairn_status find_uses(work *at) {
         if (at->steps[i].kind != CAIRN_STEP_RUN)
             continue;
         const cairn_op *op = cairn_graph_op(at->in->graph, at->steps[i].id);
-        bool changes = op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
+        bool changes = crn_op_updates(op);
         for (uint32_t k = 0; k < op->param_count; k++)
             if (at->in->on_host[op->params[k]])
                 CRN_TRY(add_use(at, i, op->params[k], changes));

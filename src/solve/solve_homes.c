@@ -16,6 +16,7 @@
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
+#include "graph/graph_internal.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
 #include "solve/solver.h"
@@ -75,8 +76,7 @@ static void mark_used(const search *s, bool *used, bool *changed) {
         const cairn_op *op = cairn_graph_op(s->graph, o);
         for (uint32_t i = 0; i < op->param_count; i++) {
             used[op->params[i]] = true;
-            changed[op->params[i]] |=
-                op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
+            changed[op->params[i]] |= crn_op_updates(op);
         }
     }
 }
@@ -174,6 +174,12 @@ static cairn_status visit(const search *s, uint64_t room, const cairn_plan *plan
     return cairn_plan_set_header((*out)->plan, &header, s->err);
 }
 
+/* The memory of a solution that the limit bounds, without what stays. */
+static uint64_t memory_of(const search *s, const cairn_solution *solution) {
+    return s->options.live_peak ? cairn_sim_result(solution->sim)->peak_bytes
+                                : cairn_layout_arena_bytes(solution->layout);
+}
+
 /* Enough for the visits of one more op. */
 static uint64_t spare_for(const search *s) {
     uint64_t most = 0;
@@ -188,7 +194,7 @@ static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64
                                cairn_solution **out) {
     cairn_solve_options options = s->options;
     options.budget_bytes = target;
-    options.live_peak = s->on_host_count > 0;
+    options.live_peak |= s->on_host_count > 0;
     options.no_offload |= s->on_host_count > 0 && !s->share_link;
     return crn_solve_round(s->graph, costs, s->algorithm, &options, out, s->err);
 }
@@ -220,7 +226,7 @@ static cairn_status find_base(const search *s, const cairn_costs *costs, share *
     return solve_base(s, costs, at->target, base);
 }
 
-/* Solve in `room`; again with less memory while the arena is larger. */
+/* Solve in `room`; again with less memory while it is not enough. */
 static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t room,
                              cairn_solution **out) {
     uint64_t spare = spare_for(s);
@@ -231,13 +237,13 @@ static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t
         status = find_base(s, costs, &at, &base);
         if (status == CAIRN_OK)
             status = visit(s, at.target + at.spare, base->plan, out);
-        uint64_t arena = status == CAIRN_OK ? cairn_layout_arena_bytes((*out)->layout) : 0;
-        if (arena <= room)
+        uint64_t memory = status == CAIRN_OK ? memory_of(s, *out) : 0;
+        if (memory <= room)
             break;
         cairn_solution_destroy(*out);
         *out = NULL;
         status = CAIRN_INFEASIBLE;
-        if (take_away(&at, (arena - room) * (round + 1))) {
+        if (take_away(&at, (memory - room) * (round + 1))) {
             cairn_solution_destroy(base);
             base = NULL;
         }
@@ -258,9 +264,9 @@ static cairn_status solve_strictly(const search *s, const cairn_costs *costs, ui
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
     CRN_TRY(status);
-    if (cairn_layout_arena_bytes((*out)->layout) <= room)
+    if (memory_of(s, *out) <= room)
         return CAIRN_OK;
-    s->err->smallest_budget = cairn_layout_arena_bytes((*out)->layout);
+    s->err->smallest_budget = memory_of(s, *out);
     cairn_solution_destroy(*out);
     *out = NULL;
     return CAIRN_INFEASIBLE;

@@ -24,9 +24,10 @@ NESTED = {("Text", "resize"): "allocator.resize", ("Text", "context"): "allocato
 CONSTANTS = {"NONE": "CAIRN_NONE", "INFEASIBLE": "CAIRN_INFEASIBLE", "FORWARD": "CAIRN_PHASE_FORWARD",
              "BACKWARD": "CAIRN_PHASE_BACKWARD",
              "ONCE": "CAIRN_OP_FLAG_ONCE", "RANDOM": "CAIRN_OP_FLAG_RANDOM", "NEVER_AGAIN": "CAIRN_OP_FLAG_NEVER_AGAIN",
+             "UPDATES": "CAIRN_OP_FLAG_UPDATES",
              "STATIONARY": "CAIRN_TENSOR_FLAG_STATIONARY", "RESULT": "CAIRN_TENSOR_FLAG_RESULT",
              **{role: f"CAIRN_ROLE_{role}" for role in ("INPUT", "LABEL", "PARAMETER", "STATE", "ACTIVATION", "INTERNAL",
-                                                  "GRADIENT", "LOSS")},
+                                                  "GRADIENT", "LOSS", "SLOT")},
              **{kind: f"CAIRN_STEP_{kind}" for kind in ("RUN", "FREE", "OFFLOAD", "FETCH", "WAIT")}}
 
 

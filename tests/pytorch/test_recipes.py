@@ -73,14 +73,14 @@ def language():
                 batches=[dict(input_ids=t, labels=t) for t in tokens.split(4)])
 
 
-def carry_out(code, names, backend):
+def carry_out(code, names, backend, trainer=None):
     """Run a recipe; returns its losses and the trained parameters."""
     torch._dynamo.reset()
     model = names["model"]
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
-        names.update(torch=torch, cairn=types.SimpleNamespace(backend=lambda budget: backend), budget=BUDGET,
-                     device="cpu", folder=folder)
+        stand_in = types.SimpleNamespace(backend=lambda budget: backend, trainer=trainer)
+        names.update(torch=torch, cairn=stand_in, budget=BUDGET, device="cpu", folder=folder)
         exec(compile(code, "docs/pytorch.md", "exec"), names)
     return names.get("losses", []), [own(p) for p in model.parameters()]
 
@@ -104,6 +104,20 @@ def compare(title, given, budget=BUDGET):
                 over=[one for meter in backend.meters for one in meter.differences if one[2] > one[1]])
 
 
+class Plain:
+    """What cairn.trainer does, without it."""
+
+    def __init__(self, model, optimizer, budget):
+        self.call, self.optimizer = torch.compile(model, backend="aot_eager", dynamic=False), optimizer
+
+    def step(self, *inputs):
+        loss = self.call(*inputs)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+
 class Recipes(unittest.TestCase):
     def check(self, title, given=plain, needs=()):
         for module in needs:
@@ -119,6 +133,17 @@ class Recipes(unittest.TestCase):
 
     def test_accumulation(self):
         self.check("Gradient accumulation")
+
+    def test_everything(self):
+        code, trainers = recipes()["One budget for everything"], []
+
+        def make(*given):
+            trainers.append(cairn.trainer(*given))
+            return trainers[-1]
+        expected, found = carry_out(code, plain(), None, Plain), carry_out(code, plain(), None, make)
+        self.assertEqual(expected[0], found[0])
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(expected[1], found[1])))
+        self.assertGreater(trainers[0].plan.reruns, 0)
 
     def test_scaler(self):
         self.check("Autocast with GradScaler")

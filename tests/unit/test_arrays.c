@@ -199,6 +199,58 @@ static void test_parked_results(void) {
     cairn_arrays_step_destroy(step);
 }
 
+/* x --f(w)--> a --loss--> l --back(a, w)--> g --update(w, slot). In all memory w and its slot stay
+ * on the device; in little memory they visit it, and the slot only for the update. */
+static void test_updates(void) {
+    enum { P_X, P_W, P_SLOT, P_A, P_L, P_G, P_TENSORS };
+    static const uint64_t bytes[] = {64, 1 << 20, 1 << 20, 1 << 20, 64, 1 << 20};
+    static const uint8_t roles[] = {CAIRN_ROLE_STATE, CAIRN_ROLE_PARAMETER,
+                                    CAIRN_ROLE_SLOT,  CAIRN_ROLE_ACTIVATION,
+                                    CAIRN_ROLE_LOSS,  CAIRN_ROLE_GRADIENT};
+    static const uint8_t once = CAIRN_OP_FLAG_ONCE | CAIRN_OP_FLAG_NEVER_AGAIN;
+    const uint8_t phases[] = {0, 0, 1, 1}, op_flags[] = {0, 0, 0, once | CAIRN_OP_FLAG_UPDATES};
+    static const int64_t times[] = {1000, 1000, 1000, 1000};
+    static const cairn_id inputs[] = {P_X, P_W, P_A, P_L, P_A, P_W, P_G, P_W, P_SLOT};
+    static const cairn_id outputs[] = {P_A, P_L, P_G};
+    static const uint32_t first_input[] = {0, 2, 3, 6, 9}, first_output[] = {0, 1, 2, 3, 3};
+    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
+    arrays.tensor_count = P_TENSORS;
+    arrays.op_count = 4;
+    arrays.bytes = bytes;
+    arrays.roles = roles;
+    arrays.phases = phases;
+    arrays.op_flags = op_flags;
+    arrays.time_ns = times;
+    arrays.first_input = first_input;
+    arrays.inputs = inputs;
+    arrays.first_output = first_output;
+    arrays.outputs = outputs;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    cairn_machine machine = parked_machine();
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.machine = &machine;
+    options.live_peak = true;
+    options.device_bytes = (4 << 20) + 1024;
+    CHECK_OK(create_and_solve(&arrays, "auto", &options, &step, &solution, &err), &err);
+    CHECK_U64(solution->step_count, place_of(solution, CAIRN_STEP_RUN, 3, true) + 2);
+    CHECK_U64(place_of(solution, CAIRN_STEP_FETCH, P_W, false), CAIRN_NONE);
+    cairn_arrays_solution_destroy(solution);
+    options.device_bytes = (3 << 20) + 1024;
+    CHECK_OK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err), &err);
+    uint32_t update = place_of(solution, CAIRN_STEP_RUN, 3, true);
+    CHECK(place_of(solution, CAIRN_STEP_FETCH, P_SLOT, false) < update);
+    CHECK(place_of(solution, CAIRN_STEP_OFFLOAD, P_SLOT, false) > update);
+    CHECK(place_of(solution, CAIRN_STEP_OFFLOAD, P_SLOT, false) != CAIRN_NONE);
+    CHECK(solution->peak_bytes <= options.device_bytes);
+    cairn_arrays_solution_destroy(solution);
+    options.device_bytes = 1 << 20;
+    CHECK(cairn_arrays_step_solve(step, "auto", &options, &solution, &err) == CAIRN_INFEASIBLE);
+    CHECK(err.smallest_budget >= 3 << 20 && err.smallest_budget <= (3 << 20) + 1024);
+    cairn_arrays_step_destroy(step);
+}
+
 /* f and g as one kernel: a is its temporary, and ids are those of the arrays. */
 static void test_groups(void) {
     step_arrays s;
@@ -400,6 +452,7 @@ int main(void) {
     test_live_peak();
     test_least_memory();
     test_parked_results();
+    test_updates();
     test_groups();
     test_alignment();
     test_refusals();
