@@ -107,7 +107,7 @@ static bool parse_option(cli_args *args, int argc, char **argv, int *at) {
     if (option == NULL || (attached != NULL && option->argument == NULL)) {
         const char *meant = is_long ? closest_option(args->command, name, length) : NULL;
         if (meant != NULL)
-            cli_usage_error(args, "unknown option %s; did you mean --%s?", word, meant);
+            cli_usage_error(args, "unknown option %s (did you mean --%s?)", word, meant);
         else
             cli_usage_error(args, "unknown option %s", word);
         return false;

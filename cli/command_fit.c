@@ -165,9 +165,10 @@ static void print_json(const fitting *f) {
 /* No algorithm fits: exit 3, with the smallest possible budget. */
 static int no_fit(const fitting *f, uint64_t smallest) {
     fprintf(stderr,
-            "cairn: not one image of %s fits a budget of %s; the smallest possible budget is %llu "
-            "bytes",
-            f->model->header.model, cli_bytes(f->budget), (unsigned long long)smallest);
+            "cairn: not one sample of %s fits a budget of %s; the smallest possible budget is %s, "
+            "%llu bytes",
+            f->model->header.model, cli_bytes(f->budget), cli_bytes(smallest),
+            (unsigned long long)smallest);
     if (f->model->header.updates == 0)
         fprintf(stderr, ", of which %llu are parameters, gradients and optimiser state",
                 (unsigned long long)f->stationary);

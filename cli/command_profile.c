@@ -134,15 +134,15 @@ static void print_json(const profile *p) {
 }
 
 static void print_text(const profile *p) {
-    printf("%s, backend %s with %u thread%s: %u ops of %u signatures, %s a step and %s to update "
-           "the parameters\n",
-           p->model.header.model, p->origin.backend, p->origin.threads,
-           p->origin.threads == 1 ? "" : "s", cairn_graph_op_count(p->model.graph), p->group_count,
-           cli_time(p->total_ns), cli_time(cairn_costs_update_ns(&p->origin, p->model.graph)));
+    printf("%s, backend %s with %u thread%s: %u ops of %u signatures\n", p->model.header.model,
+           p->origin.backend, p->origin.threads, p->origin.threads == 1 ? "" : "s",
+           cairn_graph_op_count(p->model.graph), p->group_count);
+    printf("a step takes %s, and %s to update the parameters\n", cli_time(p->total_ns),
+           cli_time(cairn_costs_update_ns(&p->origin, p->model.graph)));
     printf("a copy takes %s and a second for every %s\n", cli_time(p->origin.link_latency_ns),
            cli_bytes(p->origin.link_bytes_per_second));
     if (p->top > 0)
-        printf("  %-18s %-28s %5s %10s %23s %7s\n", "op", "such as", "times", "median", "quartiles",
+        printf("  %-17s %-15s %4s %9s %22s %6s\n", "op", "such as", "runs", "median", "quartiles",
                "share");
     for (uint32_t i = 0; i < p->group_count && i < p->top; i++) {
         const group *g = &p->groups[i];
@@ -150,7 +150,7 @@ static void print_text(const profile *p) {
         char spread[48];
         snprintf(spread, sizeof spread, "%s .. %s", cli_time(g->cost.low_ns),
                  cli_time(g->cost.high_ns));
-        printf("  %-18s %-28.28s %5u %10s %23s %6.1f%%\n", cairn_op_kind_name(op->kind), op->name,
+        printf("  %-17s %-15.15s %4u %9s %22s %5.1f%%\n", cairn_op_kind_name(op->kind), op->name,
                g->count, cli_time(g->cost.time_ns), spread, 100.0 * share_of(p, g));
     }
     if (p->group_count > p->top && p->top > 0)

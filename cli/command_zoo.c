@@ -30,7 +30,7 @@ static void print_json(const cli_model *model) {
 }
 
 static void print_ops(const cairn_graph *graph) {
-    printf("\n%-40s %-18s %-20s %10s\n", "forward op", "kind", "output", "size");
+    printf("\n%-30s %-19s %-16s %10s\n", "forward op", "kind", "output", "size");
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
         if (op->phase != CAIRN_PHASE_FORWARD || op->output_count == 0)
@@ -41,7 +41,7 @@ static void print_ops(const cairn_graph *graph) {
         for (uint32_t i = 0; i < output->rank; i++)
             used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%u", i > 0 ? "x" : "",
                                      output->shape[i]);
-        printf("%-40s %-18s %-20s %10s\n", op->name, cairn_op_kind_name(op->kind), shape,
+        printf("%-30s %-19s %-16s %10s\n", op->name, cairn_op_kind_name(op->kind), shape,
                cli_bytes(output->bytes));
     }
 }
@@ -104,7 +104,7 @@ static int show(const cli_args *args, const char *name) {
 static int list(const cli_args *args) {
     const cairn_zoo_entry *entry;
     if (!cli_flag(args, "json"))
-        printf("%-13s %-13s %8s %6s  %s\n", "network", "input", "classes", "seq", "what it is");
+        printf("%-12s %-9s %7s %4s %s\n", "network", "input", "classes", "seq", "what it is");
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
         if (cli_flag(args, "json")) {
             int code = show(args, entry->name);
@@ -120,7 +120,7 @@ static int list(const cli_args *args) {
                 (size_t)snprintf(input + used, sizeof input - used, "%s%u", k > 0 ? "x" : "", d[k]);
         if (entry->defaults.steps != 0)
             snprintf(steps, sizeof steps, "%u", entry->defaults.steps);
-        printf("%-13s %-13s %8u %6s  %s\n", entry->name, input, entry->defaults.classes, steps,
+        printf("%-12s %-9s %7u %4s %s\n", entry->name, input, entry->defaults.classes, steps,
                entry->summary);
     }
     return CLI_DONE;

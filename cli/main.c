@@ -21,17 +21,15 @@ const cli_command *cli_command_at(int index) {
 
 static void print_overview(void) {
     puts("Usage: cairn COMMAND [arguments] [options]\n\n"
-         "Trains neural networks inside a memory budget: decides which tensors to keep, which to\n"
-         "recompute and which to offload to host memory.\n\nCommands:");
+         "Trains neural networks inside a memory budget: decides which tensors to keep,\n"
+         "which to recompute and which to offload to host memory.\n\nCommands:");
     for (const cli_command *const *c = commands; *c != NULL; c++)
         if ((*c)->summary != NULL)
             printf("  %-10s %s\n", (*c)->name, (*c)->summary);
     puts("\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.\n\n"
-         "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive, because "
-         "threads\n"
-         "that wait in a busy loop slow down everything else on the machine. Set OMP_WAIT_POLICY "
-         "or\n"
-         "GOMP_SPINCOUNT to prevent it.");
+         "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive,\n"
+         "because threads that wait in a busy loop slow down everything else on the\n"
+         "machine. Set OMP_WAIT_POLICY or GOMP_SPINCOUNT to prevent it.");
 }
 
 static const cli_command *find_command(const char *name) {
@@ -55,13 +53,21 @@ static int run(int argc, char **argv) {
         return CLI_DONE;
     }
     const cli_command *command = find_command(argv[1]);
+    if (strcmp(argv[1], "help") == 0) { /* as other programs have it */
+        command = argc > 2 ? find_command(argv[2]) : NULL;
+        if (command != NULL)
+            cli_print_help(command);
+        else
+            print_overview();
+        return CLI_DONE;
+    }
     if (command == NULL) {
         const char *meant = NULL;
         for (const cli_command *const *c = commands; *c != NULL; c++)
             meant = (*c)->summary != NULL ? cli_closer(argv[1], meant, (*c)->name) : meant;
         fprintf(stderr, "cairn: there is no command \"%s\"%s%s%s; see cairn --help\n", argv[1],
-                meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
-                meant != NULL ? "\"?" : "");
+                meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
+                meant != NULL ? "\"?)" : "");
         return CLI_USAGE;
     }
     return cli_run(command, argc - 2, argv + 2, argv);

@@ -13,24 +13,24 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
     uint64_t copies = model->one_memory ? s->host_bytes : 0;
     uint64_t total = r->arena_bytes + r->stationary_bytes + copies;
     bool of_all = limit->stationary_bytes > 0, of_arena = limit->plan_bytes > 0 && !of_all;
-    printf("  %s%-28s %12s%s", cli_style_code(CLI_BOLD), "memory", cli_bytes(total),
+    printf("  %s%-25s %10s%s", cli_style_code(CLI_BOLD), "memory", cli_bytes(total),
            cli_style_code(CLI_PLAIN));
     if (of_all)
         printf("   of a budget of %s", cli_bytes(limit->given_bytes));
-    printf("\n    %-26s %12s   ", "arena", cli_bytes(r->arena_bytes));
+    printf("\n    %-23s %10s   ", "arena", cli_bytes(r->arena_bytes));
     if (of_arena)
         printf("of a budget of %s; ", cli_bytes(limit->given_bytes));
     printf("peak %llu bytes", (unsigned long long)s->peak_bytes);
     if (r->none_arena_bytes > 0)
         printf(", %.1f%% of none", 100.0 * (double)s->peak_bytes / (double)r->none_arena_bytes);
-    printf("\n    %-26s %12s   parameters, %soptimiser\n", "stationary",
+    printf("\n    %-23s %10s   parameters, %soptimiser\n", "stationary",
            cli_bytes(r->stationary_bytes), cairn_graph_has_updates(r->graph) ? "" : "gradients, ");
     if (s->host_bytes > 0)
-        printf("%s%-*s %12s%s\n", copies > 0 ? "    " : "  ", copies > 0 ? 26 : 28,
+        printf("%s%-*s %10s%s\n", copies > 0 ? "    " : "  ", copies > 0 ? 23 : 25,
                copies > 0 ? "copies" : "host memory", cli_bytes(s->host_bytes),
                copies > 0 ? "   on the host, which is the same memory" : "");
     if (s->home_bytes > 0)
-        printf("    %-26s %12s   parameters, optimiser\n", "at home there",
+        printf("    %-23s %10s   parameters, optimiser\n", "at home there",
                cli_bytes(s->home_bytes));
     if (model->machine.memory_bytes >> 20 > 0 && total > model->machine.memory_bytes)
         printf("  %s%s has only %s%s; see --budget %s\n", cli_style_code(CLI_BAD),
@@ -40,21 +40,21 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
 
 static void print_time(const cairn_report *r, const cli_model *model) {
     const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    printf("  %-28s %12s   on %s", "time of a step", cli_time(s->time_ns), model->machine.name);
+    printf("  %-25s %10s   on %s", "time of a step", cli_time(s->time_ns), model->machine.name);
     if (r->none_time_ns > 0)
         printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
     printf("\n");
     int64_t bound = r->solution->lower_bound_ns;
     if (bound > 0)
-        printf("    %-26s %12s   %s\n", "no plan takes less than", cli_time(bound),
+        printf("    %-23s %10s   %s\n", "no plan takes less than", cli_time(bound),
                cli_gap(s->time_ns, bound));
     if (s->reruns > 0)
-        printf("    %-26s %12s   %u ops\n", "computed again", cli_time(s->rerun_ns), s->reruns);
+        printf("    %-23s %10s   %u ops\n", "computed again", cli_time(s->rerun_ns), s->reruns);
     if (s->offloads > 0) {
-        printf("    %-26s %12s   %u tensors\n", "copies out", cli_time(s->copy_out_ns),
+        printf("    %-23s %10s   %u tensors\n", "copies out", cli_time(s->copy_out_ns),
                s->offloads);
-        printf("    %-26s %12s   %u tensors\n", "copies in", cli_time(s->copy_in_ns), s->fetches);
-        printf("    %-26s %12s\n", "waiting for copies", cli_time(s->idle_ns));
+        printf("    %-23s %10s   %u tensors\n", "copies in", cli_time(s->copy_in_ns), s->fetches);
+        printf("    %-23s %10s\n", "waiting for copies", cli_time(s->idle_ns));
     }
 }
 

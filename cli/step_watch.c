@@ -37,6 +37,6 @@ void cli_watch_print_text(const cli_step_watch *watch) {
     }
     uint64_t most = cli_resident_peak_bytes();
     if (most > 0)
-        printf("  the system says that the process held at most %s, %s before the first step\n",
-               cli_bytes(most), cli_bytes(watch->before_bytes));
+        printf("  the system says at most %s resident, %s before the first step\n", cli_bytes(most),
+               cli_bytes(watch->before_bytes));
 }

@@ -205,8 +205,8 @@ static void print_results(const cli_training *t) {
                    (unsigned long long)h.best_step);
     cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
     if (t->measured_peak > 0)
-        printf("  counted peak %s, %llu bytes, %s; with the stationary memory %s\n",
-               cli_bytes(t->measured_peak), (unsigned long long)t->measured_peak,
+        printf("  counted peak %llu bytes, %s; with the stationary memory %s\n",
+               (unsigned long long)t->measured_peak,
                t->measured_peak == figures.predicted_peak_bytes ? "as predicted"
                                                                 : "not as predicted",
                cli_bytes(t->measured_peak + figures.stationary_bytes));

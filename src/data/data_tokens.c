@@ -116,6 +116,8 @@ static cairn_status open_files(cairn_data *data, const char *paths, uint32_t *la
     if (first == NULL)
         return CAIRN_ENOMEM;
     char *comma = strchr(first, ',');
+    if (comma == first || (comma != NULL && comma[1] == '\0'))
+        return crn_fail(err, CAIRN_EINVAL, "\"%.120s\" lacks a file beside its comma", paths);
     if (comma != NULL)
         *comma = '\0';
     cairn_status status = find_files(first, &train, err);

@@ -185,8 +185,14 @@ static cairn_status infer_linear(const inference *at) {
     return CAIRN_OK;
 }
 
+static cairn_status want_epsilon(const inference *at) {
+    double epsilon = at->op->attributes.epsilon;
+    return epsilon >= 0 && epsilon < 1 ? CAIRN_OK : refuse(at, "has an epsilon outside 0 <= e < 1");
+}
+
 static cairn_status infer_batch_norm(const inference *at) {
     CRN_TRY(want_image(at));
+    CRN_TRY(want_epsilon(at));
     const cairn_tensor *x = input(at, 0);
     for (uint32_t i = 0; i < 4; i++)
         if (!HAS_SHAPE(param(at, i), x->shape[1]) ||
@@ -407,6 +413,7 @@ static cairn_status want_row_parameters(const inference *at) {
 
 static cairn_status infer_layer_norm(const inference *at) {
     uint32_t rows;
+    CRN_TRY(want_epsilon(at));
     CRN_TRY(want_rows(at, &rows));
     CRN_TRY(want_row_parameters(at));
     SHAPE(&at->out[1], 2, rows);
@@ -415,6 +422,7 @@ static cairn_status infer_layer_norm(const inference *at) {
 
 static cairn_status infer_rms_norm(const inference *at) {
     uint32_t rows;
+    CRN_TRY(want_epsilon(at));
     CRN_TRY(want_rows(at, &rows));
     CRN_TRY(want_row_parameters(at));
     SHAPE(&at->out[1], rows);

@@ -28,7 +28,7 @@ static cairn_status check_names(cairn_graph *g, cairn_error *err) {
         if (!good_name(name))
             return crn_fail_at(err, CAIRN_EINVAL, name,
                                "tensor %u has a name that is empty, longer than %d bytes or has "
-                               "white space in it",
+                               "white space or control characters in it",
                                t, LONGEST_NAME);
         if (crn_names_add(&g->tensor_names, name, t) != CRN_NO_NAME)
             return crn_fail_at(err, CAIRN_EINVAL, name, "two tensors are called \"%s\"", name);
@@ -38,7 +38,7 @@ static cairn_status check_names(cairn_graph *g, cairn_error *err) {
         if (!good_name(name))
             return crn_fail_at(err, CAIRN_EINVAL, name,
                                "op %u has a name that is empty, longer than %d bytes or has white "
-                               "space in it",
+                               "space or control characters in it",
                                o, LONGEST_NAME);
         if (crn_names_add(&g->op_names, name, o) != CRN_NO_NAME)
             return crn_fail_at(err, CAIRN_EINVAL, name, "two ops are called \"%s\"", name);

@@ -48,6 +48,7 @@ typedef struct scope {
 typedef struct named {
     const char *name;
     cairn_id tensor;
+    uint32_t line;
 } named;
 
 typedef struct network {
@@ -169,8 +170,9 @@ static bool read_value(network *n, const scope *s, const char **c, int64_t *out)
         bool product = *(*c)++ == '*';
         if (!read_factor(n, s, c, &factor) || factor == 0)
             return false;
+        bool whole = product || *out % factor == 0;
         *out = product ? *out * factor : *out / factor;
-        if (*out < INT32_MIN || *out > UINT32_MAX)
+        if (!whole || *out < INT32_MIN || *out > UINT32_MAX)
             return false;
     }
     return true;
@@ -215,7 +217,7 @@ static cairn_status read_size(network *n, const scope *s, const char *key, uint3
     if (text == NULL)
         return CAIRN_OK;
     if (read_values(n, s, text, &value, 1) != 1 || value < 1 || value > INT32_MAX)
-        return wrong(n, "%s must be a number from 1 on, not \"%s\"", key, text);
+        return wrong(n, "%s must be a whole number from 1 on, not \"%s\"", key, text);
     *out = (uint32_t)value;
     return CAIRN_OK;
 }
@@ -223,7 +225,7 @@ static cairn_status read_size(network *n, const scope *s, const char *key, uint3
 /* ---- Names ---- */
 
 static cairn_status remember(network *n, const char *name, cairn_id tensor) {
-    named entry = {name, tensor};
+    named entry = {name, tensor, n->at->number};
     if (n->named.length >= MOST_LAYERS)
         return wrong(n, "the network has more than %d layers", MOST_LAYERS);
     CRN_PUSH(n->scratch, n->named, entry);
@@ -275,6 +277,17 @@ static cairn_status find_tensors(network *n, const scope *s, const char *key, ca
 
 /* ---- Layers ---- */
 
+static cairn_status check_once(network *n) {
+    for (uint32_t i = 2; i < n->at->count; i++) {
+        const char *word = n->at->words[i];
+        size_t length = strcspn(word, "=") + 1;
+        for (uint32_t k = 2; k < i && word[length - 1] == '='; k++)
+            if (strncmp(n->at->words[k], word, length) == 0)
+                return wrong(n, "%.*s is given twice", (int)CRN_MIN(length - 1, LONGEST), word);
+    }
+    return CAIRN_OK;
+}
+
 /* A word that nothing reads is a spelling error. */
 static cairn_status check_words(network *n, const crn_layer *layer, uint32_t attributes) {
     for (uint32_t i = 2; i < n->at->count; i++) {
@@ -317,6 +330,10 @@ static cairn_status read_attribute(network *n, const scope *s, const crn_attribu
     int64_t values[4];
     uint32_t count = read_values(n, s, text, values, a->count);
     bool fits = count == 1 || count == a->count || (a->count == 4 && count == 2);
+    static const char *const flags[] = {"causal", "tanh", "same_row", "count_padding"};
+    for (size_t i = 0; i < CRN_LENGTH(flags); i++)
+        if (strcmp(a->name, flags[i]) == 0 && (count != 1 || values[0] < 0 || values[0] > 1))
+            return wrong(n, "%s must be yes or no, not \"%s\"", a->name, text);
     for (uint32_t i = 0; i < a->count && fits; i++) {
         int32_t whole = (int32_t)values[i % count]; /* top, left, bottom, right */
         fits = values[i % count] >= INT32_MIN && values[i % count] <= INT32_MAX;
@@ -365,7 +382,11 @@ static cairn_status make_params(network *n, const scope *s, const crn_layer *lay
         const char *stem, *full;
         CRN_TRY(join(n, name, ".", &stem));
         CRN_TRY(join(n, stem, p->suffix, &full));
-        if (!crn_layer_shape(p, x, attributes, size, rows, shape))
+        bool made = crn_layer_shape(p, x, attributes, size, rows, shape);
+        if (!made && attributes->groups > 1 && x->rank > 1)
+            return wrong(n, "%s has %d groups, and reads %u channel%s", name,
+                         (int)attributes->groups, x->shape[1], x->shape[1] == 1 ? "" : "s");
+        if (!made)
             return wrong(n, "%s reads a tensor of %u dimension%s, which has no channels", name,
                          x->rank, x->rank == 1 ? "" : "s");
         params[i] = add_tensor(n, full, p->role, CAIRN_DTYPE_F32, p->rank, shape);
@@ -443,6 +464,10 @@ static cairn_status build_tensor(network *n, scope *s, cairn_role role, const ch
     uint32_t shape[CAIRN_MAX_RANK];
     const char *text = given(n, s, "shape"), *type = given(n, s, "dtype");
     uint32_t rank = text == NULL ? 0 : read_values(n, s, text, values, CAIRN_MAX_RANK);
+    for (uint32_t i = 2; i < n->at->count; i++)
+        if (strncmp(n->at->words[i], "shape=", 6) != 0 &&
+            strncmp(n->at->words[i], "dtype=", 6) != 0)
+            return wrong(n, "\"%s\" means nothing to an %s", n->at->words[i], n->at->words[1]);
     bool whole = role == CAIRN_ROLE_LABEL || (type != NULL && strcmp(type, "i32") == 0);
     if (rank == 0)
         return wrong(n, "an %s needs shape=A,B,... of at most %d numbers", n->at->words[1],
@@ -554,6 +579,7 @@ static cairn_status build_line(network *n, scope *s) {
     int end = 0;
     if (n->at->count < 2)
         return wrong(n, "\"%s\" is no layer: a line is NAME KIND KEY=VALUE ...", name);
+    CRN_TRY(check_once(n));
     if (brace == NULL)
         return build_one(n, s, name);
     if (sscanf(brace, "{%u..%u}%n", &first, &last, &end) != 2 || end == 0 || last < first ||
@@ -598,6 +624,9 @@ static cairn_status read_input(network *n, scope *s) {
 }
 
 static cairn_status read_classes(network *n) {
+    for (const line *l = n->lines.data; l < n->at; l++)
+        if (strcmp(l->words[0], "classes") == 0 && l->count == 2)
+            return wrong(n, "there is a line \"classes\" already");
     char *end = NULL;
     unsigned long value = n->at->count == 2 ? strtoul(n->at->words[1], &end, 10) : 0;
     if (end == NULL || *end != '\0' || value < 1 || value > 1000000000)
@@ -657,11 +686,24 @@ static cairn_status check_sizes(network *n, const cairn_zoo_options *asked) {
     return CAIRN_OK;
 }
 
+/* The graph as a whole is checked last: say on which line the name stands that it found wrong. */
+static cairn_status finish(network *n, cairn_graph **out) {
+    cairn_error *err = n->err;
+    cairn_status status = cairn_builder_finish(n->builder, out, err);
+    for (uint32_t i = n->named.length; status == CAIRN_EINVAL && err != NULL && i-- > 0;)
+        if (err->name[0] != '\0' && strcmp(n->named.data[i].name, err->name) == 0) {
+            crn_copy_string(err->file, sizeof err->file, n->file);
+            err->line = n->named.data[i].line;
+            break;
+        }
+    return status;
+}
+
 static cairn_status build_network(network *n, const cairn_allocator *allocator, char *text,
                                   cairn_graph **out) {
     cairn_zoo_options asked = *n->size;
     scope top = {.prefix = "", .in = CAIRN_NONE, .last = CAIRN_NONE};
-    CRN_TRY(split(n, text));
+    CRN_TRY(split(n, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0))); /* of Windows */
     n->at = n->lines.length > 0 ? &n->lines.data[0] : NULL;
     if (n->at == NULL || n->at->count != 2 || strcmp(n->at->words[0], "network") != 0)
         return wrong(n, "the first line must be \"network NAME\"");
@@ -670,7 +712,7 @@ static cairn_status build_network(network *n, const cairn_allocator *allocator, 
     CRN_TRY(cairn_builder_create(allocator, n->at->words[1], &n->builder));
     CRN_TRY(build_lines(n, &top, 1, n->lines.length));
     CRN_TRY(check_sizes(n, &asked));
-    return cairn_builder_finish(n->builder, out, n->err);
+    return finish(n, out);
 }
 
 cairn_status crn_network_from_text(const cairn_allocator *allocator, const char *text,

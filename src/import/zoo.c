@@ -157,7 +157,7 @@ static cairn_status check(const cairn_zoo_entry *entry, const char *sizes,
                         entry->name);
     if (entry->defaults.steps == 0 && options->steps != 0)
         return crn_fail(err, CAIRN_EINVAL,
-                        "%s is not recurrent and has no steps; leave their number out",
+                        "%s is not recurrent and reads no tokens; leave out their number",
                         entry->name);
     if (entry->defaults.input[2] == 0 && options->input[2] != 0)
         return crn_fail(err, CAIRN_EINVAL,

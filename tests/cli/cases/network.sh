@@ -37,3 +37,27 @@ cairn plan wrong.net
 sed 's/kernel=2/kernel=2 pad=3/' digits.net >wrong.net
 cairn plan wrong.net
 cairn plan nothing.net
+# Every line that is wrong is named.
+wrong() {
+    sed "$1" digits.net >wrong.net
+    cairn plan wrong.net
+}
+wrong 's/kernel=3/kernel=3 kernel=5/'
+wrong 's/channels=32/channels=32\/5/'
+wrong 's/^fc /flatten /'
+wrong 's/^classes 10/classes 10\nclasses 11/'
+wrong 's/bias=no/bias=no groups=3/'
+wrong 's/batch_norm/batch_norm epsilon=-1/'
+wrong 's/pool kernel=2/pool kernel=2 ceil=yes/'
+wrong 's/^flatten  */a layer_norm epsilon=2\nflatten /'
+printf 'network a\n\ntokens input shape=batch,8 dtype=i32 size=3\n' >wrong.net
+cairn plan wrong.net
+printf 'network a\nclasses 9\n\ntokens input shape=batch,8 dtype=i32\ne embedding rows=classes features=12\na attention heads=2 causal=7\n' >wrong.net
+cairn plan wrong.net
+sed 's/causal=7/causal=yes/' wrong.net >heads.net
+cairn plan heads.net
+printf 'a' >few
+cairn train heads.net --data text:few
+cairn train heads.net --data text:few,
+printf '\357\273\277network a\r\ninput 1x8x8\r\nclasses 2\r\nf flatten\r\nl linear features=classes\r\nloss cross_entropy\r\n' >windows.net
+"$CAIRN" plan windows.net | head -n 1
