@@ -7,12 +7,16 @@ graph compares all of that with the tensors that the ops really return:
                    freed
     each result    its storage is new, or the one that the plan lets it overwrite or view; its bytes, offset and strides
                    are the planned ones
+    each free      the memory is gone, or holds what the plan wrote over it
 
-A difference is an error that names the op. So a step never goes on with wrong numbers.
+A difference is an error that names the op. So a step never goes on with wrong numbers. Only memory that somebody else
+still holds, a hook for example, is a warning: the numbers are right, but the step needs more than planned.
 """
 
 import operator
+import warnings
 
+import torch
 from torch import fx
 
 from . import _torch
@@ -45,7 +49,12 @@ class _Checked(fx.Interpreter):
     def __init__(self, gm):
         super().__init__(gm, garbage_collect_values=True)
         self.memory = {}  # the key of a real storage to a reference to it and the storage of the plan that it holds
+        self.place = {}  # a storage of the plan to the key of the real one
+        self.where = {}  # a node to the keys of its values' storages, with the storages of the plan
         self.freed = set()
+        self.leaving, self.held, self.held_bytes = (None, ()), None, 0
+        backward = any("autograd_backward" in node.meta for node in gm.graph.nodes)
+        self.keeps = backward and _torch.keeps_graph()  # what the forward part saved stays
         self.extra_traceback = False
 
     def run(self, *_, initial_env):
@@ -53,57 +62,68 @@ class _Checked(fx.Interpreter):
             self._check_results(node, initial_env[node])
             if not node.users:
                 initial_env[node] = None
-        return super().run(initial_env=initial_env, enable_io_processing=False)
+        results = super().run(initial_env=initial_env, enable_io_processing=False)
+        if self.held is not None:
+            warnings.warn(f"cairn: the plan frees {self.held} but its memory is still in use outside the step, which "
+                          f"therefore needs up to {self.held_bytes} bytes more than planned", stacklevel=2)
+        return results
 
     def run_node(self, node):
+        self._check_frees()
         if COUNTS not in node.meta and node.target is not operator.getitem:  # which reads no memory
             for read in node.all_input_nodes:
                 self._check_reads(node, read)
         result = super().run_node(node)
         self._check_results(node, result)
-        self.freed |= node.meta.get(FREES, set())
-        return result
+        self.leaving = node, node.meta.get(FREES, ())
+        self.freed.update(self.leaving[1])
+        return result if node.users or node.op == "output" else None  # FX drops only what has a reader
 
-    @staticmethod
-    def _pairs(node, value):
-        """The values of a node with the storages that they should lie in."""
-        values, holds = planned_of(value, node.meta.get("val")), node.meta.get(HOLDS) or ()
-        return list(zip(values, holds)) if len(values) == len(holds) else []
+    def _check_frees(self):
+        """What the plan freed after the op before must be gone now: only then FX has dropped its last value."""
+        node, storages = self.leaving
+        for storage in storages if not self.keeps else ():
+            reference, holds = self.memory.get(self.place.get(storage), (None, None))
+            if holds is storage and not reference.expired():
+                self.held = self.held or f"{storage.name} after op {node.name},"
+                self.held_bytes += storage.bytes
 
     def _check_reads(self, node, read):
-        for value, storage in self._pairs(read, self.env[read]):
+        for key, storage in self.where.get(read, ()):
             if storage in self.freed:
                 raise CairnError(f"op {node.name} reads {storage.name} after the plan freed it")
-            held = self._held(value)
+            held = self.memory[key][1]  # its memory is alive, because the value is
             if held is not storage:
-                raise CairnError(f"op {node.name} reads {storage.name}, but its memory holds "
-                                 f"{'nothing known' if held is None else held.name}")
+                raise CairnError(f"op {node.name} reads {storage.name}, but its memory holds {held.name}")
 
-    def _held(self, value):
-        reference, storage = self.memory.get(key_of(value), (None, None))
+    def _held(self, key):
+        reference, storage = self.memory.get(key, (None, None))
         return None if reference is None or reference.expired() else storage
 
     def _check_results(self, node, result):
-        over = node.meta.get(OVER, ())
-        fresh = set()
-        for value, storage in self._pairs(node, result):
-            held = self._held(value)
+        fake, holds = node.meta.get("val"), node.meta.get(HOLDS) or ()
+        single = isinstance(result, torch.Tensor) and isinstance(fake, torch.Tensor)
+        values = [result] if single else planned_of(result, fake)
+        over, fresh, where = node.meta.get(OVER, ()), set(), []
+        for value, storage in zip(values, holds) if len(values) == len(holds) else ():
+            key = key_of(value)
+            held = self._held(key)
             if held is not storage:
                 if held is not None and held not in over and node.op != "placeholder":
                     raise CairnError(f"op {node.name} returns memory that still holds {held.name}")
-                self.memory[key_of(value)] = _torch.StorageWeakRef(value.untyped_storage()), storage
+                self.memory[key] = _torch.StorageWeakRef(value.untyped_storage()), storage
+                self.place[storage] = key
                 fresh.add(storage)
             self.freed.discard(storage)
-        if node.op == "call_function":
-            self._compare(node, result, fresh)
+            where.append((key, storage))
+        self.where[node] = where
+        if node.op == "call_function" and HOLDS in node.meta:
+            self._compare(node, values, [fake] if single else tensors_of(fake), fresh)
 
     @staticmethod
-    def _compare(node, result, fresh):
+    def _compare(node, real, fake, fresh):
         """Compare with the fake results from which the plan was made."""
-        real, fake = planned_of(result, node.meta.get("val")), tensors_of(node.meta.get("val"))
-        if HOLDS not in node.meta or not fake:
-            return
-        if len(real) != len(fake):
+        if fake and len(real) != len(fake):
             raise CairnError(f"op {node.name} returns {len(real)} tensors, {len(fake)} were planned")
         for a, b, storage in zip(real, fake, node.meta[HOLDS]):
             if place_of(a) != place_of(b) or a.dtype != b.dtype:

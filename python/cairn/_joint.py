@@ -335,7 +335,9 @@ def refuse(gm):
     for node in gm.graph.nodes:
         for value in _torch.pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and not _has_numbers(value) or is_number(value) and _reads_data(node):
-                raise CairnError(f"the shape of {node.name} is symbolic or depends on data, and cannot be planned; "
+                if _torch.free_unbacked_symbols(value):
+                    raise CairnError(f"the shape of {node.name} depends on data, so this step cannot be planned")
+                raise CairnError(f"the shape of {node.name} is symbolic and cannot be planned; "
                                  "compile with dynamic=False, and every shape gets a plan of its own")
             if "mkldnn_rnn" in str(node.target):
                 raise CairnError(f"{node.name} is a recurrent layer of oneDNN, whose gradient PyTorch cannot capture; "

@@ -16,7 +16,7 @@ def hold(state):
     """Keeps a state alive until its op has run, as in the plan."""
 
 
-def run_with_rng(state, device, target, *arguments, **keywords):
+def run_with_rng(state, device, target, /, *arguments, **keywords):
     """Recompute an op with the same random numbers."""
     if device == "cpu":
         now = torch.get_rng_state()

@@ -53,6 +53,7 @@ aot_autograd = _get("torch._dynamo.backends.common", "aot_autograd")
 ShortenTraceback: Any = _get("torch._dynamo.exc", "ShortenTraceback")
 tracing = _get("torch._guards", "tracing")
 reset_dynamo = _get("torch._dynamo", "reset")
+free_unbacked_symbols = _get("torch.fx.experimental.symbolic_shapes", "free_unbacked_symbols")  # that data decide
 fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
 FakeTensorMode = _get("torch._subclasses.fake_tensor", "FakeTensorMode")
 ShapeEnv = _get("torch.fx.experimental.symbolic_shapes", "ShapeEnv")

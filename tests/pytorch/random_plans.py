@@ -35,8 +35,9 @@ def random_runs(joint, rng, drop):
     return runs, again
 
 
-def plan_text(joint, step, runs):
-    """The runs as the text of a plan: tensors are freed after their last read, nothing is in place."""
+def plan_text(joint, step, runs, rng=None):
+    """The runs as the text of a plan: tensors are freed after their last read. Nothing is in place, or, with `rng`, about
+    half of what may be."""
     last, instance = {}, {}
     for place, op in enumerate(runs):
         for s in op.reads:
@@ -51,8 +52,14 @@ def plan_text(joint, step, runs):
         if not (s.flags & lib.RESULT and (s, born) in final):
             dying.setdefault(place, []).append(s)
     for place, op in enumerate(runs):
-        lines.append(f"run {op.name}")
-        lines += [f"free {s.name}" for s in sorted(dying.get(place, ()), key=lambda s: s.index)]
+        dead, line = dying.get(place, []), f"run {op.name}"
+        for number, (_, read) in enumerate(op.inplace, 1):
+            if op.reads[read] in dead and rng is not None and rng.random() < 0.5:
+                line += " inplace" + (f" {number}" if number > 1 else "")
+                dead.remove(op.reads[read])
+                break
+        lines.append(line)
+        lines += [f"free {s.name}" for s in sorted(dead, key=lambda s: s.index)]
     head = step.solve("none").text().splitlines()
     start = next(i for i, line in enumerate(head) if line.startswith("steps"))
     return "\n".join(head[:start] + [f"steps {len(lines)}"] + lines) + "\n"

@@ -2,6 +2,7 @@
 the first step: with a broken rule for in-place work it raises an error that names the op."""
 
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -9,9 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _backend, _costs, _plan
+from cairn import _backend, _check, _costs, _plan, _write
 from cairn import _library as lib
-from common import reference, same, with_cairn
+from common import compiled, reference, same, with_cairn
 from small_models import Basic, ResNet
 
 
@@ -51,6 +52,7 @@ FUNCTIONS = {
     "in place": lambda h: h.clone().mul_(h).add_(h[0]).relu_(),
     "cholesky_solve": solved,
     "overlapping": lambda h: h.unfold(0, 3, 1).sum(-1) @ h.t() @ torch.ones(8, 8),
+    "noise on a device": lambda h: (torch.rand(8, 8, device=h.device) * torch.sigmoid(h)).sin().exp(),
     "two views of one result": lambda h: torch.linalg.qr(h)[0] + torch.linalg.svdvals(h),
 }
 
@@ -91,6 +93,27 @@ class Numbers(unittest.TestCase):
         self.check(model, (x, torch.randint(0, 10, (4,))))
 
 
+class Random(unittest.TestCase):
+    """AOTAutograd joins some equal random ops, with every backend; docs/pytorch.md names them."""
+    JOINED = {"gumbel_softmax": F.gumbel_softmax, "rrelu": lambda x: F.rrelu(x, training=True),
+              "randn_like": lambda x: torch.randn_like(x) * x, "uniform_": lambda x: torch.empty_like(x).uniform_() * x}
+    APART = {"dropout": lambda x: F.dropout(x, 0.5), "bernoulli": lambda x: torch.bernoulli(x.sigmoid()) * x,
+             "randn": lambda x: torch.randn(x.shape) * x, "rand_like": lambda x: torch.rand_like(x) * x}
+
+    def test_equal_random_ops(self):
+        for name, op in {**self.JOINED, **self.APART}.items():
+            with self.subTest(name):
+                seen = []
+                for backend in ("aot_eager", cairn.backend()):
+                    torch.manual_seed(2)
+                    x = torch.randn(6, 20, requires_grad=True)
+                    difference = compiled(lambda x: (op(x) - op(x)).abs().sum(), backend)(x)
+                    difference.backward()
+                    seen.append([difference.detach(), x.grad])
+                self.assertTrue(same(*seen))
+                self.assertEqual(bool(seen[0][0] == 0), name in self.JOINED)
+
+
 class Checked(unittest.TestCase):
     """The check sees what a wrong plan would do."""
 
@@ -118,6 +141,34 @@ class Checked(unittest.TestCase):
         with mock.patch.object(_plan.Plan, "__init__", overwrite):
             message = self.run_broken(lambda h: torch.sigmoid(h) + torch.tanh(h))
         self.assertRegex(message, r"op \w+ reads \w+, but its memory holds \w+")
+
+    def test_freed_memory_is_read(self):
+        """A value is freed as soon as it is made."""
+        finish = _write.Writer._finish
+
+        def free_early(writer):
+            finish(writer)
+            node = next(n for n in writer.graph.nodes if n.op == "call_function" and n.meta.get(_check.HOLDS))
+            node.meta[_check.FREES] = set(node.meta[_check.HOLDS])
+        with mock.patch.object(_write.Writer, "_finish", free_early):
+            message = self.run_broken(lambda h: torch.sigmoid(h) + torch.tanh(h))
+        self.assertRegex(message, r"op \w+ reads mm after the plan freed it")
+
+    def test_freed_memory_stays(self):
+        """Somebody outside holds what the step saved: right numbers, more memory, one warning."""
+        torch.manual_seed(1)
+        model, inputs, kept = Between(FUNCTIONS["written twice"]), (torch.randn(8, 8),), []
+        expected = reference(model, inputs, steps=2)
+
+        def keep(tensor):
+            kept.append(tensor)
+            return tensor
+        with warnings.catch_warnings(record=True) as seen, torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            warnings.simplefilter("always")
+            self.assertTrue(same(expected, with_cairn(model, inputs, cairn.backend(), steps=2)))
+        found = [str(w.message) for w in seen if "cairn" in str(w.message)]
+        self.assertEqual(len(found), 1, found)
+        self.assertRegex(found[0], r"the plan frees \w+ after op \w+, but its memory is still in use .* [0-9]+ bytes more")
 
 
 if __name__ == "__main__":

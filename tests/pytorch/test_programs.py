@@ -1,5 +1,10 @@
-"""Random programs under random budgets: bitwise equal to aot_eager. CAIRN_PROGRAMS says how many, CAIRN_FIRST_PROGRAM
-which is the first, CAIRN_DEVICE where they run."""
+"""Random programs under random plans: bitwise equal to eager execution, or to aot_eager where that differs. Most
+programs are captured once by AOTAutograd and run under several plans (replay.py); every tenth one goes the whole way
+through torch.compile, with a budget, and every 150th one is compared in mode "compiled" with and without a budget,
+with an arena.
+
+CAIRN_PROGRAMS says how many programs (300), CAIRN_FIRST_PROGRAM which is the first, CAIRN_DEVICE where they run.
+With a GPU all of them go the whole way."""
 
 import os
 import random
@@ -9,64 +14,157 @@ import warnings
 import torch
 
 import cairn
-from cairn import _backend, _plan
+from cairn import _backend
 from common import compiled, same
-from random_programs import function, inputs, source
+from random_programs import LEARNED, function, inputs, replicas, source
+from replay import Captured, over, share_costs
 
 PROGRAMS = int(os.environ.get("CAIRN_PROGRAMS", 300))
 FIRST = int(os.environ.get("CAIRN_FIRST_PROGRAM", 0))
+DEVICE = os.environ.get("CAIRN_DEVICE", "cpu")
+WHOLE, COMPILED = 10, 150
 
 
-def gradients(f, given, backend):
-    """Loss and gradients of two steps; the second one runs without checks."""
-    results = []
-    call = compiled(f, backend)
+def trained(f, given, call=None):
+    """Results, gradients and changed inputs of two steps."""
+    seen = []
     for step in range(2):
         torch.manual_seed(step)
-        given = [t.detach().requires_grad_() for t in given]
-        loss = call(*given)
-        if loss.requires_grad:
-            loss.backward()
-        results.append([loss.detach()] + [t.grad for t in given])
-    return results
+        mine = replicas(given)
+        mine[:len(LEARNED)] = [t.detach().requires_grad_() for t in mine[:len(LEARNED)]]
+        results = (call or f)(*mine)
+        results = results if isinstance(results, (list, tuple)) else (results,)
+        if results[0].requires_grad:
+            results[0].backward()
+        seen.append([[r.detach() for r in results], [t.grad for t in mine[:len(LEARNED)]],
+                     [t.detach() for t in mine[len(LEARNED):]]])
+    return seen
 
 
-def limited(rng, plan):
+def by_aot_eager(f, given):
+    """What aot_eager computes, or None if it does not."""
+    try:
+        return trained(f, given, compiled(f, "aot_eager"))
+    except Exception:
+        return None
+
+
+class NothingToCompare(Exception):
+    """PyTorch itself does not compile a program, or not with the same results twice."""
+
+
+def limited(rng, plan, **options):
     """A budget between the smallest one and what the plain step needs."""
-    planner = _plan.Planner(plan.joint, _backend.Options())
+    planner = _backend.planner_for(plan.joint, _backend.Options(**options))
     smallest, most = planner.smallest()[0] + planner.reserve, planner.none().peak + planner.reserve
     return rng.choice((smallest, rng.randint(smallest, most))) if smallest < most else None
 
 
 class Programs(unittest.TestCase):
+    counts = dict.fromkeys(("compared", "plans", "whole", "compiled", "no gradient", "not as eager", "refused", "wrong",
+                            "nothing to compare with", "drawn again"), 0)
+
+    def count(self, name, by=1):
+        self.counts[name] += by
+
+    def judge(self, f, given, found):
+        """Compare with eager execution, or with aot_eager where the two differ."""
+        expected = trained(f, given)
+        if same(expected, found):
+            return
+        self.count("not as eager")
+        expected = by_aot_eager(f, given)
+        if expected is None or not same(expected, by_aot_eager(f, given)):
+            raise NothingToCompare
+        self.assertTrue(same(expected, found), "differs from aot_eager")
+
+    def memory(self, backend):
+        return [over(meter) for meter in backend.meters if over(meter)]
+
+    def replayed(self, rng, f, given):
+        captured = Captured(f)
+        found = trained(f, given, captured.call)
+        self.judge(f, given, found)
+        self.assertEqual(self.memory(captured.backend), [])
+        if captured.joint is None:
+            return self.count("no gradient")
+        for plan in captured.plans(rng):
+            self.assertIsNone(captured.differs(plan), str(plan))
+            self.count("plans")
+
+    def whole(self, rng, f, given):
+        budget = None
+        for _ in range(2):
+            backend = cairn.backend(budget, check=True)
+            found = trained(f, given, compiled(f, backend))
+            self.judge(f, given, found)
+            self.assertEqual(self.memory(backend), [])
+            self.count("plans")
+            budget = limited(rng, backend.plans[0]) if backend.plans and budget is None else None
+            if budget is None:
+                break
+        self.count("whole")
+
+    def in_kernels(self, rng, f, given):
+        backend = cairn.backend(mode="compiled")
+        expected = trained(f, given, compiled(f, backend))
+        if not backend.plans:
+            return self.count("no gradient")
+        for arena in (False, True):
+            budget = limited(rng, backend.plans[0], mode="compiled", arena=arena)
+            other = cairn.backend(budget, mode="compiled", arena=arena)
+            self.assertTrue(same(expected, trained(f, given, compiled(f, other))), f"budget {budget}, arena {arena}")
+        self.count("compiled")
+
+    def drawn(self, number):
+        """The first program of a number that eager execution can train."""
+        rng, given = random.Random(number), inputs(number)
+        while True:
+            text = source(rng, given)
+            try:
+                trained(function(text), given)
+                return rng, text, given
+            except Exception:
+                self.count("drawn again")
+
     def check(self, number):
-        rng = random.Random(number)
-        given = inputs(number)
-        text = source(rng, given)
+        rng, text, given = self.drawn(number)
         f = function(text)
-        given = [t.requires_grad_() for t in given]
-        try:
-            expected = gradients(f, given, "aot_eager")
-        except Exception:
-            return False  # nothing to compare with
         with self.subTest(number=number, program=text):
-            budget = None
-            for _ in range(2):
-                backend = cairn.backend(budget, check=True)
-                self.assertTrue(same(expected, gradients(f, given, backend)), f"budget {budget}")
-                self.assertEqual([m.differences for m in backend.meters], [[]] * len(backend.meters))
-                budget = limited(rng, backend.plans[0]) if backend.plans else None
-                if budget is None:
-                    break
-        return True
+            self.count("wrong")
+            try:
+                self.go(number, rng, f, given)
+                self.count("compared")
+            except NothingToCompare:
+                self.count("nothing to compare with")
+            except cairn.CairnError as error:
+                if "cannot be planned" not in str(error):
+                    raise
+                self.count("refused")
+                print(f"refused: {number}: {error}", flush=True)
+            self.count("wrong", -1)
+
+    def go(self, number, rng, f, given):
+        way = self.whole if DEVICE != "cpu" or number % WHOLE == 0 else self.replayed
+        try:
+            way(rng, f, given)
+        except Exception:
+            if by_aot_eager(f, given) is None:
+                raise NothingToCompare from None
+            raise
+        if number % COMPILED == COMPILED // 2:
+            self.in_kernels(rng, f, given)
 
     def test_programs(self):
-        count = sum(self.check(FIRST + i) for i in range(PROGRAMS))
-        self.assertGreater(count, 0.6 * PROGRAMS)
+        for number in range(FIRST, FIRST + PROGRAMS):
+            self.check(number)
+        print(f"{PROGRAMS} programs from {FIRST}: {self.counts}", flush=True)
+        self.assertGreater(self.counts["compared"], 0.8 * PROGRAMS)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.set_default_device(os.environ.get("CAIRN_DEVICE", "cpu"))
+    torch.set_default_device(DEVICE)
+    share_costs()
     unittest.main()
