@@ -356,6 +356,8 @@ def assign(joint, table):
         if op.kind == "node":
             op.signature = signature_of(op.node)
             op.time_ns, op.workspace, op.library = table.figures[op.signature]
+            if op.state is not None:
+                op.workspace += op.state.bytes  # a recomputation keeps the present state of the random numbers too
         elif op.kind == "rng":
             op.time_ns = 10_000
     if joint.device.type == "cuda":

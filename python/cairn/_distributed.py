@@ -13,16 +13,6 @@ def _alone():
     return not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
 
 
-def most(value):
-    """The largest value of all ranks."""
-    if _alone():
-        return value
-    values = [None] * dist.get_world_size()
-    with _torch.disable_current_modes():
-        dist.all_gather_object(values, value)
-    return max(values)
-
-
 def from_first(make):
     """What make() returns on rank 0."""
     if _alone():
@@ -73,13 +63,3 @@ def plan(planner, size):
     read = planner.read(text, budget)
     read.algorithm = algorithm
     return read
-
-
-def same(make):
-    """The value that `make` returns on rank 0, on all ranks."""
-    if _alone():
-        return make()
-    message = [make() if dist.get_rank() == 0 else None]
-    with _torch.disable_current_modes():
-        dist.broadcast_object_list(message, src=0)
-    return message[0]

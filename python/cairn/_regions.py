@@ -195,12 +195,12 @@ class Steps:
                       stacklevel=2)
         if self.options.budget is None:
             return
-        plans = {v: _distributed.same(lambda v=v: _plans(v.planner)) for v in variants}
+        plans = {v: _distributed.from_first(lambda v=v: _plans(v.planner)) for v in variants}
         plans = {v: [v.planner.read(text) for text in texts] for v, texts in plans.items()}
         ways = [[way_of(v, plan) for plan in plans[v]] for v in self.calls]
         size = self._size(ways, variants[0].planner)
         self._refuse_more([way[0] for way in ways], size)
-        chosen = _distributed.same(lambda: self._choose(ways, size - self.outside))
+        chosen = _distributed.from_first(lambda: self._choose(ways, size - self.outside))
         for variant in variants:  # one plan serves all calls of a variant
             variant.replace(plans[variant][min(c for v, c in zip(self.calls, chosen) if v is variant)])
 
