@@ -34,8 +34,21 @@ typedef struct step_bench {
     contender contenders[PLANS];
 } step_bench;
 
+/* Whether a network of the zoo reads tokens; its size is then their number. */
+static bool reads_tokens(const char *network) {
+    const cairn_zoo_entry *entry;
+    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++) {
+        size_t length = strlen(entry->name);
+        if (strncmp(entry->name, network, length) == 0 &&
+            (network[length] == '\0' || network[length] == ':'))
+            return entry->defaults.input[0] == 0;
+    }
+    return false;
+}
+
 static cairn_status open_model(step_bench *b, const char *network, cairn_error *err) {
-    cairn_status status = cli_model_network(network, b->setup.batch, b->setup.size, &b->model, err);
+    cairn_status status = (reads_tokens(network) ? cli_model_sequence : cli_model_network)(
+        network, b->setup.batch, b->setup.size, &b->model, err);
     return status == CAIRN_OK ? cli_bench_bind(&b->setup, &b->model, err) : status;
 }
 
@@ -77,10 +90,11 @@ static cairn_status make_plans(step_bench *b, cairn_error *err) {
     if (status != CAIRN_OK)
         return status;
     half->budget = cairn_exec_get_figures(none->exec)->arena_bytes / 2;
-    status = cli_solve(&b->model, "precise", half->budget, 0, &half->solution, err);
+    const char *algorithm = reads_tokens(b->model.header.model) ? "auto" : "precise";
+    status = cli_solve(&b->model, algorithm, half->budget, 0, &half->solution, err);
     if (status == CAIRN_INFEASIBLE) {
         half->budget = err->smallest_budget;
-        status = cli_solve(&b->model, "precise", half->budget, 0, &half->solution, err);
+        status = cli_solve(&b->model, algorithm, half->budget, 0, &half->solution, err);
     }
     return status == CAIRN_OK ? create(b, half, err) : status;
 }

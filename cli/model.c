@@ -283,6 +283,8 @@ static cairn_status set_costs(const cli_args *args, cli_model *model, const char
         status = bind_costs(args, model, backend, threads, err);
     else if (model->costs == NULL)
         status = cairn_costs_analytic(model->graph, &model->machine, &model->costs, err);
+    if (status == CAIRN_OK)
+        cairn_costs_set_same_bits(model->costs, cli_flag(args, "same-bits"));
     if (status != CAIRN_OK || path == NULL)
         return status;
     status = cairn_text_load(NULL, path, &text, err);
@@ -351,6 +353,17 @@ static cairn_status add_updates(cli_model *model, cairn_error *err) {
     return CAIRN_OK;
 }
 
+/* Plans for evaluation are of the network with its logits, which a training step need not have. */
+static cairn_status keep_network(cli_model *model, cairn_error *err) {
+    cairn_graph *network;
+    cairn_status status = cairn_graph_network(model->graph, &network, err);
+    if (status != CAIRN_OK || network == NULL)
+        return status;
+    cairn_graph_destroy(model->graph);
+    model->graph = network;
+    return CAIRN_OK;
+}
+
 /* The graph of a training step, as the header says, and the machine; without costs. */
 static cairn_status load_model(const char *name, const char *machine, cli_model *out,
                                cairn_error *err) {
@@ -360,6 +373,8 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
         status = cairn_graph_complete(&out->graph, err);
     if (status == CAIRN_OK && out->header.updates > 0)
         status = add_updates(out, err);
+    if (status == CAIRN_OK && out->header.goal == CAIRN_GOAL_INFER)
+        status = keep_network(out, err);
     if (status == CAIRN_OK)
         status = find_machine(machine, &out->machine, err);
     out->one_memory = out->machine.one_memory;
@@ -456,8 +471,9 @@ static int read_clips(const cli_args *args, uint32_t updates, uint32_t *out) {
 }
 
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
-                      uint32_t classes, uint32_t batch, uint32_t updates, cli_model *out) {
-    *out = (cli_model){.args = args, .header.updates = updates};
+                      uint32_t classes, uint32_t batch, uint32_t updates, cairn_goal goal,
+                      cli_model *out) {
+    *out = (cli_model){.args = args, .header = {.updates = updates, .goal = goal}};
     int code = read_options(args, &out->header);
     if (code == CLI_DONE)
         code = read_clips(args, updates, &out->header.clips);
@@ -480,11 +496,14 @@ static int open_sized(const cli_args *args, const char *name, const uint32_t inp
 
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, uint32_t updates, cli_model *out) {
-    return open_sized(args, name, input, classes, 0, updates, out);
+    const char *algorithm = cli_value(args, "algorithm");
+    bool infers = algorithm != NULL && strcmp(algorithm, "infer") == 0;
+    return open_sized(args, name, input, classes, 0, updates,
+                      infers ? CAIRN_GOAL_INFER : CAIRN_GOAL_TRAIN, out);
 }
 
 int cli_model_open_one(const cli_args *args, const char *name, cli_model *out) {
-    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, 0, out);
+    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, 0, CAIRN_GOAL_INFER, out);
 }
 
 bool cli_counts_all(const cli_args *args) {

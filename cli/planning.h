@@ -15,7 +15,9 @@
 
 /* And of those that search. */
 #define CLI_SEARCH_OPTIONS                                                                         \
-    {"no-offload", 0, NULL, "auto: copy nothing to the host; the bound is that of such plans"}, {  \
+    {"no-offload", 0, NULL, "auto: copy nothing to the host; the bound is that of such plans"},    \
+        {"same-bits", 0, NULL, "auto: run every op as none does, so that results have its bits"},  \
+    {                                                                                              \
         "effort", 0, "N", "auto: search up to N times as long for a faster plan"                   \
     }
 

@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--against", help="another build of the command, instead of PyTorch")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--size", type=int, default=224, help="side of the images")
+    parser.add_argument("--size", type=int, default=224, help="side of the images, or tokens of a sequence")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=20, help="of steps that count, at least 2")
     parser.add_argument("--warmups", type=int, default=3, help="pairs before them")

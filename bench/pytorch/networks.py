@@ -1,4 +1,4 @@
-"""ResNet-18, VGG-11 and DenseNet-121 as published, for comparison with Cairn's own.
+"""ResNet-18, VGG-11, DenseNet-121 and GPT-2 as published, for comparison with Cairn's own.
 
 The sizes are those of `cairn zoo`; check_parameters() compares the number of parameters with the
 published one.
@@ -100,7 +100,48 @@ def densenet121():
     return nn.Sequential(*layers)
 
 
-NETWORKS = {"resnet18": (resnet18, 11689512), "vgg11": (vgg11, 132863336),
+WORDS = 50257
+
+
+class Block(nn.Module):
+    """Attention of 12 heads to the tokens before a token, and two layers, each with a shortcut."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width)
+        self.c_attn = nn.Linear(width, 3 * width)
+        self.c_proj = nn.Linear(width, width)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"),
+                                 nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        parts = self.c_attn(self.ln_1(x)).view(batch, tokens, 3, 12, width // 12)
+        y = nn.functional.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4),
+                                                       is_causal=True)
+        x = x + self.c_proj(y.transpose(1, 2).reshape(batch, tokens, width))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT2(nn.Module):
+    """124 million parameters, without dropout; the head is the table of the embedding."""
+
+    def __init__(self, width=768, layers=12):
+        super().__init__()
+        self.wte = nn.Embedding(WORDS, width)
+        self.wpe = nn.Embedding(1024, width)
+        for table in (self.wte, self.wpe):
+            nn.init.normal_(table.weight, std=0.02)
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe.weight[:tokens.shape[1]]
+        return nn.functional.linear(self.ln_f(self.blocks(x)), self.wte.weight).flatten(0, 1)
+
+
+NETWORKS = {"gpt2": (GPT2, 124439808), "resnet18": (resnet18, 11689512), "vgg11": (vgg11, 132863336),
             "densenet121": (densenet121, 7978856)}
 
 

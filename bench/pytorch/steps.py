@@ -20,14 +20,18 @@ def main():
     network = networks.build(name)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9)
     criterion = torch.nn.CrossEntropyLoss()
-    images = torch.randn(batch, 3, size, size)
-    labels = torch.randint(0, 1000, (batch,))
+    if name == "gpt2":
+        inputs, labels = (torch.randint(0, networks.WORDS, (batch, size)) for _ in range(2))
+        labels = labels.flatten()
+    else:
+        inputs = torch.randn(batch, 3, size, size)
+        labels = torch.randint(0, 1000, (batch,))
     print(json.dumps({"ready": name, "version": torch.__version__,
                       "parameters": sum(p.numel() for p in network.parameters())}), flush=True)
     for _ in sys.stdin:
         before = time.perf_counter()
         optimizer.zero_grad()
-        loss = criterion(network(images), labels)
+        loss = criterion(network(inputs), labels)
         loss.backward()
         optimizer.step()
         elapsed = time.perf_counter() - before

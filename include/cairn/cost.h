@@ -56,7 +56,7 @@ typedef struct cairn_implementation {
 
 /* Times from each op's arithmetic and the bytes it moves: launch + max(flops / rate, bytes /
  * bandwidth), one implementation called "analytic"; bytes as the graph has them. Aliases are free.
- */
+ * A head_loss has one for each number of chunks. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_analytic(const cairn_graph *graph,
                                                        const cairn_machine *machine,
                                                        cairn_costs **out, cairn_error *err);
@@ -72,6 +72,9 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_i
                                                      const cairn_implementation *list,
                                                      uint32_t count);
 CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
+
+/* Whether plans use only the implementations that `none` uses, so that they give its bits. */
+CAIRN_API void cairn_costs_set_same_bits(cairn_costs *costs, bool same_bits);
 
 CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
 CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */

@@ -42,7 +42,8 @@ typedef struct cairn_exec_options {
     double beta1, beta2, epsilon; /* of adam and adamw */
     uint32_t micro_batches;       /* whose gradients are averaged for an update; 0 is 1 */
     cairn_exec *share_with; /* for evaluation: work on this executor's stationary memory, and in its
-                               arena where that is large enough; it has the same graph and device,
+                               arena where that is large enough; it has the same graph, or one with
+                               the same parameters (cairn_graph_network()), and the same device,
                                outlives this one, and the two are never run at once */
     bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
                    runs then runs one action after the other, and is slower */

@@ -207,6 +207,8 @@ typedef struct cairn_differentiate_options {
     uint32_t struct_size;
     bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters
                            */
+    bool join_head; /* the last linear layer and its loss over tokens become one op, head_loss,
+                       which also makes their gradients: logits exist in its workspace only */
 } cairn_differentiate_options;
 #define CAIRN_DIFFERENTIATE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_differentiate_options)
 
@@ -219,9 +221,15 @@ cairn_graph_differentiate(const cairn_graph *forward, const cairn_differentiate_
                           cairn_graph **out, cairn_error *err);
 
 /* Make `*graph` that of a whole training step: one with a loss and without backward ops is
- * differentiated, and the old one destroyed; any other stays as it is. On failure nothing is
- * changed. */
+ * differentiated with a joined head, and the old one destroyed; any other stays as it is. On
+ * failure nothing is changed. */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err);
+
+/* The network of a step with a head_loss: its forward ops with the layer and the loss as two ops,
+ * so that there are logits. Parameters keep their ids. `*out` NULL: the step has no such op, and is
+ * its own network. CAIRN_EINVAL: the step was not made by cairn_graph_differentiate(). O(n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_network(const cairn_graph *step, cairn_graph **out,
+                                                      cairn_error *err);
 
 /* The whole step: a new graph that also has the updates of the parameters. A gradient of a
  * parameter is then an ordinary tensor, freed after its update.

@@ -1,7 +1,8 @@
 /* bind_costs.c: costs for a device: how it stores tensors, and its implementations of ops. */
 #include "backend/backend.h"
 
-/* Set the implementations of one op, each with the estimated time that `costs` has. */
+/* Set the implementations of one op, each with the estimated time that `costs` has; a head_loss has
+ * the same implementations there. */
 static cairn_status bind_op(cairn_device *device, const cairn_graph *graph,
                             const crn_storage *storage, cairn_costs *costs, cairn_id id,
                             cairn_error *err) {
@@ -9,15 +10,16 @@ static cairn_status bind_op(cairn_device *device, const cairn_graph *graph,
     cairn_implementation list[CRN_MOST_CHOICES];
     uint32_t analytic, count;
     const cairn_op *op = cairn_graph_op(graph, id);
-    int64_t time = cairn_costs_op(costs, id, &analytic)->time_ns;
+    const cairn_implementation *estimates = cairn_costs_op(costs, id, &analytic);
     CRN_TRY(crn_device_choices(device, graph, id, storage, &choices, &count, err));
     if (count == 0)
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
                            "backend \"%s\" has no implementation of op \"%s\" (%s)",
                            device->backend->name, op->name, cairn_op_kind_name(op->kind));
     for (uint32_t i = 0; i < count; i++)
-        list[i] = (cairn_implementation){
-            .name = choices[i].name, .time_ns = time, .workspace_bytes = choices[i].workspace};
+        list[i] = (cairn_implementation){.name = choices[i].name,
+                                         .time_ns = estimates[CRN_MIN(i, analytic - 1)].time_ns,
+                                         .workspace_bytes = choices[i].workspace};
     return cairn_costs_set_op(costs, id, list, count);
 }
 

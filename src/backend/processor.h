@@ -57,6 +57,10 @@ __attribute__((format(printf, 3, 4)))
 void
 crn_queue_fail(crn_queue *queue, cairn_status status, const char *format, ...);
 
+/* Whether `label` is the likeliest of the classes whose probabilities or logits are p[0], p[step],
+ * ... Of equal classes the first counts as the likeliest. If there are NaNs, no class does. */
+bool crn_is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t label);
+
 /* ---- The rest of a backend's table: start a crn_backend with CRN_PROCESSOR ---- */
 
 uint32_t crn_processor_devices(void);

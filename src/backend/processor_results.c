@@ -2,13 +2,13 @@
  * class. That is read from the probabilities that a cross-entropy has just made, as plain [N, C,
  * S]; those of tokens are [N, C]. */
 #include "backend/processor_internal.h"
+#include "graph/head_chunks.h"
 
 void crn_processor_take_loss(crn_queue *queue, const void *loss) {
     memcpy(&queue->results.loss, loss, sizeof queue->results.loss);
 }
 
-/* Of equal classes the first counts as the likeliest. If there are NaNs, no class does. */
-static bool is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t label) {
+bool crn_is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t label) {
     if (label < 0 || (uint32_t)label >= classes)
         return false;
     float own = p[(uint64_t)label * step];
@@ -20,8 +20,23 @@ static bool is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_
     return true;
 }
 
+/* A head_loss has counted: the hits follow the losses of the tokens in its workspace. */
+static void count_hits(crn_results *out, const crn_call *call) {
+    uint64_t rows = crn_head_rows(call->graph, call->op);
+    const int32_t *labels = call->inputs[1];
+    const uint8_t *hits = (const uint8_t *)call->workspace + crn_align(rows * sizeof(double));
+    for (uint64_t r = 0; r < rows; r++) {
+        out->correct += hits[r];
+        out->predictions += labels[r] >= 0;
+    }
+}
+
 void crn_processor_count_correct(crn_queue *queue, const crn_call *call) {
     crn_results *out = &queue->results;
+    if (call->op->kind == CAIRN_OP_HEAD_LOSS) {
+        count_hits(out, call);
+        return;
+    }
     const cairn_tensor *logits = cairn_graph_tensor(call->graph, call->op->inputs[0]);
     const float *p = call->outputs[1];
     const int32_t *labels = call->inputs[1];
@@ -33,7 +48,7 @@ void crn_processor_count_correct(crn_queue *queue, const crn_call *call) {
     for (uint64_t n = 0; p != NULL && n < batch; n++)
         for (uint64_t s = 0; s < pixels; s++) {
             int32_t label = labels[n * pixels + s];
-            out->correct += is_likeliest(p + n * classes * pixels + s, classes, pixels, label);
+            out->correct += crn_is_likeliest(p + n * classes * pixels + s, classes, pixels, label);
             out->predictions += !tokens || label >= 0; /* others are ignored */
         }
 }

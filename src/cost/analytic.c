@@ -80,6 +80,17 @@ static uint64_t optimizer_bytes(const cairn_graph *graph, const cairn_op *op) {
                                : tensor_of(graph, op->inputs[0])->bytes;
 }
 
+/* The three products of a head and the passes of its loss: logits are written and read three times.
+ */
+static void head_work(const cairn_graph *graph, const cairn_op *op, uint64_t *flops,
+                      uint64_t *bytes) {
+    const cairn_tensor *x = tensor_of(graph, op->inputs[0]), *w = tensor_of(graph, op->params[0]);
+    uint64_t rows = elements(x) / x->shape[x->rank - 1];
+    *flops = multiply(multiply(rows, elements(w)), 6);
+    uint64_t logits = multiply(multiply(rows, w->shape[0]), 6 * sizeof(float));
+    *bytes = logits > UINT64_MAX - *bytes ? UINT64_MAX : *bytes + logits;
+}
+
 void crn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_t *bytes) {
     const cairn_op *op = cairn_graph_op(graph, id);
     *flops = *bytes = 0;
@@ -94,7 +105,9 @@ void crn_op_work(const cairn_graph *graph, cairn_id id, uint64_t *flops, uint64_
              (op->kind == CAIRN_OP_EMBEDDING /* reads only the rows that it copies */
                   ? sum_bytes(graph, op->outputs, op->output_count)
                   : sum_bytes(graph, op->params, op->param_count));
-    if (op->kind == CAIRN_OP_OPAQUE)
+    if (op->kind == CAIRN_OP_HEAD_LOSS)
+        head_work(graph, op, flops, bytes);
+    if (op->kind == CAIRN_OP_OPAQUE || op->kind == CAIRN_OP_HEAD_LOSS)
         return;
     bool backward_product = op->of != CAIRN_NONE && op->kind != CAIRN_OP_ACCUMULATE;
     const cairn_op *product = backward_product ? cairn_graph_op(graph, op->of) : op;

@@ -4,6 +4,7 @@
 #include "cairn/cost.h"
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
+#include "graph/head_chunks.h"
 
 typedef struct op_costs {
     const cairn_implementation *list;
@@ -18,6 +19,7 @@ struct cairn_costs {
     uint64_t *bytes;
     op_costs *ops;
     uint32_t copy_slowdown; /* percent */
+    bool same_bits;
 };
 
 void cairn_costs_destroy(cairn_costs *costs) {
@@ -40,6 +42,14 @@ void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent) {
 
 uint32_t crn_costs_copy_slowdown(const cairn_costs *costs) {
     return costs->copy_slowdown;
+}
+
+void cairn_costs_set_same_bits(cairn_costs *costs, bool same_bits) {
+    costs->same_bits = same_bits;
+}
+
+bool crn_costs_same_bits(const cairn_costs *costs) {
+    return costs->same_bits;
 }
 
 void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
@@ -101,6 +111,32 @@ uint64_t crn_costs_memory_hash(const cairn_costs *costs) {
     return hash;
 }
 
+/* The implementations of a head_loss, in 1, 2, 4, ... chunks: with more of them the weight is read
+ * and its gradient read and written more often. */
+static cairn_status fill_head(cairn_costs *costs, const cairn_graph *graph, cairn_id o,
+                              const cairn_machine *machine) {
+    static const char *const names[CRN_HEAD_WAYS] = {"analytic", "chunks.2",  "chunks.4",
+                                                     "chunks.8", "chunks.16", "chunks.32"};
+    const cairn_op *op = cairn_graph_op(graph, o);
+    cairn_implementation *list;
+    CRN_TAKE(&costs->arena, list, CRN_HEAD_WAYS);
+    list[0] = costs->ops[o].list[0];
+    uint64_t again = 4 * cairn_graph_tensor(graph, op->params[0])->bytes;
+    uint64_t cut = crn_mul_div_up(again, 1000000000u, machine->memory_bytes_per_second) +
+                   (uint64_t)machine->launch_ns;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < CRN_HEAD_WAYS && crn_head_can_be_cut(graph, op, 1u << k); k++) {
+        list[k] = list[0];
+        list[k].name = names[k];
+        list[k].time_ns = crn_add_time(list[0].time_ns, (int64_t)(cut * ((1u << k) - 1)));
+        list[k].workspace_bytes = crn_head_logits(graph, op, 1u << k) * sizeof(float);
+        count++;
+    }
+    costs->ops[o].list = list;
+    costs->ops[o].count = count;
+    return CAIRN_OK;
+}
+
 /* Fill a new object: the bytes of the tensors, and one implementation per op. Its time is estimated
  * if there is a machine. */
 static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
@@ -124,6 +160,8 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
         uint64_t traffic = crn_mul_div_up(bytes, 1000000000u, machine->memory_bytes_per_second);
         uint64_t time = CRN_MIN(CRN_MAX(compute, traffic), limit);
         list[o].time_ns = (int64_t)(time + CRN_MIN((uint64_t)machine->launch_ns, limit));
+        if (cairn_graph_op(graph, o)->kind == CAIRN_OP_HEAD_LOSS)
+            CRN_TRY(fill_head(costs, graph, o, machine));
     }
     return CAIRN_OK;
 }

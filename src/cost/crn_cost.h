@@ -29,6 +29,9 @@ cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op);
 void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);
 uint32_t crn_costs_copy_slowdown(const cairn_costs *costs);
 
+/* See cairn_costs_set_same_bits(). */
+bool crn_costs_same_bits(const cairn_costs *costs);
+
 /* Over all that memory depends on: bytes and workspaces, not times. What was judged with one object
  * holds for another with the same hash. */
 uint64_t crn_costs_memory_hash(const cairn_costs *costs);

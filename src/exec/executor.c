@@ -176,14 +176,31 @@ static cairn_status reserve_all(cairn_exec *exec, cairn_error *err) {
     return reserve(exec, CRN_SPACE_HOST, crn_staging_bytes(exec->graph), &exec->staging, err);
 }
 
+/* Whether all that is stationary in the graph is so in the other one, with the same id and form. */
+static bool has_same_parameters(const cairn_exec *exec, const cairn_exec *other) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++) {
+        const cairn_tensor *ours = cairn_graph_tensor(exec->graph, t);
+        if (!ours->stationary)
+            continue;
+        if (t >= cairn_graph_tensor_count(other->graph) ||
+            strcmp(ours->name, cairn_graph_tensor(other->graph, t)->name) != 0 ||
+            exec->storage[t].bytes != other->storage[t].bytes ||
+            exec->storage[t].block != other->storage[t].block ||
+            exec->storage[t].format != other->storage[t].format ||
+            exec->storage[t].type != other->storage[t].type)
+            return false;
+    }
+    return true;
+}
+
 static cairn_status check_sharing(const cairn_exec *exec, cairn_error *err) {
     const cairn_exec *other = exec->options.share_with;
-    if (other == NULL ||
-        (!exec->training && other->graph == exec->graph && other->device == exec->device))
+    if (other == NULL || (!exec->training && other->device == exec->device &&
+                          (other->graph == exec->graph || has_same_parameters(exec, other))))
         return CAIRN_OK;
     return crn_fail(err, CAIRN_EINVAL,
-                    "only a plan for evaluation, of the same graph and device, can share the "
-                    "stationary memory of another executor");
+                    "only a plan for evaluation, with the same parameters and device, can share "
+                    "the stationary memory of another executor");
 }
 
 /* Record the step now if the device can. Check mode needs access between the actions, and so does

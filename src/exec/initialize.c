@@ -130,9 +130,11 @@ cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
         return crn_fail_memory(err);
     memset(done, 0, tensors * sizeof *done);
     cairn_status status = CAIRN_OK;
-    for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(exec->graph); o++)
-        if (cairn_graph_op(exec->graph, o)->phase == CAIRN_PHASE_FORWARD)
-            status = initialize_op(exec, cairn_graph_op(exec->graph, o), done, err);
+    for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(exec->graph); o++) {
+        const cairn_op *op = cairn_graph_op(exec->graph, o);
+        if (op->phase == CAIRN_PHASE_FORWARD || op->kind == CAIRN_OP_HEAD_LOSS)
+            status = initialize_op(exec, op, done, err);
+    }
     crn_resize(&allocator, done, tensors * sizeof *done, 0);
     return status;
 }
@@ -151,7 +153,7 @@ static uint32_t classes_of(const cairn_exec *exec, cairn_id input) {
             return read->shape[1];
         if (op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
             return read->shape[read->rank - 1];
-        if (op->kind == CAIRN_OP_EMBEDDING)
+        if (op->kind == CAIRN_OP_EMBEDDING || op->kind == CAIRN_OP_HEAD_LOSS)
             return cairn_graph_tensor(exec->graph, op->params[0])->shape[0];
     }
     return 1;

@@ -200,7 +200,8 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && stays(b, op->input_count + i))
             exec->program.final_at[op->outputs[i]] = call->outputs[i];
-    bool predicts = op->kind == CAIRN_OP_CROSS_ENTROPY || op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY;
+    bool predicts = op->kind == CAIRN_OP_CROSS_ENTROPY ||
+                    op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY || op->kind == CAIRN_OP_HEAD_LOSS;
     action->counts = predicts && !call->again;
     b->has_run[step->id] = true;
     exec->program.run_count++;

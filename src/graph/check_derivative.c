@@ -117,6 +117,26 @@ static cairn_status check_update(const cairn_graph *graph, const cairn_op *op, c
                               op->name);
 }
 
+/* x [..., D], labels [...]; weight [V, D] -> loss, gradients of x and of the weight */
+static cairn_status check_head(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
+    const cairn_tensor *t = graph->tensors.data, *x = &t[op->inputs[0]];
+    const cairn_tensor *labels = &t[op->inputs[1]], *weight = &t[op->params[0]];
+    bool fits = op->outputs[0] != CAIRN_NONE && op->outputs[1] != CAIRN_NONE &&
+                op->outputs[2] != CAIRN_NONE && x->dtype == CAIRN_DTYPE_F32 && x->rank >= 2 &&
+                x->rank <= 3 && labels->dtype == CAIRN_DTYPE_I32 && labels->rank == x->rank - 1 &&
+                weight->rank == 2 && weight->shape[1] == x->shape[x->rank - 1] &&
+                op->attributes.smoothing >= 0 && op->attributes.smoothing < 1;
+    for (uint32_t i = 0; fits && i < labels->rank; i++)
+        fits = labels->shape[i] == x->shape[i];
+    fits = fits && t[op->outputs[0]].bytes == sizeof(float) &&
+           crn_same_shape(&t[op->outputs[1]], x) && crn_same_shape(&t[op->outputs[2]], weight);
+    return fits ? CAIRN_OK
+                : crn_fail_at(err, CAIRN_EINVAL, op->name,
+                              "op \"%s\" (head_loss) does not read sequences, their labels and a "
+                              "weight that fits them, or make the loss and both gradients",
+                              op->name);
+}
+
 /* Kernels rely on a backward op having the attributes of its forward op. The one exception is the
  * place of an input in a concatenation. */
 static cairn_status check_attributes(const cairn_op *op, const cairn_op *forward, bool each_input,
@@ -149,6 +169,8 @@ cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op, 
         return check_update(graph, op, err);
     if (op->kind == CAIRN_OP_SQUARE_SUM)
         return check_squares(graph, op, err);
+    if (op->kind == CAIRN_OP_HEAD_LOSS)
+        return check_head(graph, op, err);
     const crn_rule *r = find_rule(graph, op);
     if (r == NULL)
         return crn_fail_at(

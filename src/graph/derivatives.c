@@ -12,6 +12,7 @@ typedef struct work {
     bool *wanted;       /* per forward tensor: whether its gradient is computed */
     cairn_id *gradient; /* per forward tensor: the sum so far, in the new graph */
     uint32_t *summed;   /* per forward tensor: contributions so far */
+    bool joins;         /* the last two ops become a head_loss */
 } work;
 
 /* Gradients are computed for parameters, and for every tensor that depends on one. */
@@ -261,18 +262,88 @@ static cairn_status want_one_loss(const cairn_graph *forward, cairn_error *err) 
     return CAIRN_OK;
 }
 
-static cairn_status differentiate(work *at, crn_arena *scratch, bool inputs, cairn_error *err) {
+/* ---- A joined head ----
+ *
+ *     x -> linear -> logits -> token_cross_entropy -> loss, probabilities
+ *     x -> head_loss -> loss, gradient of x, gradient of the weight
+ *
+ * The gradients take the ids of the logits and of the probabilities, so that all other tensors keep
+ * theirs. */
+
+/* Whether the network ends so, with a layer without bias whose logits only the loss reads. */
+static bool ends_in_head(const work *at) {
+    const cairn_graph *g = at->forward;
+    if (g->ops.length < 3)
+        return false;
+    const cairn_op *loss = &g->ops.data[g->ops.length - 1], *layer = loss - 1;
+    if (loss->kind != CAIRN_OP_TOKEN_CROSS_ENTROPY || layer->kind != CAIRN_OP_LINEAR ||
+        layer->param_count != 1 || layer->outputs[0] != loss->inputs[0] ||
+        g->tensors.data[layer->inputs[0]].rank > 3)
+        return false;
+    uint32_t readers, others;
+    crn_graph_readers(g, loss->inputs[0], &readers);
+    crn_graph_readers(g, loss->outputs[1], &others);
+    return readers == 1 && others == 0 && !g->tensors.data[loss->outputs[1]].result &&
+           g->tensors.data[layer->inputs[0]].role == CAIRN_ROLE_ACTIVATION &&
+           at->wanted[layer->inputs[0]] && at->wanted[layer->params[0]];
+}
+
+/* The first contribution to the gradient of `of`, instead of forward tensor `instead`. */
+static cairn_status begin_gradient(work *at, cairn_id of, cairn_id instead) {
+    bool stationary = at->forward->tensors.data[of].stationary;
+    CRN_TRY(add_gradient(at, of, "grad", stationary, CAIRN_NONE, &at->gradient[of]));
+    at->summed[of] = 1;
+    return at->gradient[of] == instead ? CAIRN_OK : CAIRN_EINVAL;
+}
+
+static cairn_status copy_tensors(work *at) {
+    const cairn_graph *g = at->forward;
+    const cairn_op *loss = &g->ops.data[g->ops.length - 1], *layer = loss - 1;
+    for (cairn_id t = 0; t < g->tensors.length; t++) {
+        if (at->joins && t == loss->inputs[0])
+            CRN_TRY(begin_gradient(at, layer->inputs[0], t));
+        else if (at->joins && t == loss->outputs[1])
+            CRN_TRY(begin_gradient(at, layer->params[0], t));
+        else
+            CRN_TRY(crn_builder_add_tensor(at->builder, &g->tensors.data[t], &(cairn_id){0}));
+    }
+    return CAIRN_OK;
+}
+
+static cairn_status add_head(work *at) {
+    const cairn_graph *g = at->forward;
+    const cairn_op *loss = &g->ops.data[g->ops.length - 1], *layer = loss - 1;
+    cairn_op op = {.name = layer->name,
+                   .kind = CAIRN_OP_HEAD_LOSS,
+                   .phase = CAIRN_PHASE_BACKWARD,
+                   .of = CAIRN_NONE,
+                   .flags = CAIRN_OP_FLAG_NEVER_AGAIN,
+                   .input_count = 2,
+                   .inputs = (cairn_id[]){layer->inputs[0], loss->inputs[1]},
+                   .param_count = 1,
+                   .params = layer->params,
+                   .output_count = 3,
+                   .outputs = (cairn_id[]){loss->outputs[0], loss->inputs[0], loss->outputs[1]},
+                   .attributes = loss->attributes};
+    op.attributes.deviation = layer->attributes.deviation;
+    return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
+}
+
+static cairn_status differentiate(work *at, crn_arena *scratch,
+                                  const cairn_differentiate_options *options, cairn_error *err) {
     const cairn_graph *g = at->forward;
     CRN_TAKE(scratch, at->wanted, g->tensors.length);
     CRN_TAKE(scratch, at->gradient, g->tensors.length);
     CRN_TAKE(scratch, at->summed, g->tensors.length);
-    find_wanted(at, inputs);
-    cairn_id same;
-    for (cairn_id t = 0; t < g->tensors.length; t++)
-        CRN_TRY(crn_builder_add_tensor(at->builder, &g->tensors.data[t], &same));
-    for (cairn_id o = 0; o < g->ops.length; o++)
-        CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &same));
-    for (cairn_id o = g->ops.length; o-- > 0;)
+    find_wanted(at, options->input_gradients);
+    at->joins = options->join_head && ends_in_head(at);
+    uint32_t ops = g->ops.length - (at->joins ? 2 : 0);
+    CRN_TRY(copy_tensors(at));
+    for (cairn_id o = 0; o < ops; o++)
+        CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
+    if (at->joins)
+        CRN_TRY(add_head(at));
+    for (cairn_id o = ops; o-- > 0;)
         if (g->ops.data[o].output_count > 0)
             CRN_TRY(differentiate_op(at, o, err));
     return CAIRN_OK;
@@ -293,7 +364,7 @@ cairn_status cairn_graph_differentiate(const cairn_graph *forward,
         return crn_fail_memory(err);
     crn_arena scratch;
     crn_arena_init(&scratch, &forward->arena.allocator);
-    status = differentiate(&at, &scratch, options.input_gradients, err);
+    status = differentiate(&at, &scratch, &options, err);
     if (status == CAIRN_OK)
         status = cairn_builder_finish(at.builder, out, err);
     else if (at.builder->err.status == status && err != NULL)
@@ -310,7 +381,9 @@ cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err) {
     cairn_graph_summarize(*graph, &summary);
     if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
         return CAIRN_OK;
-    CRN_TRY(cairn_graph_differentiate(*graph, NULL, &step, err));
+    cairn_differentiate_options options = CAIRN_DIFFERENTIATE_OPTIONS_INIT;
+    options.join_head = true;
+    CRN_TRY(cairn_graph_differentiate(*graph, &options, &step, err));
     cairn_graph_destroy(*graph);
     *graph = step;
     return CAIRN_OK;

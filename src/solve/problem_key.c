@@ -24,6 +24,7 @@ crn_key crn_problem_key(uint64_t sort, const cairn_graph *graph, const cairn_cos
     }
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         add_op(&key, costs, o);
+    crn_key_add(&key, crn_costs_same_bits(costs));
     crn_key_add(&key, machine != NULL);
     if (machine != NULL) {
         crn_key_add(&key, machine->link_bytes_per_second);

@@ -141,6 +141,7 @@ static uint64_t visited_by(const search *s, const cairn_op *op) {
 /* Costs in which an op has what it visits as workspace. */
 static cairn_status add_visits(const search *s, cairn_costs *costs) {
     crn_costs_set_copy_slowdown(costs, crn_costs_copy_slowdown(s->costs));
+    cairn_costs_set_same_bits(costs, crn_costs_same_bits(s->costs));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
         cairn_costs_set_bytes(costs, t, cairn_costs_bytes(s->costs, t));
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {

@@ -134,7 +134,8 @@ static cairn_status add_graph(cairn_train *train) {
 static double smoothing_of(const cairn_graph *graph) {
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         if (cairn_graph_op(graph, o)->kind == CAIRN_OP_CROSS_ENTROPY ||
-            cairn_graph_op(graph, o)->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY)
+            cairn_graph_op(graph, o)->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY ||
+            cairn_graph_op(graph, o)->kind == CAIRN_OP_HEAD_LOSS)
             return cairn_graph_op(graph, o)->attributes.smoothing;
     return 0;
 }

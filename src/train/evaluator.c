@@ -9,6 +9,8 @@
 struct cairn_evaluator {
     crn_arena memory; /* in which the evaluator lies */
     crn_network_ends ends;
+    cairn_graph *network; /* of a step that has no logits, with its costs; else NULL */
+    cairn_costs *costs;
     cairn_exec *exec;
     crn_loader *loader;
     float *logits;   /* of a batch */
@@ -56,6 +58,12 @@ static cairn_status prepare(cairn_evaluator *evaluator, const cairn_graph *graph
                             const cairn_evaluator_options *options, cairn_error *err) {
     evaluator->progress = options->progress;
     evaluator->progress_context = options->progress_context;
+    CRN_TRY(cairn_graph_network(graph, &evaluator->network, err));
+    if (evaluator->network != NULL) {
+        graph = evaluator->network;
+        CRN_TRY(cairn_bind(graph, device, &evaluator->costs, err));
+        costs = evaluator->costs;
+    }
     evaluator->ends = crn_network_ends_of(graph);
     CRN_TRY(crn_network_ends_check(graph, &evaluator->ends, cairn_data_get_info(data), err));
     const cairn_data_info *info = cairn_data_get_info(data);
@@ -92,6 +100,8 @@ void cairn_evaluator_destroy(cairn_evaluator *evaluator) {
         return;
     cairn_exec_destroy(evaluator->exec);
     crn_loader_destroy(evaluator->loader);
+    cairn_costs_destroy(evaluator->costs);
+    cairn_graph_destroy(evaluator->network);
     crn_arena_destroy(&evaluator->memory);
 }
 

@@ -15,6 +15,12 @@ static cairn_id only_tensor(const cairn_graph *graph, cairn_role role) {
     return found;
 }
 
+/* The op that makes the loss, or NULL. */
+static const cairn_op *loss_of(const cairn_graph *graph, cairn_id loss) {
+    return loss == CAIRN_NONE ? NULL
+                              : cairn_graph_op(graph, cairn_graph_tensor(graph, loss)->producer);
+}
+
 crn_network_ends crn_network_ends_of(const cairn_graph *graph) {
     crn_network_ends ends = {.input = only_tensor(graph, CAIRN_ROLE_INPUT),
                              .label = only_tensor(graph, CAIRN_ROLE_LABEL)};
@@ -23,7 +29,10 @@ crn_network_ends crn_network_ends_of(const cairn_graph *graph) {
     ends.output = summary.output;
     if (summary.input != CAIRN_NONE)
         ends.batch = cairn_graph_tensor(graph, summary.input)->shape[0];
-    if (summary.output != CAIRN_NONE) {
+    const cairn_op *last = loss_of(graph, summary.loss);
+    if (last != NULL && last->kind == CAIRN_OP_HEAD_LOSS) {
+        ends.classes = cairn_graph_tensor(graph, last->params[0])->shape[0];
+    } else if (summary.output != CAIRN_NONE) {
         const cairn_tensor *output = cairn_graph_tensor(graph, summary.output);
         bool tokens = output->rank == 3; /* [N, T, V]; pixels are [N, C, H, W] */
         ends.classes = output->rank > 1 ? output->shape[tokens ? 2 : 1] : 0;

@@ -209,6 +209,11 @@ static bool is_class_count(const cairn_graph *graph, cairn_id weight,
     if (summary.output == CAIRN_NONE || wanted->rank != found->rank)
         return false;
     cairn_id producer = cairn_graph_tensor(graph, summary.output)->producer;
+    if (summary.loss != CAIRN_NONE) { /* the last layer and the loss may be one op */
+        cairn_id loss = cairn_graph_tensor(graph, summary.loss)->producer;
+        if (cairn_graph_op(graph, loss)->kind == CAIRN_OP_HEAD_LOSS)
+            producer = loss;
+    }
     for (uint32_t i = 1; i < wanted->rank; i++)
         if (wanted->shape[i] != found->shape[i])
             return false;

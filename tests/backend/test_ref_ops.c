@@ -276,7 +276,8 @@ int main(void) {
     test_wrong_label(cases);
     CHECK(permissions_tried > json_array_size(cases));
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++) {
-        bool runs = kind != CAIRN_OP_OPAQUE && kind < CAIRN_OP_UPDATE; /* see test_optimizer.c */
+        /* the others: test_optimizer.c, test_head.c */
+        bool runs = kind != CAIRN_OP_OPAQUE && kind < CAIRN_OP_UPDATE;
         CHECK(kinds_run[kind] == runs);
         if (!kinds_run[kind] && runs)
             fprintf(stderr, "  %s was not run\n", cairn_op_kind_name(kind));

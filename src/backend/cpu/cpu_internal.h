@@ -98,6 +98,19 @@ bool crn_cpu_fallback_fits(const crn_site *site);
 uint64_t crn_cpu_fallback_workspace(const crn_site *site);
 void crn_cpu_fallback(const crn_call *call);
 
+/* ---- cpu_recurrent.c ---- */
+
+/* c [M, N] = a [M, K] b [K, N] + keep * c, by oneDNN; a transposed operand is stored as [K, M] or
+ * [N, K]. */
+void crn_cpu_product(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
+                     size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
+                     float *c);
+
+/* ---- A head with its loss: cpu_head.c, cpu_token_loss.c ---- */
+
+extern const crn_kernel crn_cpu_heads[CRN_HEAD_WAYS];
+void crn_cpu_head_lose(const crn_head_chunk *chunk);
+
 /* ---- The kernels, from the list ---- */
 
 #define RECIPE(kind, builder)

@@ -8,8 +8,7 @@
 
 /* ---- Products ---- */
 
-/* c [M, N] = a [M, K] b [K, N] + keep * c; a transposed operand is stored as [K, M] or [N, K]. */
-static void multiply(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
+void crn_cpu_product(crn_queue *queue, crn_team *threads, bool a_transposed, bool b_transposed,
                      size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
                      float *c) {
     crn_cpu_region before = crn_cpu_enter((int)crn_team_threads(threads));
@@ -49,10 +48,10 @@ static void multiply_gates(const crn_call *call, const cell *at) {
     size_t h = at->of.hidden, f = at->of.features, n = at->of.batch;
     for (size_t g = 0; g < at->of.gates; g++) {
         float *to = at->values + g * n * h;
-        multiply(call->queue, call->threads, false, true, n, h, f, call->inputs[0],
-                 w_ih + g * h * f, 0, to);
-        multiply(call->queue, call->threads, false, true, n, h, h, call->inputs[1],
-                 w_hh + g * h * h, 1, to);
+        crn_cpu_product(call->queue, call->threads, false, true, n, h, f, call->inputs[0],
+                        w_ih + g * h * f, 0, to);
+        crn_cpu_product(call->queue, call->threads, false, true, n, h, h, call->inputs[1],
+                        w_hh + g * h * h, 1, to);
     }
 }
 
@@ -120,8 +119,8 @@ void crn_cpu_lstm_cell(const crn_call *call) {
 static void product_data(crn_team *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->x_gradient != NULL && g < p->gates; g++)
-        multiply(p->queue, threads, false, false, n, f, h, p->gradient + g * n * h,
-                 p->weight + g * h * f, g > 0 ? 1 : 0, p->x_gradient);
+        crn_cpu_product(p->queue, threads, false, false, n, f, h, p->gradient + g * n * h,
+                        p->weight + g * h * f, g > 0 ? 1 : 0, p->x_gradient);
 }
 
 static void bias_gate(void *context, uint32_t g) {
@@ -137,8 +136,8 @@ static void bias_gate(void *context, uint32_t g) {
 static void product_weight(crn_team *threads, crn_ref_product *p) {
     size_t h = p->hidden, f = p->features, n = p->batch;
     for (size_t g = 0; p->weight_gradient != NULL && g < p->gates; g++)
-        multiply(p->queue, threads, true, false, h, f, n, p->gradient + g * n * h, p->x, 0,
-                 p->weight_gradient + g * h * f);
+        crn_cpu_product(p->queue, threads, true, false, h, f, n, p->gradient + g * n * h, p->x, 0,
+                        p->weight_gradient + g * h * f);
     if (p->bias_gradient != NULL)
         crn_team_for(threads, p->gates, bias_gate, p);
 }

@@ -12,6 +12,7 @@ typedef struct token_loss {
     double *parts;         /* [R] */
     size_t rows, words;
     double smoothing, count; /* of labels that are not ignored, at least 1 */
+    uint8_t *hits;           /* of a head: [R] */
 } token_loss;
 
 static token_loss shape_of(const crn_call *call) {
@@ -120,4 +121,26 @@ void crn_cpu_token_cross_entropy_bwd(const crn_call *call) {
     token_loss at = shape_of(call);
     at.to = call->outputs[0];
     crn_team_for(call->threads, (uint32_t)at.rows, row_bwd, &at);
+}
+
+/* ---- A chunk of a head: the loss, and the gradient in place of the logits ---- */
+
+static void lose_row(void *context, uint32_t r) {
+    const token_loss *at = context;
+    at->hits[r] = crn_is_likeliest(at->from + r * at->words, (uint32_t)at->words, 1, at->labels[r]);
+    row_loss(context, r);
+    row_bwd(context, r);
+}
+
+void crn_cpu_head_lose(const crn_head_chunk *chunk) {
+    token_loss at = {.from = chunk->logits,
+                     .labels = chunk->labels,
+                     .to = chunk->logits,
+                     .parts = chunk->parts,
+                     .rows = chunk->rows,
+                     .words = chunk->words,
+                     .smoothing = chunk->smoothing,
+                     .count = chunk->count,
+                     .hits = chunk->hits};
+    crn_team_for(chunk->threads, (uint32_t)chunk->rows, lose_row, &at);
 }

@@ -2,10 +2,12 @@
  *
  * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
  * of crn_dnn_prefer(), and of the others those that need less workspace than all before. A linear
- * layer of bf16 sequences has the first few algorithms of cuBLASLt. If cuDNN has none, and for
- * every other op, there is one implementation. */
+ * layer of bf16 sequences has the first few algorithms of cuBLASLt. A head with its loss has both
+ * for each number of chunks. If cuDNN has none, and for every other op, there is one
+ * implementation. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/formats.h"
+#include "graph/head_chunks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,14 +76,19 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
 
 #define MOST_PRODUCTS 4u
 
-/* Linear layers: one implementation for each of cuBLASLt's first proposals. */
-static cairn_status add_products(crn_device *device, const crn_site *site, crn_choice *out,
-                                 uint32_t *count, cairn_error *err) {
-    for (uint32_t rank = 0; rank < MOST_PRODUCTS; rank++) {
+/* Linear layers and heads: one implementation for each of cuBLASLt's first proposals, `most` of
+ * them. */
+static cairn_status add_products(crn_device *device, const crn_site *site, uint32_t chunks,
+                                 uint32_t most, crn_choice *out, uint32_t *count,
+                                 cairn_error *err) {
+    for (uint32_t rank = 0; rank < most; rank++) {
         char name[32];
-        snprintf(name, sizeof name, "cublaslt.%" PRIu32, rank);
-        CRN_TRY(
-            add_choice(device, site, &(crn_cuda_recipe){.rank = rank}, name, &out[*count], err));
+        if (chunks > 1)
+            snprintf(name, sizeof name, "chunks.%" PRIu32 ".%" PRIu32, chunks, rank);
+        else
+            snprintf(name, sizeof name, "%s.%" PRIu32, chunks == 1 ? "whole" : "cublaslt", rank);
+        CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){.rank = rank, .chunks = chunks}, name,
+                           &out[*count], err));
         const crn_cuda_recipe *recipe = out[*count].recipe;
         bool last = recipe->product_count == 0 || recipe->products[0].plan.rank < rank;
         if (rank > 0 && last) {
@@ -214,6 +221,17 @@ static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
     return CAIRN_OK;
 }
 
+/* Heads: all numbers of chunks, each with a few algorithms for its products. */
+static cairn_status add_heads(crn_device *device, const crn_site *site, crn_choice *out,
+                              uint32_t *count, cairn_error *err) {
+    bool half = crn_cuda_element(site) == CRN_ELEMENT_BF16;
+    for (uint32_t chunks = 1; chunks < 1u << CRN_HEAD_WAYS; chunks *= 2)
+        if (crn_head_can_be_cut(site->graph, site->op, chunks) &&
+            crn_head_logits(site->graph, site->op, chunks) <= MOST_ELEMENTS)
+            CRN_TRY(add_products(device, site, chunks, half ? MOST_PRODUCTS : 1, out, count, err));
+    return crn_cuda_take_failure(device, err);
+}
+
 cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choice *out,
                               uint32_t *count, cairn_error *err) {
     crn_dnn_shape shape;
@@ -231,7 +249,9 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
     if (status == CAIRN_OK && is_half_product(device, site))
-        status = add_products(device, site, out, count, err);
+        status = add_products(device, site, 0, MOST_PRODUCTS, out, count, err);
+    if (status == CAIRN_OK && site->op->kind == CAIRN_OP_HEAD_LOSS)
+        status = add_heads(device, site, out, count, err);
     if (status == CAIRN_OK && crn_cuda_attention_shape(site, &attention) &&
         crn_cuda_attention_by_dnn(device, site, &attention))
         status = add_attention(device, site, &attention, out, count, err);

@@ -114,7 +114,8 @@ typedef struct crn_cuda_recipe {
         crn_blas_plan plan;
     } products[CRN_MOST_PRODUCTS];
     uint32_t product_count;
-    uint32_t rank; /* which of cuBLASLt's proposals its products use */
+    uint32_t rank;   /* which of cuBLASLt's proposals its products use */
+    uint32_t chunks; /* of a head_loss */
 } crn_cuda_recipe;
 
 /* An op first runs with `preparing`, without addresses: then nothing is launched, scratch memory is

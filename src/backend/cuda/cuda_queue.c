@@ -121,6 +121,14 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
 static void count_hits(crn_queue *queue, const crn_cuda_action *action) {
     crn_device *device = queue->device;
     const crn_call *call = &action->call;
+    if (call->op->kind == CAIRN_OP_HEAD_LOSS) { /* it has counted, in the first 8 bytes there */
+        (void)crn_cuda_ok(device,
+                          device->api->cuMemcpyAsync(pointer(&queue->results->correct),
+                                                     pointer(call->workspace), sizeof(uint64_t),
+                                                     device->streams[CRN_COMPUTE]),
+                          "a copy");
+        return;
+    }
     crn_work work = {.device = device,
                      .call = call,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};

@@ -112,7 +112,7 @@ typedef struct sequences {
 } sequences;
 
 static bool is_of_sequences(cairn_op_kind kind) {
-    return kind >= CAIRN_OP_EMBEDDING && kind < CAIRN_OP_UPDATE;
+    return (kind >= CAIRN_OP_EMBEDDING && kind < CAIRN_OP_UPDATE) || kind == CAIRN_OP_HEAD_LOSS;
 }
 
 /* Kinds that take sequences in bf16, whatever their other operands are. */
@@ -205,6 +205,8 @@ static void find_full(const sequences *s) {
 
 /* Whether an op is a linear layer that multiplies bf16. */
 static bool multiplies_half(const cairn_op *op, const crn_storage *storage) {
+    if (op->kind == CAIRN_OP_HEAD_LOSS)
+        return storage[op->inputs[0]].type == CRN_BF16;
     return (op->kind == CAIRN_OP_LINEAR || op->kind == CAIRN_OP_LINEAR_BWD_DATA) &&
            (storage[op->inputs[0]].type == CRN_BF16 || storage[op->outputs[0]].type == CRN_BF16);
 }

@@ -1,6 +1,7 @@
 /* dense_ops.c: linear layers and recurrent cells: matrix products and Cairn's own kernels. A cell
  * with G gates has G*H rows of weights; before its activations the gradient is [G, N, H]. */
 #include "backend/cuda/cuda_internal.h"
+#include "graph/head_chunks.h"
 
 static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t rows, uint32_t in,
                               uint32_t out) {
@@ -129,6 +130,104 @@ void crn_cuda_linear_bwd_weight(crn_work *work) {
         sum_rows(work, crn_cuda_in(work, 1), rows, out,
                  is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
                  crn_cuda_out(work, 1));
+}
+
+/* ---- A head with its loss, in chunks of tokens: see ref_head.c ---- */
+
+typedef struct head {
+    uint32_t chunks, rows, words, width; /* rows of a chunk */
+    uint32_t size;                       /* of an element of x and of the logits */
+    const int32_t *labels;
+    void *logits;   /* of a chunk; then their gradient */
+    uint64_t *hits; /* the first thing in the workspace */
+    crn_token_loss_args loss;
+} head;
+
+static head head_of(crn_work *work) {
+    const cairn_op *op = work->call->op;
+    const cairn_tensor *weight = crn_cuda_tensor(work, op->params[0]);
+    bool half = is_stored_half(work, op->inputs[0]);
+    head h = {.chunks = CRN_MAX(work->recipe->chunks, 1),
+              .words = weight->shape[0],
+              .width = weight->shape[1],
+              .size = half ? 2 : 4,
+              .labels = crn_cuda_in(work, 1)};
+    uint32_t rows = rows_of(crn_cuda_tensor(work, op->inputs[0]));
+    h.rows = rows / h.chunks;
+    h.loss = (crn_token_loss_args){.element = half ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
+                                   .rows = rows,
+                                   .words = h.words,
+                                   .smoothing = (float)op->attributes.smoothing,
+                                   .labels = h.labels,
+                                   .tickets = crn_cuda_tickets(work)};
+    h.hits = crn_cuda_scratch(work, sizeof *h.hits);
+    h.loss.count = crn_cuda_scratch(work, sizeof *h.loss.count);
+    h.loss.part = crn_cuda_scratch(work, crn_token_loss_workspace(&h.loss));
+    h.logits = crn_cuda_library_scratch(work, (uint64_t)h.rows * h.words * h.size);
+    h.loss.logits = h.loss.probabilities = h.loss.gradient = h.logits;
+    return h;
+}
+
+/* The losses of chunk `c`, its hits, and the gradient in place of its logits. In bf16 the first
+ * kernel has made the gradient. */
+static void lose_chunk(crn_work *work, const head *h, uint32_t c) {
+    crn_token_loss_args loss = h->loss;
+    loss.rows = h->rows;
+    loss.before = c * h->rows;
+    loss.loss = c + 1 == h->chunks ? crn_cuda_out(work, 0) : NULL;
+    crn_loss_args count = {.element = loss.element,
+                           .batch = h->rows,
+                           .classes = h->words,
+                           .pixels = 1,
+                           .labels = h->labels + loss.before,
+                           .probabilities = h->logits,
+                           .correct = h->hits};
+    bool made = loss.element == CRN_ELEMENT_BF16;
+    if (made) {
+        count.label_share = 1 - loss.smoothing;
+        count.label_count = loss.count;
+    }
+    crn_cuda_launch(work, crn_token_loss_launch(&loss), &loss);
+    crn_cuda_launch(work, crn_count_correct_launch(&count), &count);
+    if (!made)
+        crn_cuda_launch(work, crn_token_loss_bwd_launch(&loss), &loss);
+}
+
+/* A product whose workspace the next one uses again; `most` is the largest end of all. */
+static void multiply_in_turn(crn_work *work, const crn_blas_shape *shape, const void *x,
+                             const void *w, const void *y, bool add, uint64_t *most) {
+    uint64_t used = work->used;
+    crn_cuda_multiply(work, shape, x, w, y, add);
+    *most = CRN_MAX(*most, work->used);
+    work->used = used;
+}
+
+static const void *chunk_at(const void *at, uint64_t bytes) {
+    return at == NULL ? NULL : (const char *)at + bytes;
+}
+
+/* x [..., D], labels [...]; weight [V, D] -> loss, gradients of x and of the weight */
+void crn_cuda_head_loss(crn_work *work) {
+    const cairn_op *op = work->call->op;
+    head h = head_of(work);
+    crn_blas_shape y = linear_product(work, CRN_BLAS_Y, h.rows, h.width, h.words, op->inputs[0]);
+    crn_blas_shape gx = linear_product(work, CRN_BLAS_GX, h.rows, h.width, h.words, op->outputs[1]);
+    crn_blas_shape gw = linear_product(work, CRN_BLAS_GW, h.rows, h.width, h.words, op->outputs[2]);
+    const void *w = as_factor(work, op->params[0], crn_cuda_param(work, 0), y.half);
+    uint64_t bytes = (uint64_t)h.rows * h.width * h.size, most = work->used;
+    crn_cuda_zero(work, h.hits, sizeof *h.hits);
+    if (!work->preparing)
+        crn_cuda_launch(work, crn_count_labels_launch(&h.loss), &h.loss);
+    for (uint32_t c = 0; c < h.chunks; c++) {
+        const void *x = chunk_at(crn_cuda_in(work, 0), c * bytes);
+        multiply_in_turn(work, &y, x, w, h.logits, false, &most);
+        if (!work->preparing)
+            lose_chunk(work, &h, c);
+        multiply_in_turn(work, &gw, x, crn_cuda_out(work, 2), h.logits, c > 0, &most);
+        multiply_in_turn(work, &gx, chunk_at(crn_cuda_out(work, 1), c * bytes), w, h.logits, false,
+                         &most);
+    }
+    work->used = most;
 }
 
 /* ---- Cells, forward ---- */

@@ -12,6 +12,7 @@
 #define REF_INTERNAL_H
 
 #include "backend/processor.h"
+#include "graph/head_chunks.h"
 
 /* The kernels, declared from the list; a function that serves two kinds is declared twice. */
 #define X(kind, function, workspace) void crn_ref_##function(const crn_call *call);
@@ -122,6 +123,7 @@ typedef struct crn_ref_product {
     float *x_gradient;                       /* [N, F] */
     float *weight_gradient;                  /* [G*H, F] or NULL */
     float *bias_gradient;                    /* [G*H] or NULL */
+    bool add;                                /* to the weight_gradient */
     crn_queue *queue;                        /* receives the failure of a library */
 } crn_ref_product;
 
@@ -131,6 +133,61 @@ void crn_ref_product_data(crn_team *threads, crn_ref_product *product);
 /* weight_gradient[r, f] = sum over n of gradient[n, r] * x[n, f]; bias_gradient[r] = sum over n of
  * gradient[n, r] */
 void crn_ref_product_weight(crn_team *threads, crn_ref_product *product);
+
+/* ---- A head with its loss (ref_head.c) ---- */
+
+/* A chunk of its tokens. */
+typedef struct crn_head_chunk {
+    crn_queue *queue; /* receives the failure of a library */
+    crn_team *threads;
+    size_t rows, features, words; /* R, D, V */
+    const float *x, *weight;      /* [R, D], [V, D] */
+    const int32_t *labels;        /* [R] */
+    float *logits;                /* [R, V]; then their gradient */
+    float *x_gradient;            /* [R, D] */
+    float *weight_gradient;       /* [V, D]; `add`: it is added to */
+    double *parts;                /* [R]: losses */
+    uint8_t *hits;                /* [R]: whether the label is the likeliest word */
+    double smoothing, count;      /* labels of all chunks that are not ignored, at least 1 */
+    bool add;
+} crn_head_chunk;
+
+typedef struct crn_head_steps {
+    void (*multiply)(const crn_head_chunk *chunk); /* logits = x weight' */
+    void (*lose)(
+        const crn_head_chunk *chunk); /* parts, hits; the gradient in place of the logits */
+    void (*weigh)(const crn_head_chunk *chunk);  /* the gradient of the weight */
+    void (*spread)(const crn_head_chunk *chunk); /* the gradient of x */
+} crn_head_steps;
+
+/* Run a head_loss. Its workspace begins with the parts, then come the hits. */
+void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps *steps);
+bool crn_ref_head_fits(const crn_site *site, uint32_t chunks);
+uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks);
+
+/* The kernels of a head_loss: functions for each number of chunks, and the list of them. */
+#define CRN_HEAD_FUNCTIONS(n)                                                                      \
+    static bool fits_##n(const crn_site *site) {                                                   \
+        return crn_ref_head_fits(site, n);                                                         \
+    }                                                                                              \
+    static uint64_t workspace_##n(const crn_site *site) {                                          \
+        return crn_ref_head_workspace(site, n);                                                    \
+    }                                                                                              \
+    static void run_##n(const crn_call *call) {                                                    \
+        crn_ref_head_by(call, n, &steps);                                                          \
+    }
+#define CRN_HEAD_KERNEL(called, n)                                                                 \
+    { .name = called, .fits = fits_##n, .workspace = workspace_##n, .run = run_##n }
+#define CRN_HEAD_KERNELS                                                                           \
+    {                                                                                              \
+        CRN_HEAD_KERNEL("whole", 1), CRN_HEAD_KERNEL("chunks.2", 2),                               \
+            CRN_HEAD_KERNEL("chunks.4", 4), CRN_HEAD_KERNEL("chunks.8", 8),                        \
+            CRN_HEAD_KERNEL("chunks.16", 16), CRN_HEAD_KERNEL("chunks.32", 32)                     \
+    }
+extern const crn_kernel crn_ref_heads[CRN_HEAD_WAYS];
+
+void crn_ref_head_multiply(const crn_head_chunk *chunk);
+void crn_ref_head_lose(const crn_head_chunk *chunk);
 
 /* The backward of cells, with functions for the products that the caller passes. */
 typedef void crn_product(crn_team *threads, crn_ref_product *product);

@@ -38,7 +38,8 @@ static void weight_row(void *context, uint32_t r) {
     if (at->weight_gradient == NULL)
         return;
     float *row = at->weight_gradient + (size_t)r * at->features;
-    memset(row, 0, at->features * sizeof(float));
+    if (!at->add)
+        memset(row, 0, at->features * sizeof(float));
     for (size_t n = 0; n < at->batch; n++)
         crn_ref_add_scaled(row, at->x + n * at->features, gradient_at(at, n, r), at->features);
 }
@@ -74,6 +75,16 @@ void crn_ref_linear(const crn_call *call) {
                   .features = x->shape[x->rank - 1],
                   .outputs = y->shape[y->rank - 1]};
     crn_team_for(call->threads, (uint32_t)at.outputs, output_column, &at);
+}
+
+void crn_ref_head_multiply(const crn_head_chunk *chunk) {
+    forward at = {.x = chunk->x,
+                  .weight = chunk->weight,
+                  .y = chunk->logits,
+                  .batch = chunk->rows,
+                  .features = chunk->features,
+                  .outputs = chunk->words};
+    crn_team_for(chunk->threads, (uint32_t)at.outputs, output_column, &at);
 }
 
 /* gy [N, O] -> gx [N, F] = gy W */

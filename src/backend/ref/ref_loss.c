@@ -130,3 +130,33 @@ void crn_ref_cross_entropy_bwd(const crn_call *call) {
     at.to = call->outputs[0];
     crn_team_for(call->threads, (uint32_t)at.batch, image_bwd, &at);
 }
+
+/* ---- The loss of a chunk of tokens, in place of the logits ---- */
+
+typedef struct lost_rows {
+    loss at;
+    uint8_t *hits;
+} lost_rows;
+
+static void lose_row(void *context, uint32_t r) {
+    lost_rows *rows = context;
+    const float *x = rows->at.from + r * rows->at.classes;
+    rows->hits[r] = crn_is_likeliest(x, (uint32_t)rows->at.classes, 1, rows->at.labels[r]);
+    image_loss(&rows->at, r);
+    image_bwd(&rows->at, r);
+}
+
+void crn_ref_head_lose(const crn_head_chunk *chunk) {
+    lost_rows rows = {.at = {.from = chunk->logits,
+                             .labels = chunk->labels,
+                             .to = chunk->logits,
+                             .parts = chunk->parts,
+                             .batch = chunk->rows,
+                             .classes = chunk->words,
+                             .pixels = 1,
+                             .smoothing = chunk->smoothing,
+                             .count = chunk->count,
+                             .ignores = true},
+                      .hits = chunk->hits};
+    crn_team_for(chunk->threads, (uint32_t)chunk->rows, lose_row, &rows);
+}

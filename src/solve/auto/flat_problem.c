@@ -176,19 +176,25 @@ static crn_flat_way way_of(const crn_flat *f, uint32_t o, const cairn_implementa
 
 /* The usual implementation comes first, then those that need less workspace. An op with another
  * implementation gives other bits than with `none`, so this is the last resort: it counts as slower
- * by `aside`. */
+ * by `aside`. The chunks of a head, which nearly always save more than they cost, do not. */
 static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
-    uint32_t count, first = f->first_way[o], end = first + 1;
+    uint32_t count, first = f->first_way[o], end = first + 1, from = 0;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
     f->ways[first] =
         count == 0 ? (crn_flat_way){0} : way_of(f, o, list, crn_usual_implementation(f->costs, o));
-    for (uint32_t i = 0; i < count && i <= UINT16_MAX; i++) {
+    if (cairn_graph_op(f->graph, o)->kind == CAIRN_OP_HEAD_LOSS)
+        aside = 0;
+    if (crn_costs_same_bits(f->costs) && count > 0) {
+        from = f->ways[first].implementation;
+        count = from + 1;
+    }
+    for (uint32_t i = from; i < count && i <= UINT16_MAX; i++) {
         crn_flat_way way = way_of(f, o, list, i);
         int64_t again = crn_costs_again_ns(f->costs, o, i);
-        f->least_time[o] = i == 0 ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
-        f->least_again[o] = i == 0 ? again : CRN_MIN(f->least_again[o], again);
+        f->least_time[o] = i == from ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
+        f->least_again[o] = i == from ? again : CRN_MIN(f->least_again[o], again);
         f->least_workspace[o] =
-            i == 0 ? way.workspace : CRN_MIN(f->least_workspace[o], way.workspace);
+            i == from ? way.workspace : CRN_MIN(f->least_workspace[o], way.workspace);
         way.time += aside;
         way.again += aside;
         if (way.workspace < f->ways[first].workspace)

@@ -110,10 +110,14 @@ typedef struct crn_copy_rows_args {
  *     token_loss        logits, labels -> loss, probabilities
  *     token_loss_bwd    probabilities, labels, count -> gradient
  *
+ * Where the logits are those of a chunk of the rows, `before` rows come before it: labels and parts
+ * are those of all rows, and the launch for the last chunk makes the loss.
+ *
  * Labels below 0 are ignored; with one outside the words the loss is NaN. In bf16 token_loss takes
  * the count too and writes the gradient instead of the probabilities; token_loss_bwd copies it. */
 typedef struct crn_token_loss_args {
     uint32_t element, rows, words;
+    uint32_t before;
     float smoothing;
     const void *logits;
     void *probabilities; /* forward: may be logits, or NULL */

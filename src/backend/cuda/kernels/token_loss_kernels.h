@@ -103,14 +103,14 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
     token_sums *s = all;
     float *part = (float *)p->part;
     size_t at = (size_t)g.x * p->words;
-    int32_t label = p->labels[g.x];
+    int32_t label = p->labels[p->before + g.x];
     token_row_sums(p, g, at, label, s);
     CRN_EACH_THREAD(t) {
         if (p->probabilities)
             token_write(p, t, g.threads, at, label, s->largest[0], 1 / s->sum[0]);
         if (t != 0)
             continue;
-        crn_write_shared_part(part + g.x, token_row_loss(p, label, s));
+        crn_write_shared_part(part + p->before + g.x, token_row_loss(p, label, s));
         last[0] = crn_take_ticket(p->tickets, g.blocks);
     }
     CRN_BARRIER();
@@ -118,7 +118,7 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
         return;
     CRN_EACH_THREAD(t) {
         float sum = 0, count = 0;
-        for (uint32_t i = t; i < g.blocks; i += g.threads) {
+        for (uint32_t i = t; i < p->before + g.blocks; i += g.threads) {
             sum += crn_read_shared_part(part + i);
             count += p->labels[i] >= 0;
         }
@@ -138,7 +138,7 @@ CRN_KERNEL_OF(FORM(token_loss_bwd), crn_token_loss_args, CRN_COLUMN_THREADS, 2) 
     size_t at = (size_t)g.x * p->words;
 #if !FORM_BF16
     float factor = 1 / *p->count;
-    int32_t label = p->labels[g.x];
+    int32_t label = p->labels[p->before + g.x];
 #endif
     CRN_EACH_THREAD(t) {
         CRN_UNROLL_BY(2) for (uint32_t c = t * PACK; c < p->words; c += g.threads * PACK) {
