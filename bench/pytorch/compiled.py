@@ -12,12 +12,13 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn knob      in the memory of each `knob`
   cairn half      half way between `smallest` and `none`
   cairn smallest  in the smallest budget
-  cairn chunks    `none`, `same` and `smallest` with the loss in eight chunks, of language models
+  cairn whole     `none` again with the loss at once, of language models
   cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
 
-Every row runs in a process of its own, but those of Cairn of one network, which follow each other. Processes compile at
-the same time; whoever measures or times on the GPU holds a lock. A row that fails says why, and the others go on.
-Memory is of everything that is allocated, weights included."""
+Every row runs in a process of its own, but those of Cairn of one network, which follow each other. First everything is
+compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other; then Cairn measures
+and times, under the same lock. So nobody times while another compiles a step of PyTorch's or runs one. A row that fails
+says why, and the others go on. Memory is of everything that is allocated, weights included."""
 
 import argparse
 import contextlib
@@ -33,11 +34,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 NETWORKS = ("gpt", "llama", "resnet50", "vit")
 KNOBS = ("0.5", "0.2")
-# Peaks of `checkpoint` and `knob` on an H200, if their rows do not come in time.
-KNOWN = {"gpt": {"checkpoint": 2711299584, "knob0.5": 6405124608, "knob0.2": 5142966784},
-         "llama": {"checkpoint": 4173786112, "knob0.5": 7558708736, "knob0.2": 5459659776},
-         "resnet50": {"checkpoint": 2390457344, "knob0.5": 3232401408, "knob0.2": 3210469376},
-         "vit": {"checkpoint": 1917683200, "knob0.5": 7783026176, "knob0.2": 7215950336}}
+PEERS = ("graph", "checkpoint", "knob")
+PATIENCE = 200  # seconds after which whoever has compiled goes on
 MARK = "ROW "
 
 
@@ -45,11 +43,44 @@ def say(**figures):
     print(MARK + json.dumps(figures), flush=True)
 
 
+_held = 0
+
+
 @contextlib.contextmanager
 def device_lock(args):
-    with open(os.path.join(args.out, "device.lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    """The GPU for this process alone, once all of PyTorch's own steps are compiled."""
+    global _held
+    with contextlib.ExitStack() as stack:
+        if not _held:
+            wait_for(args, "go")
+            file = stack.enter_context(open(os.path.join(args.out, "device.lock"), "w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        _held += 1
+        try:
+            yield
+        finally:
+            _held -= 1
+
+
+def note(args, name, text=""):
+    """A file that another process waits for."""
+    path = os.path.join(args.out, name)
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+def wait_for(args, name, seconds=2 * PATIENCE):
+    """The text of such a file, or None if it does not come in time."""
+    until = time.time() + seconds
+    while True:
+        try:
+            with open(os.path.join(args.out, name)) as file:
+                return file.read()
+        except OSError:
+            if time.time() > until:
+                return None
+            time.sleep(0.1)
 
 
 # ---- what runs in a process of its own ----
@@ -177,12 +208,14 @@ def peer(args):
     bench.sync()
     first = round(time.perf_counter() - start, 2)
     bench.clean()
-    run = bench.recorded(call)
-    bench.sync()
-    memory = bench.memory()
-    say(network=args.network, row=args.job, **(dict(share=args.share) if args.share else {}), ms=bench.milliseconds(run),
-        **memory, before=bench.before, first_s=first)
-    bench.profile(run, args.job)
+    note(args, f"ready.{args.network}.{args.job}{args.share or ''}")
+    with device_lock(args):
+        run = bench.recorded(call)
+        bench.sync()
+        memory = bench.memory()
+        say(network=args.network, row=args.job, **(dict(share=args.share) if args.share else {}),
+            ms=bench.milliseconds(run), **memory, before=bench.before, first_s=first)
+        bench.profile(run, args.job)
 
 
 def cairn_rows(args):
@@ -204,7 +237,7 @@ def cairn_rows(args):
         points.run(f"cairn capped {args.point}", args.bytes)
         return
     points.run("cairn none", None)
-    if points.planner is None or args.job == "plain":
+    if points.planner is None or args.job == "plain" or args.chunks:
         return
     points.about()
     for name, budget in points.budgets():
@@ -249,7 +282,7 @@ class Points:
 
     def run(self, name, budget):
         """With an arena; without, where that fails."""
-        name = name.replace("cairn", "cairn chunks") if self.args.chunks > 1 else name
+        name = name.replace("cairn", "cairn whole") if self.args.chunks else name
         name = name.replace("cairn", "cairn plain") if self.args.job == "plain" else name
         for arena in (False,) if self.args.job == "plain" else (True, False):
             try:
@@ -276,12 +309,13 @@ class Points:
         if self.planner is None and not self.args.bytes:
             self.expected, self.none = bits, plan
             self.planner = backend.planners[0]
-        bench.clean()
-        replay = self.cairn.record(bench.model, call, bench.inputs)
-        bench.sync()
-        memory = bench.memory()
-        milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
-        bench.profile(lambda: replay(*bench.inputs), name)
+        with device_lock(self.args):
+            bench.clean()
+            replay = self.cairn.record(bench.model, call, bench.inputs)
+            bench.sync()
+            memory = bench.memory()
+            milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
+            bench.profile(lambda: replay(*bench.inputs), name)
         differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
         if arena:
             memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes))
@@ -313,8 +347,6 @@ class Points:
             smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1], least=planner.step.least_memory(),
             reserve=planner.reserve, before=self.bench.before,
             slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
-        if self.args.chunks > 1:
-            return
         with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
             json.dump(planner.joint.described(planner.alignment), file)
         with open(os.path.join(self.args.out, f"kernels.{self.args.network}.txt"), "w") as file:
@@ -327,26 +359,17 @@ class Points:
         beside = self.beside()
         most, least = self.none.peak + beside, self.planner.smallest()[0] + beside
         yield "cairn smallest", least
-        if self.args.chunks == 1:
-            yield "cairn half", (most + least) // 2
-        yield "cairn same", self.peak_of("checkpoint", "") or (most + 2 * least) // 3
-        for share in KNOBS if self.args.chunks == 1 else ():
-            knob = self.peak_of("knob", share)
-            if knob is not None:
+        yield "cairn half", (most + least) // 2
+        yield "cairn same", self.peak_of("checkpoint") or (most + 2 * least) // 3
+        for share in KNOBS:
+            knob = self.peak_of(f"knob{share}")
+            if knob:
                 yield f"cairn knob {share}", knob
 
-    def peak_of(self, job, share):
-        """What another process found; what is known, or None, if it does not come in time."""
-        path = os.path.join(self.args.out, f"peak.{self.args.network}.{job}{share}")
-        known = None if self.args.small else KNOWN[self.args.network].get(job + share)
-        until = time.time() + (60 if self.bench.cuda and known is None or job == "checkpoint" else 1)
-        while time.time() < until:
-            try:
-                with open(path) as file:
-                    return int(file.read()) or known
-            except (OSError, ValueError):
-                time.sleep(0.5)
-        return known
+    def peak_of(self, job):
+        """What another process found; None if it failed."""
+        text = wait_for(self.args, f"peak.{self.args.network}.{job}", PATIENCE if self.bench.cuda else 1)
+        return int(text) if text else None
 
 
 # ---- the run ----
@@ -355,6 +378,9 @@ class Run:
     def __init__(self, args):
         self.args, self.end, self.rows = args, time.time() + args.limit, []
         self.begun = time.time()
+        for name in os.listdir(args.out):  # of a run before
+            if name == "go" or name.startswith(("ready.", "peak.")):
+                os.remove(os.path.join(args.out, name))
 
     def hear(self, line):
         row = dict(json.loads(line[len(MARK):]), at=round(time.time() - self.begun))
@@ -363,13 +389,7 @@ class Run:
         with open(os.path.join(self.args.out, "compiled.jsonl"), "a") as file:
             file.write(json.dumps(row) + "\n")
         if row["row"] in ("checkpoint", "knob"):
-            self.note(row["network"], row["row"], row.get("share", ""), row.get("allocated", 0))
-
-    def note(self, network, job, share, peak):
-        path = os.path.join(self.args.out, f"peak.{network}.{job}{share}")
-        with open(path + ".new", "w") as file:
-            file.write(str(peak))
-        os.replace(path + ".new", path)
+            note(self.args, f"peak.{row['network']}.{row['row']}{row.get('share', '')}", str(row.get("allocated", "")))
 
     def start(self, options):
         name = "-".join(options.values())
@@ -407,11 +427,11 @@ class Run:
 
     def jobs(self):
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
-        todo = [dict(job=job, network=n) for n in names for job in ("cairn", "checkpoint")]
-        todo += [dict(job="graph", network=n) for n in names] + [dict(job="columns", network="columns")]
-        todo += [dict(job="cairn", network=n, chunks="8") for n in names if n in ("gpt", "llama")]
+        todo = [dict(job=job, network=n) for n in names for job in ("checkpoint", "graph")]
         todo += [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
-        return todo + [dict(job="plain", network=n) for n in names]
+        todo += [dict(job="cairn", network=n) for n in names]
+        todo += [dict(job="cairn", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
+        return todo + [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
 
     def capped(self):
         """The processes that run points again, with a cap."""
@@ -422,13 +442,22 @@ class Run:
                 yield dict(job="cairn", network=row["network"], point=point, bytes=str(row["budget"]),
                            cap=str(int(1.02 * row["budget"])))
 
+    def compiled(self, job):
+        options = job["options"]
+        name = f"ready.{options['network']}.{options['job']}{options.get('share', '')}"
+        return options["job"] not in PEERS or os.path.exists(os.path.join(self.args.out, name))
+
     def go(self):
-        todo, running = self.jobs(), []
+        todo, running, gone = self.jobs(), [], False
         if self.args.rows:
             todo = [o for o in todo if o["job"] in self.args.rows.split(",")]
         while (todo or running) and time.time() < self.end:
             while todo and len(running) < self.args.at_once:
                 running.append(self.start(todo.pop(0)))
+            late = any(o["job"] in PEERS for o in todo) or not all(map(self.compiled, running))
+            if not gone and (not late or time.time() > self.begun + PATIENCE):
+                note(self.args, "go")
+                gone = True
             for job in list(running):
                 if self.listen(job):
                     running.remove(job)
@@ -458,7 +487,7 @@ def summary(path):
             text += f"{row['reserved'] / row['allocated']:10.3f}"
             if "predicted_ms" in row:
                 text += f"{row['predicted_ms']:14.1f}"
-            if row.get("bound_ms") and none and "chunks" not in row["row"]:
+            if row.get("bound_ms") and none and "whole" not in row["row"]:
                 text += f"{row['bound_ms'] / none:10.3f}"
             print(text)
 
@@ -471,13 +500,13 @@ def main():
     parser.add_argument("--only", default="", help="networks, separated by commas")
     parser.add_argument("--rows", default="", help="cairn,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
-    parser.add_argument("--at-once", type=int, default=8, help="processes")
+    parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
     parser.add_argument("--profile", action="store_true", help="write the kernels of every step with their times to files")
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
     for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
-    parser.add_argument("--chunks", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--chunks", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.summary:
         return summary(args.summary)
@@ -485,7 +514,7 @@ def main():
     args.out = os.path.abspath(args.out)
     os.environ.setdefault("CAIRN_CACHE", os.path.join(args.out, "cache"))
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(args.out, "inductor"))
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "6")
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
         return {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns}.get(args.job, peer)(args)
