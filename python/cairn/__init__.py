@@ -36,7 +36,7 @@ Model: TypeAlias = torch.nn.Module | Callable[..., Any]
 def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str = "auto", offload: bool = False,
             total: bool = False, outside: int = 0, loss_only: bool = False, report: File | None = None,
             plan: Plan | File | None = None, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
-            chunks: int = 1, check: bool = False, verbose: bool = False) -> Backend:
+            chunks: int | None = None, check: bool = False, verbose: bool = False) -> Backend:
     """A backend for torch.compile that keeps every step of the model inside `budget`.
 
     budget     bytes, "4GiB", or "40%" of what the step needs when nothing is recomputed; None: no limit
@@ -55,8 +55,8 @@ def backend(budget: Size | None = None, *, mode: Mode = "exact", algorithm: str 
     cudagraphs whether the step will be recorded as a CUDA graph (see record): then random ops are not recomputed
     arena      mode "compiled": whether the step's tensors are at planned addresses of one allocation.
                Gradients keep that allocation alive, so each backward pass needs a step of its own
-    chunks     mode "compiled": into how many chunks of rows a linear layer with cross-entropy after it is divided, so that
-               not all logits exist at once
+    chunks     mode "compiled": in how many chunks of rows a linear layer with cross-entropy after it runs, so that not all
+               logits exist at once; 1: at once; None: in as many as its shape is worth
     check      whether live bytes are compared with the prediction after every op (slow)
     verbose    whether the plan is printed
     """
@@ -86,7 +86,7 @@ class Fit:
 def fits(model: Model, inputs: Inputs, budget: Size, *, shapes: Sequence[Inputs] = (), mode: Mode = "exact",
          algorithm: str = "auto", offload: bool = False, total: bool = False, outside: int = 0,
          loss_only: bool = False, costs: File | None = None, cudagraphs: bool = False, arena: bool = False,
-         chunks: int = 1) -> Fit:
+         chunks: int | None = None) -> Fit:
     """Whether the training step of model(*inputs) can be run in `budget`, without running it. `shapes` are inputs of
     other shapes that must fit too; a budget in percent is then one of the largest. The other options are those of
     backend()."""
@@ -121,7 +121,7 @@ class Sweep(list[tuple[int, Plan]]):
 
 def sweep(model: Model, inputs: Inputs, points: int = 10, *, mode: Mode = "exact", algorithm: str = "auto",
           offload: bool = False, outside: int = 0, loss_only: bool = False, costs: File | None = None,
-          cudagraphs: bool = False, arena: bool = False, chunks: int = 1) -> Sweep:
+          cudagraphs: bool = False, arena: bool = False, chunks: int | None = None) -> Sweep:
     """Memory against time: plans for budgets from what the plain step needs down to the smallest. The other options
     are those of backend()."""
     planner = planner_of(model, inputs, from_call(locals()))

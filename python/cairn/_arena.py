@@ -1,8 +1,8 @@
 """One arena: the tensors of a step at planned addresses of one allocation.
 
 An allocator that is asked for one tensor after the other keeps more memory than it gives out, because what is free is in
-pieces. Here kernels, matrix products and copies back from the host write to where the plan's layout says. Results of other
-ops, workspaces and what the forward part returns are allocated by PyTorch, beside the arena, and counted.
+pieces. Here kernels, ops that can (_onto.py) and copies back from the host write to where the plan's layout says. Results
+of other ops, workspaces and what the forward part returns are allocated by PyTorch, beside the arena, and counted.
 
 The arena is allocated by the forward part and lives as long as any of its tensors: gradients keep it. So it suits recorded
 steps, whose gradients are in the same memory every time.
@@ -12,74 +12,18 @@ import itertools
 
 import torch
 
-from . import _check, _torch
+from . import _check, _norms, _onto, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
-from ._costs import operands_of
 from ._errors import CairnError
 from ._plan import Planner
-from ._real import real_tensors
 from ._write import Writer
 
-aten = torch.ops.aten
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
 LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
-
-
-# ---- ops that write straight to a given result ----
-
-def mm_onto(where, a, b):
-    return aten.mm.out(a, b, out=where)
-
-
-def addmm_onto(where, bias, a, b, **factors):
-    return aten.addmm.out(bias, a, b, **factors, out=where)
-
-
-def bmm_onto(where, a, b):
-    return aten.bmm.out(a, b, out=where)
-
-
-def convolution_onto(where, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """cuDNN's, which is what a convolution on a GPU uses; whether it is for these operands shows in its bits."""
-    cudnn = torch.backends.cudnn
-    if bias is not None or transposed or not x.is_cuda:
-        raise NotImplementedError
-    deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
-    return aten.cudnn_convolution.out(x, weight, padding, stride, dilation, groups, cudnn.benchmark, deterministic,
-                                      cudnn.allow_tf32, out=where)
-
-
-_ONTO = {aten.mm.default: mm_onto, aten.addmm.default: addmm_onto, aten.bmm.default: bmm_onto,
-         aten.convolution.default: convolution_onto}
-_SURE = (aten.mm.default, aten.bmm.default)  # which are that form, with a new tensor
-_known: dict = {}  # by signature: whether an op's form of _ONTO does the same
-
-
-def writes_onto(op):
-    """Whether an op has a form that writes its result to an address of ours, with the same bits. It is tried once."""
-    onto = _ONTO.get(op.node.target)
-    if onto is None or len(op.outs) != 1:
-        return False
-    if op.signature not in _known:
-        _known[op.signature] = op.node.target in _SURE or _same_bits(op.node, onto)
-    return _known[op.signature]
-
-
-def _same_bits(node, onto):
-    device = node.meta["val"].device
-    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        arguments, keywords = operands_of(node)
-        try:
-            expected = node.target(*arguments, **keywords)
-            where = torch.empty_like(expected)
-            onto(where, *arguments, **keywords)
-            return expected.stride() == node.meta["val"].stride() and torch.equal(expected, where)
-        except (RuntimeError, NotImplementedError):
-            return False
 
 
 # ---- where tensors are ----
@@ -104,7 +48,7 @@ class Layout:
         """Lifetimes that can be in the arena, by (step, storage); those that cannot; bytes of each step's workspace."""
         ops, storages, steps = self.joint.ops, self.joint.storages, self.solution.steps
         began = {}  # the step in which a result that the caller gets was made, before it is handed over
-        self.workspace, ran = [0] * len(steps), set()
+        self.workspace, ran = [0] * len(steps), {}
         for i, (kind, number, _) in enumerate(steps):
             if kind != lib.RUN or ops[number].kind != "node":
                 continue
@@ -115,7 +59,7 @@ class Layout:
                     began[s.index] = i
                 else:
                     self.workspace[i] += self._rounded(s.bytes)
-            ran.add(number)
+            ran.setdefault(number, i)
         boundary = self.joint.boundary.index
         self.workspace[next(i for i, (k, n, _) in enumerate(steps) if k == lib.RUN and n == boundary)] = self.joint.outside
         self.placed, self.others = {}, []
@@ -126,6 +70,8 @@ class Layout:
             kind, number, _ = steps[first]
             if tensor in began and kind == lib.RUN and ops[number].kind == "results":
                 self.placed[began[tensor], s] = size, began[tensor], last
+            elif kind == lib.RUN and ran.get(number) == first and is_handed(ops[number]):
+                self.others.append((size, first, last))
             elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s):
                 self.placed[first, s] = size, first, last
             elif self.copies and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
@@ -144,16 +90,23 @@ class Layout:
             return False
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
-        return writes_onto(op)
+        return op.state is None and _onto.form_of(op) is not None
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
         beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
-        inside, self.beside = dict(self.placed), max(beside)
+        inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
         self._fill(inside, beside)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
+
+    def _taken(self):
+        """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
+        taken = list(self.workspace)
+        for size, first, _ in self.others:
+            taken[first] += size
+        return taken
 
     def _fill(self, inside, beside):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
@@ -174,6 +127,11 @@ class Layout:
             for i in range(first, last + 1):
                 live[i] -= size
                 beside[i] += size
+
+
+def is_handed(op):
+    """Whether the first run of an op may be the result of another one: the second half of a norm."""
+    return op.kind == "node" and op.node.target is _norms.APPLY
 
 
 def _profile(lives, steps):
@@ -321,6 +279,7 @@ class ArenaWriter(Writer):
         return super().graphs()
 
     def _emit_run(self, op, inplace):
+        self.in_arena.difference_update(op.outs)
         super()._emit_run(op, inplace)
         for s in op.outs:
             if (self.step, s) in self.plan.layout.copied:
@@ -329,24 +288,26 @@ class ArenaWriter(Writer):
 
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
-            return self._onto(op, op.node.target, arguments)
-        direct = len(op.outs) == 1 and not op.beside and (self.step, op.outs[0]) not in self.plan.layout.copied
-        where = self._destination(op.outs[0]) if direct else None
-        if where is None:
+            return self._onto(op, arguments)
+        form, made = _onto.form_of(op), sorted(op.outs + op.beside, key=lambda s: s.slot or 0)
+        places = [self._destination(s) for s in made] if form is not None else []
+        if not any(places):
             return super()._plain_call(op, arguments, keywords)
-        return self.graph.call_function(_ONTO[op.node.target], (where, *arguments), keywords)
+        for i, s in enumerate(made):
+            if places[i] is None:  # resized by the op
+                places[i] = self.graph.call_function(torch.empty, (0,), dict(dtype=s.like.dtype, device=s.like.device))
+        return self.graph.call_function(form.target, arguments, {**keywords, **form.keywords(places)})
 
-    def _onto(self, op, kernel, arguments):
+    def _onto(self, op, arguments, place=None):
         destinations = [None] * len(op.node.target.outputs())
         for s in op.outs + op.beside:
             destinations[s.slot] = self._destination(s)
-        return self.graph.call_function(Onto(kernel), (destinations, *arguments))
+        if place is not None:
+            destinations[0] = arguments[place]
+        return self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
 
     def _overwrite(self, op, arguments, keywords, place):
-        if is_kernel(op):
-            new = self._onto(op, op.node.target.into(place), arguments)
-        else:
-            new = super()._overwrite(op, arguments, keywords, place)
+        new = super()._overwrite(op, arguments, keywords, place)
         if self.joint.of_node[op.node.args[place]][0] in self.in_arena:
             self.in_arena.add(op.outs[0])
         return new

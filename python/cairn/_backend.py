@@ -52,12 +52,12 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None):
 def with_partition(options, partition, forward=boxed, backward=boxed, loss_only=False):
     """AOTAutograd with a partition function, for a backend. `loss_only`: the graph is the whole model, and only its loss
     has a gradient."""
-    table = _inductor.decompositions() if options.mode == "compiled" else None
-    compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed,
-                                   partition_fn=partition, decompositions=table)
-
     def compile_module(gm, example_inputs):
-        if options.chunks > 1:
+        on_cpu = all(v.device.type == "cpu" for v in example_inputs if isinstance(v, torch.Tensor))
+        table = _inductor.decompositions(on_cpu) if options.mode == "compiled" else None
+        compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed,
+                                       partition_fn=partition, decompositions=table)
+        if options.mode == "compiled" and options.chunks != 1:
             _chunks.split_losses(gm, options.chunks)
         places = _loss_only.detach_others(gm) if loss_only else None
         call = compiled(gm, example_inputs)
@@ -119,7 +119,6 @@ class Backend:
         joint = capture(gm, num_fwd_outputs, self.options)
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
-        _compiled.compile_variants(joint, plan)
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
         writer = (_arena.ArenaWriter if self.options.arena else Writer)(joint, plan, meter)
         graphs = writer.graphs()

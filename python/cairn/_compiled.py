@@ -11,12 +11,13 @@ import operator
 import torch
 from torch import fx
 
-from . import _costs, _torch
+from . import _chunks, _costs, _embedding, _torch
 from . import _inductor
 from ._geometry import FIXED, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction, packet
-from ._joint import Joint, copy_mutated, device_of, refuse
+from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
 from ._plan import alignment_of
+from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -29,17 +30,13 @@ class Kernel:
 
     def __init__(self, key, graph, given):
         self.__name__ = self.__qualname__ = "kernel_" + key
-        self.graph, self.given, self._compiled, self._allocations, self._variants = graph, given, None, None, {}
+        self.graph, self.given, self._compiled, self._allocations, self._over = graph, given, None, None, {}
 
     def __str__(self):
         return self.__name__
 
     def __call__(self, *arguments):
-        return self._results(arguments, self.compile()(list(arguments)))
-
-    def _results(self, arguments, returned):
-        """The results in order, from what the compiled graph returns."""
-        return tuple(returned)
+        return tuple(self.compile()(list(arguments)))
 
     def compile(self):
         if self._compiled is None:
@@ -50,29 +47,27 @@ class Kernel:
         """The nodes of the results."""
         return list(next(n for n in reversed(self.graph.nodes) if n.op == "output").args[0])
 
-    def into(self, place):
-        """The variant that writes its first result into the argument at `place`."""
-        if place not in self._variants:
-            self._variants[place] = Into(self, place)
-        return self._variants[place]
-
     # ---- results at given addresses ----
+
+    def allocations(self):
+        if self._allocations is None:
+            self._allocations = _inductor.Allocations(self.compile())
+        return self._allocations
 
     def placeable(self):
         """The numbers of the results that can be written to where the caller wants them."""
-        if self._allocations is None:
-            self._allocations = _inductor.Allocations(self.compile())
-        return {slot for slot in map(self._slot, self._allocations.result_of.values()) if slot is not None}
+        return set(self.allocations().result_of.values())
 
-    def _slot(self, returned):
-        """The number of a result, from its place in what the compiled graph returns."""
-        return returned
+    def onto(self, destinations, *arguments):
+        """Run with a tensor, or None, as the destination of every result. It may be an argument that it may overwrite."""
+        return tuple(self.allocations().run(arguments, dict(enumerate(destinations))))
 
-    def run_onto(self, destinations, *arguments):
-        """Run with a tensor, or None, as the destination of every result."""
-        places = {returned: destinations[self._slot(returned)] for returned in self._allocations.result_of.values()
-                  if self._slot(returned) is not None}
-        return self._results(arguments, self._allocations.run(arguments, places))
+    def overwrites(self, place):
+        """Whether the first result can be written over an argument; tried once. It is the same code, so the bits are the
+        same, unless an element is read after the one in its place was written."""
+        if place not in self._over:
+            self._over[place] = may_overwrite(self, place) and tried_over(self, place)
+        return self._over[place]
 
 
 class Onto:
@@ -80,35 +75,26 @@ class Onto:
     __module__ = "cairn_kernels"
 
     def __init__(self, kernel):
-        kernel.placeable()
         self.__name__ = self.__qualname__ = "onto_" + kernel.__name__
         self.kernel = kernel
 
     def __call__(self, destinations, *arguments):
-        return self.kernel.run_onto(destinations, *arguments)
+        return self.kernel.onto(destinations, *arguments)
 
 
-class Into(Kernel):
-    """Inductor leaves out a copy at the end of a graph, and writes to where it would copy. What it returns are the other
-    results, and then the operand."""
-
-    def __init__(self, kernel, place):
-        graph, env = fx.Graph(), {}
-        graph.graph_copy(kernel.graph, env)
-        first, *rest = (env[n] for n in kernel.outputs())
-        given = [env[n] for n in kernel.graph.nodes if n.op == "placeholder"][place]
-        flat = graph.call_function(aten.view.default, (first, list(given.meta["val"].shape)))
-        copied = graph.call_function(aten.copy_.default, (given, flat))
-        flat.meta["val"] = copied.meta["val"] = given.meta["val"]
-        graph.output((*rest, copied))
-        super().__init__(f"{kernel.__name__[len('kernel_'):]}_into{place}", graph, kernel.given)
-        self.place, self.shape, self.rest = place, first.meta["val"].shape, len(rest)
-
-    def _results(self, arguments, returned):
-        return (arguments[self.place].view(self.shape), *returned[:-1])
-
-    def _slot(self, returned):
-        return returned + 1 if returned < self.rest else None
+def tried_over(kernel, place):
+    """Whether the compiled code reads no argument after it was overwritten, and gives the same bits."""
+    if not kernel.allocations().code.may_be_over(0, place):
+        return False
+    device = kernel.given[place].device
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        given = [random_like(value) for value in kernel.given]
+        try:
+            expected = kernel(*given)
+            found = kernel.onto([given[place]] + [None] * (len(expected) - 1), *given)
+            return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(expected, found))
+        except RuntimeError:
+            return False
 
 
 _kernels: dict = {}  # by their key: equal groups, of any step of the process, share one
@@ -141,16 +127,6 @@ def compile_all(kernels):
             kernel.compile()
 
 
-def compile_variants(joint, plan):
-    """Compile the variants of kernels that a plan runs in place."""
-    used = {}
-    for _, number, inplace in plan.steps:
-        if inplace and is_kernel(joint.ops[number]):
-            op = joint.ops[number]
-            used[op.node.target.into(op.inplace[inplace - 1][0])] = True
-    compile_all(used)
-
-
 # ---- the graph of kernels ----
 
 class _Fused:
@@ -173,6 +149,8 @@ class _Fused:
                                      name=f"fused_{group.outs[0].name}")
         new.meta["val"] = tuple(n.meta["val"] for n in group.outs)
         new.meta[FIXED] = True
+        if any(EARLY in n.meta for n in group.outs):
+            new.meta[EARLY] = True
         for slot, n in enumerate(group.outs):
             self.env[n] = self.graph.call_function(operator.getitem, (new, slot))
             self.env[n].meta = dict(n.meta)
@@ -204,8 +182,10 @@ def capture(gm, num_fwd_outputs, options, learn):
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
+    _embedding.add_rows(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph = _torch.fx_graph_cse(gm.graph)
+    _chunks.run_early(gm.graph)
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     table.recorded = options.cudagraphs
@@ -262,9 +242,9 @@ def _add_up(graph):
 # ---- in place ----
 
 def _permit_sums(joint):
-    """A product may be added to what it is added to."""
+    """A product may be added to what it is added to; so may the gradient of an embedding."""
     for op in joint.ops:
-        if op.kind == "node" and op.node.target is aten.addmm.default and len(op.outs) == 1:
+        if op.kind == "node" and op.node.target in (aten.addmm.default, _embedding.ADD) and len(op.outs) == 1:
             value, storage = op.node.args[0].meta["val"], joint.of_node[op.node.args[0]][0]
             like = op.node.meta["val"]
             if is_ours(joint, storage) and value.shape == like.shape and value.stride() == like.stride() \
@@ -285,20 +265,13 @@ def _permit(joint):
             continue
         for place, operand in enumerate(op.node.args):
             storage = joint.of_node[operand][0]
-            if is_ours(joint, storage) and may_overwrite(op.node.target, place):
+            if is_ours(joint, storage) and op.node.target.overwrites(place):
                 op.inplace.append((place, op.reads.index(storage)))
 
 
-def _is_random(node):
-    return node.target is prims.inductor_random.default
-
-
 def may_overwrite(kernel, place):
-    """Whether the first result and an argument have the same layout, and only pointwise nodes and views that keep the
-    order of the elements are between the argument and any result. Random numbers that a sum and the result read are in
-    memory of their own, unless it is that of the result."""
-    if {_is_random, is_reduction} <= {f for n in kernel.graph.nodes for f in (_is_random, is_reduction) if f(n)}:
-        return False
+    """Whether the first result and an argument have the same layout, and of the argument only pointwise nodes, sums and
+    views that keep the order of the elements are made."""
     given = [n for n in kernel.graph.nodes if n.op == "placeholder"][place]
     value, out = given.meta["val"], kernel.outputs()[0].meta["val"]
     size = out.numel() * out.element_size()
@@ -310,7 +283,7 @@ def may_overwrite(kernel, place):
         return False
     reached = {given}
     for n in kernel.graph.nodes:
-        if n.op != "call_function" or reached.isdisjoint(n.all_input_nodes):
+        if n.op != "call_function" or reached.isdisjoint(n.all_input_nodes) or is_reduction(n):
             continue
         if not _keeps_places(n, value, flat):
             return False

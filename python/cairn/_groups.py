@@ -18,6 +18,7 @@ from torch import fx
 
 from . import _torch
 from ._geometry import key_of, tensors_of
+from ._joint import EARLY
 
 # Besides the ops that PyTorch itself calls pointwise. Scatters into constants are gone before.
 _FUSIBLE = {"prims.convert_element_type", "prims.iota", "prims.fma", "prims.inductor_random",
@@ -99,7 +100,7 @@ class Grouping:
                 self.owner[node] = made.setdefault(key_of(value), node)
 
     def _find_backward(self, results):
-        needed, todo = set(), [n for n in results if isinstance(n, fx.Node)]
+        needed, todo = {n for n in self.nodes if EARLY in n.meta}, [n for n in results if isinstance(n, fx.Node)]
         while todo:
             node = todo.pop()
             if node not in needed:

@@ -12,14 +12,19 @@ from torch._inductor.compile_fx import compile_fx_inner
 from . import _torch
 
 # The decomposition adds with atomics, in another order in every run.
-_WHOLE = (torch.ops.aten.embedding_dense_backward,)
+_WHOLE = ("embedding_dense_backward",)
+# On a processor PyTorch's own norm is four times as fast as the kernels of its parts.
+_WHOLE_ON_CPU = ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+                 "_batch_norm_with_update", "_batch_norm_with_update_functional", "native_batch_norm_backward",
+                 "batch_norm_backward")
 
 
-def decompositions():
+def decompositions(on_cpu):
     """Inductor's decompositions, for AOTAutograd."""
     from torch._inductor.decomposition import select_decomp_table
     table = dict(select_decomp_table())
-    for packet in _WHOLE:
+    for name in _WHOLE + (_WHOLE_ON_CPU if on_cpu else ()):
+        packet = getattr(torch.ops.aten, name)
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
     return table
@@ -95,21 +100,56 @@ def _is_allocation(value):
     return isinstance(value, ast.Call) and getattr(value.func, "id", "") in _ALLOCATORS
 
 
-def results_of_allocations(source):
-    """By the number of an allocation that the code of a compiled graph makes: the place of the result that it becomes."""
-    calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
-    if len(calls) != 1:
-        return {}
-    number_of, count, found = {}, 0, {}
-    for line in sorted((n for n in ast.walk(calls[0]) if isinstance(n, (ast.Assign, ast.Return))), key=lambda n: n.lineno):
+class Code:
+    """The code of a compiled graph, as it is known. Empty where it is not.
+
+    result_of  by the number of an allocation that it makes: the place of the result that it becomes
+    first      by the number of an allocation: the number of the first call that gets it
+    last       by the place of an argument: the number of the last call that gets it
+    """
+
+    def __init__(self, source):
+        self.result_of, self.first, self.last = {}, {}, {}
+        calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
+        self._names, self._count, self._calls = {}, 0, 0  # a name stands for an allocation (>= 0) or an argument (< 0)
+        if len(calls) != 1:
+            return
+        lines = (n for n in ast.walk(calls[0]) if isinstance(n, (ast.Assign, ast.Return, ast.Expr)))
+        for line in sorted(lines, key=lambda n: n.lineno):
+            self._read(line)
+        if self._count != sum(map(_is_allocation, ast.walk(calls[0]))):
+            self.result_of = {}
+
+    def _read(self, line):
+        value = line.value
         if isinstance(line, ast.Return):
-            places = enumerate(getattr(line.value, "elts", ()))
-            found = {number_of.get(_aliased(value)): place for place, value in places}
-        elif isinstance(line.targets[0], ast.Name):
-            number_of[line.targets[0].id] = count if _is_allocation(line.value) else number_of.get(_aliased(line.value))
-            count += _is_allocation(line.value)
-    known = count == sum(map(_is_allocation, ast.walk(calls[0])))
-    return {number: place for number, place in found.items() if number is not None} if known else {}
+            found = {self._names.get(_aliased(value)): place for place, value in enumerate(getattr(value, "elts", ()))}
+            self.result_of = {number: place for number, place in found.items() if number is not None and number >= 0}
+            return
+        target = line.targets[0] if isinstance(line, ast.Assign) else None
+        if isinstance(target, ast.Tuple):
+            self._names.update((name.id, -1 - place) for place, name in enumerate(target.elts))
+        elif isinstance(target, ast.Name) and _is_allocation(value):
+            self._names[target.id] = self._count
+            self._count += 1
+        elif isinstance(target, ast.Name) and _aliased(value) in self._names:
+            self._names[target.id] = self._names[_aliased(value)]
+        elif not getattr(getattr(value, "func", None), "id", "").startswith("assert_"):
+            self._call(value)
+
+    def _call(self, value):
+        for name in ast.walk(value):
+            number = self._names.get(name.id) if isinstance(name, ast.Name) else None
+            if number is not None and number >= 0:
+                self.first.setdefault(number, self._calls)
+            elif number is not None:
+                self.last[-1 - number] = self._calls
+        self._calls += 1
+
+    def may_be_over(self, result, argument):
+        """Whether no call gets an argument after one that gets the memory of a result."""
+        numbers = [number for number, place in self.result_of.items() if place == result]
+        return len(numbers) == 1 and self.last.get(argument, -1) <= self.first.get(numbers[0], -1)
 
 
 class Allocations:
@@ -117,7 +157,8 @@ class Allocations:
 
     def __init__(self, compiled):
         self.compiled, self.scope = compiled, _scope_of(compiled)
-        self.result_of = results_of_allocations(compiled.source_code) if self.scope is not None else {}
+        self.code = Code(compiled.source_code if self.scope is not None else "")
+        self.result_of = self.code.result_of
 
     def run(self, arguments, destinations):
         """Run with tensors for some of the results: a dictionary by the result's number."""

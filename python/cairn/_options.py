@@ -32,7 +32,7 @@ class Options:
     costs: File | None = None
     cudagraphs: bool = False
     arena: bool = False
-    chunks: int = 1
+    chunks: int | None = None
     check: bool = False
     verbose: bool = False
 
@@ -42,9 +42,9 @@ class Options:
         if self.mode not in MODES:
             raise ValueError(f"mode is {self.mode!r}; it must be 'exact' or 'compiled'")
         compiled = self.mode == "compiled"
-        if self.arena and (not compiled or self.check):
-            raise ValueError("arena belongs to mode 'compiled', without check")
-        if self.chunks != 1 and not compiled:
+        if self.arena and self.check:
+            raise ValueError("a step with an arena cannot be checked op by op")
+        if self.chunks not in (None, 1) and not compiled:
             raise ValueError("chunks belong to mode 'compiled', because they round differently than eager execution")
 
 

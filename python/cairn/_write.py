@@ -15,7 +15,7 @@ from . import _fuse
 from . import _library as lib
 from . import _moves
 from . import _norms
-from ._compiled import Kernel
+from ._compiled import Kernel, Onto
 from ._geometry import place_of
 from ._joint import ignores_statistics, is_collective, is_effect, is_mutation, is_number, without_statistics
 
@@ -137,12 +137,17 @@ class Writer:
     def _plain_call(self, op, arguments, keywords):
         return self.graph.call_function(op.node.target, arguments, keywords)
 
+    def _onto(self, op, arguments, place):
+        """A kernel that writes its first result over an argument."""
+        others = [None] * (len(op.node.target.outputs()) - 1)
+        return self.graph.call_function(Onto(op.node.target), ([arguments[place], *others], *arguments))
+
     def _overwrite(self, op, arguments, keywords, place):
         node = op.node
         if isinstance(node.target, Kernel):
-            return self.graph.call_function(node.target.into(place), arguments, keywords)
+            return self._onto(op, arguments, place)
         packet = node.target.overloadpacket
-        inplace = getattr(torch.ops.aten, packet.__name__ + "_", None)
+        inplace = getattr(getattr(torch.ops, node.target.namespace), packet.__name__ + "_", None)
         if place == 0 and inplace is not None:  # some ops with out= only copy their result to it
             return self.graph.call_function(getattr(inplace, node.target._overloadname), arguments, keywords)
         name = "grad_input" if "grad_input" in packet.overloads() else "out"

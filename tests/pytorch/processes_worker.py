@@ -55,6 +55,26 @@ def ddp(rank, folder):
                 differences=sum(len(m.differences) for m in backend.meters), measured=sum(measured))
 
 
+def compiled(rank, folder):
+    """Mode "compiled" in DDP: all ranks use the plan of rank 0, and the bits are those without a budget."""
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    inputs, results, plans, meters, measured = batch(rank), [], [], [], count_measured()
+    for budget in (None, "80%"):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = GPT(length=32, width=32, layers=1, dropout=0.1)
+        backend = cairn.backend(budget, mode="compiled", check=True, costs=os.path.join(folder, f"costs-{rank}.json"))
+        call = DDP(torch.compile(model, backend=backend, fullgraph=True, dynamic=False))
+        for _ in range(2):
+            loss = call(*inputs)
+            loss.backward()
+        results.append([loss.detach()] + [p.grad.clone() for p in model.parameters()])
+        plans, meters = backend.plans, meters + backend.meters
+    return dict(same=[all(torch.equal(a, b) for a, b in zip(*results))], reruns=[p.reruns for p in plans],
+                plans=[hash_of(p) for p in plans], differences=sum(len(m.differences) for m in meters),
+                measured=sum(measured))
+
+
 def fsdp(rank, folder):
     """FSDP2 with every block compiled by itself, and one budget for all of them."""
     from torch.distributed.device_mesh import init_device_mesh
@@ -166,7 +186,8 @@ def main(kind, rank, world, store):
     torch.set_num_threads(1)
     if kind != "caches":
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
-    kinds = {"ddp": ddp, "fsdp": fsdp, "caches": caches, "collectives": collectives, "recipes": recipes}
+    kinds = {"ddp": ddp, "compiled": compiled, "fsdp": fsdp, "caches": caches, "collectives": collectives,
+             "recipes": recipes}
     found = kinds[kind](rank, os.path.dirname(store))
     print("FOUND " + json.dumps(found), flush=True)
     if kind != "caches":

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _arena, _backend, _compiled, _costs, _groups, _inductor, _library, _load, _plan
+from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _plan
 from cairn._real import random_like, real_tensors
 from common import allocator_peak, compiled, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
@@ -60,6 +60,7 @@ def unmeasured():
             table.guess(signature, _costs.estimate(node), "not tried")
     with unittest.mock.patch.object(_costs, "_measure_cpu", guess), \
             unittest.mock.patch.object(_compiled, "compile_all", lambda kernels: None), \
+            unittest.mock.patch.object(_compiled, "tried_over", lambda kernel, place: False), \
             unittest.mock.patch.object(_costs, "default_file", lambda device: os.devnull):
         yield
 
@@ -113,12 +114,48 @@ class Steps(unittest.TestCase):
         """The loss in chunks: less memory, equal bits on any plan, and but for rounding the result of the loss at once."""
         model, inputs, whole, expected_of_whole = prepared("gpt")
         planner = planner_of(model, inputs, chunks=4)
-        self.assertLess(planner.smallest()[0], 0.75 * whole.smallest()[0])
+        self.assertLess(planner.smallest()[0], 0.7 * whole.smallest()[0])
+        self.assertLess(planner.none().peak, 0.8 * whole.none().peak)
         expected = with_cairn(model, inputs, cairn.backend(chunks=4, **MODE), steps=STEPS)
-        backend = cairn.backend(planner.smallest()[0], chunks=4, check=True, **MODE)
-        self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=STEPS)))
-        self.assertEqual(backend.meters[0].differences, [])
+        for budget in budgets(planner, 3)[1:]:
+            backend = cairn.backend(budget, chunks=4, check=True, **MODE)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=STEPS)))
+            self.assertEqual(backend.meters[0].differences, [])
         torch.testing.assert_close(expected[:2], expected_of_whole[:2], rtol=1e-3, atol=1e-4)
+
+    class Head(nn.Module):
+        """A layer with a bias under autocast, and a loss that is scaled, in one of several ways to write it."""
+
+        def __init__(self, write):
+            super().__init__()
+            self.body, self.head, self.write = nn.Linear(8, 8), nn.Linear(8, 64), write
+
+        def forward(self, x, y):
+            with torch.autocast("cpu", torch.bfloat16):
+                z = self.head(torch.relu(self.body(x))) if self.write == "layers" else None
+            if z is None:
+                x = torch.relu(self.body(x)).flatten(0, 1)
+                return 3 * nn.functional.linear_cross_entropy(x, self.head.weight, y.flatten(), linear_bias=self.head.bias)
+            return 3 * nn.functional.cross_entropy(z.float().flatten(0, 1), y.flatten())
+
+    def test_chosen_chunks(self):
+        """A loss with many rows is in chunks unless the user wants it at once; near to eager execution."""
+        for write in ("layers", "linear_cross_entropy"):
+            if not hasattr(nn.functional, write) and write != "layers":
+                continue
+            with self.subTest(write), unittest.mock.patch.object(_chunks, "ROWS", 16):
+                torch.manual_seed(0)
+                model, inputs = self.Head(write), (torch.randn(4, 8, 8), torch.randint(0, 64, (4, 8)))
+                inputs[1][0, :3] = -100
+                gradients, losses = [], []
+                for backend in ("eager", cairn.backend(**MODE), cairn.backend(chunks=1, **MODE)):
+                    mine = copy.deepcopy(model)
+                    losses.append(compiled(mine, backend)(*inputs))
+                    losses[-1].backward()
+                    gradients.append([p.grad for p in mine.parameters()])
+                torch.testing.assert_close(losses[0], losses[1], rtol=1e-2, atol=1e-2)
+                torch.testing.assert_close(gradients[0], gradients[1], rtol=3e-2, atol=1e-2)
+                self.assertFalse(same(gradients[1], gradients[2]))
 
     def test_near_eager(self):
         """Loss, gradients and running statistics are those of eager execution, but for rounding."""
@@ -204,21 +241,23 @@ class Features(unittest.TestCase):
         self.assertEqual(set(many) - set(few), set())
 
     def test_in_place(self):
-        """Variants that write over an operand: equal bits, at the operand's address, and nothing large is allocated."""
+        """Kernels that write over an operand: equal bits, at the operand's address, and nothing large is allocated. Among
+        them are kernels with sums."""
         seen = {(op.node.target, place): op for op in self.planner.joint.ops if _compiled.is_kernel(op)
                 for place, _ in op.inplace[:1]}
         self.assertGreater(len(seen), 0)
         for (kernel, place), op in seen.items():
             with real_tensors():
                 given = [random_like(n.meta["val"]) for n in op.node.args]
-                expected, into = kernel(*given), kernel.into(place)
-                mine = [x.clone() for x in given]
-                found = into(*mine)
+                expected, mine = kernel(*given), [x.clone() for x in given]
+                into = lambda given: kernel.onto([given[place]] + [None] * (len(expected) - 1), *given)
+                found = into(mine)
                 self.assertTrue(same(list(expected), list(found)))
                 self.assertEqual(found[0].data_ptr(), mine[place].data_ptr())
-                peak = allocator_peak(lambda: into(*given))
+                peak = allocator_peak(lambda: into(given))
             rest = sum(s.bytes for s in op.outs[1:] + op.beside)
             self.assertLessEqual(peak, rest + op.workspace + 4096)
+        self.assertTrue(any(_groups.is_reduction(n) for kernel, _ in seen for n in kernel.graph.nodes))
 
 
 class Load(unittest.TestCase):
@@ -334,7 +373,7 @@ class Arena(unittest.TestCase):
         self.assertLessEqual(peak, plan.peak)
         self.assertGreater(peak, 0.995 * plan.peak)
         sizes = [p.grad.untyped_storage().nbytes() for p in model.parameters()]
-        self.assertGreater(2 * sizes.count(plan.layout.bytes), len(sizes))
+        self.assertGreaterEqual(2 * sizes.count(plan.layout.bytes), len(sizes))
 
     def test_gpt(self):
         self.check("gpt")
@@ -359,9 +398,20 @@ class Arena(unittest.TestCase):
                 "  with guard():\n    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n    kernel(a, buf0, buf1)\n"
                 "    buf2 = reinterpret_tensor(buf1, (2, 2), (2, 1), 0); del buf1  # reuse\n"
                 "    buf3 = reinterpret_tensor(buf0, (2, ), (1, ), 2)\n  return (buf3, a, buf2, )\n")
-        self.assertEqual(_inductor.results_of_allocations(code), {1: 2})
+        self.assertEqual(_inductor.Code(code).result_of, {1: 2})
         inside = code.replace("kernel(a, buf0", "kernel(empty_strided_cpu(), buf0")
-        self.assertEqual(_inductor.results_of_allocations(inside), {})
+        self.assertEqual(_inductor.Code(inside).result_of, {})
+        self.assertEqual(_inductor.Code("").result_of, {})
+
+    def test_reads_after_writes(self):
+        """What a result may be written over, from code as Inductor writes it."""
+        code = ("def call(args):\n  a, b, c = args\n  args.clear()\n  assert_size_stride(a, (4, ), (1, ))\n"
+                "  buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                "  buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n  first(a, buf1)\n  second(buf1, b, buf0)\n"
+                "  third(reinterpret_tensor(c, (4, ), (1, ), 0), buf0)\n  return (buf0, )\n")
+        found = _inductor.Code(code)
+        self.assertEqual([found.may_be_over(0, place) for place in range(3)], [True, True, False])
+        self.assertFalse(_inductor.Code("").may_be_over(0, 0))
 
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
     def test_offload(self):
@@ -377,8 +427,6 @@ class Arena(unittest.TestCase):
         loss = compiled(copy.deepcopy(model), cairn.backend(**self.OPTIONS))(*inputs)
         with self.assertRaisesRegex(cairn.CairnError, "one backward pass"):
             loss.backward(retain_graph=True)
-        with self.assertRaises(ValueError):
-            cairn.backend(arena=True)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,11 @@ class Processes(unittest.TestCase):
         self.assertGreater(found[0]["measured"], 10)
         self.assertEqual(found[1]["measured"], 0)
 
+    def test_compiled(self):
+        found = run("compiled")
+        self.check(found)
+        self.assertEqual(found[1]["measured"], 0)
+
     def test_fsdp(self):
         found = run("fsdp")
         self.check(found)

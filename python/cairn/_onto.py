@@ -1,0 +1,93 @@
+"""Ops of ATen that write their results to given addresses: forms with out= of the same op.
+
+Not every such form is one: some only copy what they have made, and some round otherwise. So a form is used only where a
+trial with the shapes at hand gives the same bits, leaves the given tensors where they are, and allocates no more than the
+op itself. A trial is made once per signature.
+"""
+
+import torch
+
+from . import _kernels, _norms, _torch
+from ._costs import operands_of
+from ._geometry import tensors_of
+from ._peak import peak_of
+from ._real import real_tensors
+
+aten = torch.ops.aten
+
+
+def convolution_out(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out):
+    """cuDNN's, which is what a convolution on a GPU uses; whether it is for these operands shows in its bits."""
+    cudnn = torch.backends.cudnn
+    if bias is not None or transposed or not x.is_cuda:
+        raise NotImplementedError
+    deterministic = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+    return aten.cudnn_convolution.out(x, weight, padding, stride, dilation, groups, cudnn.benchmark, deterministic,
+                                      cudnn.allow_tf32, out=out)
+
+
+def apply_norm_out(x, weight, bias, mean, invstd, eps, formula, out):
+    if formula == _norms.ATEN or not x.is_contiguous():
+        raise NotImplementedError
+    return _kernels.norm("norm", x, weight, bias, mean, invstd, out, formula)
+
+
+_OURS = {aten.convolution.default: convolution_out, _norms.APPLY: apply_norm_out}
+
+
+class Form:
+    """A function like an op, with the names of the arguments that take its results."""
+
+    def __init__(self, target, names):
+        self.target, self.names = target, names
+
+    def keywords(self, destinations):
+        return dict(zip(self.names, destinations))
+
+
+def _find(target):
+    """The form of an op, or None."""
+    if target in _OURS:
+        return Form(_OURS[target], ("out",))
+    schema = _torch.schema_of(target)
+    if schema is None or schema.is_mutable:
+        return None
+    wanted = [(a.name, str(a.type)) for a in schema.arguments]
+    for name in target.overloadpacket.overloads():
+        other = getattr(target.overloadpacket, name)
+        given = _torch.schema_of(other).arguments
+        outs = [a.name for a in given if a.is_out]
+        if len(outs) == len(schema.returns) and [(a.name, str(a.type)) for a in given if not a.is_out] == wanted:
+            return Form(other, outs)
+    return None
+
+
+_forms: dict = {}  # by signature: the form that was tried, or None
+
+
+def form_of(op):
+    """The form of an op of a step with which all of its results can be written to given addresses, or None."""
+    if op.signature not in _forms:
+        made = [s for s in op.outs + op.beside if s.like is not None]
+        form = _find(op.node.target)
+        whole = form is not None and len(form.names) == len(made) == len(tensors_of(op.node.meta["val"]))
+        _forms[op.signature] = form if whole and _is_same(op, form) else None
+    return _forms[op.signature]
+
+
+def _is_same(op, form):
+    node, device = op.node, tensors_of(op.node.meta["val"])[0].device
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        arguments, keywords = operands_of(node)
+        try:
+            expected = tensors_of(node.target(*arguments, **keywords))
+            places = [torch.empty_like(t) for t in expected]
+            before = [(t.data_ptr(), t.stride()) for t in places]
+            call = lambda: form.target(*arguments, **keywords, **form.keywords(places))
+            call()
+            extra = peak_of(call, device)
+            return (before == [(t.data_ptr(), t.stride()) for t in places] and extra <= op.workspace
+                    and all(t.device == device and torch.equal(t, e) and t.stride() == e.stride()
+                            for t, e in zip(places, expected)))
+        except (RuntimeError, NotImplementedError, TypeError):
+            return False

@@ -1,0 +1,105 @@
+"""One arena in mode "exact": the bits of eager execution at every budget, memory as predicted, and ops that write to given
+addresses. test_compiled.py has the same for mode "compiled"."""
+
+import copy
+import functools
+import unittest
+
+import torch
+from torch import nn
+
+import cairn
+from cairn import _backend, _onto
+from common import allocator_peak, compiled, reference, same, train
+from small_models import GPT, Basic, ResNet
+
+STEPS = 2
+
+
+@functools.cache
+def prepared(name):
+    """A network with its inputs, its planner, and what training it gives."""
+    torch.manual_seed(0)
+    if name == "gpt":
+        model = GPT(256, 32, 32, 2, 2, 0.1)
+        inputs = torch.randint(0, 256, (4, 32)), torch.randint(0, 256, (4, 32))
+    else:
+        model = ResNet(Basic, (1, 1), width=8)
+        inputs = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,))
+    planner = _backend.planner_of(model, inputs, _backend.Options(arena=True))
+    return model, inputs, planner, reference(model, inputs, steps=STEPS)
+
+
+class Exact(unittest.TestCase):
+    def check(self, name, count):
+        model, inputs, planner, expected = prepared(name)
+        most, least = planner.none().peak, planner.smallest()[0]
+        for budget in (most - (most - least) * i // (count - 1) for i in range(count)):
+            with self.subTest(budget=budget):
+                backend, mine = cairn.backend(budget, arena=True), copy.deepcopy(model)
+                call = compiled(mine, backend)
+                self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
+                plan = backend.plans[0]
+                self.assertLessEqual(plan.peak, budget)
+                self.check_memory(mine, call, inputs, plan)
+
+    def check_memory(self, model, call, inputs, plan):
+        """The allocator gives out what was predicted, but for what it rounds up, and that is little more than the step's
+        own live peak. An op that insists on allocating has its results beside the arena, and in the smallest of steps the
+        room for them is a large share."""
+        model.zero_grad(set_to_none=True)
+        peak = allocator_peak(lambda: call(*inputs).backward())
+        self.assertLessEqual(peak, plan.peak)
+        self.assertGreater(peak, 0.995 * plan.peak)
+        live = max(plan.step_bytes)
+        self.assertLessEqual(plan.peak, 1.01 * live + plan.layout.transient)
+
+    def test_gpt(self):
+        self.check("gpt", 10)
+
+    def test_resnet(self):
+        self.check("resnet", 3)
+
+    def test_gradients_in_arena(self):
+        """Matrix products write their gradients into the arena."""
+        model, inputs, planner, _ = prepared("gpt")
+        mine, backend = copy.deepcopy(model), cairn.backend(arena=True)
+        compiled(mine, backend)(*inputs).backward()
+        sizes = [p.grad.untyped_storage().nbytes() for p in mine.parameters() if p.dim() == 2]
+        self.assertGreater(2 * sizes.count(backend.plans[0].layout.bytes), len(sizes))
+
+    def test_refused(self):
+        model, inputs, *_ = prepared("gpt")
+        loss = compiled(copy.deepcopy(model), cairn.backend(arena=True))(*inputs)
+        with self.assertRaisesRegex(cairn.CairnError, "one backward pass"):
+            loss.backward(retain_graph=True)
+        with self.assertRaises(ValueError):
+            cairn.backend(arena=True, check=True)
+
+
+class Forms(unittest.TestCase):
+    """Which ops write to given addresses."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm = nn.Linear(16, 32), nn.LayerNorm(32)
+
+        def forward(self, x):
+            x = self.norm(self.a(x))
+            return nn.functional.dropout(torch.softmax(x, -1) * torch.max(x, -1, keepdim=True)[0], 0.5).sum()
+
+    def test_forms(self):
+        """Products, softmax and an op with two results have a form; a norm whose form only copies, and a random op, whose
+        bits differ from trial to trial, do not."""
+        joint = _backend.planner_of(self.Net(), (torch.randn(64, 16),), _backend.Options()).joint
+        found = {str(op.node.target): _onto.form_of(op) for op in joint.ops if op.kind == "node"}
+        with_form = {name for name, form in found.items() if form is not None}
+        self.assertLessEqual({"aten.addmm.default", "aten._softmax.default", "aten.max.dim"}, with_form)
+        self.assertEqual(found["aten.max.dim"].names, ["max", "max_values"])
+        self.assertTrue({"aten.native_layer_norm.default", "aten.native_dropout.default"}.isdisjoint(with_form))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
