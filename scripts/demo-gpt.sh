@@ -20,7 +20,7 @@ echo
 # shellcheck disable=SC2086
 "$cairn" train $model $learn --steps 10 --algorithm none --json >"$folder/free"
 # shellcheck disable=SC2086
-"$cairn" train $model $learn --steps 10 --activation-budget 50% --json >"$folder/half"
+"$cairn" train $model $learn --steps 10 --activation-budget 50% --same-bits --json >"$folder/half"
 for run in free half; do
     printf '    measured peak %9d bytes    parameters %s\n' "$(figure "$folder/$run" measured_peak_bytes)" \
         "$(figure "$folder/$run" parameters_sha256 | cut -c 1-40)"

@@ -96,11 +96,13 @@ transformer() {
         train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" --algorithm none
         none=$hash
         for budget in "$@"; do
-            train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" \
-                --algorithm auto --activation-budget "$budget"
-            same=no
-            [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
-            say "  bits as none: $same"
+            for bits in "" --same-bits; do # with chunks of the head, and without
+                train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" \
+                    --algorithm auto --activation-budget "$budget" $bits
+                same=no
+                [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
+                say "  ${bits:-chunks of the head allowed}: bits as none: $same"
+            done
         done
     }
     train_limit=60
