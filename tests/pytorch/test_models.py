@@ -137,13 +137,12 @@ class Models(unittest.TestCase):
 
     def limited(self, name, model, inputs, expected, budget):
         """Train in a budget; in the one that a refusal names, if what runs outside of several graphs needs more."""
-        for _ in range(3):
-            try:
-                found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS))
-                break
-            except cairn.BudgetError as error:
-                self.assertGreater(error.smallest, budget)
-                budget = error.smallest
+        try:
+            found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS))
+        except cairn.BudgetError as error:
+            self.assertGreater(error.smallest, budget)
+            budget = error.smallest * 17 // 16  # what runs outside is measured, and not the same in every run
+            found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS))
         self.assertTrue(expected.equals(found), f"{name}, budget {budget}")
         self.assertLessEqual(peak, budget, f"{name}: the allocator's peak")
         return f"{budget} ({100 * peak / budget:.1f}% used)"

@@ -1,6 +1,6 @@
 """Random programs under random plans: bitwise equal to eager execution, or to aot_eager where that differs. Most
 programs are captured once by AOTAutograd and run under several plans (replay.py); every tenth one goes the whole way
-through torch.compile, with a budget, and every 150th one is compared in mode "compiled" with and without a budget,
+through torch.compile, with a budget, and every 75th one is compared in mode "compiled" with and without a budget,
 with an arena.
 
 CAIRN_PROGRAMS says how many programs (300), CAIRN_FIRST_PROGRAM which is the first, CAIRN_DEVICE where they run.
@@ -22,7 +22,7 @@ from replay import Captured, over, share_costs
 PROGRAMS = int(os.environ.get("CAIRN_PROGRAMS", 300))
 FIRST = int(os.environ.get("CAIRN_FIRST_PROGRAM", 0))
 DEVICE = os.environ.get("CAIRN_DEVICE", "cpu")
-WHOLE, COMPILED = 10, 150
+WHOLE, COMPILED = 10, 75
 
 
 def trained(f, given, call=None):
