@@ -2,21 +2,19 @@
 #include "cairn/page.h"
 #include "plan_page.h"
 #include "planning.h"
+#include "refusal.h"
 
 #include <string.h>
 
-/* The smallest budget with which the algorithm of a plan still has one, and the op that sets it:
- * what it says when it gets a byte. */
-static void find_smallest(const cli_model *model, const char *algorithm, cairn_error *said,
-                          cairn_page_entry *entry) {
-    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+/* The smallest budget with which the algorithm of a plan still has one, with the `stationary`
+ * memory that plans do not decide about, and the op that sets it: what it says when it gets a byte.
+ */
+static void find_smallest(const cli_model *model, const char *algorithm, uint64_t stationary,
+                          cairn_error *said, cairn_page_entry *entry) {
     cairn_solution *solution;
-    options.budget_bytes = 1;
-    options.machine = &model->machine;
-    options.no_offload = cli_model_stays(model);
-    if (cairn_solve(model->graph, model->costs, algorithm, &options, &solution, said) ==
-        CAIRN_INFEASIBLE) {
-        entry->smallest_budget = said->smallest_budget;
+    if (cli_solve(model, algorithm, 1, 1, &solution, said) == CAIRN_INFEASIBLE) {
+        entry->smallest_budget = cli_smallest_budget(model, algorithm, said) +
+                                 (model->header.updates > 0 ? 0 : stationary);
         entry->smallest_op = said->name;
     }
     cairn_solution_destroy(solution);
@@ -42,12 +40,12 @@ static cairn_status add_against(cairn_page *page, const cli_model *model, const 
 }
 
 static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_model *model,
-                              const cairn_solution *solution, cairn_page_entry *entry,
-                              cairn_error *err) {
+                              const cairn_solution *solution, uint64_t stationary,
+                              cairn_page_entry *entry, cairn_error *err) {
     const char *against = cli_value(args, "against");
     const cairn_plan_header *header = cairn_plan_get_header(solution->plan);
     cairn_error said = {0};
-    find_smallest(model, header->algorithm, &said, entry);
+    find_smallest(model, header->algorithm, stationary, &said, entry);
     cairn_status status = cairn_page_add(page, solution, entry);
     if (status == CAIRN_OK && against != NULL)
         status = add_against(page, model, against, err);
@@ -74,7 +72,7 @@ int cli_write_page(const cli_args *args, const cli_model *model, const cairn_sol
     entry.measured = measured;
     cairn_status status = cairn_page_create(model->graph, model->costs, &options, &page);
     if (status == CAIRN_OK)
-        status = fill_page(page, args, model, solution, &entry, &err);
+        status = fill_page(page, args, model, solution, stationary, &entry, &err);
     if (status == CAIRN_OK)
         status = cairn_page_write(page, &text);
     cairn_page_destroy(page);

@@ -31,6 +31,38 @@ static uint64_t least_with(const cli_args *args, const cli_model *like, const ch
     return least;
 }
 
+/* Whether there is a plan at this batch, not only the promise of one. */
+static bool fits_with(const cli_args *args, const cli_model *like, const char *algorithm,
+                      uint64_t limit, uint32_t batch) {
+    cairn_error err = {0};
+    cli_model model;
+    cairn_solution *found = NULL;
+    cairn_status status = cli_model_with_batch(args, like, batch, &model, &err);
+    if (status == CAIRN_OK)
+        status = cli_solve(&model, algorithm, limit, 1, &found, &err);
+    cairn_solution_destroy(found);
+    cli_model_close(&model);
+    return status == CAIRN_OK;
+}
+
+uint64_t cli_smallest_budget(const cli_model *model, const char *algorithm, cairn_error *err) {
+    uint64_t smallest = err->smallest_budget;
+    for (int tries = 0; tries < MOST_TRIES && model->header.updates > 0; tries++) {
+        uint64_t unit = smallest < MIB ? 1024 : MIB; /* of what is printed to be typed */
+        cairn_error said = {0};
+        cairn_solution *found = NULL;
+        cairn_status status =
+            cli_solve(model, algorithm, (smallest + unit - 1) / unit * unit, 1, &found, &said);
+        cairn_solution_destroy(found);
+        if (status != CAIRN_INFEASIBLE || said.smallest_budget <= smallest)
+            break;
+        smallest = said.smallest_budget;
+        if (said.name[0] != '\0')
+            *err = said;
+    }
+    return smallest;
+}
+
 /* A batch that fits `limit`, in the terms of cli_solve(), and the largest if few tries find that;
  * 0: none. The batch of the model needs `least`, which is more. Memory grows about as the batch
  * does. */
@@ -52,6 +84,8 @@ static uint32_t largest_batch(const cli_args *args, const cli_model *model, cons
         else
             fails = batch, above = needed;
     }
+    while (fits > 0 && !fits_with(args, model, algorithm, limit, fits))
+        fits -= 1 + fits / 16;
     cli_progress_clear(args);
     return fits;
 }
@@ -75,10 +109,10 @@ static void advise_budget(const cli_args *args, const char *label, const char *o
 }
 
 int cli_refuse_budget(const cli_args *args, const cli_model *model, const cairn_budget *limit,
-                      const char *algorithm, const cairn_error *err) {
+                      const char *algorithm, cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
-    uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
+    uint64_t smallest = cli_smallest_budget(model, algorithm, err) + limit->stationary_bytes;
     const char *option = cli_value(args, "budget") != NULL ? "budget" : "activation-budget";
     char by[64] = "";
     if (algorithm != NULL)
@@ -89,7 +123,9 @@ int cli_refuse_budget(const cli_args *args, const cli_model *model, const cairn_
     if (limit->stationary_bytes > 0)
         fprintf(stderr, ": %s for parameters, gradients and optimiser state, %s for the rest",
                 cli_bytes(limit->stationary_bytes), cli_bytes(err->smallest_budget));
-    fprintf(stderr, ", set by op \"%s\"\n", err->name);
+    if (err->name[0] != '\0')
+        fprintf(stderr, ", set by op \"%s\"", err->name);
+    fprintf(stderr, "\n");
     advise_budget(args, "a larger budget", option, cli_budget_above(smallest));
     cli_size given;
     const char *budget = cli_value(args, option);

@@ -28,7 +28,7 @@ typedef struct cairn_page_entry {
     uint32_t struct_size;
     const char *name;         /* NULL: that of the algorithm */
     uint64_t budget_bytes;    /* of the arena */
-    uint64_t smallest_budget; /* with which the algorithm still has a plan */
+    uint64_t smallest_budget; /* of all memory, with which the algorithm still has a plan */
     const char *smallest_op;  /* the op that sets it */
     int64_t bound_ns; /* no plan within the budget takes less time; 0: what the solution says */
     const cairn_sim_step *measured; /* per step of the plan: its times as measured */

@@ -139,6 +139,7 @@ static void write_data(cairn_text *out, const cairn_page *page) {
     crn_text_page_string(out, page->machine);
     crn_page_number(out, "batch", page->batch);
     crn_page_number(out, "stationary", page->stationary_bytes);
+    crn_page_number(out, "whole", cairn_graph_has_updates(page->graph));
     crn_text_printf(out, ",\"graph\":");
     crn_page_graph(out, page->graph, page->costs);
     crn_text_printf(out, ",\"plans\":[");

@@ -145,14 +145,28 @@ def test_chips_can_be_read(run):
 
 
 def test_one_total(run):
-    """A budget is shown as it was typed, and the smallest one that the page names suffices."""
-    _, path = run.page_of("total", "plan", "resnet18", "--batch", "8", "--budget", "220MiB")
-    page = run.open(path)
-    tile = page.evaluate("document.querySelector('#tiles .tile').innerText")
-    run.check("220.0" in tile and "stationary" in tile, "the tile of the memory: " + tile)
-    details = page.evaluate("document.getElementById('floor').innerText")
-    smallest = details.split(" is ")[1].split(",")[0].replace("\u00a0", "").replace(" ", "")
-    run.command("plan", "resnet18", "--batch", "8", "--budget", smallest)
+    """A budget is shown as it was typed, and the smallest one that the page names is that of a refusal."""
+    gpt = "gpt2:layers=2,width=64,heads=2,ffn=128"
+    for name, typed, *model in (("total", "220", "resnet18", "--batch", "8"),
+                                ("whole", "9", gpt, "--classes", "2000", "--seq", "64", "--batch", "8")):
+        _, path = run.page_of(name, "plan", *model, "--budget", typed + "MiB")
+        page = run.open(path)
+        tile = page.evaluate("document.querySelector('#tiles .tile').innerText")
+        run.check(typed + ".0" in tile and "stationary" in tile, "the tile of the memory: " + tile)
+        details = page.evaluate("document.getElementById('floor').innerText")
+        smallest = details.split(" is ")[1].split(",")[0].replace("\u00a0", "").replace(" ", "")
+        run.command("plan", *model, "--budget", smallest)
+        refused = subprocess.run([run.cairn, "plan", *model, "--budget", "1"], capture_output=True, text=True)
+        run.check("--budget %s " % smallest in refused.stderr + " ", "%s of the page, and %s" % (smallest, refused.stderr))
+
+
+def test_sweep_on_a_phone(run):
+    """The plot scrolls there, and begins at the end where the plans are."""
+    _, path = run.page_of("phone", "sweep", "convnet", "--step", "25")
+    page = run.open(path, width=390, height=844)
+    left, hidden = page.evaluate("(() => { const p = document.getElementById('plot');"
+                                 " return [p.scrollLeft, p.scrollWidth - p.clientWidth]; })()")
+    run.check(hidden > 100 and left >= hidden - 1, "the plot is at %s of %s" % (left, hidden))
 
 
 def test_points_and_searches(run):

@@ -230,6 +230,7 @@ function renderSweep() {
     choose: (entry) => showPlan(entry, against),
   });
   renderSweepTable(entries, figures, figures[noneEntry], data.stationary);
+  find("plot").scrollLeft = find("plot").scrollWidth; // on a phone: where the plans are
 }
 
 // ---- What is selected ----

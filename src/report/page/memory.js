@@ -115,7 +115,8 @@ export function memoryView(shown) {
     }
     if (budget > 0) {
       const text = "the budget leaves " + bytesText(budget);
-      drawLevel(panel, context, y(budget), text, "budget", [], true);
+      const close = none !== null && Math.abs(y(none.plan.peak) - y(budget)) < 16;
+      drawLevel(panel, context, y(budget), text, "budget", [], true, close);
     }
     drawLevel(panel, context, y(peak), "peak " + bytesText(peak), "peak", [6, 3], false);
     drawPeak(panel, context, time, y(peak));

@@ -193,7 +193,9 @@ export function renderHead(page, entry, facts, none) {
     tiles.push(tile("From the bound", changeText(gap, entry.bound) || "0%", note(text)));
   }
   if (data.stationary > 0) {
-    const text = "of the memory: parameters, gradients, optimiser; in every plan";
+    const text = data.whole
+      ? "of the memory: parameters and optimiser that stay on the device"
+      : "of the memory: parameters, gradients, optimiser; in every plan";
     tiles.push(tile("Stationary", bytesText(data.stationary), note(text)));
   }
   find("tiles").replaceChildren(...tiles);
@@ -383,13 +385,14 @@ export function peakDetails(page, entry, facts, choose) {
   if (entry.smallest > 0) {
     floor.push(
       `The smallest budget of ${entry.algorithm} is ` +
-        `${aboveText(entry.smallest + page.data.stationary)}, set by ${entry.smallest_op}.`,
+        `${aboveText(entry.smallest)}, set by ${entry.smallest_op}.`,
     );
   }
   const needy = neediestOp(page.graph);
+  const fixed = page.data.whole ? 0 : page.data.stationary; // of a whole step it may be on the host
   if (needy.op >= 0) {
     floor.push(
-      `No plan needs less than ${aboveText(needy.bytes + page.data.stationary)}: ` +
+      `No plan needs less than ${aboveText(needy.bytes + fixed)}: ` +
         `${page.graph.opNames[needy.op]} uses ${bytesText(needy.bytes)} at once.`,
     );
   }

@@ -261,7 +261,7 @@ export function shortBytes(bytes) {
 }
 
 // A horizontal line with a label above it, or below it if the line is at the upper edge.
-export function drawLevel(panel, context, y, label, key, dash, right) {
+export function drawLevel(panel, context, y, label, key, dash, right, below = false) {
   context.save();
   context.strokeStyle = context.fillStyle = colour(key);
   context.setLineDash(dash);
@@ -273,7 +273,7 @@ export function drawLevel(panel, context, y, label, key, dash, right) {
   context.setLineDash([]);
   const width = context.measureText(label).width;
   const x = right ? panel.left + panel.plot - width - 6 : panel.left + 6;
-  const above = y > 16 ? y - 8 : y + 9;
+  const above = y > 16 && !below ? y - 8 : y + 9;
   context.globalAlpha = 0.85;
   context.fillStyle = colour("panel");
   context.fillRect(x - 3, above - 7, width + 6, 14);
