@@ -13,6 +13,16 @@ def _alone():
     return not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
 
 
+def most(value):
+    """The largest value of all ranks."""
+    if _alone():
+        return value
+    values = [None] * dist.get_world_size()
+    with _torch.disable_current_modes():
+        dist.all_gather_object(values, value)
+    return max(values)
+
+
 def from_first(make):
     """What make() returns on rank 0."""
     if _alone():

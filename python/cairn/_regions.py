@@ -6,7 +6,9 @@ before it hold what they saved, and those after it have left their gradients.
     first step    every region has its smallest plan, and its calls are noted
     second step   the same again, and the allocator's peak is measured: what it is above the plans' is the share of
                   what runs outside the regions
-    later steps   one choice among plans of all regions: the fastest ones that fit together, and beside that share
+    third step    one choice among plans of all regions: the fastest ones that fit together, and beside that share
+    later steps   the peak is measured again. If it is over the budget, because it has moved to where more runs outside
+                  the regions, that share grows by as much, and the choice is made again
 
 A graph with symbolic shapes gets one variant for each shape that it is called with, each with its own plan, so Dynamo
 captures it only once. An integer that no shape depends on stays symbolic, unless the capture needs its value.
@@ -133,12 +135,13 @@ class Steps:
         self.several = self.settled = False
         self.went_back = False
         self.last = None, lambda: None  # the region that ran last, and what is alive as long as its backward part may run
-        self.peak = None  # what counts in the second step
+        self.peak = None  # what counts in the second step and after a choice
         self.outside = 0  # bytes of what runs outside the regions
+        self._plans = self._size = None  # to choose among, by variant; what they and the rest may take
 
     def enter(self, variant):
         """A region is about to run."""
-        if self.settled or variant.plan is None or not torch.is_grad_enabled():
+        if (self.settled and self.peak is None) or variant.plan is None or not torch.is_grad_enabled():
             return
         if not self.several:
             self._look_for_several()
@@ -177,14 +180,27 @@ class Steps:
         if self.options.budget is None:
             self._settle()
         elif self.peak is None:
-            try:
-                self.peak = Peak(self.calls[0].planner.joint.device)
-            except RuntimeError:  # the user's profiler runs on the processor
+            self._measure()
+            if self.peak is None:
                 self._settle()
         else:
-            ways = [way_of(call, call.plan) for call in self.calls]
-            self.outside = max(self.peak.stop() - needed(ways), 0)
-            self._settle()
+            found, self.peak = self.peak.stop(), None
+            if not self.settled:
+                self.outside = _distributed.most(max(found - needed([way_of(v, v.plan) for v in self.calls]), 0))
+                self._settle()
+                self._measure()
+                return
+            over = _distributed.most(found - self._size)
+            if over > 0:
+                self.outside += over
+                self._share()
+                self._measure()
+
+    def _measure(self):
+        try:
+            self.peak = Peak(self.calls[0].planner.joint.device)
+        except RuntimeError:  # the user's profiler runs on the processor
+            pass
 
     def _settle(self):
         self.settled = True
@@ -195,19 +211,19 @@ class Steps:
                       stacklevel=2)
         if self.options.budget is None:
             return
-        plans = {v: _distributed.from_first(lambda v=v: _plans(v.planner)) for v in variants}
-        plans = {v: [v.planner.read(text) for text in texts] for v, texts in plans.items()}
-        ways = [[way_of(v, plan) for plan in plans[v]] for v in self.calls]
-        size = self._size(ways, variants[0].planner)
-        self._refuse_more([way[0] for way in ways], size)
-        chosen = _distributed.from_first(lambda: self._choose(ways, size - self.outside))
-        for variant in variants:  # one plan serves all calls of a variant
-            variant.replace(plans[variant][min(c for v, c in zip(self.calls, chosen) if v is variant)])
+        texts = {v: _distributed.from_first(lambda v=v: _plans(v.planner)) for v in variants}
+        self._plans = {v: [v.planner.read(text) for text in texts[v]] for v in variants}
+        most = needed([way_of(v, self._plans[v][-1]) for v in self.calls]) + self.outside
+        self._size = variants[0].planner.budget_bytes(self.options.budget, most)
+        self._share()
 
-    def _size(self, ways, planner):
-        budget = self.options.budget
-        most = needed([way[-1] for way in ways]) + self.outside if _is_share(budget) else None
-        return planner.budget_bytes(budget, most)
+    def _share(self):
+        """Choose plans that fit together beside what runs outside."""
+        ways = [[way_of(v, plan) for plan in self._plans[v]] for v in self.calls]
+        self._refuse_more([way[0] for way in ways], self._size)
+        chosen = _distributed.from_first(lambda: self._choose(ways, self._size - self.outside))
+        for variant, plans in self._plans.items():  # one plan serves all calls of a variant
+            variant.replace(plans[min(c for v, c in zip(self.calls, chosen) if v is variant)])
 
     @staticmethod
     def _choose(ways, size):
