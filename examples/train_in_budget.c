@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 int main(void) {
-    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* a field that stays 0 has its default */
+    cairn_zoo_options network = CAIRN_ZOO_OPTIONS_INIT; /* fields left 0 take their defaults */
     network.batch = 8;
     network.input[0] = 3, network.input[1] = network.input[2] = 96;
     network.classes = 2;

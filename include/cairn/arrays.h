@@ -15,7 +15,7 @@ extern "C" {
 
 enum {
     CAIRN_TENSOR_FLAG_STATIONARY = 1, /* the caller's: neither counted nor freed */
-    CAIRN_TENSOR_FLAG_RESULT = 2      /* counted from when it is made, kept to the end */
+    CAIRN_TENSOR_FLAG_RESULT = 2      /* counted once it is made, kept to the end */
 };
 
 /* Lists of all ops lie in one array, op after op; those of op o are first[o] .. first[o + 1] - 1,

@@ -32,12 +32,9 @@ CAIRN_API const char *cairn_version(void);
       (CAIRN_VERSION_MINOR > (minor) ||                                                            \
        (CAIRN_VERSION_MINOR == (minor) && CAIRN_VERSION_PATCH >= (patch)))))
 
-/* The numbers of every enum of this interface are frozen: new ones are only ever added, at the end.
- */
-
-/* Every status a function can return: name, value, what it means. The values are frozen; new ones
- * are only ever added. Negative values are errors. CAIRN_INFEASIBLE is a result: the input was
- * valid, and no plan fits. */
+/* Every status a function can return: name, value, what it means. The values are frozen, as those
+ * of every enum of this interface: new ones are only ever added. Negative values are errors.
+ * CAIRN_INFEASIBLE is a result: the input was valid, and no plan fits. */
 #define CAIRN_STATUS_LIST(X)                                                                       \
     X(OK, 0, "success")                                                                            \
     X(INFEASIBLE, 1, "no plan fits the budget")                                                    \
@@ -61,9 +58,9 @@ CAIRN_API const char *cairn_status_name(cairn_status status);
 CAIRN_API const char *cairn_status_message(cairn_status status);
 
 /* Progress of a long call, and the way to end it. It is called now and then by the thread that made
- * the call: `done` of `total` units are done; a total of 0 means that nobody knows how many there
- * are. Return false to end the call: it then returns CAIRN_ECANCELED, usually within a tenth of a
- * second. `context` is the caller's. */
+ * the call: `done` of `total` units are done; a total of 0 is not known. Return false to end the
+ * call: it then returns CAIRN_ECANCELED, usually within a tenth of a second. `context` is the
+ * caller's. */
 typedef bool (*cairn_progress)(void *context, uint64_t done, uint64_t total);
 
 /* What went wrong, in words. Owned by the caller; NULL may be passed instead. Filled
@@ -83,8 +80,8 @@ typedef struct cairn_error {
  * `buffer`. Returns `buffer`. */
 CAIRN_API const char *cairn_error_text(const cairn_error *error, char *buffer, size_t size);
 
-/* Where memory comes from. One function does it all, as in Lua: `old_size` 0 with `block` NULL
- * allocates, `new_size` 0 frees and returns NULL, else the block is resized (contents kept). It may
+/* Where memory comes from. One function does everything: `old_size` 0 with `block` NULL allocates,
+ * `new_size` 0 frees and returns NULL, else the block is resized and keeps its contents. It may
  * return NULL when `new_size` > 0; the old block is then untouched. Results are aligned for any C
  * type. Must be safe to call from the threads that use the objects made with it. The struct is
  * copied; `context` must outlive every object made with it. NULL in place of an allocator means the

@@ -13,8 +13,8 @@ extern "C" {
 
 /* ---- Machines ---- */
 
-/* What is attained, not what is advertised. Start from CAIRN_MACHINE_INIT; fields are only ever
- * added at the end. */
+/* Rates are those attained, not those advertised. Start from CAIRN_MACHINE_INIT; fields are only
+ * ever added at the end. */
 typedef struct cairn_machine {
     uint32_t struct_size;
     char name[64];
@@ -61,7 +61,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_analytic(const cairn_graph *graph,
                                                        const cairn_machine *machine,
                                                        cairn_costs **out, cairn_error *err);
 
-/* For figures of another origin: tensors have the sizes of the graph, and every op has one
+/* For figures that the caller has: tensors have the sizes of the graph, and every op has one
  * implementation "given" that takes no time. Set the known figures afterwards. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_create(const cairn_graph *graph, cairn_costs **out,
                                                      cairn_error *err);
@@ -129,9 +129,9 @@ typedef struct cairn_measured {
 } cairn_measured;
 #define CAIRN_MEASURED_INIT CAIRN_INIT_SIZED(cairn_measured)
 
-/* Take a table over: into costs that a backend has bound its times, into others all that it says;
- * and into the machine what it says of that. CAIRN_EINVAL: it was measured on another backend, or
- * with another number of threads. */
+/* Use a table of measured costs. Costs that a backend has bound get its times; others get its
+ * times and workspaces. The machine gets its link. CAIRN_EINVAL: it was measured on another
+ * backend, or with another number of threads. */
 CAIRN_API CAIRN_MUST cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph,
                                                        const char *text, size_t length,
                                                        const char *file,

@@ -1,4 +1,4 @@
-/* data.h: samples to train on: files of a few known formats, or a task that is drawn.
+/* data.h: samples to train on: files of a few known formats, or a synthetic task.
  *
  * Data is a fixed list of samples, each a tensor with a label, in two splits. Sessions (train.h)
  * and evaluators (evaluate.h) walk over a split in batches, epoch after epoch, and make the next

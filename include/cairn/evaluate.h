@@ -61,7 +61,7 @@ typedef struct cairn_prediction {
     uint32_t token; /* of a sequence, from 0 */
 } cairn_prediction;
 
-/* Is given every sample, in the order of the split. Any status but CAIRN_OK ends the run. */
+/* Called with every sample, in the order of the split. Any status but CAIRN_OK ends the run. */
 typedef cairn_status (*cairn_predicted)(void *context, const cairn_prediction *prediction,
                                         cairn_error *err);
 

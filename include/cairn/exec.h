@@ -1,8 +1,7 @@
 /* exec.h: carry a plan out on a device, inside the memory it was planned for.
  *
- *     graph, device --cairn_bind--> costs as the device really runs things --solver--> plan
- *     graph, device, costs, solution --cairn_exec_create--> executor --run, update, run, update
- * ...-->
+ *     graph, device --cairn_bind--> costs as the device really runs things --solver--> solution
+ *     graph, device, costs, solution --cairn_exec_create--> executor --run, update, run, ...-->
  *
  * An executor reserves all of its memory when it is made: one arena that holds everything a plan
  * controls, one region for copies on the host, and the stationary memory (parameters, gradients,
@@ -66,10 +65,11 @@ typedef struct cairn_exec_options {
  * adam and adamw 2, and 1 more where gradients of several micro-batches are added up. */
 CAIRN_API uint32_t cairn_optimizer_slots(const cairn_exec_options *options);
 
-/* Make ready to run the plan of `solution`, which was judged with `costs`, which cairn_bind() made
- * for the same device or one like it; a plan from elsewhere is judged by cairn_solution_create().
- * All memory is reserved; parameters are drawn from the seed. The executor borrows `graph` and
- * `device`, which must outlive it; costs and solution may be destroyed afterwards.
+/* Make ready to run the plan of `solution`. It was judged with `costs`, which cairn_bind() made for
+ * the same device or one like it. A plan from elsewhere becomes a solution by
+ * cairn_solution_create(). All memory is reserved; parameters are drawn from the seed. The executor
+ * borrows `graph` and `device`, which must outlive it; costs and solution may be destroyed
+ * afterwards.
  *
  * CAIRN_EINVAL: the solution is of another graph or of other costs, or needs more than the budget
  * (both peaks are named), or the costs are not of this backend. CAIRN_ESYSTEM: the system refuses

@@ -161,8 +161,8 @@ CAIRN_API const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op);
 CAIRN_API cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name);
 CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name);
 
-/* What a person wants to know of a network. Start from CAIRN_GRAPH_SUMMARY_INIT; fields are only
- * ever added at the end. */
+/* The figures of a network. Start from CAIRN_GRAPH_SUMMARY_INIT; fields are only ever added at the
+ * end. */
 typedef struct cairn_graph_summary {
     uint32_t struct_size;
     uint64_t parameters;       /* elements of all parameters */
@@ -239,8 +239,8 @@ CAIRN_API CAIRN_MUST cairn_status cairn_graph_network(const cairn_graph *step, c
  *
  * Each parameter has `slots` tensors of role slot (cairn_optimizer_slots()). Large slots are
  * divided into parts of rows with an update each, so that not all of them need be in memory at
- * once. Which optimiser it is, is said where the graph is run. CAIRN_EINVAL: `step` has updates
- * already, or no gradient of a parameter. O(n). */
+ * once. The executor's options say which optimiser it is. CAIRN_EINVAL: `step` has updates already,
+ * or no gradient of a parameter. O(n). */
 #define CAIRN_MOST_SLOTS 3
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots,
                                                           cairn_graph **out, cairn_error *err);
@@ -249,8 +249,8 @@ CAIRN_API bool cairn_graph_has_updates(const cairn_graph *graph);
 /* The same with clipping by the norm of all gradients: an op per gradient adds its squares to a
  * sum, in the order of the graph, and every update, which now stands at the end, reads the sum.
  * With `sums` the last slot is the sum of the gradients of several micro-batches: its squares
- * count, and gradients are freed behind that op. How large the norm may be is a matter of the
- * executor. */
+ * count, and gradients are freed behind that op. The executor's options say how large the norm may
+ * be. */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step,
                                                                   uint32_t slots, bool sums,
                                                                   cairn_graph **out,

@@ -10,10 +10,11 @@
  *     free TENSOR                 its value is dropped from the device
  *     offload TENSOR              start copying it to the host; it may be read, not written or
  *                                 freed
- *     fetch TENSOR                start copying it back; not usable until waited for. A parameter
- * or slot that is fetched is at home on the host: it is there at the start and at the end wait
- * TENSOR                 until the copy in flight has ended
- */
+ *     fetch TENSOR                start copying it back; not usable until waited for
+ *     wait TENSOR                 until the copy in flight has ended
+ *
+ * A parameter or slot that a plan fetches is at home on the host: it is there at the start of the
+ * step and at its end. */
 #ifndef CAIRN_PLAN_H
 #define CAIRN_PLAN_H
 

@@ -107,8 +107,8 @@ typedef struct cairn_lifetime {
 typedef struct cairn_sim cairn_sim;
 
 /* Walk the plan. CAIRN_OK: it is legal. CAIRN_EINVAL: it is not; `err` says which rule is broken,
- * where, and by which tensor, and `*out`, if wanted, holds what happened up to there. Either way
- * `*out` is the caller's; NULL only when memory is out. `out` may be NULL. O(steps). */
+ * where, and by which tensor, and `*out` holds what happened before. Either way `*out` is the
+ * caller's; it is NULL only with CAIRN_ENOMEM. `out` may be NULL. O(steps). */
 CAIRN_API CAIRN_MUST cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
                                                  const cairn_plan *plan,
                                                  const cairn_sim_options *options, cairn_sim **out,
@@ -124,8 +124,8 @@ CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for
  * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. A
- * graph with updates has its slots itself, and gradients that the plan controls. What of it is on
- * the device is this less home_bytes of the simulation. */
+ * graph with updates has its slots itself, and gradients that the plan controls. The device
+ * holds this less home_bytes of the simulation. */
 CAIRN_API uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                           uint32_t optimizer_slots);
 

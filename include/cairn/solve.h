@@ -22,7 +22,7 @@ typedef struct cairn_solve_options {
     uint32_t struct_size;         /* sizeof as the caller compiled it */
     uint64_t budget_bytes;        /* of the memory a plan controls, see sim.h; 0: none */
     const cairn_machine *machine; /* for copies; NULL: algorithms that copy do not apply */
-    uint64_t seed;                /* of algorithms that draw */
+    uint64_t seed;                /* of algorithms that draw random numbers */
     cairn_cost_model cost_model;  /* of `precise` */
     bool no_offload;              /* do not copy to the host, for example because host and device
                                      share one memory; algorithms that only offload ignore this */
@@ -30,16 +30,16 @@ typedef struct cairn_solve_options {
                                      whose allocator places storages itself */
     uint32_t effort;              /* of `auto`: how much work it does, in multiples of the usual; 0:
                                      the usual. A larger effort never gives a slower plan. */
-    const cairn_plan *start;      /* a plan of the graph that is there already, or NULL: if it fits
-                                     and is faster than what is found, it is the answer. So a plan
-                                     for less memory makes time monotone in the budget. */
+    const cairn_plan *start;      /* a known plan of the graph, or NULL: it is the answer if it
+                                     fits and is faster than what is found. Start each call of a
+                                     sweep from the plan for less memory, and times never rise. */
     cairn_memo *memo;             /* what this call shares with others, or NULL */
     cairn_progress progress;      /* may end the call, or NULL */
     void *progress_context;
-    uint64_t device_bytes;   /* instead of budget_bytes, for a graph with updates: of everything
-                                on the device, the arena and what stays there. Where that is
-                                needed and copies are allowed, parameters and slots are at home
-                                on the host; 0: none */
+    uint64_t device_bytes;   /* instead of budget_bytes, for a graph with updates: the most for
+                                everything on the device, the arena and what stays there. Where
+                                needed, and if copies are allowed, parameters and slots have their
+                                home on the host. 0: none */
     const cairn_plan *homes; /* of `infer`: parameters are at home where this plan of the graph
                                 has them; NULL: on the device */
 } cairn_solve_options;
@@ -51,6 +51,7 @@ typedef struct cairn_solver {
     cairn_goal goal;
     bool budgeted; /* it looks at the budget: more memory may give a faster plan */
     bool offloads; /* it copies tensors to the memory of a host and back */
+    bool searches; /* more effort may give a faster plan */
 } cairn_solver;
 
 /* Solver `index` of solvers.def, or NULL past the end. */
@@ -79,8 +80,8 @@ CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
  * be faster by more. 0 where the bound is not known. */
 CAIRN_API int64_t cairn_solution_gap_ppm(const cairn_solution *solution);
 
-/* Solve with the algorithm called `name`; NULL: with `auto`, or without a budget with `none`, than
- * which nothing is faster.
+/* Solve with the algorithm called `name`; NULL: with `auto`, or without a budget with `none`,
+ * the fastest possible plan.
  *
  * On CAIRN_OK `*out` is a new solution: its plan is legal and within the budget, as is its arena;
  * release it with cairn_solution_destroy(). Otherwise `*out` is NULL. CAIRN_INFEASIBLE: nothing

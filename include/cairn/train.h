@@ -9,8 +9,8 @@
  *         snapshot v  | resume
  *     FOLDER/snapshot-00000200.safetensors
  *
- * Everything a step depends on is in its number: the samples it sees, what dropout draws, the
- * learning rate. So what a snapshot holds besides tensors is a few whole numbers. */
+ * The number of a step decides which samples it sees, what dropout draws and the learning rate. So
+ * a snapshot holds little more than tensors. */
 #ifndef CAIRN_TRAIN_H
 #define CAIRN_TRAIN_H
 
@@ -31,10 +31,9 @@ typedef enum cairn_schedule_kind {
 
 typedef struct cairn_schedule {
     cairn_schedule_kind kind;
-    double rate; /* the highest */
-    uint64_t
-        warmup; /* the first updates: rate * 1/warmup, 2/warmup, ...; the rest counts from there
-                 */
+    double rate;     /* the highest */
+    uint64_t warmup; /* so many first updates have rate * 1/warmup, 2/warmup, ...; all other numbers
+                        count from their end */
     uint64_t every;
     double factor;
     uint64_t total;

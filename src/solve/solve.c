@@ -16,18 +16,19 @@
 #include "solve/solution.h"
 
 static const cairn_solver solvers[] = {
-#define X(identifier, name, goal, budgeted, offloads, summary)                                     \
-    {name, summary, goal, budgeted, offloads},
+#define X(identifier, name, goal, budgeted, offloads, searches, summary)                           \
+    {name, summary, goal, budgeted, offloads, searches},
 #include "solve/solvers.def"
 #undef X
 };
 
-#define X(identifier, name, goal, budgeted, offloads, summary) crn_solver crn_solve_##identifier;
+#define X(identifier, name, goal, budgeted, offloads, searches, summary)                           \
+    crn_solver crn_solve_##identifier;
 #include "solve/solvers.def"
 #undef X
 
 static crn_solver *const functions[] = {
-#define X(identifier, name, goal, budgeted, offloads, summary) crn_solve_##identifier,
+#define X(identifier, name, goal, budgeted, offloads, searches, summary) crn_solve_##identifier,
 #include "solve/solvers.def"
 #undef X
 };
@@ -303,8 +304,10 @@ cairn_status cairn_solve(const cairn_graph *graph, const cairn_costs *costs, con
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
     if (name == NULL)
         name = options.budget_bytes > 0 || options.device_bytes > 0 ? "auto" : "none";
-    if (strcmp(name, "auto") != 0)
-        options.effort = 1; /* the others do not search */
+    uint32_t which = 0;
+    CRN_TRY(find_solver(name, &which, err));
+    if (!solvers[which].searches)
+        options.effort = 1;
     cairn_allocator allocator = crn_graph_allocator(graph);
     cairn_memo *own = NULL; /* layouts are judged and made in several places */
     if (options.memo == NULL)

@@ -34,9 +34,9 @@ static void close_matrix(fixture *f) {
 static void change_one(crn_rng *rng, crn_matrix *m) {
     const crn_flat *f = m->flat;
     uint32_t op = below(rng, f->op_count);
-    uint32_t ways = f->first_way[op + 1] - f->first_way[op];
+    uint32_t impls = f->first_impl[op + 1] - f->first_impl[op];
     if (one_in(rng, 6))
-        crn_matrix_set_way(m, op, below(rng, ways));
+        crn_matrix_set_impl(m, op, below(rng, impls));
     else if (!f->fixed[op] && op + 2 <= f->last_slot)
         crn_matrix_flip(m, op + 2 + below(rng, f->last_slot - op - 1), op);
 }
@@ -49,7 +49,7 @@ static void check_fresh(const fixture *f) {
     crn_arena_init(&arena, NULL);
     CHECK_OK(crn_matrix_create(f->flat, &arena, &fresh), &err);
     for (uint32_t o = 0; o < f->flat->op_count; o++)
-        crn_matrix_set_way(fresh, o, f->matrix->way[o]);
+        crn_matrix_set_impl(fresh, o, f->matrix->impl[o]);
     for (uint32_t k = 0; k < f->matrix->all.length; k++)
         crn_matrix_flip(fresh, f->matrix->all.data[k].slot, f->matrix->all.data[k].op);
     CHECK_U64((uint64_t)crn_matrix_peak(f->matrix), (uint64_t)crn_matrix_peak(fresh));
@@ -60,18 +60,18 @@ static void check_fresh(const fixture *f) {
 }
 
 /* What the matrix counts beside the time of the plan: an op that is not run in the usual way counts
- * as slower than it is, see add_ways() in flat_problem.c. */
+ * as slower than it is, see add_impls() in flat_problem.c. */
 static int64_t set_aside(const fixture *f) {
     int64_t sum = 0;
     for (uint32_t o = 0; o < f->flat->op_count; o++) {
-        const crn_flat_way *way = &f->flat->ways[f->flat->first_way[o] + f->matrix->way[o]];
+        const crn_flat_impl *impl = &f->flat->impls[f->flat->first_impl[o] + f->matrix->impl[o]];
         int64_t runs = 1;
         uint32_t count;
         const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
         for (uint32_t k = 0; k < f->matrix->all.length; k++)
             runs += f->matrix->all.data[k].op == o;
         if (count > 0)
-            sum += runs * (way->time - list[way->implementation].time_ns);
+            sum += runs * (impl->time - list[impl->implementation].time_ns);
     }
     return sum;
 }

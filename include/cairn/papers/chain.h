@@ -108,7 +108,7 @@ typedef struct cairn_chain_options {
     { sizeof(cairn_chain_options), false, 0, 0 }
 
 typedef struct cairn_chain_point {
-    uint64_t budget; /* smallest that allows */
+    uint64_t budget; /* the smallest that allows this cost */
     int64_t cost;
 } cairn_chain_point;
 

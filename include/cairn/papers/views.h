@@ -49,7 +49,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_chain_view_create(const cairn_graph *gra
 CAIRN_API void cairn_chain_view_destroy(cairn_chain_view *view);
 
 /* The vertex-weighted DAG of a graph for graphviz, with two sets of checkpoints on it, either of
- * which may be NULL: one in green, one in red, what is in both in both. */
+ * which may be NULL: one in green and one in red; a vertex of both sets has both colours. */
 CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
                                                            const cairn_dag_view *view,
                                                            const cairn_acg_result *green,

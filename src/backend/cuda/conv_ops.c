@@ -225,7 +225,7 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
 #define CRN_LEAST_ROWS 128            /* of a part */
 #endif
 #define MOST_PARTS_BYTES (32u << 20)
-#define BLOCKS 264 /* of a product, that keep an H200 busy */
+#define BLOCKS 264 /* of a product; not of the device, see kernel_launch.c */
 
 /* How many images are unfolded at once: a divisor of the batch, so that all products have one
  * shape; 0: the kernel cannot count the elements of one image. */

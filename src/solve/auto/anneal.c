@@ -32,9 +32,9 @@ static void flip_any(crn_search *s, uint32_t op) {
 }
 
 static void change_way(crn_search *s, uint32_t op) {
-    uint32_t ways = s->flat->first_way[op + 1] - s->flat->first_way[op];
-    if (ways > 1)
-        crn_matrix_set_way(s->matrix, op, draw(s, ways));
+    uint32_t impls = s->flat->first_impl[op + 1] - s->flat->first_impl[op];
+    if (impls > 1)
+        crn_matrix_set_impl(s->matrix, op, draw(s, impls));
 }
 
 /* A random move: add or remove one, remove one, move one, or change two. */

@@ -182,18 +182,32 @@ static cairn_status compare_other(const crn_problem *problem, rounds *r,
     return CAIRN_OK;
 }
 
-static cairn_status ask(const crn_problem *problem, uint64_t budget, const char *name, void **kept,
-                        crn_schedule *schedule) {
+/* Another algorithm that `auto` asks for a plan. */
+typedef struct other_solver {
+    const char *name;
+    crn_solver *solve;
+} other_solver;
+
+static const other_solver precise = {"precise", crn_solve_precise};
+
+/* Those that take no budget; on small graphs they are cheap. */
+static const other_solver cheap[] = {{"feng", crn_solve_checkpoints},
+                                     {"pieces", crn_solve_checkpoints},
+                                     {"chen", crn_solve_checkpoints},
+                                     {"feng-linear", crn_solve_checkpoints},
+                                     {"random", crn_solve_checkpoints}};
+
+static cairn_status ask(const crn_problem *problem, uint64_t budget, const other_solver *other,
+                        void **kept, crn_schedule *schedule) {
     crn_problem own = *problem;
     cairn_error err;
-    own.algorithm = name;
+    own.algorithm = other->name;
     own.kept = kept;
     own.err = &err;
     own.budget = budget;
     own.for_start = true;
     own.cost_model = CAIRN_COST_MODEL_PRECISE;
-    cairn_status status = strcmp(name, "precise") == 0 ? crn_solve_precise(&own, schedule)
-                                                       : crn_solve_checkpoints(&own, schedule);
+    cairn_status status = other->solve(&own, schedule);
     if (status != CAIRN_OK)
         schedule->decisions.length = 0;
     return status == CAIRN_ENOMEM ? status : CAIRN_OK;
@@ -206,7 +220,7 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     uint64_t budget = (uint64_t)limit, over = 1, peak;
     for (uint32_t round = 0; round < CRN_MOST_ROUNDS && over > 0; round++) {
         crn_schedule schedule = {0};
-        CRN_TRY(ask(problem, budget, "precise", &kept, &schedule));
+        CRN_TRY(ask(problem, budget, &precise, &kept, &schedule));
         if (schedule.decisions.length == 0)
             return CAIRN_OK;
         r->search->rate = 0;
@@ -222,15 +236,12 @@ static cairn_status start_from_precise(const crn_problem *problem, rounds *r, in
     return CAIRN_OK;
 }
 
-/* The algorithms that take no budget; on small graphs they are cheap. */
-static const char *const cheap[] = {"feng", "pieces", "chen", "feng-linear", "random"};
-
 static cairn_status ask_checkpoints(const crn_problem *problem, rounds *r) {
     uint64_t peak, over;
     for (uint32_t k = 0; k < CRN_LENGTH(cheap); k++) {
         crn_schedule schedule = {0};
         void *kept = NULL;
-        CRN_TRY(ask(problem, problem->budget, cheap[k], &kept, &schedule));
+        CRN_TRY(ask(problem, problem->budget, &cheap[k], &kept, &schedule));
         if (schedule.decisions.length > 0)
             CRN_TRY(compare_other(problem, r, &schedule, &peak, &over));
     }
@@ -399,12 +410,12 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
 }
 
 /* Take the smallest plan of another algorithm as the last resort, if it needs less memory. */
-static cairn_status try_resort(const crn_problem *problem, rounds *r, const char *name,
+static cairn_status try_resort(const crn_problem *problem, rounds *r, const other_solver *other,
                                uint64_t *needed) {
     crn_schedule schedule = {0};
     crn_judgement found;
     void *kept = NULL;
-    CRN_TRY(ask(problem, 1, name, &kept, &schedule));
+    CRN_TRY(ask(problem, 1, other, &kept, &schedule));
     if (schedule.decisions.length == 0)
         return CAIRN_OK;
     cairn_status status = crn_ladder_judge(problem, &schedule, false, &found);
@@ -423,9 +434,9 @@ static cairn_status try_resorts(const crn_problem *problem, rounds *r) {
     crn_judgement own;
     CRN_TRY(crn_ladder_judge(problem, &r->resort.plan.schedule, false, &own));
     uint64_t needed = own.arena;
-    CRN_TRY(try_resort(problem, r, "precise", &needed));
+    CRN_TRY(try_resort(problem, r, &precise, &needed));
     for (uint32_t k = 0; k < CRN_LENGTH(cheap) && r->flat->op_count <= CRN_FEW_OPS; k++)
-        CRN_TRY(try_resort(problem, r, cheap[k], &needed));
+        CRN_TRY(try_resort(problem, r, &cheap[k], &needed));
     r->resort.feasible = needed <= CRN_MAX(problem->limit, problem->budget);
     return CAIRN_OK;
 }

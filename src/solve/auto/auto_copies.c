@@ -58,7 +58,7 @@ static void find_times(crn_copies *c) {
             if (m->slots[slot].data[k] < m->flat->op_count)
                 now += crn_rerun_time(m, m->slots[slot].data[k]);
         if (slot > 0 && slot <= m->flat->op_count)
-            now += crn_way_of(m, slot - 1)->time;
+            now += crn_impl_of(m, slot - 1)->time;
         c->end[slot] = now;
     }
 }

@@ -50,7 +50,7 @@ static cairn_status choose_implementations(const crn_matrix *m, crn_arena *arena
     uint16_t *chosen;
     CRN_TAKE(arena, chosen, f->op_count);
     for (uint32_t o = 0; o < f->op_count; o++)
-        chosen[o] = f->ways[f->first_way[o] + m->way[o]].implementation;
+        chosen[o] = f->impls[f->first_impl[o] + m->impl[o]].implementation;
     schedule->implementations = chosen;
     return CAIRN_OK;
 }

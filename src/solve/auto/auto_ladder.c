@@ -1,13 +1,13 @@
 /* auto_ladder.c: makes smaller and smaller plans from the plan without recomputations, in several
- * ways. When repair fails, ruin and repair continue for a while. */
+ * descents. When repair fails, ruin and repair continue for a while. */
 #include "solve/auto/auto_ladder.h"
 
 #include "layout/crn_layout.h"
 
 #define SEED 0x1adde4u
-#define SMALL 1000u /* up to this many ops all ways are tried */
-#define ALL_WAYS 8u
-#define FEW_WAYS 2u
+#define SMALL 1000u /* up to this many ops all descents are tried */
+#define ALL_DESCENTS 8u
+#define FEW_DESCENTS 2u
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
 #define LAST_STEP 256      /* or less, down to this part */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
@@ -116,17 +116,17 @@ static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
     return CAIRN_OK;
 }
 
-/* A way to make smaller plans: with or without counting on later recomputations, with short or long
+/* A descent to smaller plans: with or without counting on later recomputations, with short or long
  * closures, and with or without more relief than needed. The first two are tried for longer. */
-static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
+static cairn_status go_down(crn_ladder *l, uint32_t descent, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
     int64_t part = FIRST_STEP;
     go_up(l);
     s->rate = 0;
-    s->merge = way & 1;
-    s->closure_limit = way & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
-    s->modest = way & 4;
+    s->merge = descent & 1;
+    s->closure_limit = descent & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
+    s->modest = descent & 4;
     s->most_closures = s->flat->op_count <= SMALL ? UINT32_MAX : FEW_CLOSURES;
     while (!*fits && step_down(s, &part, &before))
         CRN_TRY(add_rung(l, fits));
@@ -135,7 +135,7 @@ static cairn_status go_down(crn_ladder *l, uint32_t way, bool *fits) {
     s->most_closures = UINT32_MAX;
     bool lower = false;
     if (!*fits)
-        CRN_TRY(wander_down(l, way < FEW_WAYS ? l->work : l->work / 8, &lower));
+        CRN_TRY(wander_down(l, descent < FEW_DESCENTS ? l->work : l->work / 8, &lower));
     if (lower)
         CRN_TRY(add_rung(l, fits));
     return s->matrix->failed ? CAIRN_ENOMEM : CAIRN_OK;
@@ -208,9 +208,9 @@ cairn_status crn_ladder_find(crn_ladder *l, const crn_rung **out, bool *fits) {
     l->search->rng.state = SEED;
     go_up(l);
     CRN_TRY(add_rung(l, fits));
-    uint32_t ways = l->search->flat->op_count <= SMALL ? ALL_WAYS : FEW_WAYS;
-    for (uint32_t way = 0; way < ways && !*fits; way++)
-        CRN_TRY(go_down(l, way, fits));
+    uint32_t descents = l->search->flat->op_count <= SMALL ? ALL_DESCENTS : FEW_DESCENTS;
+    for (uint32_t descent = 0; descent < descents && !*fits; descent++)
+        CRN_TRY(go_down(l, descent, fits));
     l->search->rng = before;
     *out = &l->rungs.data[l->rungs.length - 1];
     if (*fits)

@@ -138,8 +138,8 @@ static cairn_status index_readers(crn_flat *f, crn_arena *arena) {
 
 /* ---- Implementations ---- */
 
-static int compare_ways(const void *a, const void *b) {
-    const crn_flat_way *x = a, *y = b;
+static int compare_impls(const void *a, const void *b) {
+    const crn_flat_impl *x = a, *y = b;
     if (x->time != y->time)
         return x->time < y->time ? -1 : 1;
     if (x->workspace != y->workspace)
@@ -165,48 +165,48 @@ static uint32_t choose_time_shift(const crn_flat *f) {
     return shift;
 }
 
-static crn_flat_way way_of(const crn_flat *f, uint32_t o, const cairn_implementation *list,
-                           uint32_t i) {
+static crn_flat_impl impl_of(const crn_flat *f, uint32_t o, const cairn_implementation *list,
+                             uint32_t i) {
     int64_t unit = (int64_t)1 << f->time_shift, again = crn_costs_again_ns(f->costs, o, i);
-    return (crn_flat_way){.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
-                          .again = again / unit + (again % unit > 0),
-                          .workspace = crn_align(list[i].workspace_bytes),
-                          .implementation = (uint16_t)i};
+    return (crn_flat_impl){.time = list[i].time_ns / unit + (list[i].time_ns % unit > 0),
+                           .again = again / unit + (again % unit > 0),
+                           .workspace = crn_align(list[i].workspace_bytes),
+                           .implementation = (uint16_t)i};
 }
 
 /* The usual implementation comes first, then those that need less workspace. An op with another
  * implementation gives other bits than with `none`, so this is the last resort: it counts as slower
  * by `aside`. The chunks of a head, which nearly always save more than they cost, do not. */
-static void add_ways(crn_flat *f, uint32_t o, int64_t aside) {
-    uint32_t count, first = f->first_way[o], end = first + 1, from = 0;
+static void add_impls(crn_flat *f, uint32_t o, int64_t aside) {
+    uint32_t count, first = f->first_impl[o], end = first + 1, from = 0;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
-    f->ways[first] =
-        count == 0 ? (crn_flat_way){0} : way_of(f, o, list, crn_usual_implementation(f->costs, o));
+    f->impls[first] = count == 0 ? (crn_flat_impl){0}
+                                 : impl_of(f, o, list, crn_usual_implementation(f->costs, o));
     if (cairn_graph_op(f->graph, o)->kind == CAIRN_OP_HEAD_LOSS)
         aside = 0;
     if (crn_costs_same_bits(f->costs) && count > 0) {
-        from = f->ways[first].implementation;
+        from = f->impls[first].implementation;
         count = from + 1;
     }
     for (uint32_t i = from; i < count && i <= UINT16_MAX; i++) {
-        crn_flat_way way = way_of(f, o, list, i);
+        crn_flat_impl impl = impl_of(f, o, list, i);
         int64_t again = crn_costs_again_ns(f->costs, o, i);
         f->least_time[o] = i == from ? list[i].time_ns : CRN_MIN(f->least_time[o], list[i].time_ns);
         f->least_again[o] = i == from ? again : CRN_MIN(f->least_again[o], again);
         f->least_workspace[o] =
-            i == from ? way.workspace : CRN_MIN(f->least_workspace[o], way.workspace);
-        way.time += aside;
-        way.again += aside;
-        if (way.workspace < f->ways[first].workspace)
-            f->ways[end++] = way;
+            i == from ? impl.workspace : CRN_MIN(f->least_workspace[o], impl.workspace);
+        impl.time += aside;
+        impl.again += aside;
+        if (impl.workspace < f->impls[first].workspace)
+            f->impls[end++] = impl;
     }
-    qsort(&f->ways[first + 1], end - first - 1, sizeof *f->ways, compare_ways);
+    qsort(&f->impls[first + 1], end - first - 1, sizeof *f->impls, compare_impls);
     uint32_t kept = first + 1;
     for (uint32_t k = first + 1; k < end; k++)
-        if (f->ways[k].workspace < f->ways[kept - 1].workspace)
-            f->ways[kept++] = f->ways[k];
-    f->first_way[o + 1] = kept;
-    f->base_time += f->ways[first].time;
+        if (f->impls[k].workspace < f->impls[kept - 1].workspace)
+            f->impls[kept++] = f->impls[k];
+    f->first_impl[o + 1] = kept;
+    f->base_time += f->impls[first].time;
 }
 
 /* The penalty of other implementations: a sixteenth of the time of the step. */
@@ -221,25 +221,25 @@ static int64_t time_aside(const crn_flat *f) {
     return (sum >> f->time_shift) / 16;
 }
 
-static cairn_status add_all_ways(crn_flat *f, crn_arena *arena) {
+static cairn_status add_all_impls(crn_flat *f, crn_arena *arena) {
     uint32_t all = f->op_count + 2 * f->value_count;
-    size_t ways = all;
+    size_t impls = all;
     for (uint32_t o = 0; o < f->op_count; o++) {
         uint32_t count;
         cairn_costs_op(f->costs, o, &count);
-        ways += count;
+        impls += count;
     }
-    CRN_TAKE(arena, f->first_way, all + 1);
-    CRN_TAKE(arena, f->ways, ways);
+    CRN_TAKE(arena, f->first_impl, all + 1);
+    CRN_TAKE(arena, f->impls, impls);
     CRN_TAKE(arena, f->least_time, f->op_count);
     CRN_TAKE(arena, f->least_again, f->op_count);
     CRN_TAKE(arena, f->least_workspace, f->op_count);
     f->time_shift = choose_time_shift(f);
     int64_t aside = time_aside(f);
     for (uint32_t o = 0; o < f->op_count; o++)
-        add_ways(f, o, aside);
+        add_impls(f, o, aside);
     for (uint32_t o = f->op_count; o < all; o++) /* a copy takes no time of the compute lane */
-        f->first_way[o + 1] = f->first_way[o] + 1;
+        f->first_impl[o + 1] = f->first_impl[o] + 1;
     return CAIRN_OK;
 }
 
@@ -317,9 +317,9 @@ static cairn_status index_aliases(crn_flat *f, crn_arena *arena) {
             if (producer == CRN_NO_OP)
                 continue;
             f->fixed[producer] = f->fixed[producer] || f->stays[v] || !is_pure_alias(f, o);
-            f->alias_time[producer] += f->ways[f->first_way[o + 1] - 1].time;
+            f->alias_time[producer] += f->impls[f->first_impl[o + 1] - 1].time;
             f->alias_workspace[producer] =
-                CRN_MAX(f->alias_workspace[producer], f->ways[f->first_way[o]].workspace);
+                CRN_MAX(f->alias_workspace[producer], f->impls[f->first_impl[o]].workspace);
         }
     return CAIRN_OK;
 }
@@ -373,7 +373,7 @@ cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
     CRN_TRY(number_values(f, arena));
     CRN_TRY(add_operands(f, arena));
     CRN_TRY(index_readers(f, arena));
-    CRN_TRY(add_all_ways(f, arena));
+    CRN_TRY(add_all_impls(f, arena));
     CRN_TRY(mark_ops(f, arena));
     *out = f;
     return CAIRN_OK;

@@ -23,11 +23,11 @@ typedef struct crn_flat_pair {
 } crn_flat_pair;
 
 /* One useful implementation of an op. */
-typedef struct crn_flat_way {
+typedef struct crn_flat_impl {
     int64_t time, again; /* of the first run, of a recomputation */
     uint64_t workspace;
     uint16_t implementation;
-} crn_flat_way;
+} crn_flat_impl;
 
 typedef struct crn_flat {
     const cairn_graph *graph;
@@ -41,8 +41,8 @@ typedef struct crn_flat {
     uint32_t *first_output, *outputs; /* values */
     uint32_t *first_pair;
     crn_flat_pair *pairs;
-    uint32_t *first_way; /* by rising time and falling workspace */
-    crn_flat_way *ways;
+    uint32_t *first_impl; /* by rising time and falling workspace */
+    crn_flat_impl *impls;
     int64_t *alias_time; /* the most that a recomputation adds for the aliases of its outputs */
     uint64_t *alias_workspace;
     bool *fixed; /* the search does not recompute it */
@@ -61,8 +61,8 @@ typedef struct crn_flat {
     bool *needed;       /* per op: every plan runs it */
     int64_t *least_time, *least_again;
     uint64_t *least_workspace;
-    uint32_t time_shift; /* times of ways are in 2^time_shift ns: 0 unless they are huge */
-    int64_t base_time;   /* of the fastest ways, every op once, in that unit */
+    uint32_t time_shift; /* times are in 2^time_shift ns: 0 unless they are huge */
+    int64_t base_time;   /* of the fastest implementations, every op once, in that unit */
 } crn_flat;
 
 /* The pseudo-ops of a value. */

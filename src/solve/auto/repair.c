@@ -10,9 +10,9 @@ __extension__ typedef unsigned __int128 wide;
 
 /* The best decision so far. */
 typedef struct decision {
-    uint32_t value, slot; /* CRN_NO_VALUE: none, or a slower way */
+    uint32_t value, slot; /* CRN_NO_VALUE: none, or a slower implementation */
     int mode;
-    uint32_t op; /* the op that changes to a slower way, or CRN_NO_OP */
+    uint32_t op; /* the op that changes to a slower implementation, or CRN_NO_OP */
     int64_t time, relief;
 } decision;
 
@@ -156,22 +156,22 @@ static void consider(crn_search *s, const crn_candidate *c, decision *best) {
     }
 }
 
-/* Consider a slower way with less workspace for the run at the peak. */
-static void consider_way(crn_search *s, crn_event_key peak, decision *best) {
+/* Consider a slower implementation with less workspace for the run at the peak. */
+static void consider_impl(crn_search *s, crn_event_key peak, decision *best) {
     const crn_flat *f = s->flat;
     const crn_matrix *m = s->matrix;
     uint32_t op = crn_key_op(peak), slot = crn_key_slot(peak);
-    if (op >= f->op_count || f->first_way[op] + m->way[op] + 1 >= f->first_way[op + 1])
+    if (op >= f->op_count || f->first_impl[op] + m->impl[op] + 1 >= f->first_impl[op + 1])
         return;
-    const crn_flat_way *way = crn_way_of(m, op);
+    const crn_flat_impl *impl = crn_impl_of(m, op);
     int64_t reruns = 0;
     if (f->first_output[op] < f->first_output[op + 1]) {
         const crn_event_list *list = &m->events[f->outputs[f->first_output[op]]];
         for (uint32_t k = 1; k < list->length; k++)
             reruns += crn_key_makes(list->data[k]) && crn_key_op(list->data[k]) == op;
     }
-    int64_t time = way[1].time - way[0].time + reruns * (way[1].again - way[0].again);
-    uint64_t units = crn_units(s, way[0].workspace - way[1].workspace);
+    int64_t time = impl[1].time - impl[0].time + reruns * (impl[1].again - impl[0].again);
+    uint64_t units = crn_units(s, impl[0].workspace - impl[1].workspace);
     int64_t relief =
         (int64_t)(CRN_MIN(units, s->most_units) * crn_loads_between(s, slot, slot + 1));
     time = CRN_MAX(time, 1);
@@ -220,7 +220,7 @@ static decision decide(crn_search *s, crn_event_key peak) {
         *heap = heap[--left];
         sift_down(heap, left, 0);
     }
-    consider_way(s, peak, &best);
+    consider_impl(s, peak, &best);
     return best;
 }
 
@@ -249,7 +249,7 @@ static void follow_rate(crn_search *s, const decision *d) {
 static bool apply(crn_search *s, const decision *d, crn_event_key peak, int64_t limit) {
     crn_matrix *m = s->matrix;
     if (d->op != CRN_NO_OP) {
-        crn_matrix_set_way(m, d->op, m->way[d->op] + 1);
+        crn_matrix_set_impl(m, d->op, m->impl[d->op] + 1);
         return true;
     }
     const crn_event_list *list = &m->events[d->value];

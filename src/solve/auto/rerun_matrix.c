@@ -69,7 +69,7 @@ static void weigh(const crn_matrix *m, uint32_t slot, uint32_t op, crn_run *run)
             break;
         }
     }
-    uint64_t workspace = f->ways[f->first_way[op] + m->way[op]].workspace;
+    uint64_t workspace = f->impls[f->first_impl[op] + m->impl[op]].workspace;
     if (slot != op + 1)
         workspace = CRN_MAX(workspace, f->alias_workspace[op]);
     run->sum = add - gone;
@@ -334,12 +334,12 @@ void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op) {
         change_event(m, f->inputs[k], key, add);
 }
 
-void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
+void crn_matrix_set_impl(crn_matrix *m, uint32_t op, uint32_t impl) {
     const crn_flat *f = m->flat;
-    m->failed = m->failed || !note(m, (crn_change){CRN_NO_OP, op, m->way[op]});
-    if (m->failed || way == m->way[op])
+    m->failed = m->failed || !note(m, (crn_change){CRN_NO_OP, op, m->impl[op]});
+    if (m->failed || impl == m->impl[op])
         return;
-    const crn_flat_way *before = crn_way_of(m, op), *after;
+    const crn_flat_impl *before = crn_impl_of(m, op), *after;
     int64_t reruns = 0;
     mark_run(m, op + 1, op);
     if (f->first_output[op] < f->first_output[op + 1]) {
@@ -352,8 +352,8 @@ void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way) {
             reruns++;
         }
     }
-    m->way[op] = way;
-    after = crn_way_of(m, op);
+    m->impl[op] = impl;
+    after = crn_impl_of(m, op);
     m->time += after->time - before->time + reruns * (after->again - before->again);
 }
 
@@ -363,7 +363,7 @@ void crn_matrix_undo(crn_matrix *m, uint32_t length) {
     while (m->journal.length > length && !m->failed) {
         crn_change change = m->journal.data[--m->journal.length];
         if (change.slot == CRN_NO_OP)
-            crn_matrix_set_way(m, change.op, change.way);
+            crn_matrix_set_impl(m, change.op, change.impl);
         else
             crn_matrix_flip(m, change.slot, change.op);
     }
@@ -378,7 +378,7 @@ void crn_matrix_clear(crn_matrix *m) {
         crn_matrix_flip(m, last.slot, last.op);
     }
     for (uint32_t o = 0; o < m->flat->op_count && !m->failed; o++)
-        crn_matrix_set_way(m, o, 0);
+        crn_matrix_set_impl(m, o, 0);
     m->journal.length = 0;
     m->journaling = journaling;
 }
@@ -452,9 +452,9 @@ void crn_matrix_prune_all(crn_matrix *m) {
 /* ---- Saving a set ---- */
 
 void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
-    if (saved->way == NULL)
-        saved->way = crn_arena_take(m->arena, m->flat->op_count, sizeof *saved->way);
-    m->failed = m->failed || saved->way == NULL;
+    if (saved->impl == NULL)
+        saved->impl = crn_arena_take(m->arena, m->flat->op_count, sizeof *saved->impl);
+    m->failed = m->failed || saved->impl == NULL;
     if (!m->failed && saved->reruns.capacity < m->all.length) {
         uint32_t room = m->all.length + m->all.length / 2;
         saved->reruns.data = crn_arena_take(m->arena, room, sizeof *saved->reruns.data);
@@ -466,7 +466,7 @@ void crn_matrix_save(crn_matrix *m, crn_saved *saved) {
     saved->reruns.length = m->all.length;
     if (m->all.length > 0)
         memcpy(saved->reruns.data, m->all.data, m->all.length * sizeof *m->all.data);
-    memcpy(saved->way, m->way, m->flat->op_count * sizeof *m->way);
+    memcpy(saved->impl, m->impl, m->flat->op_count * sizeof *m->impl);
     saved->time = m->time;
     saved->peak = crn_matrix_peak(m);
 }
@@ -478,7 +478,7 @@ void crn_matrix_load(crn_matrix *m, const crn_saved *saved) {
     bool journaling = m->journaling;
     m->journaling = false;
     for (uint32_t o = 0; o < m->flat->op_count; o++)
-        crn_matrix_set_way(m, o, saved->way[o]);
+        crn_matrix_set_impl(m, o, saved->impl[o]);
     for (uint32_t k = 0; k < saved->reruns.length; k++)
         crn_matrix_flip(m, saved->reruns.data[k].slot, saved->reruns.data[k].op);
     m->journaling = journaling;
@@ -518,7 +518,7 @@ cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena, crn_matri
     CRN_TAKE(arena, m->events, flat->value_count);
     CRN_TAKE(arena, m->first, flat->value_count);
     CRN_TAKE(arena, m->last, flat->value_count);
-    CRN_TAKE(arena, m->way, flat->op_count + 2 * flat->value_count);
+    CRN_TAKE(arena, m->impl, flat->op_count + 2 * flat->value_count);
     for (m->leaf_count = 1; m->leaf_count < m->slot_count;)
         m->leaf_count *= 2;
     CRN_TAKE(arena, m->sum, 2 * m->leaf_count);

@@ -44,10 +44,10 @@ typedef struct crn_run {
 
 typedef CRN_ARRAY(crn_run) crn_run_list;
 
-/* A change that can be undone: a flip, or another way of an op. */
+/* A change that can be undone: a flip, or another implementation of an op. */
 typedef struct crn_change {
-    uint32_t slot, op; /* slot CRN_NO_OP: the old way of `op` was `way` */
-    uint32_t way;
+    uint32_t slot, op; /* slot CRN_NO_OP: the old implementation of `op` was `impl` */
+    uint32_t impl;
 } crn_change;
 
 typedef struct crn_matrix {
@@ -59,7 +59,7 @@ typedef struct crn_matrix {
     crn_run *base;      /* per slot: the same for the op that runs there for the first time */
     crn_event_list *events;
     crn_event_key *first, *last; /* per value: its first and last event */
-    uint32_t *way;               /* per op: which of its ways */
+    uint32_t *impl;              /* per op: which of its implementations */
     CRN_ARRAY(crn_rerun) all;    /* every pair of the set, not ordered */
     CRN_ARRAY(crn_change) journal;
     CRN_ARRAY(crn_rerun) pending; /* recomputations that may have become useless */
@@ -113,12 +113,12 @@ static inline bool crn_event_dies(const crn_event_list *list, uint32_t index) {
     return index + 1 >= list->length || crn_key_makes(list->data[index + 1]);
 }
 
-static inline const crn_flat_way *crn_way_of(const crn_matrix *m, uint32_t op) {
-    return &m->flat->ways[m->flat->first_way[op] + m->way[op]];
+static inline const crn_flat_impl *crn_impl_of(const crn_matrix *m, uint32_t op) {
+    return &m->flat->impls[m->flat->first_impl[op] + m->impl[op]];
 }
 /* The time to recompute an op. */
 static inline int64_t crn_rerun_time(const crn_matrix *m, uint32_t op) {
-    return crn_way_of(m, op)->again + m->flat->alias_time[op];
+    return crn_impl_of(m, op)->again + m->flat->alias_time[op];
 }
 
 /* Create the empty set: every op runs once. */
@@ -127,7 +127,7 @@ CAIRN_MUST cairn_status crn_matrix_create(const crn_flat *flat, crn_arena *arena
 /* Add (slot, op) to the set, or remove it. op < slot - 1, or it is a pseudo-op. */
 void crn_matrix_flip(crn_matrix *m, uint32_t slot, uint32_t op);
 bool crn_matrix_has(const crn_matrix *m, uint32_t slot, uint32_t op);
-void crn_matrix_set_way(crn_matrix *m, uint32_t op, uint32_t way);
+void crn_matrix_set_impl(crn_matrix *m, uint32_t op, uint32_t impl);
 
 /* Undo changes until the journal is `length` long. */
 void crn_matrix_undo(crn_matrix *m, uint32_t length);
@@ -156,7 +156,7 @@ void crn_matrix_prune_all(crn_matrix *m);
 /* A saved set. */
 typedef struct crn_saved {
     CRN_ARRAY(crn_rerun) reruns;
-    uint32_t *way;
+    uint32_t *impl;
     int64_t time, peak;
 } crn_saved;
 

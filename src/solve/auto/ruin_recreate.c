@@ -76,11 +76,11 @@ static void move(crn_search *s, crn_rerun r) {
         crn_matrix_flip(s->matrix, slot, r.op);
 }
 
-/* Change a slower way back to the fast one, so that memory must be saved elsewhere. */
+/* Change a slower implementation back to the fast one, so that memory must be saved elsewhere. */
 static void quicken_one(crn_search *s) {
     uint32_t op = draw(s, s->flat->op_count);
-    if (s->matrix->way[op] > 0)
-        crn_matrix_set_way(s->matrix, op, 0);
+    if (s->matrix->impl[op] > 0)
+        crn_matrix_set_impl(s->matrix, op, 0);
 }
 
 static void ruin(crn_search *s, crn_rerun r) {

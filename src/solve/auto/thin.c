@@ -32,16 +32,16 @@ static bool try_without(crn_search *s, crn_rerun r, int64_t limit) {
     return false;
 }
 
-/* Change back to faster ways where memory allows it. */
+/* Change back to faster implementations where memory allows it. */
 static uint32_t quicken(crn_search *s, int64_t limit) {
     crn_matrix *m = s->matrix;
     uint32_t changed = 0;
     for (uint32_t op = 0; op < s->flat->op_count; op++) {
-        uint32_t slow = m->way[op];
-        for (uint32_t way = 0; way < slow && m->way[op] == slow; way++) {
-            crn_matrix_set_way(m, op, way);
+        uint32_t slow = m->impl[op];
+        for (uint32_t impl = 0; impl < slow && m->impl[op] == slow; impl++) {
+            crn_matrix_set_impl(m, op, impl);
             if (crn_matrix_peak(m) > limit)
-                crn_matrix_set_way(m, op, slow);
+                crn_matrix_set_impl(m, op, slow);
             else
                 changed++;
         }

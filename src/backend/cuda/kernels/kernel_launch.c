@@ -1,9 +1,10 @@
 /* kernel_launch.c: which form of a kernel runs, and on what grid. This depends only on shapes,
- * pitches and alignment, never on the device, because the grid determines the order of sums.
+ * pitches and alignment, never on the device: the grid determines the order of sums, and these
+ * kernels give the same bits on every GPU.
  *
- * Grids are made for the 132 multiprocessors of an H200. Kernels that sum over rows have at most
- * two blocks of 512 threads for each, so that all run at the same time and there are few partial
- * sums. */
+ * The sizes of grids suit GPUs of about 132 multiprocessors, as an H100 and an H200 have. Kernels
+ * that sum over rows have at most two blocks of 512 threads for each, so that all run at the same
+ * time and there are few partial sums. On a smaller GPU the blocks take turns. */
 #include "backend/cuda/kernels/launch_shapes.h"
 
 /* In the order of all_kernels.c. */
