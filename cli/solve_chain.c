@@ -83,7 +83,7 @@ static int solve_case(const request *r, const cairn_chain_problem *given, uint32
     cairn_status status =
         cairn_chain_solve(NULL, &problem, r->algorithm, &r->options, &solution, &err);
     int64_t spent = cli_clock() - start;
-    if (status != CAIRN_OK)
+    if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
         return cli_fail(status, &err);
     if (r->json) {
         print_json(r, index, solution, spent);

@@ -32,8 +32,8 @@ typedef enum cairn_schedule_kind {
 typedef struct cairn_schedule {
     cairn_schedule_kind kind;
     double rate;     /* the highest */
-    uint64_t warmup; /* so many first updates have rate * 1/warmup, 2/warmup, ...; all other numbers
-                        count from their end */
+    uint64_t warmup; /* the number of first updates, with rate * 1/warmup, 2/warmup, ...; the
+                        numbers below count from their end */
     uint64_t every;
     double factor;
     uint64_t total;

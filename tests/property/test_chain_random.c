@@ -47,8 +47,9 @@ static const cairn_chain_solution *solve(const sample *s, const char *algorithm,
     cairn_chain_problem p = s->problem;
     cairn_chain_verdict verdict;
     p.budget = budget;
-    CHECK_OK(cairn_chain_solve(NULL, &p, algorithm, options, &out, &err), &err);
+    cairn_status status = cairn_chain_solve(NULL, &p, algorithm, options, &out, &err);
     CHECK(out->feasible == (out->min_budget <= budget));
+    CHECK(status == (out->feasible ? CAIRN_OK : CAIRN_INFEASIBLE));
     if (out->feasible) {
         CHECK_OK(cairn_chain_judge(&p, out->steps, out->step_count, &verdict, &err), &err);
         CHECK(verdict.cost == out->cost && verdict.peak == out->peak && out->peak <= budget);

@@ -114,7 +114,7 @@ typedef struct cairn_chain_point {
 
 /* What an algorithm found. Cost and peak are those of `steps` as cairn_chain_judge() gives them. */
 typedef struct cairn_chain_solution {
-    bool feasible;       /* the algorithm has a schedule within the budget */
+    bool feasible;       /* the algorithm has a schedule within the budget: CAIRN_OK */
     int64_t cost;        /* with feasible */
     uint64_t peak;       /* with feasible: of this schedule, at most the budget */
     uint64_t min_budget; /* the smallest budget for which this algorithm has a schedule */
@@ -128,9 +128,9 @@ typedef struct cairn_chain_solution {
 
 /* Solve with the algorithm called `algorithm`; NULL means the default.
  *
- * CAIRN_OK also when nothing fits: see `feasible` and `min_budget`. On CAIRN_OK `*out` is the
- * caller's, to be released with cairn_chain_solution_destroy(); its arrays live as long as it does;
- * it keeps no reference to `problem`. CAIRN_EUNKNOWN: no such algorithm. CAIRN_EINVAL: the problem
+ * CAIRN_INFEASIBLE: nothing fits; `err` then holds the smallest budget that would. With CAIRN_OK
+ * and CAIRN_INFEASIBLE `*out` is the caller's, to be released with cairn_chain_solution_destroy();
+ * it keeps no reference to `problem`. Otherwise `*out` is NULL. CAIRN_EUNKNOWN: no such algorithm. CAIRN_EINVAL: the problem
  * fails cairn_chain_check(), or is too long for the algorithm. Safe to call concurrently. */
 CAIRN_API CAIRN_MUST cairn_status cairn_chain_solve(
     const cairn_allocator *allocator, const cairn_chain_problem *problem, const char *algorithm,

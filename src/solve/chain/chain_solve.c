@@ -137,6 +137,15 @@ static cairn_status solve_in(crn_chain_job *job, crn_chain_solver solve, solutio
     return fill_curve(&answer.curve, made);
 }
 
+static cairn_status refuse(const cairn_chain_problem *problem, uint64_t least, cairn_error *err) {
+    crn_fail(err, CAIRN_INFEASIBLE,
+             "no schedule fits a budget of %llu; the smallest possible budget is %llu",
+             (unsigned long long)problem->budget, (unsigned long long)least);
+    if (err != NULL)
+        err->smallest_budget = least;
+    return CAIRN_INFEASIBLE;
+}
+
 cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_chain_problem *problem,
                                const char *algorithm, const cairn_chain_options *options,
                                const cairn_chain_solution **out, cairn_error *err) {
@@ -156,10 +165,10 @@ cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_cha
     solution *made = CRN_OBJECT(allocator, solution, arena);
     cairn_status status = made == NULL ? CAIRN_ENOMEM : solve_in(&job, solve, made);
     crn_arena_release(&scratch);
-    if (status == CAIRN_OK) {
-        *out = &made->public;
-        return CAIRN_OK;
+    if (status != CAIRN_OK) {
+        release_solution(made);
+        return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     }
-    release_solution(made);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    *out = &made->public;
+    return made->public.feasible ? CAIRN_OK : refuse(problem, made->public.min_budget, err);
 }
