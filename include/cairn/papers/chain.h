@@ -130,8 +130,9 @@ typedef struct cairn_chain_solution {
  *
  * CAIRN_INFEASIBLE: nothing fits; `err` then holds the smallest budget that would. With CAIRN_OK
  * and CAIRN_INFEASIBLE `*out` is the caller's, to be released with cairn_chain_solution_destroy();
- * it keeps no reference to `problem`. Otherwise `*out` is NULL. CAIRN_EUNKNOWN: no such algorithm. CAIRN_EINVAL: the problem
- * fails cairn_chain_check(), or is too long for the algorithm. Safe to call concurrently. */
+ * it keeps no reference to `problem`. Otherwise `*out` is NULL. CAIRN_EUNKNOWN: no such algorithm.
+ * CAIRN_EINVAL: the problem fails cairn_chain_check(), or is too long for the algorithm. Safe to
+ * call concurrently. */
 CAIRN_API CAIRN_MUST cairn_status cairn_chain_solve(
     const cairn_allocator *allocator, const cairn_chain_problem *problem, const char *algorithm,
     const cairn_chain_options *options, const cairn_chain_solution **out, cairn_error *err);
