@@ -48,6 +48,10 @@ void cairn_costs_set_same_bits(cairn_costs *costs, bool same_bits) {
     costs->same_bits = same_bits;
 }
 
+bool crn_op_has_chunks(const cairn_op *op) {
+    return op->kind == CAIRN_OP_HEAD_LOSS;
+}
+
 bool crn_costs_same_bits(const cairn_costs *costs) {
     return costs->same_bits;
 }

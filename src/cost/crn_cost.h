@@ -29,6 +29,10 @@ cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op);
 void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);
 uint32_t crn_costs_copy_slowdown(const cairn_costs *costs);
 
+/* Whether a solver may choose any implementation of the op: they differ in the number of chunks,
+ * to trade time for workspace. For other ops all but the usual one are a last resort. */
+bool crn_op_has_chunks(const cairn_op *op);
+
 /* See cairn_costs_set_same_bits(). */
 bool crn_costs_same_bits(const cairn_costs *costs);
 

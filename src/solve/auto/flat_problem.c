@@ -176,13 +176,13 @@ static crn_flat_impl impl_of(const crn_flat *f, uint32_t o, const cairn_implemen
 
 /* The usual implementation comes first, then those that need less workspace. An op with another
  * implementation gives other bits than with `none`, so this is the last resort: it counts as slower
- * by `aside`. The chunks of a head, which nearly always save more than they cost, do not. */
+ * by `aside`. Chunks, which nearly always save more than they cost, do not. */
 static void add_impls(crn_flat *f, uint32_t o, int64_t aside) {
     uint32_t count, first = f->first_impl[o], end = first + 1, from = 0;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
     f->impls[first] = count == 0 ? (crn_flat_impl){0}
                                  : impl_of(f, o, list, crn_usual_implementation(f->costs, o));
-    if (cairn_graph_op(f->graph, o)->kind == CAIRN_OP_HEAD_LOSS)
+    if (crn_op_has_chunks(cairn_graph_op(f->graph, o)))
         aside = 0;
     if (crn_costs_same_bits(f->costs) && count > 0) {
         from = f->impls[first].implementation;
