@@ -52,6 +52,7 @@ def warn_if_untried(version: str = torch.__version__) -> None:
 aot_autograd = _get("torch._dynamo.backends.common", "aot_autograd")
 ShortenTraceback: Any = _get("torch._dynamo.exc", "ShortenTraceback")
 tracing = _get("torch._guards", "tracing")
+TracingContext: Any = _get("torch._guards", "TracingContext")
 reset_dynamo = _get("torch._dynamo", "reset")
 free_unbacked_symbols = _get("torch.fx.experimental.symbolic_shapes", "free_unbacked_symbols")  # that data decide
 fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
