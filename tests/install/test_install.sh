@@ -120,3 +120,9 @@ completes none cairn plan alexnet --algorithm n
 completes h200 cairn plan alexnet -m h
 completes shared cairn simulate sh
 completes shared cairn plan alexnet -o sh
+
+# `make install` into folders with spaces in their names: its last command, on this build.
+command -v make >/dev/null || exit 0
+last=$(make -n -C "$source" install DESTDIR="$prefix/a stage" PREFIX="/our own" | grep 'cmake --install')
+(cd "$build" && eval "$(echo "$last" | sed 's/--install build/--install ./')" >/dev/null)
+"$prefix/a stage/our own/bin/cairn" --version >/dev/null || fail "make install cannot have spaces in DESTDIR and PREFIX"
