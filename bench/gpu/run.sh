@@ -4,11 +4,12 @@
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
 # ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
 # table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled, tokens
-# (tokens:NAME for one transformer), token_peers (token_peers:ENTRY for one); all of them without one. Every stage has a time limit and prints how it ended.
+# (tokens:NAME for one transformer), token_peers (token_peers:ENTRY for one), whole (whole:NAME for one
+# network: budgets that count everything); all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers}
+stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers whole}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -134,6 +135,43 @@ planned_network() {
     esac
 }
 
+# whole NAME BATCH "OPTION ..." BUDGET: the step with everything on the device, whose gradients wait
+# for the update, and the step in a budget that counts everything. Both end with the same parameters.
+whole() {
+    name=$1
+    batch=$2
+    options=$3
+    budget=$4
+    costs=$out/$(echo "$name" | tr ':,=' '___').whole.costs.json
+    train_limit=240
+    # shellcheck disable=SC2086 # the options are several words
+    {
+        run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" ${options%%--optimizer*} \
+            --every-implementation --top 10 -o "$costs"
+        train "$name" "$batch" $options --costs "$costs" --algorithm none
+        none=$hash
+        train "$name" "$batch" $options --costs "$costs" --budget "$budget"
+    }
+    same=no
+    [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
+    say "  bits as none: $same"
+    train_limit=60
+}
+
+# The rows of whole steps: gradients that are freed, state that alone is over the budget, and language
+# models with as many tokens in a step as hide the copies.
+whole_network() {
+    case $1 in
+    vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" 4900MiB ;;
+    resnet152) whole resnet152 4 "--math tf32 --optimizer adam" 512MiB ;;
+    gpt2_1558M) whole gpt2:1558M 16 \
+        "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --accumulate 8" 12GiB ;;
+    llama_3b) whole llama:llama-2-7b,layers=26,width=3072,heads=24,kv_heads=24,ffn=8192 8 \
+        "--math bf16 --seq 2048 --classes 32000 --optimizer adamw --accumulate 4" 8GiB ;;
+    *) say "there is no row for $1" ;;
+    esac
+}
+
 say "commit ${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}, $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader | tee -a "$log"
 sha256sum "$build/cairn" | tee -a "$log"
@@ -207,6 +245,12 @@ for stage in $stages; do
             compiled+adamw:vit_l_16:64
         ;;
     token_peers:*) run 150 python3 "$(dirname "$0")/token_peers.py" "${stage#token_peers:}" ;;
+    whole)
+        for network in vgg16 resnet152 gpt2_1558M llama_3b; do
+            whole_network $network
+        done
+        ;;
+    whole:*) whole_network "${stage#whole:}" ;;
     *) say "there is no stage $stage" ;;
     esac
 done

@@ -253,21 +253,39 @@ static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t
     return status;
 }
 
-/* The last resort: the memory of the plan is that of its layout, in which what an op visits is
- * workspace, and visits last no longer than their op. So the least memory that is named is enough.
- */
-static cairn_status solve_strictly(const search *s, const cairn_costs *costs, uint64_t room,
-                                   cairn_solution **out) {
+/* The plan for `budget` bytes in which what an op visits is workspace, with visits that last no
+ * longer than their op. Its layout may still be larger. */
+static cairn_status solve_short(const search *s, const cairn_costs *costs, uint64_t budget,
+                                cairn_solution **out) {
     cairn_solve_options options = s->options;
     cairn_solution *base;
-    options.budget_bytes = room;
-    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, &base, s->err));
+    options.budget_bytes = budget;
+    CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
-    CRN_TRY(status);
+    return status;
+}
+
+/* The last resort: short visits in the whole room, and else the plan in the least memory. What that
+ * one needs is the smallest budget of every refusal, so a budget that was named is enough. */
+static cairn_status solve_strictly(const search *s, const cairn_costs *costs, uint64_t room,
+                                   cairn_solution **out) {
+    char op[sizeof s->err->name];
+    cairn_status status = solve_short(s, costs, room, out);
+    if (status == CAIRN_OK && memory_of(s, *out) <= room)
+        return CAIRN_OK;
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    if (status == CAIRN_OK)
+        status = solve_short(s, costs, 1, out);
+    if (status != CAIRN_INFEASIBLE || s->err->smallest_budget == 0)
+        return status;
+    crn_copy_string(op, sizeof op, s->err->name);
+    CRN_TRY(solve_short(s, costs, s->err->smallest_budget, out));
     if (memory_of(s, *out) <= room)
         return CAIRN_OK;
     s->err->smallest_budget = memory_of(s, *out);
+    crn_copy_string(s->err->name, sizeof s->err->name, op);
     cairn_solution_destroy(*out);
     *out = NULL;
     return CAIRN_INFEASIBLE;

@@ -234,16 +234,33 @@ static cairn_status check_conditions(reading *r) {
     return moved ? crn_text_finish(r->notices) : CAIRN_OK;
 }
 
+/* A tensor of the session in the file, or in the list of those that the file has in another form;
+ * NULL: it has none. */
+static const cairn_named_tensor *find(const reading *r, const crn_saved_tensor *wanted,
+                                      const cairn_named_tensor *gathered, uint32_t count) {
+    crn_form form;
+    if (wanted->from == CAIRN_NONE || wanted->slot > 0 ||
+        !crn_form_of(r->train->graph, wanted->from, &form))
+        return crn_safetensors_find(r->file, wanted->as.name);
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(gathered[i].name, wanted->as.name) == 0)
+            return &gathered[i];
+    return NULL;
+}
+
 /* Every tensor is there, with the right shape, and all have the hash that was written. */
 static cairn_status check_tensors(reading *r) {
     contents *c = &r->contents;
     char digits[65];
     crn_sha256 hash;
+    uint32_t count;
+    const cairn_named_tensor *gathered = cairn_safetensors_tensors(r->file, &count);
+    CRN_TRY(crn_forms_gather(r->train->graph, c->scratch, &gathered, &count, r->err));
     CRN_TRY(list_contents(r->train, r->steps, r->score_count, c));
     crn_sha256_init(&hash);
     for (uint32_t i = 0; i < c->count; i++) {
         const cairn_named_tensor *wanted = &c->list[i].as;
-        const cairn_named_tensor *tensor = crn_safetensors_find(r->file, wanted->name);
+        const cairn_named_tensor *tensor = find(r, &c->list[i], gathered, count);
         if (tensor == NULL || tensor->element != wanted->element || tensor->bytes != wanted->bytes)
             return damaged(r, "a tensor is missing or has another size");
         hash_tensor(&hash, wanted, tensor->data);

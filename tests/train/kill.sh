@@ -1,6 +1,7 @@
 #!/bin/sh
-# kill.sh CAIRN [MOMENTS]: a run that is killed many times and resumed ends with the hash and the
-# log of a run that was not killed. No snapshot is ever damaged.
+# kill.sh CAIRN [MOMENTS] [homes]: a run that is killed many times and resumed ends with the hash and
+# the log of a run that was not killed. No snapshot is ever damaged. With `homes` parameters and
+# moments are at home on the host, and the run that is not killed has them all on the device.
 #
 # The times of the kills come from a fixed sequence: from the start of the program until some steps
 # later, independent of how long a start takes. So they fall into planning, reading, steps,
@@ -13,9 +14,19 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 length="--steps 300"
-model="convnet --backend ref --data synthetic --samples 400 --input 3x8x8 --batch 16  --seed 7 --threads 1"
+usual="--backend ref --seed 7 --threads 1"
+if [ "${3:-}" = homes ]; then
+    yes 'A cairn marks the way down.' | head -n 20 >text
+    whole="gpt2:layers=1,width=128,heads=2,ffn=256 --seq 4 --batch 1 --data text:text --optimizer adamw $usual"
+    model="$whole --link-bandwidth 10GB --budget 2200KiB"
+    length="--steps 40"
+    "$cairn" train $model --steps 1 | grep -q 'with parameters and what the optimiser keeps'
+else
+    whole="convnet --data synthetic --samples 400 --input 3x8x8 --batch 16 $usual"
+    model=$whole
+fi
 snapshots="--snapshot-every 1"
-"$cairn" train $model $length --out whole --json | tail -n 1 >expected
+"$cairn" train $whole $length --out whole --json | tail -n 1 >expected
 
 before=$(date +%s%N)
 "$cairn" train $model --steps 1 --json >output
