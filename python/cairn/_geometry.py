@@ -40,6 +40,11 @@ def key_of(tensor):
     return _torch.storage_key(tensor)
 
 
+def is_tangent(node):
+    """Whether a node is a gradient that the caller gives to the backward part."""
+    return node.op == "placeholder" and "tangents" in str(node.target)
+
+
 def place_of(tensor):
     """Where the elements of a tensor lie in its storage."""
     return tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
@@ -132,6 +137,8 @@ class _Propagator(fx.Interpreter):
         self.mode, self.seen, self.signature_of = mode, seen, signature_of
 
     def run_node(self, node):
+        if is_tangent(node):  # a result that is returned twice has two gradients, whose fake tensors may be one
+            node.meta["val"] = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
         if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
             return node.meta.get("val")
         if FIXED in node.meta:

@@ -17,7 +17,7 @@ from torch import fx
 from . import _library as lib
 from . import _norms, _torch
 from ._errors import CairnError
-from ._geometry import key_of, place_of, tensors_of
+from ._geometry import is_tangent, key_of, place_of, tensors_of
 
 aten = torch.ops.aten
 BOUNDARY = "boundary"
@@ -78,7 +78,7 @@ class Parts:
         self.gm = gm
         nodes = gm.graph.nodes
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
-        self.tangents = [p for p in self.placeholders if "tangents" in str(p.target)]
+        self.tangents = [p for p in self.placeholders if is_tangent(p)]
         self.primals = [p for p in self.placeholders if p not in set(self.tangents)]
         self.output = next(n for n in nodes if n.op == "output")
         results = list(self.output.args[0])
@@ -89,8 +89,11 @@ class Parts:
         self._classify()
 
     def _classify(self):
-        """Forward and backward by data flow: passes leave nodes without a tag."""
+        """Forward and backward by data flow: passes leave nodes without a tag. Random ops of the forward part stay there
+        although nobody may need them, because the order in which random numbers are drawn must stay."""
         needed, todo = set(), [n for n in self.fwd_out if isinstance(n, fx.Node)]
+        todo += [n for n in self.gm.graph.nodes if n.op == "call_function" and is_random(n)
+                 and "backward" not in n.meta.get("partitioner_tag", "")]
         while todo:
             node = todo.pop()
             if node not in needed:

@@ -7,17 +7,24 @@ from . import _torch
 
 class Peak:
     """The most that is allocated from now on, above what is in use now. On a processor the allocator's events are
-    recorded, so only one can count at a time; on a GPU its counter of the most is set back."""
+    recorded, so only one can count at a time; on a GPU its counter of the most is set back. stop() may be called again,
+    and says what the first call found."""
 
     def __init__(self, device):
-        self.device = device
+        self.device, self._most = device, 0  # until it counts there is nothing to stop
         if device.type == "cuda":
             self._before = torch.cuda.memory_allocated(device)
             torch.cuda.reset_peak_memory_stats(device)
         else:
             _torch.start_memory_events()
+        self._most = None
 
     def stop(self):
+        if self._most is None:
+            self._most = self._count()
+        return self._most
+
+    def _count(self):
         if self.device.type == "cuda":  # it counts when an op is queued, not when it runs
             return torch.cuda.max_memory_allocated(self.device) - self._before
         live = most = 0
@@ -27,6 +34,10 @@ class Peak:
                     live += event.cpu_memory_usage()
                     most = max(most, live)
         return most
+
+    def __del__(self):
+        if self.device.type != "cuda":  # else every op of the process would be recorded from now on
+            self.stop()
 
 
 def peak_of(call, device):

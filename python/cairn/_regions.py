@@ -19,6 +19,7 @@ import warnings
 import weakref
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _distributed, _sizes, _torch
 from . import _library as lib
@@ -135,12 +136,14 @@ class Steps:
         self.several = self.settled = False
         self.went_back = False
         self.last = None, lambda: None  # the region that ran last, and what is alive as long as its backward part may run
-        self.peak = None  # what counts in the second step and after a choice
+        self.peak = self._update = None  # what counts in the second step and after a choice
         self.outside = 0  # bytes of what runs outside the regions
         self._plans = self._size = None  # to choose among, by variant; what they and the rest may take
 
     def enter(self, variant):
         """A region is about to run."""
+        if self.peak is not None and not torch.is_grad_enabled():
+            self._end_measuring()
         if (self.settled and self.peak is None) or variant.plan is None or not torch.is_grad_enabled():
             return
         if not self.several:
@@ -184,6 +187,7 @@ class Steps:
             if self.peak is None:
                 self._settle()
         else:
+            self._end_measuring()
             found, self.peak = self.peak.stop(), None
             if not self.settled:
                 self.outside = _distributed.most(max(found - needed([way_of(v, v.plan) for v in self.calls]), 0))
@@ -200,7 +204,13 @@ class Steps:
         try:
             self.peak = Peak(self.calls[0].planner.joint.device)
         except RuntimeError:  # the user's profiler runs on the processor
-            pass
+            return
+        self._update = register_optimizer_step_pre_hook(self._end_measuring)
+
+    def _end_measuring(self, *_):
+        """An optimiser steps, or an evaluation begins: they are no part of what is measured."""
+        self._update.remove()
+        self.peak.stop()
 
     def _settle(self):
         self.settled = True

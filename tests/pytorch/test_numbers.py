@@ -13,6 +13,7 @@ import cairn
 from cairn import _backend, _check, _costs, _plan, _write
 from cairn import _library as lib
 from common import compiled, reference, same, with_cairn
+from replay import Captured
 from small_models import Basic, ResNet
 
 
@@ -112,6 +113,35 @@ class Random(unittest.TestCase):
                     seen.append([difference.detach(), x.grad])
                 self.assertTrue(same(*seen))
                 self.assertEqual(bool(seen[0][0] == 0), name in self.JOINED)
+
+
+class Order(unittest.TestCase):
+    def test_random_numbers(self):
+        """They are drawn in the order of the program, although nobody reads some of them."""
+        def function(x):
+            torch.rand(3)
+            return F.dropout(x.sin(), 0.5).square().sum()
+        seen = []
+        for call in (function, Captured(function).call):
+            torch.manual_seed(2)
+            x = torch.ones(6, 20, requires_grad=True)
+            loss = call(x)
+            loss.backward()
+            seen.append([loss.detach(), x.grad])
+        self.assertTrue(same(*seen))
+
+    def test_two_gradients(self):
+        """A result that is returned twice has two gradients."""
+        def function(x):
+            h = torch.cos(x * 1.5)
+            return h, h.sum(), h
+        gradients = []
+        for call in (function, Captured(function).call):
+            x = torch.arange(6.0).requires_grad_()
+            first, loss, second = call(x)
+            (loss + (first * 2).sum() + (second * 3).sum()).backward()
+            gradients.append(x.grad)
+        self.assertTrue(torch.equal(*gradients))
 
 
 class Checked(unittest.TestCase):

@@ -204,9 +204,10 @@ def saved(backend):
 
 
 def threads(backend):
-    """Steps of several threads at once, the first of which captures."""
+    """Steps of several threads at once. The first step is captured before, because PyTorch captures in one thread only."""
     model, x, found = Body(results=1), torch.randn(64, 16), [None] * 3
     call = torch.compile(model, backend=backend)
+    call(x).square().mean().backward()
 
     def work(number):
         for _ in range(2):
