@@ -40,8 +40,9 @@ typedef struct cairn_solve_options {
                                 everything on the device, the arena and what stays there. Where
                                 needed, and if copies are allowed, parameters and slots have their
                                 home on the host. 0: none */
-    const cairn_plan *homes; /* of `infer`: parameters are at home where this plan of the graph
-                                has them; NULL: on the device */
+    const cairn_plan *homes; /* of `infer`: parameters are at home where this plan has them,
+                                of the graph or of the step whose network it is
+                                (cairn_graph_network()); NULL: on the device */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

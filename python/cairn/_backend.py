@@ -7,7 +7,6 @@ import time
 import warnings
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import _arena, _torch
 from . import _chunks
@@ -18,6 +17,7 @@ from . import _inductor
 from . import _loss_only
 from . import _moves
 from . import _norms
+from . import _optimizers
 from . import _regions
 from ._errors import CairnError
 from ._geometry import propagate
@@ -197,10 +197,10 @@ class Unused:
 
     def __init__(self):
         self._steps = 0
-        self._hook = register_optimizer_step_post_hook(self._count)
+        _optimizers.after_step(self._count)
         atexit.register(self._end)
 
-    def _count(self, *_):
+    def _count(self):
         self._steps += 1
         if self._steps == 2:
             self.stop()
@@ -210,7 +210,7 @@ class Unused:
         print(self.MESSAGE, file=sys.stderr)
 
     def stop(self):
-        self._hook.remove()
+        _optimizers.forget(self._count)
         atexit.unregister(self._end)
 
 

@@ -7,21 +7,25 @@ from . import _torch
 
 class Peak:
     """The most that is allocated from now on, above what is in use now. On a processor the allocator's events are
-    recorded, so only one can count at a time; on a GPU its counter of the most is set back. stop() may be called again,
-    and says what the first call found."""
+    recorded, so only one can count at a time: a second one cuts the first one short. On a GPU the counter of the most is
+    set back. stop() may be called again, and says what the first call found."""
+    running = None  # the one that counts now
 
     def __init__(self, device):
-        self.device, self._most = device, 0  # until it counts there is nothing to stop
+        self.device, self._most, self.cut = device, 0, False  # until it counts there is nothing to stop
+        if Peak.running is not None:
+            Peak.running.stop()
+            Peak.running.cut, Peak.running = True, None
         if device.type == "cuda":
             self._before = torch.cuda.memory_allocated(device)
             torch.cuda.reset_peak_memory_stats(device)
         else:
             _torch.start_memory_events()
-        self._most = None
+        self._most, Peak.running = None, self
 
     def stop(self):
         if self._most is None:
-            self._most = self._count()
+            self._most, Peak.running = self._count(), None
         return self._most
 
     def _count(self):
@@ -34,11 +38,6 @@ class Peak:
                     live += event.cpu_memory_usage()
                     most = max(most, live)
         return most
-
-    def __del__(self):
-        if self.device.type != "cuda":  # else every op of the process would be recorded from now on
-            self.stop()
-
 
 def peak_of(call, device):
     """The most that a call allocates."""

@@ -19,9 +19,8 @@ import warnings
 import weakref
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from . import _distributed, _sizes, _torch
+from . import _distributed, _optimizers, _sizes, _torch
 from . import _library as lib
 from ._errors import BudgetError, CairnError
 from ._peak import Peak
@@ -136,7 +135,8 @@ class Steps:
         self.several = self.settled = False
         self.went_back = False
         self.last = None, lambda: None  # the region that ran last, and what is alive as long as its backward part may run
-        self.peak = self._update = None  # what counts in the second step and after a choice
+        self.peak = None  # what counts in the second step and after a choice
+        self._early = False  # whether the peak counts from the end of the step before
         self.outside = 0  # bytes of what runs outside the regions
         self._plans = self._size = None  # to choose among, by variant; what they and the rest may take
 
@@ -144,6 +144,8 @@ class Steps:
         """A region is about to run."""
         if self.peak is not None and not torch.is_grad_enabled():
             self._end_measuring()
+            if self._early:
+                self.peak, self._early = None, False
         if (self.settled and self.peak is None) or variant.plan is None or not torch.is_grad_enabled():
             return
         if not self.several:
@@ -154,6 +156,8 @@ class Steps:
             self._next_step()
         elif self.peak is None:  # of the first step, or what came before was a step of another model, in one graph
             self.calls.append(variant)
+            if self.options.budget is not None:
+                _optimizers.after_step(self._begin_early)
             if self.options.budget is not None and not _is_share(self.options.budget):
                 size = variant.planner.budget_bytes(self.options.budget)
                 self._refuse_more([way_of(call, call.plan) for call in self.calls], size)
@@ -186,6 +190,10 @@ class Steps:
             self._measure()
             if self.peak is None:
                 self._settle()
+        elif self._early:
+            self._early = False
+        elif self.peak.cut:
+            self._measure()
         else:
             self._end_measuring()
             found, self.peak = self.peak.stop(), None
@@ -201,15 +209,24 @@ class Steps:
                 self._measure()
 
     def _measure(self):
+        if Peak.running is not None:
+            return
         try:
             self.peak = Peak(self.calls[0].planner.joint.device)
         except RuntimeError:  # the user's profiler runs on the processor
             return
-        self._update = register_optimizer_step_pre_hook(self._end_measuring)
+        _optimizers.before_step(self._end_measuring)
 
-    def _end_measuring(self, *_):
+    def _begin_early(self):
+        """The first step has ended. In the next one, what comes before the first region counts too."""
+        _optimizers.forget(self._begin_early)
+        if self.went_back and self.peak is None and not self.settled:
+            self._measure()
+            self._early = self.peak is not None
+
+    def _end_measuring(self):
         """An optimiser steps, or an evaluation begins: they are no part of what is measured."""
-        self._update.remove()
+        _optimizers.forget(self._end_measuring)
         self.peak.stop()
 
     def _settle(self):

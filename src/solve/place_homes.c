@@ -353,7 +353,7 @@ void crn_homes_of_plan(const cairn_graph *graph, const cairn_plan *plan, bool *o
     uint32_t count;
     const cairn_step *steps = cairn_plan_steps(plan, &count);
     for (uint32_t i = 0; i < count; i++)
-        if (steps[i].kind == CAIRN_STEP_FETCH) {
+        if (steps[i].kind == CAIRN_STEP_FETCH && steps[i].id < cairn_graph_tensor_count(graph)) {
             cairn_role role = cairn_graph_tensor(graph, steps[i].id)->role;
             on_host[steps[i].id] = role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT;
         }

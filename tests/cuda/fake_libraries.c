@@ -121,9 +121,12 @@ static size_t bytes_of(int type) {
     case CRN_DNN_DATA_TYPE:
     case CRN_DNN_MODE_TYPE:
     case CRN_DNN_HEURISTIC_TYPE:
+    case CRN_DNN_POINTWISE_TYPE:
+    case CRN_DNN_REDUCTION_TYPE:
     case CRN_DNN_FLOAT:
         return 4;
     case CRN_DNN_CHAR:
+    case CRN_DNN_BOOLEAN:
         return 1;
     default:
         return 8;
