@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-import threading
 import unittest
 import warnings
 
@@ -203,24 +202,6 @@ def saved(backend):
     return found
 
 
-def threads(backend):
-    """Steps of several threads at once. The first step is captured before, because PyTorch captures in one thread only."""
-    model, x, found = Body(results=1), torch.randn(64, 16), [None] * 3
-    call = torch.compile(model, backend=backend)
-    call(x).square().mean().backward()
-
-    def work(number):
-        for _ in range(2):
-            results = torch.autograd.grad(call(x * (number + 1)).square().mean(), list(model.parameters()))
-        found[number] = [g.clone() for g in results]
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return found
-
-
 class Strangers(unittest.TestCase):
     def check(self, script):
         """With 85% of the memory, or with the least that a refusal names."""
@@ -245,7 +226,7 @@ class Strangers(unittest.TestCase):
             gradient.norm().backward()
 
 
-for script in (images, adversaries, pairs, frozen, averaged, losses, hooks, functions, attack, saved, threads):
+for script in (images, adversaries, pairs, frozen, averaged, losses, hooks, functions, attack, saved):
     setattr(Strangers, f"test_{script.__name__}", lambda self, script=script: self.check(script))
 
 
