@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-deps.sh [--dry-run] build|test|check|package|coverage|wheels|bare: check that the tools and libraries
+# install-deps.sh [--dry-run] build|test|check|package|coverage|wheels: check that the tools and libraries
 # for a purpose are there, and install the missing ones with apt.
 #
 #   build     the library and the command; oneDNN is optional
@@ -8,7 +8,6 @@
 #   package   also the Debian package (make package)
 #   coverage  also the measurement of coverage (make coverage)
 #   wheels    also the Python package for other machines (make wheels)
-#   bare      also bare machines (scripts/bare-machine.sh)
 #
 # With --dry-run nothing is installed: missing packages are named, and the exit status is 1 if one
 # of them is required. Each tool is searched for by what it does, not by package, so that a compiler
@@ -97,7 +96,6 @@ wheels)
     need python3-venv "installs zig and auditwheel" python3 -c "import venv, ensurepip"
     need qemu-user-static "runs the tests of the planner for aarch64" has qemu-aarch64-static
     ;;
-bare) want debootstrap "makes bare machines" has debootstrap ;;
 coverage) need gcovr "counts the lines and branches that tests reach" has gcovr ;;
 esac
 
