@@ -144,6 +144,23 @@ class Order(unittest.TestCase):
         self.assertTrue(torch.equal(*gradients))
 
 
+class Given(unittest.TestCase):
+    def test_strides_of_gradients(self):
+        """Dimensions of size 1 of a gradient that the caller makes have any strides."""
+        def function(x):
+            h = torch.cumsum(x * 1.5, 0)
+            return h.square().mean(), h.t().clone()
+        seen = []
+        for call in (function, *(compiled(function, cairn.backend(check=True)) for _ in range(3))):
+            seen.append([])
+            for stride in (len(seen), 24, 100):
+                x = torch.arange(24.0).view(24, 1).requires_grad_()
+                gradient = torch.arange(24.0).as_strided((1, 24), (stride, 1))
+                torch.autograd.backward(call(x), [torch.ones(()), gradient])
+                seen[-1].append(x.grad)
+        self.assertTrue(all(same(seen[0], found) for found in seen))
+
+
 class Checked(unittest.TestCase):
     """The check sees what a wrong plan would do."""
 
