@@ -148,10 +148,7 @@ class Writer:
         return without_statistics(op.node) if again else op.node.args
 
     def _reads(self, op):
-        if not ignores_statistics(op.node) or op.index not in self.again:
-            return op.reads
-        left_out = {s for node in op.node.args[3:5] if node is not None for s in self.joint.of_node[node]}
-        return [s for s in op.reads if s not in left_out]
+        return self.joint.reads_again(op) if op.index in self.again else op.reads
 
     def _plain_call(self, op, arguments, keywords):
         return self.graph.call_function(op.node.target, arguments, keywords)
