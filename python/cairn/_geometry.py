@@ -23,6 +23,11 @@ from ._real import real_tensors
 FIXED = "cairn_fixed"  # key of nodes whose fake results are right and cannot be propagated
 
 
+def packet(node):
+    """The name of a node's op without that of its overload."""
+    return str(getattr(node.target, "overloadpacket", ""))
+
+
 def tensors_of(value):
     return [v for v in _torch.pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 

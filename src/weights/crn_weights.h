@@ -62,6 +62,7 @@ typedef struct crn_form {
     size_t before; /* the length of the name before that of a part, and the name after it */
     const char *after;
     bool transposed;
+    uint32_t ones; /* leading dimensions of length 1 that the file has and the network has not */
 } crn_form;
 
 /* False: the file has it as the network does. */
