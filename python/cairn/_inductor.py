@@ -26,8 +26,9 @@ def decompositions(on_cpu):
     table = dict(select_decomp_table())
     for name in _WHOLE + (_WHOLE_ON_CPU if on_cpu else ()):
         packet = getattr(torch.ops.aten, name)
-        for overload in packet.overloads():
-            table.pop(getattr(packet, overload), None)
+        for overload in (getattr(packet, overload) for overload in packet.overloads()):
+            if not _torch.schema_of(overload).is_mutable:  # AOTAutograd takes no other in a graph
+                table.pop(overload, None)
     return table
 
 

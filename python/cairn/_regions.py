@@ -210,7 +210,7 @@ class Steps:
             found, self.peak = self.peak.stop(), None
             if not self.settled:
                 outside = _distributed.most(max(found - needed([way_of(v, v.plan) for v in self.calls]), 0))
-                self.outside = outside + outside // 32  # it is not the same in every step
+                self.outside = outside + outside // 8  # it is not the same in every step: experts get other rows
                 self._settle()
                 self._measure()
                 return

@@ -273,7 +273,27 @@ class Strided(nn.Module):
         return (part * part).mean() + (h.sin() @ h.mT).mean()
 
 
+class Frozen(nn.Module):
+    """A batch norm with fixed statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8, affine=False)
+        self.norm.eval()
+
+    def forward(self, x):
+        return self.norm(self.linear(x)).sin().square().mean()
+
+
 class Table(unittest.TestCase):
+    def test_frozen_norms(self):
+        torch.manual_seed(0)
+        model, x = Frozen(), (torch.randn(4, 8),)
+        expected = with_cairn(model, x, cairn.backend(), steps=1)
+        found = with_cairn(model, x, cairn.backend(mode="compiled"), steps=1)
+        for a, b in zip(expected[1][0], found[1][0]):
+            torch.testing.assert_close(a, b)
+
     def test_shared(self):
         """What mode exact and an earlier process learnt of ops is no fact about kernels, and what they learnt of kernels
         is used."""

@@ -312,7 +312,7 @@ class Threads(unittest.TestCase):
         self.assertEqual(len(refused), 2)
         self.assertIn("give each thread its own", str(refused[0]))
         expected = self.outcomes(model, lambda _: "aot_eager")[0][0]
-        for gradients, peak in self.outcomes(model, lambda _: cairn.backend("60%")):
+        for gradients, _ in self.outcomes(model, lambda _: cairn.backend("60%")):
             self.assertTrue(same(expected, gradients))
 
 
