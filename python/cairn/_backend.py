@@ -103,13 +103,14 @@ class Backend:
 
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""
-        self._variant, self._start = variant, time.perf_counter()
         loss_only = self.options.loss_only and not self.steps.several
         compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward, loss_only)
-        try:
-            return compiled(variant.region.gm, variant.inputs)
-        finally:
-            self._variant = None
+        with _torch.compile_lock:
+            self._variant, self._start = variant, time.perf_counter()
+            try:
+                return compiled(variant.region.gm, variant.inputs)
+            finally:
+                self._variant = None
 
     # ---- from AOTAutograd ----
 

@@ -189,11 +189,15 @@ def capture(gm, num_fwd_outputs, options, learn):
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     table.recorded = options.cudagraphs
-    propagate(gm, table.results, _costs.signature_of)
-    learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
+
+    def runs_as_it_is(node):
+        return not is_fusible(node, device)
+    propagate(gm, table.results, _costs.signature_of, runs_as_it_is)
+    learn(gm, table, device, alignment_of(device), runs_as_it_is)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     compile_all(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     copy_mutated(fused, num_fwd_outputs)
+    propagate(fused, table.results, _costs.signature_of)
     learn(fused, table, device, alignment_of(device))
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
