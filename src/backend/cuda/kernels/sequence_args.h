@@ -36,6 +36,8 @@ enum {
     CRN_GATES
 };
 
+#define CRN_SWIGLU_ROWS 2u /* of a thread */
+
 /* swiglu: x [rows, 2 width] -> y [rows, width] = silu(first half) * second half;
  * swiglu_bwd: x, gy -> gx, which may be x. */
 typedef struct crn_swiglu_args {
@@ -50,6 +52,7 @@ typedef struct crn_swiglu_args {
  * angle of the token times frequency[i]. A launch has pairs from `first` on, `pairs` of them; the
  * first launch copies the values. y may be x. */
 #define CRN_ROTARY_PAIRS 64u
+#define CRN_ROTARY_ROWS 4u /* of a block */
 
 typedef struct crn_rotary_args {
     uint32_t element, rows, tokens;
@@ -57,7 +60,6 @@ typedef struct crn_rotary_args {
     uint32_t half, pitch;
     uint32_t first, pairs;
     uint32_t inverse; /* the other direction: backward */
-    uint32_t shares;  /* filled in: threads that share the heads of a token */
     const void *x;
     void *y;
     double frequency[CRN_ROTARY_PAIRS];

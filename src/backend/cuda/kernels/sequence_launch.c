@@ -4,7 +4,6 @@
 #define ROWS_OF_BLOCK 8u /* of a norm of rows: 256 threads, 32 for each */
 #define LIST_CHUNK 64u   /* as in list_kernels.h */
 #define LIST_WORDS 8u    /* likewise */
-#define HEAD_SHARES 4u   /* threads that share the heads of a token */
 
 /* Matrices without padding. Wide accesses need rows that are multiples of 16 bytes. */
 static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, const void *b,
@@ -58,14 +57,20 @@ static crn_launch matrix_launch(crn_kernel_id kernel, uint32_t element, uint32_t
     return flat_launch(form_of(kernel, element, pack), (uint64_t)rows * (width / pack));
 }
 
+static crn_launch swiglu_launch(crn_kernel_id kernel, const crn_swiglu_args *a, const void *second,
+                                const void *third) {
+    uint32_t pack = matrix_pack(a->element, a->width, a->x, second, third);
+    uint64_t threads = (uint64_t)divide_up(a->rows, CRN_SWIGLU_ROWS) * (a->width / pack);
+    assert(threads < UINT32_MAX - THREADS);
+    return launch_of(form_of(kernel, a->element, pack), divide_up(threads, THREADS), 1, THREADS);
+}
+
 crn_launch crn_swiglu_launch(crn_swiglu_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->y, NULL);
-    return matrix_launch(CRN_K_swiglu, given->element, given->rows, given->width, pack);
+    return swiglu_launch(CRN_K_swiglu, given, given->y, NULL);
 }
 
 crn_launch crn_swiglu_bwd_launch(crn_swiglu_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->gy, given->gx);
-    return matrix_launch(CRN_K_swiglu_bwd, given->element, given->rows, given->width, pack);
+    return swiglu_launch(CRN_K_swiglu_bwd, given, given->gy, given->gx);
 }
 
 crn_launch crn_rotary_launch(crn_rotary_args *given) {
@@ -73,10 +78,8 @@ crn_launch crn_rotary_launch(crn_rotary_args *given) {
     uint32_t pack = pack_of(given->element, given->pitch, operands, 2);
     if (given->half % pack != 0 || given->pairs % pack != 0)
         pack = 1;
-    given->shares = HEAD_SHARES;
-    uint64_t threads = (uint64_t)given->rows * (given->pairs / pack) * given->shares;
-    return launch_of(form_of(CRN_K_rotary, given->element, pack), divide_up(threads, THREADS), 1,
-                     THREADS);
+    return launch_of(form_of(CRN_K_rotary, given->element, pack),
+                     divide_up(given->rows, CRN_ROTARY_ROWS), 1, THREADS);
 }
 
 /* ---- Tokens ---- */

@@ -27,7 +27,7 @@ CRN_DEVICE void token_row_sums(const crn_token_loss_args *CRN_RESTRICT p, crn_gr
             pack x = get(p->logits, at + c);
             float top = x.at[0];
             EACH(k) {
-                top = x.at[k] > top ? x.at[k] : top;
+                top = fmaxf(x.at[k], top);
                 logits += x.at[k];
             }
             if (top > largest) {
@@ -69,6 +69,7 @@ CRN_DEVICE float token_row_loss(const crn_token_loss_args *CRN_RESTRICT p, int32
     return crn_log(s->sum[0]) - (wanted - s->largest[0]);
 }
 
+#if !FORM_BF16
 /* (p - target) / count */
 CRN_DEVICE float token_gradient(const crn_token_loss_args *CRN_RESTRICT p, float probability,
                                 uint32_t word, int32_t label, float factor) {
@@ -76,22 +77,34 @@ CRN_DEVICE float token_gradient(const crn_token_loss_args *CRN_RESTRICT p, float
     float target = (int64_t)word == label ? peak : spread;
     return label < 0 ? 0 : (probability - target) * factor;
 }
+#endif
 
+/* Probabilities e / sum, with 1 / sum = factor, or in bf16 their gradient. */
 CRN_DEVICE void token_write(const crn_token_loss_args *CRN_RESTRICT p, uint32_t t, uint32_t step,
                             size_t at, int32_t label, float largest, float factor) {
 #if FORM_BF16
-    float share = 1 / *p->count;
+    float share = 1 / *p->count, spread = p->smoothing / (float)p->words * share;
+    float peak = (1 - p->smoothing) * share, scale = factor * share;
 #else
     (void)label;
 #endif
-    for (uint32_t c = t * PACK; c < p->words; c += step * PACK) {
+    CRN_UNROLL_BY(4) for (uint32_t c = t * PACK; c < p->words; c += step * PACK) {
         pack x = get(p->logits, at + c);
         EACH(k) {
-            x.at[k] = crn_exp_down(x.at[k] - largest) * factor;
+            x.at[k] = crn_exp_down(x.at[k] - largest);
 #if FORM_BF16
-            x.at[k] = token_gradient(p, x.at[k], c + k, label, share);
+            x.at[k] = label < 0 ? 0 : crn_fma(x.at[k], scale, -spread);
+#else
+            x.at[k] *= factor;
 #endif
         }
+#if FORM_BF16
+        if ((uint32_t)label - c < PACK) {
+            EACH(k) {
+                x.at[k] -= (uint32_t)label == c + k ? peak : 0;
+            }
+        }
+#endif
         put(p->probabilities, at + c, x);
     }
 }
