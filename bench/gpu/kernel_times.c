@@ -520,7 +520,7 @@ static void time_update(uint32_t count) {
                                           {(float *)of[2] + at, (float *)of[3] + at},
                                           NULL,
                                           rest < CRN_CHUNK ? rest : CRN_CHUNK,
-                                          NULL};
+                                          0};
     }
     args.chunks = small_operand(args.count * sizeof *chunks);
     GPU(cuMemcpyHtoD, (CUdeviceptr)(uintptr_t)args.chunks, chunks, args.count * sizeof *chunks);
@@ -574,16 +574,11 @@ static void run_row_norm(void *context) {
     crn_row_norm_args a = s->norm;
     a.x = turn((void *)a.x, s->bytes);
     a.y = turn(a.y, s->bytes);
+    if (a.added != NULL) {
+        a.added = turn((void *)a.added, s->bytes);
+        a.sum = turn(a.sum, s->bytes);
+    }
     crn_launch launch = crn_row_norm_launch(&a);
-    gpu_start(&launch, &a);
-}
-
-static void run_row_norm_sums(void *context) {
-    sequences *s = context;
-    crn_row_norm_args a = s->norm;
-    a.x = turn((void *)a.x, s->bytes);
-    a.gy = turn((void *)a.gy, s->bytes);
-    crn_launch launch = crn_row_norm_sums_launch(&a);
     gpu_start(&launch, &a);
 }
 
@@ -593,13 +588,14 @@ static void run_row_norm_bwd(void *context) {
     a.x = turn((void *)a.x, s->bytes);
     a.gy = turn((void *)a.gy, s->bytes);
     a.gx = turn(a.gx, s->bytes);
+    if (a.other != NULL)
+        a.other = turn((void *)a.other, s->bytes);
     crn_launch launch = crn_row_norm_bwd_launch(&a);
     gpu_start(&launch, &a);
-}
-
-static void run_row_norm_both(void *context) {
-    run_row_norm_sums(context);
-    run_row_norm_bwd(context);
+    if (a.part == NULL)
+        return;
+    launch = crn_row_norm_finish_launch(&a);
+    gpu_start(&launch, &a);
 }
 
 static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
@@ -617,16 +613,22 @@ static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
                                  .mean = centred ? small_operand(rows * 4) : NULL,
                                  .inverse = small_operand(rows * 4),
                                  .ggamma = small_operand(width * 4),
-                                 .gbeta = centred ? small_operand(width * 4) : NULL,
-                                 .tickets = small_operand(4096)};
+                                 .gbeta = centred ? small_operand(width * 4) : NULL};
     s.norm.gx = s.norm.y;
     s.norm.part = small_operand(crn_row_norm_workspace(&s.norm));
-    GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)s.norm.tickets, 0, 1024);
     const char *name = centred ? "layer norm" : "rms norm";
     time_case(run_row_norm, &s, 2 * s.bytes, "bf16 %s %ux%u", name, rows, width);
-    time_case(run_row_norm_sums, &s, 2 * s.bytes, "bf16 %s %ux%u, sums", name, rows, width);
-    time_case(run_row_norm_bwd, &s, 3 * s.bytes, "bf16 %s %ux%u, gradient", name, rows, width);
-    time_case(run_row_norm_both, &s, 3 * s.bytes, "bf16 %s %ux%u, backward", name, rows, width);
+    s.norm.added = s.norm.gy;
+    s.norm.sum = operand(s.bytes);
+    time_case(run_row_norm, &s, 4 * s.bytes, "bf16 %s %ux%u of a sum", name, rows, width);
+    s.norm.added = NULL;
+    time_case(run_row_norm_bwd, &s, 3 * s.bytes, "bf16 %s %ux%u, backward", name, rows, width);
+    s.norm.other = s.norm.sum;
+    time_case(run_row_norm_bwd, &s, 4 * s.bytes, "bf16 %s %ux%u, backward and addition", name, rows,
+              width);
+    s.norm.other = NULL;
+    s.norm.part = NULL;
+    time_case(run_row_norm_bwd, &s, 3 * s.bytes, "bf16 %s %ux%u, gx only", name, rows, width);
 }
 
 static void run_gate(void *context) {
@@ -640,7 +642,7 @@ static void run_gate(void *context) {
 }
 
 static void time_gates(uint32_t count) {
-    static const char *const names[] = {"gelu", "gelu tanh",     "silu",         "multiply",
+    static const char *const names[] = {"gelu",     "gelu tanh",     "silu",    "multiply",
                                         "gelu bwd", "gelu tanh bwd", "silu bwd"};
     sequences s = {.bytes = (size_t)count * 2};
     begin(3 * s.bytes);

@@ -268,6 +268,8 @@ void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
+void crn_cuda_row_norm_with(crn_work *work, const crn_call *add);
+void crn_cuda_row_norm_bwd_with(crn_work *work, const crn_call *sum);
 
 /* ---- The queue ---- */
 

@@ -135,13 +135,12 @@ CRN_KERNEL(FORM(swiglu_bwd), crn_swiglu_args) {
 
 /* ---- rotary embedding: a block has a few tokens, whose angles it computes once ---- */
 
-/* Pack `i` of a block: `at` its first element, `angle` that of its cosines; nothing is done past
- * the end. */
+/* Pack `i` of a block: `at` is its first element. Nothing is done past the end. */
 #define ROTARY_PLACE(i)                                                                            \
     uint32_t head = (i) / packs, token = head / heads;                                             \
     if (token >= CRN_ROTARY_ROWS || g.x * CRN_ROTARY_ROWS + token >= p->rows)                      \
         continue;                                                                                  \
-    uint32_t pair = ((i)-head * packs) * PACK, angle = token * p->pairs + pair;                    \
+    uint32_t pair = ((i)-head * packs) * PACK;                                                     \
     head -= token * heads;                                                                         \
     size_t at = (size_t)(g.x * CRN_ROTARY_ROWS + token) * p->pitch + p->first + pair +             \
                 (size_t)head * 2 * p->half
@@ -168,11 +167,11 @@ CRN_KERNEL(FORM(rotary), crn_rotary_args) {
                 ROTARY_PLACE(first + u * g.threads);
                 low[u] = fetch(p->x, at);
                 high[u] = fetch(p->x, at + p->half);
-                (void)angle;
             }
             CRN_UNROLL for (uint32_t u = 0; u < rotary_packs_of; u++) {
                 ROTARY_PLACE(first + u * g.threads);
                 pack a = open(low[u]), b = open(high[u]), turned = a;
+                uint32_t angle = token * p->pairs + pair;
                 EACH(k) {
                     float cosine = cosines[angle + k], sine = sines[angle + k];
                     if (head >= p->rotated)

@@ -5,23 +5,28 @@
 
 /* ---- Norms of rows: layer norm (centred) and RMS norm ----
  *
- *     row_norm         x -> y, mean, inverse
- *     row_norm_sums    x, gy, mean, inverse -> ggamma, gbeta
- *     row_norm_bwd     x, gy, mean, inverse -> gx
+ *     row_norm           x (, added) -> y, mean, inverse (, sum)
+ *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, part
+ *     row_norm_finish    part -> ggamma, gbeta
  *
- * y may be x, gx may be gy: then row_norm_sums runs first. */
+ * With `added` the norm is that of sum = x + added. With `other` that is added to gx. y and sum may
+ * be x or added, gx may be x, gy or other. */
+#define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd has at a time */
+#define CRN_ROW_WARPS 16u /* rows that it works on at a time */
+
 typedef struct crn_row_norm_args {
-    crn_cut cut; /* the caller gives rows and channels; the sums fill in the rest */
+    crn_cut cut; /* the caller gives rows and channels; row_norm_bwd fills in the rest */
     uint32_t element, centred;
     float epsilon;
     const void *x, *gy;
-    void *y, *gx;
+    const void *added, *other; /* or NULL */
+    void *y, *gx;              /* gx: or NULL */
+    void *sum;                 /* with `added` */
     const float *gamma;
     const float *beta;     /* or NULL */
     float *mean, *inverse; /* [rows]; mean: only if centred; forward: or NULL */
     float *ggamma, *gbeta; /* [width], or NULL */
-    void *part;
-    uint32_t *tickets;
+    void *part;            /* NULL: neither is wanted */
 } crn_row_norm_args;
 
 /* ---- Gates, element by element: the arguments are crn_pointwise_args ---- */

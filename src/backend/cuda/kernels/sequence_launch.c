@@ -14,27 +14,45 @@ static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, con
 
 /* ---- Norms of rows ---- */
 
-static crn_launch row_launch(crn_kernel_id kernel, const crn_row_norm_args *a, const void *to) {
-    uint32_t pack = matrix_pack(a->element, a->cut.channels, a->x, a->gy, to);
-    return launch_of(form_of(kernel, a->element, pack), divide_up(a->cut.rows, ROWS_OF_BLOCK), 1,
-                     THREADS);
+static uint32_t norm_pack(const crn_row_norm_args *a, const void *to) {
+    const operand operands[] = {{a->x, a->cut.channels},     {a->gy, a->cut.channels},
+                                {a->added, a->cut.channels}, {a->other, a->cut.channels},
+                                {a->sum, a->cut.channels},   {to, a->cut.channels}};
+    return pack_of(a->element, a->cut.channels, operands, 6);
 }
 
 crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
-    return row_launch(CRN_K_row_norm, given, given->y);
+    return launch_of(form_of(CRN_K_row_norm, given->element, norm_pack(given, given->y)),
+                     divide_up(given->cut.rows, ROWS_OF_BLOCK), 1, THREADS);
+}
+
+/* A block has all columns of a strip of rows. */
+static void cut_strips(crn_cut *cut, uint32_t pack) {
+    uint32_t chunks = divide_up(cut->rows, CRN_ROW_CHUNK);
+    cut->packs = divide_up(cut->channels, pack);
+    cut->tiles = larger(divide_up(cut->packs, COLUMN_THREADS), 1);
+    cut->lanes = larger(divide_up(cut->packs, cut->tiles), 1);
+    cut->groups = COLUMN_THREADS / cut->lanes;
+    cut->strip = CRN_ROW_CHUNK * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
+    cut->strips = divide_up(cut->rows, cut->strip);
 }
 
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
-    return row_launch(CRN_K_row_norm_bwd, given, given->gx);
+    uint32_t pack = norm_pack(given, given->gx);
+    cut_strips(&given->cut, pack);
+    return launch_of(form_of(CRN_K_row_norm_bwd, given->element, pack), given->cut.strips, 1,
+                     COLUMN_THREADS);
 }
 
-crn_launch crn_row_norm_sums_launch(crn_row_norm_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->cut.channels, given->x, given->gy, NULL);
-    return sums_launch(CRN_K_row_norm_sums, given->element, pack, 2, &given->cut);
+crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
+    return launch_of(CRN_K_row_norm_finish, divide_up(2 * (uint64_t)given->cut.channels, 32), 1,
+                     THREADS);
 }
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
-    return column_workspace(given->cut, given->element, 2, 2);
+    crn_cut cut = given->cut;
+    cut_strips(&cut, 1); /* strips do not depend on packs */
+    return ((uint64_t)cut.strips * 2 * cut.channels * sizeof(float) + 15) / 16 * 16;
 }
 
 /* ---- Gates ---- */
