@@ -322,6 +322,7 @@ static void time_bias(uint32_t element, uint32_t rows, uint32_t channels) {
     const char *type = type_name(element);
     time_case(run_bias, &c, 2 * bytes, "%s %ux%u bias+relu", type, rows, channels);
     time_case(run_column_sums, &c, bytes, "%s %ux%u bias gradient", type, rows, channels);
+    c.sums.gate = CRN_SUMS_RELU;
     c.sums.y = c.bias.y;
     time_case(run_column_sums, &c, 3 * bytes, "%s %ux%u relu backward + bias gradient", type, rows,
               channels);
@@ -520,7 +521,8 @@ static void time_update(uint32_t count) {
                                           {(float *)of[2] + at, (float *)of[3] + at},
                                           NULL,
                                           rest < CRN_CHUNK ? rest : CRN_CHUNK,
-                                          0};
+                                          0,
+                                          NULL};
     }
     args.chunks = small_operand(args.count * sizeof *chunks);
     GPU(cuMemcpyHtoD, (CUdeviceptr)(uintptr_t)args.chunks, chunks, args.count * sizeof *chunks);
@@ -750,23 +752,32 @@ static void run_sums(void *context) {
     sequences *s = context;
     crn_column_sums_args a = s->sums;
     a.gy = turn((void *)a.gy, s->bytes);
+    if (a.gate != 0) {
+        a.y = turn((void *)a.y, s->bytes);
+        a.masked = turn(a.masked, s->bytes);
+    }
     crn_launch launch = crn_column_sums_launch(&a);
     gpu_start(&launch, &a);
 }
 
 static void time_sums(uint32_t rows, uint32_t width) {
     sequences s = {.bytes = (size_t)rows * width * 2};
-    begin(s.bytes);
+    begin(3 * s.bytes);
     s.sums = (crn_column_sums_args){.cut = {.rows = rows, .channels = width},
                                     .element = CRN_ELEMENT_BF16,
                                     .gy_pitch = width,
                                     .y_pitch = width,
+                                    .masked_pitch = width,
                                     .gy = operand(s.bytes),
+                                    .y = operand(s.bytes),
+                                    .masked = operand(s.bytes),
                                     .sums = small_operand(width * 4),
                                     .tickets = small_operand(4096)};
     s.sums.part = small_operand(crn_column_sums_workspace(&s.sums));
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)s.sums.tickets, 0, 1024);
     time_case(run_sums, &s, s.bytes, "bf16 column sums %ux%u", rows, width);
+    s.sums.gate = CRN_GELU_TANH_BWD;
+    time_case(run_sums, &s, 3 * s.bytes, "bf16 gelu tanh bwd and column sums %ux%u", rows, width);
 }
 
 static void time_sequences(void) {

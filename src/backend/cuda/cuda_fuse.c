@@ -3,6 +3,7 @@
  *     batch_norm [, add] [, relu]             one pass over the image less for each
  *     [accumulate,] [relu_bwd,] batch_norm_bwd [, accumulate]    likewise
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
+ *     gelu_bwd, linear_bwd_weight             likewise
  *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
  *     add, layer_norm or rms_norm             the sum is written too
  *     layer_norm_bwd or rms_norm_bwd, accumulate
@@ -445,23 +446,28 @@ static void fuse_row_norm(list *l, uint32_t i) {
     drop(l, i);
 }
 
-/* Fuse relu_bwd `i` with the gradients of a convolution's weight and bias after it. */
+/* Fuse relu_bwd `i` with the gradients of a convolution's weight and bias after it, or gelu_bwd `i`
+ * with those of a linear layer. */
 static void fuse_bias_bwd(list *l, uint32_t i) {
-    const crn_call *relu = call_at(l, i);
-    uint32_t n = next_call(l, i, CAIRN_OP_CONV2D_BWD_WEIGHT);
+    const crn_call *gate = call_at(l, i);
+    bool relu = gate->op->kind == CAIRN_OP_RELU_BWD;
+    uint32_t n = next_call(l, i, relu ? CAIRN_OP_CONV2D_BWD_WEIGHT : CAIRN_OP_LINEAR_BWD_WEIGHT);
     if (n == NOBODY)
         return;
-    const crn_call *conv = call_at(l, n);
-    const cairn_op *op = conv->op;
-    if (!can_move(l, i, n, relu, NOBODY) || op->output_count < 2 || conv->outputs[1] == NULL ||
-        conv->inputs[1] != relu->outputs[0] || !is_ready(conv, op->inputs[1]) ||
-        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[0]) ||
-        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[1]))
+    const crn_call *layer = call_at(l, n);
+    const cairn_op *op = layer->op;
+    if (!can_move(l, i, n, gate, NOBODY) || op->output_count < 2 || layer->outputs[1] == NULL ||
+        layer->inputs[1] != gate->outputs[0] || !is_ready(layer, op->inputs[1]))
         return;
-    crn_site site = crn_site_of(conv);
+    for (uint32_t k = 0; k < 2; k++)
+        if (!are_alike(layer, op->inputs[1], gate, gate->op->inputs[k]) ||
+            !are_apart(layer->outputs[1], bytes_of(layer, op->outputs[1]), gate->inputs[k],
+                       bytes_of(gate, gate->op->inputs[k])))
+            return;
+    crn_site site = crn_site_of(layer);
     crn_view gy = crn_cuda_view(&site, op->inputs[1]);
-    l->actions[n].fused[1] = relu;
-    if (!is_workspace_apart(conv, relu))
+    l->actions[n].fused[1] = gate;
+    if (!is_workspace_apart(layer, gate))
         l->actions[n].scratch_bytes = crn_cuda_column_sums_bytes(&gy);
     drop(l, i);
 }
@@ -506,6 +512,8 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
                 fuse_bias_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_sum_relu(&l, i);
+        } else if (kind == CAIRN_OP_GELU_BWD) {
+            fuse_bias_bwd(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD || is_row_norm_bwd(kind)) {
             fuse_sum_behind(&l, i);
         }

@@ -60,7 +60,7 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
 }
 
 /* a, b -> to */
-CRN_KERNEL(FORM(gate), crn_pointwise_args) {
+CRN_KERNEL_OF(FORM(gate), crn_pointwise_args, 256, 6) {
     CRN_EACH_THREAD(t) {
         uint32_t first = g.x * g.threads * gate_packs_of + t;
         switch (p->op) {
@@ -86,7 +86,7 @@ CRN_KERNEL(FORM(gate), crn_pointwise_args) {
     size_t at = row * 2 * p->width + c
 
 /* x [rows, 2 width] -> y [rows, width] */
-CRN_KERNEL(FORM(swiglu), crn_swiglu_args) {
+CRN_KERNEL_OF(FORM(swiglu), crn_swiglu_args, 256, 6) {
     uint32_t packs = p->width / PACK;
     CRN_EACH_THREAD(t) {
         uint32_t i = g.x * g.threads + t;

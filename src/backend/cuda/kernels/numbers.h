@@ -100,10 +100,22 @@ CRN_DEVICE float crn_exp(float x) {
     return sum * first * second;
 }
 
-/* e^x for x <= 0: with less work, without a branch, within 4e-7, and 0 below -87. The polynomial
- * is the best of its degree. The lowest bits of `shifted` are n, and 2^n is put together from
- * them. */
+/* The larger of both; a NaN stays a NaN. */
+CRN_DEVICE float crn_at_least(float x, float least) {
+#ifdef __CUDACC__
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(x), "f"(least));
+    return larger;
+#else
+    return x < least ? least : x;
+#endif
+}
+
+/* e^x for x <= 0: with less work, without a branch, within 4e-7; below -87 it is e^-87. The
+ * polynomial is the best of its degree. The lowest bits of `shifted` are n, of which 2^n is made.
+ */
 CRN_DEVICE float crn_exp_down(float x) {
+    x = crn_at_least(x, -87.0f);
     float shifted = crn_fma(x, 1.44269504f, 12582912.0f), n = shifted - 12582912.0f;
     float r = crn_fma(n, -0.693147182f, x);
     float sum = 8.31250194e-3f;
@@ -112,8 +124,7 @@ CRN_DEVICE float crn_exp_down(float x) {
     sum = crn_fma(sum, r, 0.499992311f);
     sum = crn_fma(sum, r, 1.0f);
     sum = crn_fma(sum, r, 1.0f);
-    sum *= crn_from_bits((crn_to_bits(shifted) << 23) + 0x3f800000u);
-    return x < -87.0f ? 0 : sum;
+    return sum * crn_from_bits((crn_to_bits(shifted) << 23) + 0x3f800000u);
 }
 
 /* log x of a normal x > 0: x = 2^n * m with m in [0.70, 1.41), log m = 2 atanh(s) with

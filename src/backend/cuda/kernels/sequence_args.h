@@ -12,7 +12,7 @@
  * With `added` the norm is that of sum = x + added. With `other` that is added to gx. y and sum may
  * be x or added, gx may be x, gy or other. */
 #define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd has at a time */
-#define CRN_ROW_WARPS 16u /* rows that it works on at a time */
+#define CRN_ROW_WARPS 8u  /* of such a block */
 
 typedef struct crn_row_norm_args {
     crn_cut cut; /* the caller gives rows and channels; row_norm_bwd fills in the rest */

@@ -27,21 +27,17 @@ crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
 }
 
 /* A block has all columns of a strip of rows. */
-static void cut_strips(crn_cut *cut, uint32_t pack) {
+static void cut_strips(crn_cut *cut) {
     uint32_t chunks = divide_up(cut->rows, CRN_ROW_CHUNK);
-    cut->packs = divide_up(cut->channels, pack);
-    cut->tiles = larger(divide_up(cut->packs, COLUMN_THREADS), 1);
-    cut->lanes = larger(divide_up(cut->packs, cut->tiles), 1);
-    cut->groups = COLUMN_THREADS / cut->lanes;
     cut->strip = CRN_ROW_CHUNK * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
     cut->strips = divide_up(cut->rows, cut->strip);
 }
 
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->gx);
-    cut_strips(&given->cut, pack);
+    cut_strips(&given->cut);
     return launch_of(form_of(CRN_K_row_norm_bwd, given->element, pack), given->cut.strips, 1,
-                     COLUMN_THREADS);
+                     THREADS);
 }
 
 crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
@@ -51,7 +47,7 @@ crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
     crn_cut cut = given->cut;
-    cut_strips(&cut, 1); /* strips do not depend on packs */
+    cut_strips(&cut);
     return ((uint64_t)cut.strips * 2 * cut.channels * sizeof(float) + 15) / 16 * 16;
 }
 
