@@ -205,7 +205,7 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
     action->counts = predicts && !call->again;
     b->has_run[step->id] = true;
     exec->program.run_count++;
-    if (op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM)
+    if (crn_op_is_of_optimizer(op))
         return crn_optimizer_prepare_call(exec, call, &action->update, b->err);
     return exec->backend->prepare == NULL ? CAIRN_OK
                                           : exec->backend->prepare(exec->queue, call, b->err);

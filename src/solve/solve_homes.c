@@ -16,7 +16,6 @@
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
-#include "graph/graph_internal.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
 #include "solve/solver.h"
