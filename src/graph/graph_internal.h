@@ -139,6 +139,10 @@ CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cai
 /* Whether an op is one of the optimiser: it changes all parameters and slots that it names. */
 bool crn_op_updates(const cairn_op *op);
 
+/* Mark the slots that only the last of several micro-batches uses: all but the sum of gradients,
+ * which is the last of an update's params. */
+void crn_graph_mark_last(const cairn_graph *graph, bool *of_last);
+
 /* The step before cairn_graph_add_updates(). */
 CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
                                                cairn_error *err);
