@@ -24,14 +24,14 @@ static cairn_status time_search(const cairn_dag *dag, const char *algorithm, uin
     int64_t times[MOST_REPEATS];
     *out = (timing){0};
     for (uint64_t i = 0; i < repeat; i++) {
-        cairn_acg_result result;
+        cairn_acg_solution *result;
         int64_t start = cli_clock();
         cairn_status status = cairn_acg_solve(NULL, dag, algorithm, NULL, &result, err);
         times[i] = cli_clock() - start;
         if (status != CAIRN_OK)
             return status;
-        out->value = result.value;
-        cairn_acg_result_release(&result);
+        out->value = result->value;
+        cairn_acg_solution_destroy(result);
     }
     qsort(times, repeat, sizeof *times, compare_times);
     out->median_ns = times[repeat / 2];

@@ -19,8 +19,7 @@ typedef struct line {
     uint32_t count;
 } line;
 
-static cairn_status solve_uniform(uint32_t layers, const cairn_chain_solution **out,
-                                  cairn_error *err) {
+static cairn_status solve_uniform(uint32_t layers, cairn_chain_solution **out, cairn_error *err) {
     static int64_t costs[MOST_LAYERS + 2];
     static uint64_t sizes[MOST_LAYERS + 2];
     for (uint32_t i = 0; i < MOST_LAYERS + 2; i++)
@@ -77,7 +76,7 @@ int cli_bench_uniform(const cli_args *args) {
     if (!cli_flag(args, "json"))
         printf("%8s %8s %8s\n", "layers", "budget", "cost");
     for (uint32_t i = 0; i < 5; i++) {
-        const cairn_chain_solution *solution;
+        cairn_chain_solution *solution;
         cairn_status status = solve_uniform(lengths[i], &solution, &err);
         if (status != CAIRN_OK)
             return cli_fail(status, &err);

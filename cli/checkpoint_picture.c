@@ -17,7 +17,7 @@ int cli_draw_checkpoints(const cli_model *model, const char *algorithm, uint64_t
                          const char *path) {
     cairn_error err = {0};
     cairn_dag_view *view = NULL;
-    cairn_acg_result ours = {0}, chens = {0};
+    cairn_acg_solution *ours = NULL, *chens = NULL;
     cairn_text text = {0};
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     options.seed = seed;
@@ -31,15 +31,15 @@ int cli_draw_checkpoints(const cli_model *model, const char *algorithm, uint64_t
     if (status == CAIRN_OK)
         status = cairn_acg_solve(NULL, &view->dag, algorithm, &options, &ours, &err);
     /* Chen's search is for chains; elsewhere there is no second set to compare with. */
-    bool chain = status == CAIRN_OK &&
-                 cairn_acg_solve(NULL, &view->dag, "chen", &options, &chens, NULL) == CAIRN_OK;
+    if (status == CAIRN_OK &&
+        cairn_acg_solve(NULL, &view->dag, "chen", &options, &chens, NULL) != CAIRN_OK)
+        chens = NULL;
     bool is_chens = strcmp(algorithm, "chen") == 0;
     if (status == CAIRN_OK)
-        status = cairn_checkpoints_to_dot(model->graph, view, is_chens ? NULL : &ours,
-                                          chain ? &chens : NULL, &text);
+        status = cairn_checkpoints_to_dot(model->graph, view, is_chens ? NULL : ours, chens, &text);
     int code = status == CAIRN_OK ? cli_draw(&text, path) : cli_fail(status, &err);
-    cairn_acg_result_release(&chens);
-    cairn_acg_result_release(&ours);
+    cairn_acg_solution_destroy(chens);
+    cairn_acg_solution_destroy(ours);
     cairn_dag_view_destroy(view);
     return code;
 }

@@ -12,7 +12,7 @@ typedef struct acg_run {
     uint64_t seed;
 } acg_run;
 
-static void print_json(uint32_t index, const cairn_acg_result *result, const uint32_t *names,
+static void print_json(uint32_t index, const cairn_acg_solution *result, const uint32_t *names,
                        int64_t ns) {
     printf("{\"case\":%" PRIu32 ",\"value\":%" PRIu64 ",\"checkpoints\":[", index, result->value);
     for (uint32_t i = 0; i < result->checkpoint_count; i++)
@@ -25,7 +25,7 @@ static void print_heading(void) {
            "kept", "time");
 }
 
-static void print_row(uint32_t index, const cairn_dag *dag, const cairn_acg_result *result,
+static void print_row(uint32_t index, const cairn_dag *dag, const cairn_acg_solution *result,
                       int64_t ns) {
     uint64_t total = 0;
     for (uint32_t v = 0; v < dag->vertex_count; v++)
@@ -36,7 +36,7 @@ static void print_row(uint32_t index, const cairn_dag *dag, const cairn_acg_resu
 }
 
 /* Checkpoints in lines of a readable length. */
-static void print_checkpoints(const cairn_acg_result *result, const uint32_t *names) {
+static void print_checkpoints(const cairn_acg_solution *result, const uint32_t *names) {
     int column = printf("       checkpoints:");
     for (uint32_t i = 0; i < result->checkpoint_count; i++) {
         if (column > 90)
@@ -65,7 +65,7 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
     const cairn_dag *dag = cairn_acg_cases_get(cases, index);
     const uint32_t *names = cairn_acg_cases_names(cases, index);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
-    cairn_acg_result result;
+    cairn_acg_solution *result;
     cairn_error err = {0};
     options.names = names;
     options.seed = run->seed;
@@ -79,14 +79,14 @@ static int solve_case(const acg_run *run, const cairn_acg_cases *cases, uint32_t
         return cli_fail(status, &err);
     }
     if (run->json) {
-        print_json(index, &result, names, ns);
+        print_json(index, result, names, ns);
     } else {
         if (index == 0)
             print_heading();
-        print_row(index, dag, &result, ns);
-        print_checkpoints(&result, names);
+        print_row(index, dag, result, ns);
+        print_checkpoints(result, names);
     }
-    cairn_acg_result_release(&result);
+    cairn_acg_solution_destroy(result);
     return draw_trees(run, dag, names);
 }
 

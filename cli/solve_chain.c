@@ -77,7 +77,7 @@ static int solve_case(const request *r, const cairn_chain_problem *given, uint32
     cairn_chain_problem problem = *given;
     if (r->budget.given)
         problem.budget = r->budget.bytes;
-    const cairn_chain_solution *solution;
+    cairn_chain_solution *solution;
     cairn_error err = {0};
     int64_t start = cli_clock();
     cairn_status status =

@@ -10,7 +10,7 @@ static void check_dag(const cairn_dag *dag) {
     const cairn_acg_algorithm *a;
     bool small = dag->vertex_count <= MOST_VERTICES;
     for (uint32_t i = 0; small && (a = cairn_acg_algorithm_list(i)) != NULL; i++) {
-        cairn_acg_result result;
+        cairn_acg_solution *result;
         cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
         cairn_error err = {0};
         uint64_t value = 0;
@@ -20,10 +20,10 @@ static void check_dag(const cairn_dag *dag) {
             fuzz_check_error(status, &err);
             continue;
         }
-        FUZZ_CHECK(cairn_acg_value(NULL, dag, a->objective, result.checkpoints,
-                                   result.checkpoint_count, &value, &err) == CAIRN_OK);
-        FUZZ_CHECK(value == result.value);
-        cairn_acg_result_release(&result);
+        FUZZ_CHECK(cairn_acg_value(NULL, dag, a->objective, result->checkpoints,
+                                   result->checkpoint_count, &value, &err) == CAIRN_OK);
+        FUZZ_CHECK(value == result->value);
+        cairn_acg_solution_destroy(result);
     }
     cairn_text tree;
     cairn_error err = {0};
@@ -35,7 +35,7 @@ static void check_chain(const cairn_chain_problem *problem) {
     const cairn_chain_algorithm *algorithm;
     bool small = problem->layers <= MOST_VERTICES / 4;
     for (uint32_t i = 0; small && (algorithm = cairn_chain_algorithm_list(i)) != NULL; i++) {
-        const cairn_chain_solution *solution;
+        cairn_chain_solution *solution;
         cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
         cairn_chain_verdict verdict;
         cairn_error err = {0};

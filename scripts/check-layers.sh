@@ -2,7 +2,7 @@
 # check-layers.sh [ROOT]: checks which files include which, and that every source is built.
 #
 # A file in src/X may include its own folder, the folders above X in src/LAYERS, and the public
-# headers. A folder inside another one is a layer if src/LAYERS lists it, as solve/chain; otherwise
+# headers. A header NAME_internal.h belongs to its folder and the folders inside it. A folder inside another one is a layer if src/LAYERS lists it, as solve/chain; otherwise
 # its files belong to the folder around it. Files in cli/ and include/ may include
 # only public headers and their own folder. A public header may include only those above it in
 # cairn.h. Those that cairn.h only names in a comment, and what lies in cairn/papers/, may include
@@ -45,6 +45,9 @@ check_folders() {
                 print $1 ":" $2 ": \"" $3 "\" is in no folder of src/LAYERS"
             else if (level[to] > level[from])
                 print $1 ":" $2 ": " from " may not include \"" $3 "\": " to " comes after it"
+            home = $3
+            if (home ~ /_internal\.h$/ && sub(/\/[^\/]*$/, "/", home) && index($1, "src/" home) != 1)
+                print $1 ":" $2 ": \"" $3 "\" is internal to " home
         }'
 }
 

@@ -148,7 +148,7 @@ whole() {
     # shellcheck disable=SC2086 # the options are several words
     {
         run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" ${options%%--optimizer*} \
-            --every-implementation --top 10 -o "$costs"
+            --every-implementation --seconds 30 --top 10 -o "$costs"
         train "$name" "$batch" $options --costs "$costs" --algorithm none
         none=$hash
         train "$name" "$batch" $options --costs "$costs" --budget "$budget"

@@ -11,9 +11,9 @@ process. One line of JSON each: `mib` is the most that was allocated during a st
 gradients and moments.
 """
 import json
-import statistics
-import subprocess
 import sys
+
+from torch_peers import capture, milliseconds, run_each
 
 
 def blocks(torch):
@@ -124,39 +124,11 @@ def make_images(torch, name):
     return model
 
 
-def capture(torch, step):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
-
-
-def milliseconds(torch, step, count=20):
-    for _ in range(5):
-        step()
-    times = []
-    for _ in range(count):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        step()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times)
-
-
-def measure(way, name, batch, tokens):
+def measure(way, name, batch, tokens=0):
     import torch
     import torch.utils.checkpoint
 
+    batch, tokens = int(batch), int(tokens)
     torch.backends.cuda.matmul.allow_tf32 = True
     how, *options = way.split("+")
     if tokens:
@@ -194,21 +166,5 @@ def measure(way, name, batch, tokens):
     print(json.dumps({"network": name, "batch": batch, "tokens": tokens, "way": way, "ms": round(time, 3), "mib": round(peak), "torch": torch.__version__}), flush=True)
 
 
-def main():
-    entries = sys.argv[1:]
-    limit = 120
-    if entries[:1] == ["--limit"]:
-        limit, entries = int(entries[1]), entries[2:]
-    if entries[:1] == ["--one"]:
-        way, name, batch, *tokens = entries[1].split(":")
-        return measure(way, name, int(batch), int(tokens[0]) if tokens else 0)
-    for entry in entries:
-        try:
-            subprocess.run([sys.executable, __file__, "--one", entry], timeout=limit, check=True, stderr=subprocess.PIPE, text=True)
-        except subprocess.TimeoutExpired:
-            print(json.dumps({"entry": entry, "error": f"did not end in {limit} s"}), flush=True)
-        except subprocess.CalledProcessError as error:  # one that fails does not end the rest
-            print(json.dumps({"entry": entry, "error": (error.stderr or "").strip()[-200:]}), flush=True)
-
-
-main()
+if __name__ == "__main__":
+    run_each(__file__, sys.argv[1:], 120, measure)

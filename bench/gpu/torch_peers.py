@@ -74,6 +74,7 @@ def milliseconds(torch, step, count=30):
 def measure(way, name, batch):
     import torch
 
+    batch = int(batch)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
@@ -96,21 +97,20 @@ def measure(way, name, batch):
     print(json.dumps({"network": name, "batch": batch, "way": way, "ms": round(time, 3), "mib": round(peak), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}), flush=True)
 
 
-def main():
-    entries = sys.argv[1:]
-    limit = 60
+def run_each(script, entries, limit, one):
+    """Each entry in its own process, which calls one(words of the entry)."""
     if entries[:1] == ["--limit"]:
         limit, entries = int(entries[1]), entries[2:]
     if entries[:1] == ["--one"]:
-        way, name, batch = entries[1].split(":")
-        return measure(way, name, int(batch))
+        return one(*entries[1].split(":"))
     for entry in entries:
         try:
-            subprocess.run([sys.executable, __file__, "--one", entry], timeout=limit, check=True, stderr=subprocess.PIPE, text=True)
+            subprocess.run([sys.executable, script, "--one", entry], timeout=limit, check=True, stderr=subprocess.PIPE, text=True)
         except subprocess.TimeoutExpired:
             print(json.dumps({"entry": entry, "error": f"did not end in {limit} s"}), flush=True)
         except subprocess.CalledProcessError as error:  # one that fails does not end the rest
             print(json.dumps({"entry": entry, "error": (error.stderr or "").strip()[-200:]}), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    run_each(__file__, sys.argv[1:], 60, measure)

@@ -94,7 +94,7 @@ class Layout:
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
-        beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        beside = self.beside_by_step = [live + workspace for live, workspace in zip(beside, self.workspace)]
         inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
         self._fill(inside, beside)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
@@ -168,6 +168,10 @@ class ArenaPlanner(Planner):
         plan = super()._wrap(self._laid(solution), algorithm, budget, seconds)
         plan.layout = solution.layout
         return plan
+
+    @staticmethod
+    def _bytes_by_step(solution):
+        return solution.layout.beside_by_step
 
     def smallest(self):
         """As Planner.smallest; but the smallest plan's arena may need more than the plan, and a little more memory for the

@@ -103,13 +103,14 @@ class Backend:
 
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""
-        self._variant, self._start = variant, time.perf_counter()
         loss_only = self.options.loss_only and not self.steps.several
         compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward, loss_only)
-        try:
-            return compiled(variant.region.gm, variant.inputs)
-        finally:
-            self._variant = None
+        with _torch.compile_lock:
+            self._variant, self._start = variant, time.perf_counter()
+            try:
+                return compiled(variant.region.gm, variant.inputs)
+            finally:
+                self._variant = None
 
     # ---- from AOTAutograd ----
 
@@ -158,7 +159,7 @@ class Backend:
         return plan
 
     def _compile_forward(self, gm, inputs):
-        return boxed(gm)
+        return _freeing(boxed(gm), inputs)
 
     def _compile_backward(self, gm, inputs):
         usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
@@ -168,7 +169,21 @@ class Backend:
             self.steps.went_back = True
             kept = _torch.keeps_graph()
             return (retaining if kept else usual)(arguments)
-        return _torch.boxed_call(run)
+        return _freeing(_torch.boxed_call(run), inputs)
+
+
+def _freeing(call, inputs):
+    """A part of a step that leaves no workspaces of libraries behind. PyTorch has one for every thread, and the two parts
+    run in two threads; so they use the same memory one after the other."""
+    if not any(isinstance(v, torch.Tensor) and v.is_cuda for v in inputs):
+        return call
+
+    def run(arguments):
+        try:
+            return call(arguments)
+        finally:
+            _torch.clear_cublas_workspaces()
+    return _torch.boxed_call(run)
 
 
 def _copied(options):

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx
 
-from . import _torch
+from . import _slopes, _torch
 from ._joint import EARLY
 
 ROWS = 1024
@@ -38,6 +38,19 @@ _library.impl("early", torch.empty_like, "Meta")
 _EARLY = torch.ops.cairn.early.default
 
 
+def slope_and_loss(logits, labels, ignored):
+    """The gradient of the sum of cross-entropies with respect to logits, and the sum."""
+    if _slopes.takes(logits):
+        slope, losses = _slopes.SLOPES(logits, labels, ignored)
+        return slope, losses.sum()
+    shares = torch.log_softmax(logits.float(), -1)
+    counted = (labels != ignored)[:, None]
+    label = torch.where(counted, labels[:, None], 0)
+    hit = torch.arange(logits.shape[-1], device=logits.device) == label
+    slope = torch.where(counted, shares.exp() - hit.to(shares.dtype), 0).to(logits.dtype)
+    return slope, -torch.where(counted, shares.gather(1, label), 0).sum()
+
+
 class ChunkedLoss(torch.autograd.Function):
     """The sum of the cross-entropies of x @ weight.T + bias, with its gradients made by the forward part."""
 
@@ -46,12 +59,8 @@ class ChunkedLoss(torch.autograd.Function):
         ctx.wanted = ctx.needs_input_grad[:3]
         size, losses, parts, sums = -(-x.shape[0] // count), [], [], []
         for part, chosen in zip(x.split(size), labels.split(size)):
-            shares = torch.log_softmax(F.linear(part, weight, bias).float(), -1)
-            counted = (chosen != ignored)[:, None]
-            label = torch.where(counted, chosen[:, None], 0)
-            losses.append(-torch.where(counted, shares.gather(1, label), 0).sum())
-            hit = torch.arange(weight.shape[0], device=x.device) == label
-            slope = torch.where(counted, shares.exp() - hit.to(shares.dtype), 0).to(weight.dtype)
+            slope, loss = slope_and_loss(F.linear(part, weight, bias), chosen, ignored)
+            losses.append(loss)
             if ctx.wanted[0]:
                 parts.append(_EARLY(slope @ weight))
             more = [slope.t() @ part] * ctx.wanted[1] + [slope.sum(0)] * ctx.wanted[2]

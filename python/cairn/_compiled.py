@@ -6,15 +6,16 @@ kernel, so its bits are those of the first run.
 """
 
 import hashlib
+import math
 import operator
 
 import torch
 from torch import fx
 
-from . import _chunks, _costs, _embedding, _torch
-from . import _inductor
-from ._geometry import FIXED, propagate
-from ._groups import Group, Grouping, is_fusible, is_reduction, packet
+from . import _chunks, _costs, _embedding, _slopes, _torch
+from . import _inductor, _rows
+from ._geometry import FIXED, packet, propagate
+from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
 from ._plan import alignment_of
 from ._real import random_like, real_tensors
@@ -25,23 +26,21 @@ aten, prims = torch.ops.aten, torch.ops.prims
 # ---- kernels ----
 
 class Kernel:
-    """A group as a function of the values that it reads. It returns a tuple of new tensors."""
+    """A group as a function of the values that it reads. It returns a tuple of new tensors. `forms` are ways to compute it,
+    Inductor's first; `form` is the one that is used, always the same in a process."""
     __module__ = "cairn_kernels"
 
     def __init__(self, key, graph, given):
         self.__name__ = self.__qualname__ = "kernel_" + key
-        self.graph, self.given, self._compiled, self._allocations, self._over = graph, given, None, None, {}
+        self.graph, self.given, self._over = graph, given, {}
+        self.forms = [_inductor.Form(graph, given), *_forms_of(graph, given)]
+        self.form, self.chosen = self.forms[0], len(self.forms) == 1
 
     def __str__(self):
         return self.__name__
 
     def __call__(self, *arguments):
-        return tuple(self.compile()(list(arguments)))
-
-    def compile(self):
-        if self._compiled is None:
-            self._compiled = _inductor.compile_graph(self.graph, self.given)
-        return self._compiled
+        return tuple(self.form(list(arguments)))
 
     def outputs(self):
         """The nodes of the results."""
@@ -49,18 +48,13 @@ class Kernel:
 
     # ---- results at given addresses ----
 
-    def allocations(self):
-        if self._allocations is None:
-            self._allocations = _inductor.Allocations(self.compile())
-        return self._allocations
-
     def placeable(self):
         """The numbers of the results that can be written to where the caller wants them."""
-        return set(self.allocations().result_of.values())
+        return self.form.placeable()
 
     def onto(self, destinations, *arguments):
         """Run with a tensor, or None, as the destination of every result. It may be an argument that it may overwrite."""
-        return tuple(self.allocations().run(arguments, dict(enumerate(destinations))))
+        return tuple(self.form.onto(destinations, list(arguments)))
 
     def overwrites(self, place):
         """Whether the first result can be written over an argument; tried once. It is the same code, so the bits are the
@@ -68,6 +62,51 @@ class Kernel:
         if place not in self._over:
             self._over[place] = may_overwrite(self, place) and tried_over(self, place)
         return self._over[place]
+
+
+def _forms_of(graph, given):
+    """Forms of a graph besides Inductor's."""
+    return _rows.forms_of(graph) if given and _rows.available(given[0].device) else []
+
+
+class _Form:
+    """One form of a kernel, to be measured."""
+    __module__ = "cairn_kernels"
+
+    def __init__(self, kernel, form):
+        self.__name__ = self.__qualname__ = f"{kernel.__name__}.{form.name}"
+        self.form = form
+
+    def __str__(self):
+        return self.__name__
+
+    def __call__(self, *arguments):
+        return tuple(self.form(list(arguments)))
+
+
+def choose_forms(kernels, table, learn):
+    """Of every kernel with several forms take the one that is measured to be the fastest, once."""
+    graph, made = fx.Graph(), {}
+    for kernel in kernels:
+        for form in kernel.forms if not kernel.chosen else ():
+            arguments = []
+            for value in kernel.given:
+                arguments.append(graph.placeholder(f"a{len(graph.nodes)}"))
+                arguments[-1].meta["val"] = value
+            made[form] = graph.call_function(_Form(kernel, form), tuple(arguments))
+            made[form].meta["val"] = tuple(n.meta["val"] for n in kernel.outputs())
+            made[form].meta[FIXED] = True
+    if not made:
+        return
+    graph.output(())
+    learn(fx.GraphModule({}, graph), table)
+
+    def time_of(form):
+        signature = _costs.signature_of(made[form])
+        return math.inf if signature in table.guesses else table.figures[signature][0]
+    for kernel in kernels:
+        if not kernel.chosen:
+            kernel.form, kernel.chosen = min(kernel.forms, key=time_of), True
 
 
 class Onto:
@@ -84,7 +123,7 @@ class Onto:
 
 def tried_over(kernel, place):
     """Whether the compiled code reads no argument after it was overwritten, and gives the same bits."""
-    if not kernel.allocations().code.may_be_over(0, place):
+    if not kernel.form.may_be_over(0, place):
         return False
     device = kernel.given[place].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
@@ -124,7 +163,7 @@ def kernel_of(group):
 def compile_all(kernels):
     with _inductor.in_parallel():
         for kernel in kernels:
-            kernel.compile()
+            kernel.forms[0].compile()
 
 
 # ---- the graph of kernels ----
@@ -189,11 +228,17 @@ def capture(gm, num_fwd_outputs, options, learn):
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     table.recorded = options.cudagraphs
-    propagate(gm, table.results, _costs.signature_of)
-    learn(gm, table, device, alignment_of(device), lambda node: not is_fusible(node, device))
+
+    def runs_as_it_is(node):
+        return not is_fusible(node, device)
+    propagate(gm, table.results, _costs.signature_of, runs_as_it_is)
+    learn(gm, table, device, alignment_of(device), runs_as_it_is)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
-    compile_all(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
+    kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
+    compile_all(kernels)
+    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True))
     copy_mutated(fused, num_fwd_outputs)
+    propagate(fused, table.results, _costs.signature_of)
     learn(fused, table, device, alignment_of(device))
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
@@ -241,12 +286,15 @@ def _add_up(graph):
 
 # ---- in place ----
 
-def _permit_sums(joint):
-    """A product may be added to what it is added to; so may the gradient of an embedding."""
+# Ops that may write their first result over their first operand.
+_INPLACE = (aten.addmm.default, _embedding.ADD, _slopes.SLOPES)
+
+
+def _permit_ops(joint):
     for op in joint.ops:
-        if op.kind == "node" and op.node.target in (aten.addmm.default, _embedding.ADD) and len(op.outs) == 1:
+        if op.kind == "node" and op.node.target in _INPLACE and op.outs and not op.outs[0].slot:
             value, storage = op.node.args[0].meta["val"], joint.of_node[op.node.args[0]][0]
-            like = op.node.meta["val"]
+            like = op.outs[0].like
             if is_ours(joint, storage) and value.shape == like.shape and value.stride() == like.stride() \
                     and storage.bytes == op.outs[0].bytes:
                 op.inplace.append((0, op.reads.index(storage)))
@@ -259,7 +307,7 @@ def is_ours(joint, storage):
 
 def _permit(joint):
     """A kernel may write its first result over an operand that it reads element by element."""
-    _permit_sums(joint)
+    _permit_ops(joint)
     for op in joint.ops:
         if not is_kernel(op) or not op.outs or op.outs[0].slot != 0:
             continue

@@ -18,7 +18,7 @@ from torch import fx
 from . import _fuse, _torch
 from . import _load
 from . import _norms
-from ._geometry import makes_storage, planned_of, propagate, record, tensors_of, values_of
+from ._geometry import any_node, makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_number, is_random
 from ._real import random_like, real_tensors
@@ -259,10 +259,6 @@ def estimate(node):
     return 1000 + _bytes_of(node) // (1000 if any(v.device.type == "cuda" for v in _values(node)) else 10)
 
 
-def any_node(_):
-    return True
-
-
 def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
     `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
@@ -277,7 +273,7 @@ def learn(gm, table, device, alignment, wanted=any_node):
             _measure(missing, table, device, alignment)
             if not _surprises(gm, table, missing):
                 break
-            propagate(gm, table.results, signature_of)
+            propagate(gm, table.results, signature_of, wanted)
         if device.type == "cuda" and wanted is any_node and table.fresh:
             _take_loaded(gm, table, device)
     finally:

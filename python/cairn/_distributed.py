@@ -33,7 +33,7 @@ def from_first(make):
     return message[0]
 
 
-def learn(gm, table, device, alignment, wanted=_costs.any_node, offload=False):
+def learn(gm, table, device, alignment, wanted=_geometry.any_node, offload=False):
     """_costs.learn, on rank 0 only. The others take what it knows, and measure only ops that it does not have."""
     def make():
         _costs.learn(gm, table, device, alignment, wanted)
@@ -43,7 +43,7 @@ def learn(gm, table, device, alignment, wanted=_costs.any_node, offload=False):
     facts = from_first(make)
     if not _alone() and dist.get_rank() != 0:
         table.take(facts)
-        _geometry.propagate(gm, table.results, _costs.signature_of)
+        _geometry.propagate(gm, table.results, _costs.signature_of, wanted)
         _costs.learn(gm, table, device, alignment, wanted)
 
 

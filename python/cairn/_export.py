@@ -137,8 +137,12 @@ def _as_lines(network):
         lines += [f"classes {classes}", "", f"{name:16} input shape={sizes} dtype=i32"]
     else:
         lines += ["input " + "x".join(map(str, shape[1:])), f"classes {classes}", ""]
-    last = name
+    last, owned = name, {param for layer in network.layers if layer.own for param in layer.params}
     for layer in network.layers:
+        for param in layer.params:
+            if param not in owned:
+                owned.add(param)
+                lines.append(f"{param:16} parameter shape={','.join(map(str, network.tensors[param][1].shape))}")
         words = [f"{layer.name:16}", layer.kind]
         reads = [x for x in layer.inputs if x != "label"]
         if reads != [last]:

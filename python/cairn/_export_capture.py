@@ -7,6 +7,7 @@ The value of every node is what Cairn has for it:
     Moved     elements of a tensor in other places, as views and transpositions leave them
     Formula   arithmetic on one tensor that is no layer yet: a GELU written out
     Table     rows of a parameter, one for each token: positions
+    Token     a parameter that is put before the tokens of every image
 
 A rule makes the value of a node from those of its operands. Where an op needs a tensor, plain() makes a layer of what
 is none yet, or refuses it.
@@ -85,8 +86,15 @@ class Table:
     same_row: bool  # every token has the first row
 
 
+@dataclass
+class Token:
+    weight: str
+
+
 ROWWISE = {"linear", "layer_norm", "rms_norm", "gelu", "silu", "relu", "add", "multiply", "dropout", "embedding",
            "add_positions", "token_cross_entropy"}  # leading dimensions may be merged
+
+OWN = {"weight", "bias", "running_mean", "running_var"}  # what the parameters of a layer are called
 
 # Hugging Face's GPT-2 has weights [in, out], and Cairn's files of weights have them so under these names.
 _TRANSPOSED = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
@@ -235,7 +243,8 @@ class Translator:
                 seen = list(given.meta["val"].shape)
                 if seen != self.shape_of[read]:
                     raise Refused(f"it reads {self.shape_of[read]} as {seen}")
-        stem = params[0].rpartition(".")[0] if params else self.prefix + (name or node.name)
+        own = all(param.rpartition(".")[2] in OWN for param in params)
+        stem = params[0].rpartition(".")[0] if params and own else self.prefix + (name or node.name)
         full, again = stem, 1
         if full in self.taken and self.place(node) and self.prefix + self.place(node) not in self.taken:
             full = self.prefix + self.place(node)  # a weight that another module has too
@@ -247,7 +256,7 @@ class Translator:
             shape = list(self.shape_of[reads[0]])
         self.shape_of[full] = list(node.meta["val"].shape) if shape is None else shape
         self.network.layers.append(Layer(full, kind, reads, self.shape_of[full], list(params), attributes,
-                                         own=full == stem))
+                                         own=own and full == stem))
         return full
 
     def finish(self, node, signature):

@@ -1,7 +1,7 @@
 """Rules of cairn.export: what an op of PyTorch is in Cairn. Those of transformers are in _export_sequences.py."""
 
-from ._export_capture import Formula, Moved, Refused, Table, aten, argument
-from ._export_sequences import SEQUENCE_RULES, resolve_formula, resolve_moved, resolve_table
+from ._export_capture import Formula, Moved, Refused, Table, Token, aten, argument
+from ._export_sequences import SEQUENCE_RULES, resolve_formula, resolve_moved, resolve_table, resolve_token
 
 
 def _pair(value, otherwise=None):
@@ -105,4 +105,4 @@ RULES = {
     aten.mean.dim: _mean,
 }
 
-RESOLVERS = {Moved: resolve_moved, Formula: resolve_formula, Table: resolve_table}
+RESOLVERS = {Moved: resolve_moved, Formula: resolve_formula, Table: resolve_table, Token: resolve_token}

@@ -10,7 +10,7 @@ import operator
 
 import torch
 
-from ._export_capture import Formula, Known, Layer, Moved, Refused, Table, aten, argument, is_transposed
+from ._export_capture import Formula, Known, Layer, Moved, Refused, Table, Token, aten, argument, is_transposed
 
 # ---- Movement ----
 
@@ -23,6 +23,40 @@ def _moved(to, node):
     name = to.plain(node)
     shape = list(node.meta["val"].shape)
     return Moved(name, [(torch.arange(math.prod(shape)).reshape(shape), None)])
+
+
+def _squeezed(to, node):
+    """The name of a parameter that is the same for every image of a batch; it loses its dimensions of length 1."""
+    name, (role, tensor) = to.weight(node), to.network.tensors[to.weight(node)]
+    while tensor.dim() > 1 and tensor.shape[0] == 1:
+        tensor = tensor[0]
+    to.network.parts.setdefault(name, {name: to.network.tensors[name][1]})  # as files have it
+    to.network.tensors[name] = (role, tensor)
+    return name
+
+
+def _repeated(to, node):
+    """A parameter [1, 1, D] that is expanded to [N, 1, D]."""
+    x = argument(node, 0)
+    if x not in to.weights:
+        _move(to, node)
+        return
+    size = list(x.meta["val"].shape)
+    if size[:-1] != [1, 1] or list(node.meta["val"].shape)[1:] != size[1:]:
+        raise Refused("a parameter that is expanded, and no class token [1, 1, D]")
+    to.values[node] = Token(_squeezed(to, x))
+
+
+def _put_before(to, node, token, rest):
+    """A class token before the pixels of an image: one layer."""
+    value = to.values[rest]
+    source = to.shape_of[value.source] if isinstance(value, Moved) else []
+    whole = torch.arange(math.prod(source)).reshape(source)
+    if len(source) != 4 or len(value.terms) > 1 or value.terms[0][1] is not None or not torch.equal(
+            value.terms[0][0], whole.flatten(2).transpose(1, 2)):
+        raise Refused("a parameter that is put before other tokens than the pixels of an image")
+    to.values[node] = to.add(node, "image_tokens", [value.source], [token.weight],
+                             shape=list(node.meta["val"].shape))
 
 
 def _move(to, node):
@@ -40,11 +74,14 @@ def _move(to, node):
             raise Refused("parts of a sum")
         to.values[node] = [Moved(value.source, [(place, None)]) for place in pieces[0]]
     else:
-        to.values[node] = value.map(lambda t: to.compute(node, lambda _: t))
+        to.values[node] = value.map(lambda t: to.compute(node, lambda _: t.contiguous()))  # views need that
 
 
 def _cat(to, node):
     values = [to.values[x] for x in argument(node, 0)]
+    if len(values) == 2 and isinstance(values[0], Token) and argument(node, 1, 0) in (1, -2):
+        _put_before(to, node, values[0], argument(node, 0)[1])
+        return
     if all(isinstance(v, Moved) and len(v.terms) == 1 for v in values) and len({v.source for v in values}) == 1:
         join = torch.stack if node.target is aten.stack.default else torch.cat
         places = join([v.terms[0][0] for v in values], argument(node, 1, 0))
@@ -76,6 +113,10 @@ def resolve_moved(to, node, value):
     if len(source) == 4 and len(shape) == 3 and torch.equal(places, whole.flatten(2).transpose(1, 2)):
         return to.add(node, "image_tokens", [value.source], shape=shape)
     raise Refused(f"elements of {value.source} {source}, moved to {shape} as no layer does")
+
+
+def resolve_token(to, node, value):
+    raise Refused(f"{value.weight}, which is not put before the tokens of an image")
 
 
 def resolve_table(to, node, value):
@@ -166,7 +207,14 @@ def resolve_formula(to, node, value):
     operands = value.node.all_input_nodes
     if value.node.target in (aten.add.Tensor, aten.mul.Tensor) and len(operands) == 2:
         return to.add(node, "add" if value.node.target is aten.add.Tensor else "multiply", operands)
-    raise Refused(f"arithmetic on {value.source} that is no layer of Cairn")
+    names = ", ".join(sorted(_names(to, value)))
+    raise Refused(f"arithmetic on {value.source} that is no layer of Cairn: {names}")
+
+
+def _names(to, formula):
+    """The ops of a formula."""
+    inside = [to.values[x] for x in formula.node.all_input_nodes]
+    return {str(formula.node.target)}.union(*(_names(to, value) for value in inside if isinstance(value, Formula)))
 
 
 def _epsilon(to, formula):
@@ -222,8 +270,14 @@ def _add(to, node):
     if not isinstance(b, torch.fx.Node):
         _formula(to, node)
         return
-    if isinstance(to.values[a], Table):
+    if isinstance(to.values[a], Table) or a in to.weights:
         a, b = b, a
+    if b in to.weights:  # the positions of an image's tokens
+        positions, tokens = list(b.meta["val"].shape), list(a.meta["val"].shape)
+        if len(tokens) != 3 or positions != [1, *tokens[1:]]:
+            raise Refused("an addition of a parameter that is not one row for each token")
+        to.values[node] = to.add(node, "add_positions", [a], [_squeezed(to, b)])
+        return
     left, right = to.values[a], to.values[b]
     if isinstance(right, Table):
         to.values[node] = to.add(node, "add_positions", [a], [right.weight],
@@ -241,11 +295,32 @@ def _add(to, node):
 # ---- Layers ----
 
 
+def _moved_rows(to, node):
+    """The tensor whose whole rows a value has in another order, and for each of them its place there; None: it is
+    something else."""
+    value = to.values[node]
+    if not isinstance(value, Moved) or len(value.terms) > 1 or value.terms[0][1] is not None:
+        return None
+    places, wide = value.terms[0][0], to.shape_of[value.source][-1]
+    rows = places[..., 0] // wide
+    whole = rows[..., None] * wide + torch.arange(wide)
+    complete = rows.numel() * wide == math.prod(to.shape_of[value.source])
+    return (value.source, rows) if complete and whole.shape == places.shape and torch.equal(places, whole) else None
+
+
 def _linear(to, node):
     x, weight, bias = (argument(node, place) for place in range(3))
     params = [to.weight(param) for param in (weight, bias) if param is not None]
-    shape = [*to.shape_of[to.plain(x)][:-1], weight.meta["val"].shape[0]]
-    to.values[node] = to.add(node, "linear", [x], params, shape=shape)
+    features = weight.meta["val"].shape[0]
+    name = params[0].removesuffix("_weight")  # in_proj_weight of nn.MultiheadAttention
+    moved = _moved_rows(to, x)
+    if moved is None:
+        shape = [*to.shape_of[to.plain(x)][:-1], features]
+        to.values[node] = to.add(node, "linear", [x], params, shape=shape, name=name)
+        return
+    source, rows = moved  # a layer on the rows as they lie; its result has them in the same order
+    made = to.add(node, "linear", [source], params, shape=[*to.shape_of[source][:-1], features], name=name)
+    to.values[node] = Moved(made, [(rows[..., None] * features + torch.arange(features), None)])
 
 
 def _conv1d(to, node):
@@ -418,8 +493,11 @@ def _attention(to, node):
     values = [_moved(to, x) for x in operands]
     _, heads, tokens, size = operands[0].meta["val"].shape
     scale = argument(node, 6)
-    if argument(node, 4, 0.0) or (scale is not None and abs(scale * math.sqrt(size) - 1) > 1e-6):
-        raise Refused("dropout, or another scale than 1/sqrt(size of a head)")
+    if argument(node, 4, 0.0):
+        raise Refused(f"dropout of {argument(node, 4):g} inside an attention, which Cairn does not have; make the "
+                      "model without it (attn_pdrop=0, attention_probs_dropout_prob=0, dropout=0)")
+    if scale is not None and abs(scale * math.sqrt(size) - 1) > 1e-6:
+        raise Refused("another scale than 1/sqrt(size of a head)")
     if operands[1].meta["val"].shape[2] != tokens or len({v.source for v in values}) == 2:
         raise Refused("queries, keys and values of different tensors")
     causal = _is_causal(to, argument(node, 3), argument(node, 5, False))
@@ -447,13 +525,14 @@ SEQUENCE_RULES = {
     **dict.fromkeys((
         aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.flatten.using_ints,
         aten.unflatten.int, aten.transpose.int, aten.permute.default, aten.unsqueeze.default, aten.squeeze.dim,
-        aten.squeeze.dims, aten.expand.default, aten.slice.Tensor, aten.select.int, aten.split.Tensor,
+        aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.split.Tensor,
         aten.split_with_sizes.default, aten.chunk.default, aten.unbind.int, operator.getitem), _move),
     **dict.fromkeys((aten.contiguous.default, aten.clone.default, aten.alias.default, aten.detach.default), _same),
     **dict.fromkeys((aten.to.dtype, aten.to.dtype_layout, aten._to_copy.default), _converted),
     **dict.fromkeys((
         aten.pow.Tensor_Scalar, aten.tanh.default, aten.sigmoid.default, aten.erf.default, aten.rsqrt.default,
         aten.sqrt.default, aten.div.Tensor, aten.exp.default, aten.reciprocal.default), _formula),
+    aten.expand.default: _repeated,
     aten.neg.default: _negative,
     aten.mul.Tensor: _multiply,
     aten.add.Tensor: _add,

@@ -23,6 +23,11 @@ from ._real import real_tensors
 FIXED = "cairn_fixed"  # key of nodes whose fake results are right and cannot be propagated
 
 
+def packet(node):
+    """The name of a node's op without that of its overload."""
+    return str(getattr(node.target, "overloadpacket", ""))
+
+
 def tensors_of(value):
     return [v for v in _torch.pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
@@ -132,9 +137,9 @@ def _seen_view(node):
 
 
 class _Propagator(fx.Interpreter):
-    def __init__(self, gm, mode, seen, signature_of):
+    def __init__(self, gm, mode, seen, signature_of, wanted):
         super().__init__(gm)
-        self.mode, self.seen, self.signature_of = mode, seen, signature_of
+        self.mode, self.seen, self.signature_of, self.wanted = mode, seen, signature_of, wanted
 
     def run_node(self, node):
         if is_tangent(node):  # a result that is returned twice has two gradients, whose fake tensors may be one
@@ -157,7 +162,7 @@ class _Propagator(fx.Interpreter):
     def _rows(self, node, result, operands):
         results = tensors_of(result)
         if not results or not _only_views(results, operands):
-            return self.seen.get(self.signature_of(node)) if self.seen else None
+            return self.seen.get(self.signature_of(node)) if self.seen and self.wanted(node) else None
         schema = _torch.schema_of(node.target)
         thin = any(n == 1 for v in results for n in v.shape)
         return _seen_view(node) if thin and schema is not None and not schema.is_mutable else None
@@ -167,13 +172,17 @@ class _Propagator(fx.Interpreter):
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
-def propagate(gm, seen, signature_of):
+def any_node(_):
+    return True
+
+
+def propagate(gm, seen, signature_of, wanted=any_node):
     """Make the fake results of all nodes again. `seen` are records of real results, by signature, where they differ
-    from fake ones."""
+    from fake ones; `wanted` says for which nodes they hold."""
     mode = next((v.fake_mode for n in gm.graph.nodes if n.op == "placeholder"
                  for v in [n.meta.get("val")] if hasattr(v, "fake_mode")), None)
     if mode is None:
         return
     inputs = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     with mode, torch.no_grad():
-        _Propagator(gm, mode, seen, signature_of).run(*inputs)
+        _Propagator(gm, mode, seen, signature_of, wanted).run(*inputs)

@@ -16,8 +16,8 @@ import operator
 import torch
 from torch import fx
 
-from . import _torch
-from ._geometry import key_of, tensors_of
+from . import _rows, _torch
+from ._geometry import key_of, packet, tensors_of
 from ._joint import EARLY
 
 # Besides the ops that PyTorch itself calls pointwise. Scatters into constants are gone before.
@@ -33,13 +33,9 @@ _REDUCTIONS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin", "aten.var_mean
 _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indices_backward", "aten.avg_pool2d",
          "aten.avg_pool2d_backward"}
 
-WIDE = 4  # the most large tensors that a merged group reads and writes
+WIDE, WIDEST = 4, 5  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
 LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
-
-
-def packet(node):
-    return str(getattr(node.target, "overloadpacket", ""))
 
 
 def is_reduction(node):
@@ -82,6 +78,7 @@ class Grouping:
         self._find_owners()
         self._find_backward(self.output.args[0][:num_fwd_outputs])
         self._fuses = {n: is_fusible(source_of(n), device) for n in self.nodes}
+        self._returned = set(self.operands(self.output))
         self._choose()
         self._form()
         self._order_units()
@@ -308,17 +305,27 @@ class Grouping:
     def _big(self, group):
         return [n for n in group.outs if n.meta["val"].numel() * SMALL > group.domain]
 
-    def _narrow(self, a, b):
-        """Whether one group of both makes at most one large tensor, and few large ones are needed at a time."""
-        outs, domain = self._big(a) + self._big(b), max(a.domain, b.domain)
+    def _narrow(self, a, b, most):
+        """Whether one group of both makes at most one large tensor, and needs at most `most` large ones at a time."""
+        outs, domain = [n for n in self._big(a) + self._big(b) if self._is_read_beside(n, a, b)], max(a.domain, b.domain)
         read = {n for n in a.leaves + b.leaves if n.meta["val"].dtype != torch.bool} - set(a.outs + b.outs)
         wide = sum(min(n.meta["val"].numel(), domain) for n in read
                    if n.meta["val"].numel() * SMALL > domain)
-        return len(outs) <= 1 and wide <= (WIDE - len(outs)) * domain
+        return len(outs) <= 1 and wide <= (most - len(outs)) * domain
+
+    def _is_read_beside(self, n, a, b):
+        return n in self._returned or any(r is not a and r is not b for r in self.readers.get(n, ()))
+
+    def _over_rows(self, a, b):
+        """Whether one kernel of ours can make what two groups make."""
+        outs = [n for n in a.outs + b.outs if self._is_read_beside(n, a, b)]
+        cone, _ = self._trace(outs, set(a.outs + b.outs))
+        return bool(outs) and _rows.describe(sorted(cone, key=self.place.get), outs) is not None
 
     def _rules(self):
         """Functions of two groups that say whether they become one; the second reads the first, or both read the same.
-        Inductor makes sums over slow dimensions in two stages, and badly together with sums over the fast ones."""
+        Inductor makes sums over slow dimensions in two stages, and badly together with sums over the fast ones; a kernel of
+        ours makes both at once."""
         small = lambda g: not self._big(g)
         reads = lambda c, p: any(self.group_of.get(n) is p for n in c.leaves)
         alike = lambda p, c: p.domain == c.domain and p.columns == c.columns
@@ -326,7 +333,7 @@ class Grouping:
         def shares(a, b):
             others = set(b.leaves)
             return any(n in others for n in a.leaves if n.meta["val"].numel() * SMALL > a.domain)
-        return (
+        rules = [
             # statistics of one kind that read the same: amax and sum, the sums of a norm's backward
             lambda p, c: small(p) and small(c) and alike(p, c) and (shares(p, c) or reads(c, p)),
             # small results of statistics: new running statistics; but the statistics must not wait for anything else
@@ -338,7 +345,12 @@ class Grouping:
             lambda p, c: c.backward and small(p) and (alike(p, c) or c.plain and not p.columns) and reads(c, p)
             and p.domain == c.domain,
             lambda p, c: c.backward and (small(p) or small(c)) and alike(p, c) and not p.columns and shares(p, c),
-        )
+        ]
+        rules = [lambda p, c, rule=rule: rule(p, c) and self._narrow(p, c, WIDE) for rule in rules]
+        if _rows.available(self.device):
+            rules.append(lambda p, c: c.backward and p.domain == c.domain and (p.columns or c.columns)
+                         and (reads(c, p) or shares(p, c)) and self._narrow(p, c, WIDEST) and self._over_rows(p, c))
+        return rules
 
     def _merge(self):
         for rule in self._rules():
@@ -354,7 +366,7 @@ class Grouping:
             near = {g: True for n in p.outs + shared for g in self.readers.get(n, ()) if isinstance(g, Group)}
             for c in sorted(near, key=self.at.get) if p in self.at else ():
                 apart = c is p or c.backward != p.backward or c.solo or p.solo
-                if apart or p not in self.at or c not in self.at or not (rule(p, c) and self._narrow(p, c)):
+                if apart or p not in self.at or c not in self.at or not rule(p, c):
                     continue
                 joined = self._join(p, c)
                 if joined is not None:
@@ -363,9 +375,8 @@ class Grouping:
 
     def _drop_unread(self):
         """Values that only their own group reads are not realised; a group without results is gone."""
-        returned = set(self.operands(self.output))
         for g in reversed([u for u in self.order if isinstance(u, Group)]):
-            outs = [n for n in g.outs if n in returned or any(r is not g for r in self.readers.get(n, ()))]
+            outs = [n for n in g.outs if n in self._returned or any(r is not g for r in self.readers.get(n, ()))]
             if len(outs) == len(g.outs):
                 continue
             for n in set(g.outs) - set(outs):

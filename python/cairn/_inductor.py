@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import threading
 
 import torch
@@ -73,7 +74,20 @@ def in_parallel():
             compiler.wait(scope)
 
 
+@functools.cache
+def module_of(source):
+    """A module of Python code. It is in a file, where Triton looks for the source of kernels."""
+    from torch._inductor.codecache import PyCodeCache
+    return PyCodeCache.load(source)
+
+
 # ---- results at given addresses ----
+
+def placed(where, size, stride, dtype):
+    """A tensor at the address of another one."""
+    place = where.storage_offset() * where.element_size() // dtype.itemsize
+    return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
+
 
 _ALLOCATORS = ("empty_strided_cpu", "empty_strided_cuda")
 
@@ -170,13 +184,42 @@ class Allocations:
 
         def allocate(plain, size, stride, dtype):
             where = destinations.get(self.result_of.get(next(count)))
-            if where is None:
-                return plain(size, stride, dtype)
-            place = where.storage_offset() * where.element_size() // dtype.itemsize
-            return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
+            return plain(size, stride, dtype) if where is None else placed(where, size, stride, dtype)
         before = {name: self.scope[name] for name in _ALLOCATORS}
         self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
         try:
             return self.compiled(list(arguments))
         finally:
             self.scope.update(before)
+
+
+class Form:
+    """A graph as Inductor computes it."""
+    name = "inductor"
+
+    def __init__(self, graph, given):
+        self.graph, self.given, self._compiled, self._allocations = graph, given, None, None
+
+    def compile(self):
+        if self._compiled is None:
+            self._compiled = compile_graph(self.graph, self.given)
+        return self._compiled
+
+    def __call__(self, arguments):
+        return self.compile()(arguments)
+
+    def _known(self):
+        if self._allocations is None:
+            self._allocations = Allocations(self.compile())
+        return self._allocations
+
+    def placeable(self):
+        """The numbers of the results that can be written to where the caller wants them."""
+        return set(self._known().result_of.values())
+
+    def may_be_over(self, result, argument):
+        """Whether no argument is read after it was overwritten by a result."""
+        return self._known().code.may_be_over(result, argument)
+
+    def onto(self, destinations, arguments):
+        return self._known().run(arguments, dict(enumerate(destinations)))

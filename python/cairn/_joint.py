@@ -272,8 +272,15 @@ class Joint(Parts):
             reads.insert(0, op.state)
         op.reads = list(dict.fromkeys(reads))
         # Recomputed, it would read the new values.
-        if any(s in self._changing for s in op.reads) and not ignores_statistics(op.node):
+        if any(s in self._changing for s in self.reads_again(op)):
             op.flags |= lib.NEVER_AGAIN
+
+    def reads_again(self, op):
+        """What a recomputation of an op reads. A running statistic may be its weight too."""
+        if not ignores_statistics(op.node):
+            return op.reads
+        again = {s for node in without_statistics(op.node) if isinstance(node, fx.Node) for s in self.of_node[node]}
+        return [s for s in op.reads if s in again]
 
     # ---- in place ----
 

@@ -1,5 +1,7 @@
-"""Steps of optimisers, for those who listen. PyTorch's hooks cannot be removed while they run, so one pair of hooks stays
-and calls whoever listens at the moment."""
+"""Steps of optimisers, for those who listen in the same thread. PyTorch's hooks cannot be removed while they run, so one
+pair of hooks stays and calls whoever listens at the moment."""
+
+import threading
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -9,20 +11,21 @@ _hooks: list = []
 
 
 def _tell(listeners):
-    for listener in list(listeners):
-        listener()
+    for listener, thread in list(listeners):
+        if thread == threading.get_ident():
+            listener()
 
 
 def _listen(listeners, listener):
     if not _hooks:
         _hooks.append(register_optimizer_step_pre_hook(lambda *_: _tell(_before)))
         _hooks.append(register_optimizer_step_post_hook(lambda *_: _tell(_after)))
-    if listener not in listeners:
-        listeners.append(listener)
+    if (listener, threading.get_ident()) not in listeners:
+        listeners.append((listener, threading.get_ident()))
 
 
 def before_step(listener):
-    """Call a function before every step of an optimiser, until it is forgotten."""
+    """Call a function before every step of an optimiser in this thread, until it is forgotten."""
     _listen(_before, listener)
 
 
@@ -32,5 +35,4 @@ def after_step(listener):
 
 def forget(listener):
     for listeners in (_before, _after):
-        if listener in listeners:
-            listeners.remove(listener)
+        listeners[:] = [entry for entry in listeners if entry[0] != listener]

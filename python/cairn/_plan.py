@@ -123,24 +123,29 @@ class Planner:
         return self._none_peak
 
     def _wrap(self, solution, algorithm, budget, seconds):
-        return Plan(self.joint, solution, algorithm, budget, self.alignment, self.kept_by(solution.steps),
+        return Plan(self.joint, solution, algorithm, budget, self.alignment, self.kept_by(solution),
                     {**self.seconds, "plan": seconds})
 
-    # ---- what libraries keep: once in the thread of the forward part, once in that of the backward part ----
+    # ---- what libraries keep: it is freed after the forward part and after the backward part ----
 
     def _kept(self):
         used = any(op.library != _costs.PLAIN for op in self.joint.ops)
         return self.table.kept() if used else {_costs.PLAIN: 0}
 
-    def kept_by(self, steps):
-        """What the libraries keep that the ops of a plan use."""
-        parts, part = [0, 0], 0
-        for kind, number, _ in steps:
+    def kept_by(self, solution):
+        """What the libraries keep that the ops of a plan use, above its peak."""
+        kept, most, part = [0, 0], [0, 0], 0
+        for size, (kind, number, _) in zip(self._bytes_by_step(solution), solution.steps):
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 part += op is self.joint.boundary
-                parts[part] = max(parts[part], self.kept[op.library])
-        return sum(parts) + self._recorded()
+                kept[part] = max(kept[part], self.kept[op.library])
+            most[part] = max(most[part], size)
+        return max(map(sum, zip(kept, most))) - max(most) + self._recorded()
+
+    @staticmethod
+    def _bytes_by_step(solution):
+        return solution.step_bytes
 
     def _recorded(self):
         """A CUDA graph keeps two numbers on the device for its random ops."""
@@ -150,7 +155,7 @@ class Planner:
         """The most of any plan: ops of the forward part may be recomputed in the backward part."""
         forward = [self.kept[op.library] for op in self.joint.ops if not op.backward]
         backward = [self.kept[op.library] for op in self.joint.ops if op.backward or not op.flags & lib.NEVER_AGAIN]
-        return max(forward) + max(backward, default=0) + self._recorded()
+        return max(forward + backward) + self._recorded()
 
     def present_bytes(self):
         """With total=True: what PyTorch has allocated before the step."""

@@ -15,6 +15,7 @@ captures it only once. An integer that no shape depends on stays symbolic, unles
 """
 
 import sys
+import threading
 import warnings
 import weakref
 
@@ -23,7 +24,7 @@ import torch
 from . import _distributed, _optimizers, _sizes, _torch
 from . import _library as lib
 from ._errors import BudgetError, CairnError
-from ._peak import Peak
+from ._peak import Peak, running
 
 POINTS = 6  # plans of a region from which one is chosen
 
@@ -134,14 +135,17 @@ class Steps:
         self.options, self.calls = options, []
         self.several = self.settled = False
         self.went_back = False
-        self.last = None, lambda: None  # the region that ran last, and what is alive as long as its backward part may run
+        self.last = {}  # by thread: the region that ran last, and what is alive as long as its backward part may run
         self.peak = None  # what counts in the second step and after a choice
         self._early = False  # whether the peak counts from the end of the step before
         self.outside = 0  # bytes of what runs outside the regions
         self._plans = self._size = None  # to choose among, by variant; what they and the rest may take
+        self._thread = None  # the one whose steps they are
 
     def enter(self, variant):
         """A region is about to run."""
+        if self.several and variant.plan is not None:
+            self._refuse_threads()
         if self.peak is not None and not torch.is_grad_enabled():
             self._end_measuring()
             if self._early:
@@ -163,18 +167,25 @@ class Steps:
                 self._refuse_more([way_of(call, call.plan) for call in self.calls], size)
         self.went_back = False
 
+    def _refuse_threads(self):
+        """Calls of several threads cannot be told apart, so nobody knows what lives at the same time."""
+        self._thread = self._thread or threading.get_ident()
+        if self.options.budget is not None and self._thread != threading.get_ident():
+            raise CairnError("steps that are cut into several graphs run in several threads with one backend; give each "
+                             "thread its own cairn.backend")
+
     def leave(self, variant, results):
         """A region has run."""
         if not self.several and variant.plan is not None:
             self.went_back = False
             node = next((r.grad_fn for r in _torch.pytree.tree_leaves(results)
                          if isinstance(r, torch.Tensor) and r.grad_fn is not None), None)
-            self.last = variant, weakref.ref(node) if node is not None else lambda: None
+            self.last[threading.get_ident()] = variant, weakref.ref(node) if node is not None else lambda: None
 
     def _look_for_several(self):
         """Where blocks are compiled one by one, each looks like a whole step, and has the whole budget. They are several
         if one begins while another holds tensors for its backward part."""
-        variant, alive = self.last
+        variant, alive = self.last.get(threading.get_ident(), (None, lambda: None))
         if self.went_back or alive() is None:
             return
         self.several = True
@@ -213,10 +224,11 @@ class Steps:
                     warnings.warn(f"cairn: a step took {over} bytes more than its budget; {error}", stacklevel=2)
 
     def _measure(self):
-        if Peak.running is not None:
+        device = self.calls[0].planner.joint.device
+        if running(device):
             return
         try:
-            self.peak = Peak(self.calls[0].planner.joint.device)
+            self.peak = Peak(device)
         except RuntimeError:  # the user's profiler runs on the processor
             return
         _optimizers.before_step(self._end_measuring)

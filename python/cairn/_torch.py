@@ -54,6 +54,7 @@ ShortenTraceback: Any = _get("torch._dynamo.exc", "ShortenTraceback")
 tracing = _get("torch._guards", "tracing")
 TracingContext: Any = _get("torch._guards", "TracingContext")
 reset_dynamo = _get("torch._dynamo", "reset")
+compile_lock = _get("torch._dynamo.convert_frame", "compile_lock")  # one capture at a time, of all threads
 free_unbacked_symbols = _get("torch.fx.experimental.symbolic_shapes", "free_unbacked_symbols")  # that data decide
 fx_graph_cse = _get("torch._functorch.compile_utils", "fx_graph_cse")
 FakeTensorMode = _get("torch._subclasses.fake_tensor", "FakeTensorMode")

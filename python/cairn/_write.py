@@ -16,7 +16,7 @@ from . import _library as lib
 from . import _moves
 from . import _norms
 from ._compiled import Kernel, Onto
-from ._geometry import place_of
+from ._geometry import is_tangent, place_of
 from ._joint import ignores_statistics, is_collective, is_effect, is_mutation, is_number, without_statistics
 
 
@@ -31,14 +31,33 @@ class _Boxed(_torch.CodeGen):
         return "\n".join(lines)
 
 
+def _thin_gradients(gm):
+    """Places, shapes and strides of arriving gradients with dimensions of size 1. PyTorch does not guard the strides of
+    those, and the plan depends on them."""
+    values = [(place, node.meta.get("val")) for place, node in enumerate(gm.graph.find_nodes(op="placeholder"))
+              if is_tangent(node)]
+    return [(place, value.shape, value.stride()) for place, value in values
+            if isinstance(value, torch.Tensor) and 1 in value.shape and value.layout is torch.strided]
+
+
+def _with_strides(value, shape, stride):
+    """The same elements with other strides where there is one element."""
+    if value.stride() != stride and value.shape == shape \
+            and all(n == 1 or a == b for n, a, b in zip(shape, value.stride(), stride)):
+        return value.as_strided(shape, stride)
+    return value
+
+
 def boxed(gm, *_):
     """A module that runs the graph as it is. Its first run is checked against the plan, if it was written from one."""
     gm.graph.set_codegen(_Boxed())
     gm.recompile()
-    call, checked = gm.forward, not _check.is_planned(gm)
+    call, checked, thin = gm.forward, not _check.is_planned(gm), _thin_gradients(gm)
 
     def run(arguments):
         nonlocal checked
+        for place, shape, stride in thin:
+            arguments[place] = _with_strides(arguments[place], shape, stride)
         if checked:
             return call(arguments)
         results = _check.run(gm, arguments)
@@ -129,10 +148,7 @@ class Writer:
         return without_statistics(op.node) if again else op.node.args
 
     def _reads(self, op):
-        if not ignores_statistics(op.node) or op.index not in self.again:
-            return op.reads
-        left_out = {s for node in op.node.args[3:5] if node is not None for s in self.joint.of_node[node]}
-        return [s for s in op.reads if s not in left_out]
+        return self.joint.reads_again(op) if op.index in self.again else op.reads
 
     def _plain_call(self, op, arguments, keywords):
         return self.graph.call_function(op.node.target, arguments, keywords)

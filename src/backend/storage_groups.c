@@ -24,18 +24,13 @@ static void join_tensors(const cairn_graph *graph, cairn_id *group) {
     }
 }
 
-/* Whether a tensor is a sum of squares, the only input of an update that has its own sum. */
-static bool is_total(const cairn_graph *graph, cairn_id tensor) {
-    cairn_id producer = cairn_graph_tensor(graph, tensor)->producer;
-    return producer != CAIRN_NONE && cairn_graph_op(graph, producer)->kind == CAIRN_OP_SQUARE_SUM;
-}
-
 static void join_operands(const cairn_graph *graph, cairn_id *group) {
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         const cairn_op *op = cairn_graph_op(graph, o);
-        bool updates = op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
-        for (uint32_t i = 0; i < op->param_count && updates; i++)
-            join(group, is_total(graph, op->inputs[0]) ? op->params[0] : op->inputs[0],
+        /* An update that has its own sum of the gradient reads nothing but the sum of squares. */
+        for (uint32_t i = 0; i < op->param_count && crn_op_is_of_optimizer(op); i++)
+            join(group,
+                 crn_graph_is_square_sum(graph, op->inputs[0]) ? op->params[0] : op->inputs[0],
                  op->params[i]);
         for (uint32_t i = 0; i < op->inplace_count; i++)
             if (op->outputs[op->inplace[i].output] != CAIRN_NONE)

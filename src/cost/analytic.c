@@ -3,9 +3,10 @@
  * A gradient with respect to data or to weights costs as much as the forward op: each is a product
  * of the same three extents. Every other op is limited by memory, so its operations are only
  * estimated, at a few per element. */
+#include "base/crn_base.h"
 #include "cairn/cost.h"
 #include "cost/crn_cost.h"
-#include "graph/graph_internal.h"
+#include "graph/op_kinds.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b) {
     uint64_t product;

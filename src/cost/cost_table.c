@@ -3,7 +3,8 @@
 #include "base/names.h"
 #include "cairn/cost.h"
 #include "cost/crn_cost.h"
-#include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
+#include "graph/op_kinds.h"
 
 #define FORMAT "cairn-costs"
 #define VERSION 1

@@ -7,7 +7,7 @@
  * as in PyTorch; biases are zero. Batch-norm starts as the identity: weight and running variance 1,
  * bias and running mean 0. */
 #include "exec/exec_internal.h"
-#include "graph/graph_internal.h"
+#include "graph/op_kinds.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * lifetime. A lifetime is allocated before its first step and freed after its last. Nothing is left
  * to decide when the step runs. */
 #include "exec/exec_internal.h"
-#include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 #include "sim/crn_sim.h"
 
 typedef struct binder {
@@ -207,7 +207,7 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
     action->counts = predicts && !call->again;
     b->has_run[step->id] = true;
     exec->program.run_count++;
-    if (op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM)
+    if (crn_op_is_of_optimizer(op))
         return crn_optimizer_describe_call(exec, call, &action->update);
     return exec->backend->prepare == NULL ? CAIRN_OK
                                           : exec->backend->prepare(exec->queue, call, b->err);
@@ -256,8 +256,8 @@ static bool goes_home_last(binder *b, const cairn_step *step) {
 static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *action) {
     void **final_at = b->exec->program.final_at;
     action->kind = step->kind;
-    action->of_last = step->kind != CAIRN_STEP_RUN &&
-                      (b->of_last[step->id] || goes_home_last(b, step));
+    action->of_last =
+        step->kind != CAIRN_STEP_RUN && (b->of_last[step->id] || goes_home_last(b, step));
     switch ((cairn_step_kind)step->kind) {
     case CAIRN_STEP_RUN:
         return bind_run(b, step, action);

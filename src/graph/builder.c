@@ -161,6 +161,10 @@ void crn_builder_fail(cairn_builder *builder, const char *sentence) {
         builder->status = crn_fail(&builder->err, CAIRN_EINVAL, "%s", sentence);
 }
 
+const cairn_error *crn_builder_error(const cairn_builder *builder) {
+    return &builder->err;
+}
+
 cairn_status cairn_builder_finish(cairn_builder *builder, cairn_graph **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);

@@ -65,22 +65,16 @@ static bool is_slot_of(const cairn_tensor *slot, const cairn_tensor *whole, int3
            slot->shape[0] <= whole->shape[0] && (uint32_t)index <= whole->shape[0] - slot->shape[0];
 }
 
-/* Whether the tensor is a sum of squares. */
-static bool is_total(const cairn_graph *graph, const cairn_tensor *tensor) {
-    return tensor->producer < graph->ops.length &&
-           graph->ops.data[tensor->producer].kind == CAIRN_OP_SQUARE_SUM;
-}
-
 /* A sum of squares reads a gradient and the sum before; its slot is that of rows of the gradient.
  */
 static cairn_status check_squares(const cairn_graph *graph, const cairn_op *op, cairn_error *err) {
     const cairn_tensor *t = graph->tensors.data, *gradient = &t[op->inputs[0]];
-    bool fits = gradient->role == CAIRN_ROLE_GRADIENT && !is_total(graph, gradient) &&
-                op->attributes.index >= 0 && op->outputs[0] != CAIRN_NONE &&
-                t[op->outputs[0]].role == CAIRN_ROLE_GRADIENT && t[op->outputs[0]].rank == 1 &&
-                t[op->outputs[0]].shape[0] == 1;
+    bool fits = gradient->role == CAIRN_ROLE_GRADIENT &&
+                !crn_graph_is_square_sum(graph, op->inputs[0]) && op->attributes.index >= 0 &&
+                op->outputs[0] != CAIRN_NONE && t[op->outputs[0]].role == CAIRN_ROLE_GRADIENT &&
+                t[op->outputs[0]].rank == 1 && t[op->outputs[0]].shape[0] == 1;
     if (fits && op->input_count > 1)
-        fits = is_total(graph, &t[op->inputs[1]]);
+        fits = crn_graph_is_square_sum(graph, op->inputs[1]);
     if (fits && op->param_count > 0)
         fits = is_slot_of(&t[op->params[0]], gradient, op->attributes.index);
     return fits ? CAIRN_OK
@@ -95,9 +89,9 @@ static cairn_status check_squares(const cairn_graph *graph, const cairn_op *op, 
  * it. */
 static bool reads_gradient(const cairn_graph *graph, const cairn_op *op) {
     const cairn_tensor *t = graph->tensors.data, *first = &t[op->inputs[0]];
-    if (op->input_count == 2 && !is_total(graph, &t[op->inputs[1]]))
+    if (op->input_count == 2 && !crn_graph_is_square_sum(graph, op->inputs[1]))
         return false;
-    if (is_total(graph, first))
+    if (crn_graph_is_square_sum(graph, op->inputs[0]))
         return op->input_count == 1 && op->param_count > 1;
     return first->role == CAIRN_ROLE_GRADIENT && crn_same_shape(first, &t[op->params[0]]);
 }

@@ -29,7 +29,38 @@ bool crn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
  * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
 uint64_t crn_graph_hash(const cairn_graph *graph);
 
+/* ---- Building ---- */
+
 /* Make the builder fail with a sentence of the caller's. */
 void crn_builder_fail(cairn_builder *builder, const char *sentence);
+
+/* The first error of the builder; its status is CAIRN_OK as long as there is none. */
+const cairn_error *crn_builder_error(const cairn_builder *builder);
+
+/* A forward op of any kind: its outputs are inferred, and it may work in place where its kind may.
+ * Returns its first output, or CAIRN_NONE after an error. */
+cairn_id crn_build_op(cairn_builder *builder, cairn_op_kind kind, const char *name,
+                      uint32_t input_count, const cairn_id *inputs, uint32_t param_count,
+                      const cairn_id *params, const cairn_attributes *attributes);
+
+/* ---- Ops of the optimiser ---- */
+
+/* Whether the executor runs the op by its optimiser: an update, or a sum of squares for it. */
+bool crn_op_is_of_optimizer(const cairn_op *op);
+
+/* Whether the op changes all parameters and slots that it names: an op of the optimiser, or an
+ * embedder's op that is marked so. */
+bool crn_op_updates(const cairn_op *op);
+
+/* Whether the tensor is a sum of squares, from which updates take the norm of all gradients. */
+bool crn_graph_is_square_sum(const cairn_graph *graph, cairn_id tensor);
+
+/* Mark the slots that only the last of several micro-batches uses: all but the sum of gradients,
+ * which is the last of an update's params. */
+void crn_graph_mark_last(const cairn_graph *graph, bool *of_last);
+
+/* The step before cairn_graph_add_updates(). */
+CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
+                                               cairn_error *err);
 
 #endif

@@ -242,9 +242,17 @@ static cairn_status finish(work *at, crn_arena *scratch, cairn_status status, ca
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
+bool crn_op_is_of_optimizer(const cairn_op *op) {
+    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM;
+}
+
 bool crn_op_updates(const cairn_op *op) {
-    return op->kind == CAIRN_OP_UPDATE || op->kind == CAIRN_OP_SQUARE_SUM ||
-           (op->flags & CAIRN_OP_FLAG_UPDATES);
+    return crn_op_is_of_optimizer(op) || (op->flags & CAIRN_OP_FLAG_UPDATES);
+}
+
+bool crn_graph_is_square_sum(const cairn_graph *graph, cairn_id tensor) {
+    cairn_id producer = graph->tensors.data[tensor].producer;
+    return producer < graph->ops.length && graph->ops.data[producer].kind == CAIRN_OP_SQUARE_SUM;
 }
 
 void crn_graph_mark_last(const cairn_graph *graph, bool *of_last) {

@@ -195,12 +195,13 @@ static cairn_status build_layer(crn_net *n, crn_net_scope *s, cairn_op_kind kind
                              facts->name, facts->least_params, param_count);
     s->last =
         crn_build_op(n->builder, kind, name, input_count, inputs, param_count, params, &attributes);
-    if (n->builder->status == CAIRN_ENOMEM)
+    if (crn_builder_error(n->builder)->status == CAIRN_ENOMEM)
         return CAIRN_ENOMEM;
     if (s->last == CAIRN_NONE)
         return crn_net_wrong(n, "%s",
-                             n->builder->err.message[0] != '\0' ? n->builder->err.message
-                                                                : "the layer cannot be built");
+                             crn_builder_error(n->builder)->message[0] != '\0'
+                                 ? crn_builder_error(n->builder)->message
+                                 : "the layer cannot be built");
     return crn_net_remember(n, name, s->last);
 }
 

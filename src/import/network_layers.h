@@ -4,7 +4,10 @@
 #ifndef CRN_NETWORK_LAYERS_H
 #define CRN_NETWORK_LAYERS_H
 
-#include "graph/graph_internal.h"
+#include "base/crn_base.h"
+#include "graph/crn_graph.h"
+#include "graph/layers.h"
+#include "graph/op_kinds.h"
 
 #define CRN_MOST_PARAMS 4
 

@@ -9,7 +9,7 @@
 cairn_status crn_net_wrong(crn_net *n, const char *format, ...) {
     char sentence[400];
     va_list arguments;
-    if (n->builder != NULL && n->builder->status == CAIRN_ENOMEM)
+    if (n->builder != NULL && crn_builder_error(n->builder)->status == CAIRN_ENOMEM)
         return CAIRN_ENOMEM; /* what is missing was never made */
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);

@@ -83,8 +83,8 @@ static void write_ops(cairn_text *text, const cairn_graph *graph, const cairn_da
 }
 
 cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph, const cairn_dag_view *view,
-                                      const cairn_acg_result *green, const cairn_acg_result *red,
-                                      cairn_text *out) {
+                                      const cairn_acg_solution *green,
+                                      const cairn_acg_solution *red, cairn_text *out) {
     static const char *const colors[] = {NULL, "palegreen", "salmon", "palegreen:salmon"};
     cairn_allocator allocator = crn_graph_allocator(graph);
     crn_text_init(out, &allocator);

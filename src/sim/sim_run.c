@@ -4,7 +4,7 @@
 #include "sim/crn_sim.h"
 #include "sim/sim_walk.h"
 
-#include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 
 static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     static const cairn_rule why[] = {CAIRN_RULE_INPUT_NEVER_MADE, CAIRN_RULE_READ_AFTER_FREE,

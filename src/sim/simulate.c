@@ -1,6 +1,6 @@
 /* simulate.c: decides whether a plan is legal, by walking from its first step to its last
  * (sim_walk.h). */
-#include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 #include "sim/slot_bytes.h"
 #include "sim/sim_walk.h"
 

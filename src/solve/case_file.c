@@ -3,7 +3,15 @@
 
 #define MOST_CASES (UINT32_MAX / 16)
 
-static cairn_status find_cases(crn_case_file *file, cairn_error *err) {
+/* It refers to itself, so it must not be copied or moved while it is open. */
+typedef struct case_file {
+    crn_json_document document;
+    crn_json root, list;
+    uint32_t count;
+    bool single; /* the root is the only case */
+} case_file;
+
+static cairn_status find_cases(case_file *file, cairn_error *err) {
     size_t count = 1;
     file->root = crn_json_root(&file->document);
     file->list = file->root;
@@ -22,20 +30,46 @@ static cairn_status find_cases(crn_case_file *file, cairn_error *err) {
     return CAIRN_OK;
 }
 
-cairn_status crn_case_file_open(const char *text, size_t length, const char *file,
-                                crn_case_file *out, cairn_error *err) {
-    *out = (crn_case_file){0};
-    CRN_TRY(crn_json_parse(text, length, file, &out->document, err));
-    cairn_status status = find_cases(out, err);
-    if (status != CAIRN_OK)
-        crn_json_release(&out->document);
-    return status;
+static cairn_status read_items(const case_file *from, crn_case_reader *read, crn_cases *to,
+                               cairn_error *err) {
+    to->items = crn_arena_take(&to->arena, from->count, to->size);
+    if (to->items == NULL)
+        return CAIRN_ENOMEM;
+    to->count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        crn_json at = from->single ? from->root : crn_json_element(&from->list, i);
+        CRN_TRY(read(&to->arena, &at, to->items + i * to->size, err));
+    }
+    return CAIRN_OK;
 }
 
-crn_json crn_case_file_get(const crn_case_file *file, uint32_t index) {
-    return file->single ? file->root : crn_json_element(&file->list, index);
+cairn_status crn_cases_read(const cairn_allocator *allocator, const char *text, size_t length,
+                            const char *file, size_t size, crn_case_reader *read, crn_cases **out,
+                            cairn_error *err) {
+    case_file from = {0};
+    *out = NULL;
+    crn_error_clear(err);
+    CRN_TRY(crn_json_parse(text, length, file, &from.document, err));
+    crn_cases *cases = CRN_OBJECT(allocator, crn_cases, arena);
+    cairn_status status = cases == NULL ? CAIRN_ENOMEM : find_cases(&from, err);
+    if (status == CAIRN_OK) {
+        cases->size = size;
+        status = read_items(&from, read, cases, err);
+    }
+    crn_json_release(&from.document);
+    if (status == CAIRN_OK) {
+        *out = cases;
+        return CAIRN_OK;
+    }
+    crn_cases_destroy(cases);
+    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 
-void crn_case_file_close(crn_case_file *file) {
-    crn_json_release(&file->document);
+void crn_cases_destroy(crn_cases *cases) {
+    if (cases != NULL)
+        crn_arena_destroy(&cases->arena);
+}
+
+const void *crn_cases_get(const crn_cases *cases, uint32_t index) {
+    return index < cases->count ? cases->items + index * cases->size : NULL;
 }

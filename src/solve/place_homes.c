@@ -11,8 +11,6 @@
 #include "graph/crn_graph.h"
 #include "solve/place_homes.h"
 
-#include "graph/graph_internal.h"
-
 #include <stdlib.h>
 
 #define LONGEST_GAP                                                                                \

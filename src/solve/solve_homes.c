@@ -19,7 +19,6 @@
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
-#include "graph/graph_internal.h"
 #include "sim/crn_sim.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
@@ -31,8 +30,8 @@
 #define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
 #define SMALL_BYTES ((uint64_t)1 << 20)
 #define SCATTER 2654435769u /* 2^32 by the golden ratio: multiples of it are evenly spread */
-#define MOST_ROUNDS 6                    /* of one level, while the arena is too large */
-#define GOOD_ENOUGH 10000                /* ppm above the bound */
+#define MOST_ROUNDS 6       /* of one level, while the arena is too large */
+#define GOOD_ENOUGH 10000   /* ppm above the bound */
 
 typedef struct search {
     const cairn_graph *graph;
@@ -365,8 +364,7 @@ static cairn_status bound_of(search *s, uint32_t level, int64_t *out) {
 static int64_t copies_time(const search *s, uint64_t in, uint64_t out) {
     if (in == 0)
         return 0;
-    return crn_machine_copy_ns(s->options.machine,
-                               s->options.machine->full_duplex ? in : in + out);
+    return crn_machine_copy_ns(s->options.machine, s->options.machine->full_duplex ? in : in + out);
 }
 
 /* The least time of the copies of a level: in, and back what was changed. */

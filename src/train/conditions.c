@@ -4,7 +4,7 @@
  * another order on more of them. */
 #include "base/rng.h"
 #include "base/sha256.h"
-#include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 #include "train/train_internal.h"
 
 #include <assert.h>

@@ -12,7 +12,7 @@
  * anything taken from it. */
 #include "base/sha256.h"
 #include "train/train_internal.h"
-#include "weights/weights_internal.h"
+#include "weights/crn_weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  *     self_attn.qkv_proj.weight [Q+K+V, D]     q_proj.weight [Q, D], k_proj.weight, v_proj.weight
  *     mlp.gate_up_proj.weight [2F, D]          gate_proj.weight [F, D], up_proj.weight
  *     transformer.h.0.mlp.c_fc.weight [O, I]   the same name, [I, O]
+ *     class_token [D]                          the same name, [1, 1, D]
  *
  * Which form a parameter has follows from its name alone, so that what is saved can be loaded. How
  * many rows belong to queries is known from the attention that reads the product. */
@@ -76,6 +77,22 @@ static bool is_transposed(const cairn_tensor *tensor) {
     return false;
 }
 
+/* Vision transformers have a class token and positions for every image of a batch alike. */
+static uint32_t count_ones(const cairn_tensor *tensor) {
+    static const struct {
+        const char *end;
+        uint32_t rank;
+    } known[] = {{"class_token", 1},
+                 {"cls_token", 1}, /* torchvision; timm, Hugging Face */
+                 {"pos_embedding", 2},
+                 {"pos_embed", 2},
+                 {"position_embeddings", 2}};
+    for (size_t i = 0; i < CRN_LENGTH(known); i++)
+        if (tensor->rank == known[i].rank && crn_ends(tensor->name, known[i].end))
+            return 3 - tensor->rank;
+    return 0;
+}
+
 bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out) {
     const cairn_tensor *t = cairn_graph_tensor(graph, tensor);
     *out = (crn_form){.count = 1};
@@ -83,6 +100,7 @@ bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out) {
         t->rank > 2 || strlen(t->name) >= MOST_NAME - 8)
         return false;
     out->transposed = is_transposed(t);
+    out->ones = count_ones(t);
     for (size_t i = 0; i < CRN_LENGTH(packings); i++) {
         const char *module = strstr(t->name, packings[i].module);
         if (module == NULL)
@@ -92,7 +110,7 @@ bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out) {
         memcpy(out->parts, packings[i].parts, sizeof out->parts);
         return split_rows(graph, tensor, out);
     }
-    return out->transposed;
+    return out->transposed || out->ones > 0;
 }
 
 /* The name that a part has in a file. */
@@ -116,6 +134,10 @@ static cairn_named_tensor describe_part(const cairn_tensor *t, const crn_form *f
     if (form->transposed) {
         d.shape[0] = t->shape[1];
         d.shape[1] = t->shape[0];
+    }
+    for (uint32_t i = 0; i < form->ones; i++, d.rank++) {
+        memmove(d.shape + 1, d.shape, d.rank * sizeof *d.shape);
+        d.shape[0] = 1;
     }
     return d;
 }
@@ -168,8 +190,11 @@ static uint32_t find_given(const gathering *g, const char *name) {
 
 static cairn_status check_part(const gathering *g, const cairn_named_tensor *wanted,
                                const cairn_named_tensor *found) {
-    bool fits = found->rank == wanted->rank &&
-                memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) == 0;
+    uint32_t ones = 0; /* which a file may leave out */
+    while (ones < wanted->rank && wanted->shape[ones] == 1 && found->rank + ones < wanted->rank)
+        ones++;
+    bool fits = found->rank + ones == wanted->rank &&
+                memcmp(found->shape, wanted->shape + ones, found->rank * sizeof *found->shape) == 0;
     if (!fits || !crn_can_convert(found->element, CAIRN_ELEMENT_F32))
         return crn_fail_at(g->err, CAIRN_EINVAL, found->name,
                            "%.120s has not the shape or the elements that %.60s expects",

@@ -1,6 +1,6 @@
 /* test_ref_lanes.c: memory and copies of the reference: order, events, a ring that fills up, and
  * the bandwidth of the imitated link. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 #include "check.h"
 
 #include <time.h>

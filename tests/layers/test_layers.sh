@@ -39,9 +39,13 @@ echo '#include "solve/chain/piece_chain.h"' >>"$copy/src/solve/solve.c"
 refuses 'solve may not include "solve/chain/piece_chain.h"'
 
 fresh
-echo '#include "graph/graph_internal.h"' >>"$copy/src/cost/costs.c" # order allows it
+echo '#include "graph/crn_graph.h"' >>"$copy/src/cost/costs.c" # order allows it
 "$root/scripts/check-layers.sh" "$copy" || failures=$((failures + 1))
 
+echo '#include "graph/graph_internal.h"' >>"$copy/src/cost/costs.c"
+refuses '"graph/graph_internal.h" is internal to graph/'
+
+fresh
 echo '  # include "elsewhere/x.h"' >>"$copy/src/cost/costs.c"
 refuses '"elsewhere/x.h" is in no folder'
 

@@ -256,15 +256,15 @@ static cairn_status try_least_memory(fixture *f) {
 
 static cairn_status draw_checkpoints(fixture *f, cairn_text *out) {
     cairn_dag_view *view;
-    cairn_acg_result green = {0};
+    cairn_acg_solution *green = NULL;
     cairn_error err = {0};
     cairn_status status = cairn_dag_view_create(f->graph, NULL, &view, &err);
     if (status != CAIRN_OK)
         return status;
     status = cairn_acg_solve(&f->allocator, &view->dag, NULL, NULL, &green, &err);
     if (status == CAIRN_OK)
-        status = cairn_checkpoints_to_dot(f->graph, view, &green, NULL, out);
-    cairn_acg_result_release(&green);
+        status = cairn_checkpoints_to_dot(f->graph, view, green, NULL, out);
+    cairn_acg_solution_destroy(green);
     cairn_dag_view_destroy(view);
     return status;
 }

@@ -44,14 +44,14 @@ static cairn_status read_acg(void *context) {
 
 static cairn_status solve_acg(void *context) {
     fixture *f = context;
-    cairn_acg_result result = {0};
+    cairn_acg_solution *result = NULL;
     cairn_error err = {0};
     cairn_status status;
     ARMED(&f->memory, status,
           cairn_acg_solve(&f->allocator, f->dag, f->algorithm, NULL, &result, &err));
-    check_result_of(status, result.checkpoints);
+    check_result_of(status, result);
     check_error(status, &err);
-    cairn_acg_result_release(&result);
+    cairn_acg_solution_destroy(result);
     return status;
 }
 
@@ -90,7 +90,7 @@ static cairn_status read_chain(void *context) {
 
 static cairn_status solve_chain(void *context) {
     fixture *f = context;
-    const cairn_chain_solution *solution = NULL;
+    cairn_chain_solution *solution = NULL;
     cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
     cairn_error err = {0};
     cairn_status status;

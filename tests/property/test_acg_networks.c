@@ -30,13 +30,13 @@ static double milliseconds(void) {
 }
 
 static uint64_t solve(const cairn_dag *dag, const char *algorithm, double *ms) {
-    cairn_acg_result result;
+    cairn_acg_solution *result;
     cairn_error err;
     double start = milliseconds();
     CHECK_OK(cairn_acg_solve(NULL, dag, algorithm, NULL, &result, &err), &err);
     *ms = milliseconds() - start;
-    uint64_t value = result.value;
-    cairn_acg_result_release(&result);
+    uint64_t value = result->value;
+    cairn_acg_solution_destroy(result);
     return value;
 }
 

@@ -7,16 +7,16 @@
 #include "solve/checkpoints/pieces_order.h"
 
 static uint64_t solve(const cairn_dag *dag, const char *name, cairn_acg_objective objective) {
-    cairn_acg_result result;
+    cairn_acg_solution *result;
     cairn_error err;
     uint64_t again = 0;
     CHECK_OK(cairn_acg_solve(NULL, dag, name, NULL, &result, &err), &err);
-    CHECK_OK(cairn_acg_value(NULL, dag, objective, result.checkpoints, result.checkpoint_count,
+    CHECK_OK(cairn_acg_value(NULL, dag, objective, result->checkpoints, result->checkpoint_count,
                              &again, &err),
              &err);
-    CHECK_U64(again, result.value);
-    uint64_t value = result.value;
-    cairn_acg_result_release(&result);
+    CHECK_U64(again, result->value);
+    uint64_t value = result->value;
+    cairn_acg_solution_destroy(result);
     return value;
 }
 

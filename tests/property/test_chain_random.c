@@ -40,10 +40,10 @@ static void make_sample(sample *s, uint64_t least_layers, uint64_t most_layers, 
     s->problem = (cairn_chain_problem){layers, s->alpha_f, s->alpha_b, s->beta_f, s->beta_b, 0};
 }
 
-static const cairn_chain_solution *solve(const sample *s, const char *algorithm, uint64_t budget,
-                                         const cairn_chain_options *options) {
+static cairn_chain_solution *solve(const sample *s, const char *algorithm, uint64_t budget,
+                                   const cairn_chain_options *options) {
     cairn_error err = {0};
-    const cairn_chain_solution *out;
+    cairn_chain_solution *out;
     cairn_chain_problem p = s->problem;
     cairn_chain_verdict verdict;
     p.budget = budget;
@@ -86,11 +86,11 @@ static void check_precise(const sample *s) {
     cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
     options.curve = true;
     memset(nested, -1, sizeof nested);
-    const cairn_chain_solution *whole = solve(s, "precise", 0, &options);
+    cairn_chain_solution *whole = solve(s, "precise", 0, &options);
     size_t at = 0;
     for (uint64_t budget = s->beta_f[0]; budget < BUDGETS; budget++) {
         int64_t cost = nested_cost(s, 0, s->problem.layers + 1, (int64_t)(budget - s->beta_f[0]));
-        const cairn_chain_solution *one = solve(s, "precise", budget, NULL);
+        cairn_chain_solution *one = solve(s, "precise", budget, NULL);
         CHECK((one->feasible ? one->cost : NEVER) == cost);
         CHECK(one->min_budget == whole->min_budget && !one->bracketed);
         while (at < whole->curve_count && whole->curve[at].budget <= budget)
@@ -146,7 +146,7 @@ static void check_exact(const sample *s) {
     int64_t before = NEVER;
     for (uint64_t budget = 0; budget < BUDGETS; budget += 1) {
         int64_t cost = true_cost(s, budget);
-        const cairn_chain_solution *one = solve(s, "exact", budget, NULL);
+        cairn_chain_solution *one = solve(s, "exact", budget, NULL);
         CHECK((one->feasible ? one->cost : NEVER) == cost);
         CHECK(cost <= before && !one->bracketed);
         before = cost;
@@ -172,8 +172,8 @@ static void check_all(const sample *s, uint64_t budget) {
     uint64_t least[16] = {0};
     uint32_t count = 0;
     for (const cairn_chain_algorithm *a; (a = cairn_chain_algorithm_list(count)) != NULL; count++) {
-        const cairn_chain_solution *one = solve(s, a->name, budget, NULL);
-        const cairn_chain_solution *two = solve(s, a->name, budget, NULL);
+        cairn_chain_solution *one = solve(s, a->name, budget, NULL);
+        cairn_chain_solution *two = solve(s, a->name, budget, NULL);
         CHECK(same_answer(one, two));
         cost[count] = one->feasible ? one->cost : NEVER;
         least[count] = one->min_budget;
@@ -192,9 +192,9 @@ static void check_all(const sample *s, uint64_t budget) {
 
 static void check_brackets(const sample *s, uint64_t budget) {
     cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
-    const cairn_chain_solution *exact = solve(s, "precise", budget, NULL);
+    cairn_chain_solution *exact = solve(s, "precise", budget, NULL);
     options.max_points = 3 + (uint32_t)below(12);
-    const cairn_chain_solution *thin = solve(s, "precise", budget, &options);
+    cairn_chain_solution *thin = solve(s, "precise", budget, &options);
     CHECK(thin->min_budget == exact->min_budget && thin->feasible == exact->feasible);
     if (thin->feasible) {
         CHECK(thin->cost >= exact->cost && thin->lower_bound <= exact->cost);
@@ -206,9 +206,9 @@ static void check_brackets(const sample *s, uint64_t budget) {
 
 static void check_cut_search(const sample *s, uint64_t budget) {
     cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
-    const cairn_chain_solution *full = solve(s, "exact", budget, NULL);
+    cairn_chain_solution *full = solve(s, "exact", budget, NULL);
     options.max_states = 1 + (uint32_t)below(200);
-    const cairn_chain_solution *cut = solve(s, "exact", budget, &options);
+    cairn_chain_solution *cut = solve(s, "exact", budget, &options);
     if (cut->feasible) {
         CHECK(full->feasible && cut->cost >= full->cost && cut->lower_bound <= full->cost);
         CHECK(cut->bracketed || cut->cost == full->cost);
@@ -224,10 +224,9 @@ static void check_long(sample *s) {
         s->alpha_f[l] = (int64_t)(100000 + below(10000000));
         s->beta_f[l] = 1 + below(50000000);
     }
-    const cairn_chain_solution *least = solve(s, "precise", 0, NULL);
+    cairn_chain_solution *least = solve(s, "precise", 0, NULL);
     for (uint64_t percent = 100; percent <= 600; percent += 500) {
-        const cairn_chain_solution *one =
-            solve(s, "precise", least->min_budget * percent / 100, NULL);
+        cairn_chain_solution *one = solve(s, "precise", least->min_budget * percent / 100, NULL);
         CHECK(one->feasible && one->min_budget == least->min_budget);
         CHECK(one->lower_bound <= one->cost);
         CHECK(one->cost - one->lower_bound <= one->cost / 50);
@@ -237,7 +236,7 @@ static void check_long(sample *s) {
 }
 
 static uint64_t random_budget(const sample *s) {
-    const cairn_chain_solution *one = solve(s, "none", 0, NULL);
+    cairn_chain_solution *one = solve(s, "none", 0, NULL);
     uint64_t budget = one->min_budget;
     cairn_chain_solution_destroy(one);
     return budget / 4 + below(budget + 1);

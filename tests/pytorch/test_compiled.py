@@ -260,6 +260,31 @@ class Features(unittest.TestCase):
         self.assertTrue(any(_groups.is_reduction(n) for kernel, _ in seen for n in kernel.graph.nodes))
 
 
+class Strided(nn.Module):
+    """The real backward of a strided view returns a larger storage than a kernel does."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6))
+
+    def forward(self, x):
+        h = torch.stack((x * self.weight, x * self.weight))
+        part = h.as_strided((2, 3), (1, 2))
+        return (part * part).mean() + (h.sin() @ h.mT).mean()
+
+
+class Table(unittest.TestCase):
+    def test_shared(self):
+        """What mode exact and an earlier process learnt of ops is no fact about kernels, and what they learnt of kernels
+        is used."""
+        torch.manual_seed(0)
+        model, x = Strided(), (torch.randn(4, 6),)
+        with tempfile.TemporaryDirectory() as folder:
+            seen = [with_cairn(model, x, cairn.backend(mode=mode, costs=os.path.join(folder, "costs.json")), steps=1)
+                    for mode in ("exact", "compiled", "compiled")]
+        self.assertTrue(same(seen[1], seen[2]))
+
+
 class Load(unittest.TestCase):
     """Times under load, with a clock in place of a GPU's events."""
 

@@ -90,8 +90,37 @@ class OwnGpt(nn.Module):
         return self.head(self.transformer["ln_f"](x))
 
 
+class OwnVit(nn.Module):
+    """As torchvision's: a class token, positions, and nn.MultiheadAttention, which turns batch and tokens around."""
+
+    def __init__(self, width=16, heads=2, side=4):
+        super().__init__()
+        self.conv_proj = nn.Conv2d(SHAPE[0], width, side, side)
+        self.class_token = nn.Parameter(torch.randn(1, 1, width) * 0.1)
+        self.pos_embedding = nn.Parameter(torch.randn(1, 1 + (SHAPE[1] // side) ** 2, width) * 0.1)
+        self.ln_1, self.ln_2, self.ln = (nn.LayerNorm(width) for _ in range(3))
+        self.self_attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.head = nn.Linear(width, CLASSES)
+
+    def forward(self, images):
+        x = self.conv_proj(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], 1) + self.pos_embedding
+        y = self.ln_1(x)
+        x = x + self.self_attention(y, y, y, need_weights=False)[0]
+        return self.head(self.ln(x + self.mlp(self.ln_2(x)))[:, 0])
+
+
 def hugging_face(kind):
     transformers = importlib.import_module("transformers")
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+             "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    if kind == "vit":
+        return transformers.ViTForImageClassification(transformers.ViTConfig(
+            image_size=SHAPE[1], patch_size=4, num_labels=CLASSES, **small))
+    if kind == "bert":
+        return transformers.BertForMaskedLM(transformers.BertConfig(
+            vocab_size=WORDS, max_position_embeddings=2 * TOKENS, **small))
     sizes = {"vocab_size": WORDS, "bos_token_id": 0, "eos_token_id": 0}
     if kind == "gpt2":
         return transformers.GPT2LMHeadModel(transformers.GPT2Config(
@@ -169,6 +198,19 @@ class Export(unittest.TestCase):
         write_data(self.folder, self.images, self.labels)
         self.check(Small(), self.images, self.labels, "--data", f"tensors:{self.folder}", "--normalise", "none")
 
+    def check_images(self, model):
+        """Losses, and weights that the model takes back: as they are exported, and as the command saves them."""
+        write_data(self.folder, self.images, self.labels)
+        saved = str(self.folder / "after.safetensors")
+        self.check(model, self.images, self.labels, "--data", f"tensors:{self.folder}", "--normalise", "none",
+                   "--save", saved)
+        for path in (str(self.folder / "net.safetensors"), saved):
+            model.load_state_dict(safetensors.torch.load_file(path))
+
+    @unittest.skipUnless(COMMAND, "CAIRN_COMMAND names no command")
+    def test_own_vit(self):
+        self.check_images(OwnVit())
+
     def check_text(self, model):
         """Every sequence is a file, from which only one window can be cut."""
         text = torch.randint(0, WORDS, (SEQUENCES, TOKENS + 1))
@@ -183,7 +225,8 @@ class Export(unittest.TestCase):
     @unittest.skipUnless(COMMAND, "CAIRN_COMMAND names no command")
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
     def test_hugging_face(self):
-        for kind in "gpt2", "llama", "qwen2":
+        self.check_images(hugging_face("vit"))
+        for kind in "gpt2", "llama", "qwen2", "bert":
             with self.subTest(kind):
                 model = hugging_face(kind)
                 self.check_text(model)
@@ -193,7 +236,8 @@ class Export(unittest.TestCase):
                 names = safetensors.torch.load_file(saved)
                 missing, unexpected = model.load_state_dict(names, strict=False)
                 self.assertFalse(unexpected)
-                self.assertLessEqual(set(missing), {"lm_head.weight"})
+                tied = {"lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+                self.assertLessEqual(set(missing), tied)
 
     def test_refused(self):
         with self.assertRaises(cairn.CairnError) as refused:
@@ -206,6 +250,11 @@ class Export(unittest.TestCase):
         with self.assertRaises(cairn.CairnError) as refused:
             cairn.export(Turned(), (torch.zeros(2, TOKENS, dtype=torch.long),), str(self.folder / "net.json"))
         self.assertIn("scaled_dot_product_attention", str(refused.exception))
+        drops = OwnVit()
+        drops.self_attention.dropout = 0.1
+        with self.assertRaises(cairn.CairnError) as refused:
+            cairn.export(drops, (self.images,), str(self.folder / "net.json"))
+        self.assertIn("dropout of 0.1 inside an attention", str(refused.exception))
 
 
 if __name__ == "__main__":

@@ -144,6 +144,52 @@ class Order(unittest.TestCase):
         self.assertTrue(torch.equal(*gradients))
 
 
+class Normed(nn.Module):
+    """A batch norm whose weight and bias are its running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 6))
+        self.register_buffer("s", torch.rand(6) + 1)
+        self.register_buffer("u", torch.rand(6) + 1)
+
+    def forward(self, x):
+        h = F.batch_norm((x @ self.weight).cos(), self.s, self.u, self.u, self.s, training=True)
+        return h.sin().cos().square().mean()
+
+
+class Statistics(unittest.TestCase):
+    def test_weight_and_statistic(self):
+        """A batch norm that would read a changed weight is not recomputed."""
+        torch.manual_seed(1)
+        model, inputs = Normed(), (torch.randn(64, 6),)
+        expected = reference(model, inputs, steps=3)
+        captured = cairn.backend()
+        with_cairn(model, inputs, captured, steps=1)
+        joint = captured.plans[0].joint
+        norms = [op for op in joint.ops if op.kind == "node" and "batch_norm" in str(op.node.target) and not op.backward]
+        self.assertTrue(norms and all(op.flags & lib.NEVER_AGAIN for op in norms))
+        smallest = _plan.Planner(joint, _backend.Options()).smallest()[0]
+        self.assertTrue(same(expected, with_cairn(model, inputs, cairn.backend(smallest), steps=3)))
+
+
+class Given(unittest.TestCase):
+    def test_strides_of_gradients(self):
+        """Dimensions of size 1 of a gradient that the caller makes have any strides."""
+        def function(x):
+            h = torch.cumsum(x * 1.5, 0)
+            return h.square().mean(), h.t().clone()
+        seen = []
+        for call in (function, *(compiled(function, cairn.backend(check=True)) for _ in range(3))):
+            seen.append([])
+            for stride in (len(seen), 24, 100):
+                x = torch.arange(24.0).view(24, 1).requires_grad_()
+                gradient = torch.arange(24.0).as_strided((1, 24), (stride, 1))
+                torch.autograd.backward(call(x), [torch.ones(()), gradient])
+                seen[-1].append(x.grad)
+        self.assertTrue(all(same(seen[0], found) for found in seen))
+
+
 class Checked(unittest.TestCase):
     """The check sees what a wrong plan would do."""
 

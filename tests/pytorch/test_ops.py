@@ -102,6 +102,8 @@ class Ops(unittest.TestCase):
             if captured.joint is None:
                 raise RuntimeError("nothing was planned")
         except cairn.CairnError:
+            if expected is None and repeats(lambda: compute(compiled(f, "aot_eager"))) is None:  # no valid program
+                return self.count("left out")
             raise
         except Exception:  # without Dynamo some functions cannot be captured
             return self.try_whole(f, compute, expected)

@@ -2,6 +2,7 @@
 and the allocator stays inside the budget."""
 
 import copy
+import threading
 import unittest
 import warnings
 
@@ -260,6 +261,59 @@ class Integers(unittest.TestCase):
 
     def test_shape(self):
         self.check("shape", 7)
+
+
+class Threads(unittest.TestCase):
+    """Steps of several threads at once, after the first steps of each: while one thread captures, PyTorch refuses calls
+    of another. A budget is that of each step."""
+
+    def outcomes(self, model, backend_of):
+        """The gradients that each of three threads has made, and the peak of its last step; or its error."""
+        found, first = {}, threading.Lock()
+        torch.manual_seed(1)
+        x = torch.randn(ROWS, WIDTH)
+
+        def work(number):
+            try:
+                mine = copy.deepcopy(model)
+                call = torch.compile(mine, backend=backend_of(number), dynamic=False)
+                with first:
+                    for _ in range(4):
+                        call(x).backward()
+                for _ in range(20):
+                    mine.zero_grad()
+                    peak = allocator_peak(lambda: call(x).backward())
+                found[number] = [p.grad for p in mine.parameters()], peak
+            except Exception as error:
+                found[number] = error
+        torch._dynamo.reset()
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [found[n] for n in range(3)]
+
+    def test_whole(self):
+        torch.manual_seed(1)
+        model = Net(())
+        budget = cairn.fits(model, (torch.randn(ROWS, WIDTH),), 1).smallest
+        expected = self.outcomes(model, lambda _: "aot_eager")[0][0]
+        for shared in (cairn.backend(budget), None):
+            for gradients, peak in self.outcomes(model, lambda _: shared or cairn.backend(budget)):
+                self.assertTrue(same(expected, gradients))
+                self.assertLessEqual(peak, budget)
+
+    def test_several(self):
+        """Each thread needs its own backend; a shared one is refused."""
+        torch.manual_seed(1)
+        shared, model = cairn.backend("1GiB"), Straight()
+        refused = [o for o in self.outcomes(model, lambda _: shared) if isinstance(o, cairn.CairnError)]
+        self.assertEqual(len(refused), 2)
+        self.assertIn("give each thread its own", str(refused[0]))
+        expected = self.outcomes(model, lambda _: "aot_eager")[0][0]
+        for gradients, peak in self.outcomes(model, lambda _: cairn.backend("60%")):
+            self.assertTrue(same(expected, gradients))
 
 
 class Unplanned(unittest.TestCase):

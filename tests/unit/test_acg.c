@@ -37,15 +37,15 @@ static void test_examples(void) {
         const cairn_dag *dag = cairn_acg_cases_get(cases, i);
         uint64_t optimal =
             (uint64_t)json_integer_value(json_object_get(json_array_get(list, i), "optimal"));
-        cairn_acg_result result, wider;
+        cairn_acg_solution *result, *wider;
         CHECK_OK(cairn_acg_solve(NULL, dag, NULL, NULL, &result, &err), &err);
-        CHECK_U64(result.value, optimal);
+        CHECK_U64(result->value, optimal);
         CHECK_OK(cairn_acg_solve(NULL, dag, "pieces", NULL, &wider, &err), &err);
-        CHECK(wider.value <= optimal);
-        for (uint32_t k = 1; k < result.checkpoint_count; k++)
-            CHECK(result.checkpoints[k - 1] < result.checkpoints[k]);
-        cairn_acg_result_release(&result);
-        cairn_acg_result_release(&wider);
+        CHECK(wider->value <= optimal);
+        for (uint32_t k = 1; k < result->checkpoint_count; k++)
+            CHECK(result->checkpoints[k - 1] < result->checkpoints[k]);
+        cairn_acg_solution_destroy(result);
+        cairn_acg_solution_destroy(wider);
     }
     json_decref(root);
     cairn_acg_cases_destroy(cases);
@@ -171,7 +171,7 @@ static void test_bad_input(void) {
 static void test_unknown_and_unfit(void) {
     cairn_acg_cases *cases = read_text(DIAMOND);
     const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
-    cairn_acg_result result;
+    cairn_acg_solution *result;
     cairn_error err;
     CHECK(cairn_acg_solve(NULL, dag, "nothing", NULL, &result, &err) == CAIRN_EUNKNOWN);
     CHECK(strstr(err.message, "nothing") != NULL);
@@ -179,8 +179,8 @@ static void test_unknown_and_unfit(void) {
     CHECK(strstr(err.message, "chains only") != NULL);
     CHECK(cairn_acg_solve(NULL, dag, "feng-linear", NULL, &result, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "chains only") != NULL);
-    CHECK(result.checkpoints == NULL);
-    cairn_acg_result_release(&result);
+    CHECK(result == NULL);
+    cairn_acg_solution_destroy(result);
     cairn_dag unsorted = *dag;
     cairn_dag_edge edges[] = {{0, 2}, {0, 1}, {1, 3}, {2, 3}};
     unsorted.edges = edges;
@@ -217,16 +217,16 @@ static void test_smallest(void) {
     options.struct_size = offsetof(cairn_acg_options, effort);
     const cairn_acg_algorithm *a;
     for (uint32_t i = 0; (a = cairn_acg_algorithm_list(i)) != NULL; i++) {
-        cairn_acg_result result;
+        cairn_acg_solution *result;
         cairn_error err;
         CHECK_OK(cairn_acg_solve(NULL, &one, a->name, &options, &result, &err), &err);
-        CHECK_U64(result.value, 7);
-        CHECK_U64(result.checkpoint_count, 1);
-        cairn_acg_result_release(&result);
+        CHECK_U64(result->value, 7);
+        CHECK_U64(result->checkpoint_count, 1);
+        cairn_acg_solution_destroy(result);
         CHECK_OK(cairn_acg_solve(NULL, &two, a->name, &options, &result, &err), &err);
-        CHECK_U64(result.value, 11);
-        CHECK_U64(result.checkpoint_count, 2);
-        cairn_acg_result_release(&result);
+        CHECK_U64(result->value, 11);
+        CHECK_U64(result->checkpoint_count, 2);
+        cairn_acg_solution_destroy(result);
     }
 }
 
@@ -242,11 +242,11 @@ static void test_chain(void) {
     cairn_dag dag = {LENGTH, LENGTH - 1, 0, LENGTH - 1, costs, edges};
     static const char *const names[] = {"feng", "feng-linear", "chen", "pieces"};
     for (int i = 0; i < 4; i++) {
-        cairn_acg_result result;
+        cairn_acg_solution *result;
         cairn_error err;
         CHECK_OK(cairn_acg_solve(NULL, &dag, names[i], NULL, &result, &err), &err);
-        CHECK(i == 2 ? result.value >= 21 && result.value <= 25 : result.value == 21);
-        cairn_acg_result_release(&result);
+        CHECK(i == 2 ? result->value >= 21 && result->value <= 25 : result->value == 21);
+        cairn_acg_solution_destroy(result);
     }
 }
 
@@ -267,7 +267,7 @@ static void test_picture(void) {
 static cairn_status everything(const cairn_allocator *allocator, const char *json,
                                const char *algorithm) {
     cairn_acg_cases *cases;
-    cairn_acg_result result = {0};
+    cairn_acg_solution *result = NULL;
     cairn_text text = {0};
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
     uint64_t value;
@@ -279,15 +279,15 @@ static cairn_status everything(const cairn_allocator *allocator, const char *jso
     const cairn_dag *dag = cairn_acg_cases_get(cases, 0);
     status = cairn_acg_solve(allocator, dag, algorithm, &options, &result, &err);
     if (status == CAIRN_OK)
-        status = cairn_acg_value(allocator, dag, CAIRN_ACG_OBJECTIVE_PIECES, result.checkpoints,
-                                 result.checkpoint_count, &value, &err);
+        status = cairn_acg_value(allocator, dag, CAIRN_ACG_OBJECTIVE_PIECES, result->checkpoints,
+                                 result->checkpoint_count, &value, &err);
     if (status == CAIRN_OK)
         status = cairn_acg_tree_text(allocator, dag, NULL, &text, &err);
     cairn_text_release(&text);
     if (status == CAIRN_OK)
         status = cairn_acg_tree_svg(allocator, dag, NULL, &text, &err);
     cairn_text_release(&text);
-    cairn_acg_result_release(&result);
+    cairn_acg_solution_destroy(result);
     cairn_acg_cases_destroy(cases);
     return status;
 }

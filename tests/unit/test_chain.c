@@ -6,7 +6,7 @@
 #include "ration.h"
 
 /* There is a solution, and the status and the error say whether it fits. */
-static bool is_solved(cairn_status status, const cairn_chain_solution *const *made,
+static bool is_solved(cairn_status status, cairn_chain_solution *const *made,
                       const cairn_error *err) {
     const cairn_chain_solution *s = *made;
     return s != NULL &&
@@ -52,7 +52,7 @@ static int64_t field(const example *e, uint32_t index, const char *key) {
 static void check_example(const example *e, uint32_t i, const char *algorithm, const char *cost,
                           const char *budget) {
     cairn_error err = {0};
-    const cairn_chain_solution *s;
+    cairn_chain_solution *s;
     const cairn_chain_problem *p = cairn_chain_cases_get(e->cases, i);
     CHECK(is_solved(cairn_chain_solve(NULL, p, algorithm, NULL, &s, &err), &s, &err));
     CHECK((s->feasible ? s->cost : -1) == field(e, i, cost));
@@ -85,7 +85,7 @@ static void test_all_algorithms(void) {
     for (uint32_t i = 0; i < cairn_chain_cases_count(e.cases); i++)
         for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
             cairn_chain_problem p = *cairn_chain_cases_get(e.cases, i);
-            const cairn_chain_solution *s;
+            cairn_chain_solution *s;
             cairn_chain_verdict verdict;
             CHECK(is_solved(cairn_chain_solve(NULL, &p, a->name, NULL, &s, &err), &s, &err));
             CHECK(s->min_budget >= (uint64_t)field(&e, i, "true_min_feasible_budget"));
@@ -119,7 +119,7 @@ static void test_curves(void) {
             cairn_chain_options options = CAIRN_CHAIN_OPTIONS_INIT;
             options.curve = true;
             cairn_chain_problem p = *cairn_chain_cases_get(e.cases, i);
-            const cairn_chain_solution *s, *at;
+            cairn_chain_solution *s, *at;
             CHECK(is_solved(cairn_chain_solve(NULL, &p, a->name, &options, &s, &err), &s, &err));
             CHECK(s->curve_count > 0 && s->curve[0].budget == s->min_budget);
             for (size_t k = 0; k < s->curve_count; k++) {
@@ -167,7 +167,7 @@ static void test_uniform(uint32_t layers, const char *algorithm) {
     cairn_error err = {0};
     for (uint64_t budget = 3; budget <= layers + 5; budget++) {
         cairn_chain_problem p = {layers, one_cost, one_cost, one_size, one_size, budget};
-        const cairn_chain_solution *s;
+        cairn_chain_solution *s;
         CHECK(is_solved(cairn_chain_solve(NULL, &p, algorithm, NULL, &s, &err), &s, &err));
         CHECK_U64(s->min_budget, 4);
         CHECK(s->feasible == (budget >= 4));
@@ -278,7 +278,7 @@ static void test_bad_input(void) {
 
 static void test_bad_problem(void) {
     cairn_error err = {0};
-    const cairn_chain_solution *s;
+    cairn_chain_solution *s;
     int64_t costs[] = {0, 1, -2, 1, 0};
     cairn_chain_problem p = e04;
     CHECK(cairn_chain_solve(NULL, &p, "best", NULL, &s, &err) == CAIRN_EUNKNOWN && s == NULL);
@@ -302,7 +302,7 @@ static void test_empty_chain(void) {
     cairn_chain_problem p = {0, one_cost, one_cost, one_size, one_size, 3};
     const cairn_chain_algorithm *a;
     for (uint32_t k = 0; (a = cairn_chain_algorithm_list(k)) != NULL; k++) {
-        const cairn_chain_solution *s;
+        cairn_chain_solution *s;
         CHECK(is_solved(cairn_chain_solve(NULL, &p, a->name, NULL, &s, &err), &s, &err));
         CHECK(s->feasible && s->cost == 1 && s->peak == 3 && s->min_budget == 3);
         CHECK_U64(s->step_count, 1);
@@ -321,7 +321,7 @@ static void test_out_of_memory(const cairn_chain_problem *p, const char *algorit
     long k = 0;
     for (; status == CAIRN_ENOMEM && k < 10000; k++) {
         cairn_error err = {0};
-        const cairn_chain_solution *s;
+        cairn_chain_solution *s;
         c.left = k;
         status = cairn_chain_solve(&allocator, p, algorithm, &options, &s, &err);
         CHECK(status != CAIRN_ENOMEM ? s != NULL : s == NULL && c.held == 0);

@@ -218,7 +218,7 @@ FROZEN(cairn_pair, 16);
 FROZEN(cairn_curve, 40);
 FROZEN(cairn_dag_edge, 8);
 FROZEN(cairn_dag, 32);
-FROZEN(cairn_acg_result, 40);
+FROZEN(cairn_acg_solution, 24);
 FROZEN(cairn_chain_problem, 48);
 FROZEN(cairn_chain_step, 8);
 FROZEN(cairn_chain_verdict, 16);
@@ -236,10 +236,10 @@ static void test_papers(void) {
                      .target = 2,
                      .costs = costs,
                      .edges = edges};
-    cairn_acg_result result;
+    cairn_acg_solution *result;
     expect(cairn_acg_solve(NULL, &dag, "feng", &(cairn_acg_options){0}, &result, &err),
            "cairn_acg_options");
-    const cairn_chain_solution *chain;
+    cairn_chain_solution *chain;
     cairn_chain_problem chain_problem = {0};
     expect(
         cairn_chain_solve(NULL, &chain_problem, "precise", &(cairn_chain_options){0}, &chain, &err),

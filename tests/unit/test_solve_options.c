@@ -221,18 +221,18 @@ static void test_dot(const subject *s) {
     cairn_builder_destroy(b);
 
     cairn_dag_view *view;
-    cairn_acg_result green = {0}, red = {0};
+    cairn_acg_solution *green = NULL, *red = NULL;
     CHECK_OK(cairn_dag_view_create(s->graph, NULL, &view, &err), &err);
     CHECK_OK(cairn_acg_solve(NULL, &view->dag, "feng", NULL, &green, &err), &err);
     CHECK_OK(cairn_acg_solve(NULL, &view->dag, "random", NULL, &red, &err), &err);
-    CHECK_OK(cairn_checkpoints_to_dot(s->graph, view, &green, &red, &text), &err);
+    CHECK_OK(cairn_checkpoints_to_dot(s->graph, view, green, red, &text), &err);
     CHECK(strstr(text.data, "palegreen") != NULL && strstr(text.data, "salmon") != NULL);
     cairn_text_release(&text);
     CHECK_OK(cairn_checkpoints_to_dot(s->graph, view, NULL, NULL, &text), &err);
     CHECK(strstr(text.data, "fillcolor") == NULL);
     cairn_text_release(&text);
-    cairn_acg_result_release(&green);
-    cairn_acg_result_release(&red);
+    cairn_acg_solution_destroy(green);
+    cairn_acg_solution_destroy(red);
     cairn_dag_view_destroy(view);
 }
 

@@ -9,10 +9,10 @@
  *
  * Two problems differ in what a part is; see cairn_acg_objective. To solve one:
  *
- *     cairn_acg_result result;
- *     if (cairn_acg_solve(NULL, dag, "feng", NULL, &result, &err) == CAIRN_OK) {
- *         ... result.value, result.checkpoints[0 .. result.checkpoint_count - 1] ...
- *         cairn_acg_result_release(&result);
+ *     cairn_acg_solution *best;
+ *     if (cairn_acg_solve(NULL, dag, "feng", NULL, &best, &err) == CAIRN_OK) {
+ *         ... best->value, best->checkpoints[0 .. best->checkpoint_count - 1] ...
+ *         cairn_acg_solution_destroy(best);
  *     }
  */
 #ifndef CAIRN_ACG_H
@@ -62,19 +62,19 @@ typedef struct cairn_acg_options {
 #define CAIRN_ACG_OPTIONS_INIT                                                                     \
     { sizeof(cairn_acg_options), 1, 0, NULL, NULL, NULL }
 
-/* Release with cairn_acg_result_release(); a zeroed result is empty and may be released. */
-typedef struct cairn_acg_result {
-    uint64_t value;        /* of the algorithm's objective, ends included */
-    uint32_t *checkpoints; /* ascending; source and target are among them */
+/* Read only; lives until cairn_acg_solution_destroy(). */
+typedef struct cairn_acg_solution {
+    uint64_t value;              /* of the algorithm's objective, ends included */
+    const uint32_t *checkpoints; /* ascending; source and target are among them */
     uint32_t checkpoint_count;
-    cairn_allocator allocator; /* what `checkpoints` came from */
-} cairn_acg_result;
+} cairn_acg_solution;
 
 /* Solve `dag` with the algorithm called `name`; NULL means the default. `options` may be NULL.
  *
- * The DAG is validated first (see cairn_acg_check). On CAIRN_OK `*out` is the caller's; otherwise
- * it is empty. CAIRN_EUNKNOWN: there is no such algorithm. CAIRN_EINVAL: the DAG is not valid, or
- * the algorithm does not apply to it (`chen` and `feng-linear` solve chains only).
+ * The DAG is validated first (see cairn_acg_check). On CAIRN_OK `*out` is the caller's, to be
+ * released with cairn_acg_solution_destroy(); otherwise it is NULL. CAIRN_EUNKNOWN: there is no
+ * such algorithm. CAIRN_EINVAL: the DAG is not valid, or the algorithm does not apply to it (`chen`
+ * and `feng-linear` solve chains only).
  *
  * The same input gives the same result on every machine. Scratch memory comes from `allocator` and
  * is freed before the return. Safe to call concurrently on one DAG.
@@ -84,9 +84,9 @@ typedef struct cairn_acg_result {
 CAIRN_API CAIRN_MUST cairn_status cairn_acg_solve(const cairn_allocator *allocator,
                                                   const cairn_dag *dag, const char *name,
                                                   const cairn_acg_options *options,
-                                                  cairn_acg_result *out, cairn_error *err);
+                                                  cairn_acg_solution **out, cairn_error *err);
 
-CAIRN_API void cairn_acg_result_release(cairn_acg_result *result);
+CAIRN_API void cairn_acg_solution_destroy(cairn_acg_solution *solution);
 
 /* Is this a DAG as dag.h says: in order and without repeated edges, ids in range, no cycle, no
  * vertex but the source without an incoming and none but the target without an outgoing edge (so

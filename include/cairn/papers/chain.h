@@ -133,10 +133,12 @@ typedef struct cairn_chain_solution {
  * it keeps no reference to `problem`. Otherwise `*out` is NULL. CAIRN_EUNKNOWN: no such algorithm.
  * CAIRN_EINVAL: the problem fails cairn_chain_check(), or is too long for the algorithm. Safe to
  * call concurrently. */
-CAIRN_API CAIRN_MUST cairn_status cairn_chain_solve(
-    const cairn_allocator *allocator, const cairn_chain_problem *problem, const char *algorithm,
-    const cairn_chain_options *options, const cairn_chain_solution **out, cairn_error *err);
-CAIRN_API void cairn_chain_solution_destroy(const cairn_chain_solution *solution);
+CAIRN_API CAIRN_MUST cairn_status cairn_chain_solve(const cairn_allocator *allocator,
+                                                    const cairn_chain_problem *problem,
+                                                    const char *algorithm,
+                                                    const cairn_chain_options *options,
+                                                    cairn_chain_solution **out, cairn_error *err);
+CAIRN_API void cairn_chain_solution_destroy(cairn_chain_solution *solution);
 
 #ifdef __cplusplus
 }

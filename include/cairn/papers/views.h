@@ -52,8 +52,8 @@ CAIRN_API void cairn_chain_view_destroy(cairn_chain_view *view);
  * which may be NULL: one in green and one in red; a vertex of both sets has both colours. */
 CAIRN_API CAIRN_MUST cairn_status cairn_checkpoints_to_dot(const cairn_graph *graph,
                                                            const cairn_dag_view *view,
-                                                           const cairn_acg_result *green,
-                                                           const cairn_acg_result *red,
+                                                           const cairn_acg_solution *green,
+                                                           const cairn_acg_solution *red,
                                                            cairn_text *out);
 
 #ifdef __cplusplus

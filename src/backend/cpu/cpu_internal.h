@@ -15,7 +15,7 @@
 #ifndef CPU_INTERNAL_H
 #define CPU_INTERNAL_H
 
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 /* The function is compiled for each of these targets; one is chosen when the program is loaded. */
 #if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__clang__)

@@ -52,55 +52,57 @@ static const dnnl_memory_desc_t *bias_of(const crn_dnnl_operands *operands) {
     return operands->bias != NULL ? &operands->bias->of : NULL;
 }
 
-static dnnl_status_t describe_plain(dnnl_convolution_desc_t *out, crn_dnnl_pass pass,
-                                    const crn_dnnl_operands *o, const crn_dnnl_window *w) {
-    const dnnl_memory_desc_t *src = &o->source->of, *weights = &o->weights->of,
-                             *dst = &o->result->of;
-    switch (pass) {
-    case CRN_PASS_FORWARD:
-        return dnnl_dilated_convolution_forward_desc_init(
-            out, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias_of(o), dst,
-            w->strides, w->dilates, w->pad_before, w->pad_after);
-    case CRN_PASS_WEIGHTS:
-        return dnnl_dilated_convolution_backward_weights_desc_init(
-            out, dnnl_convolution_direct, src, weights, bias_of(o), dst, w->strides, w->dilates,
-            w->pad_before, w->pad_after);
-    default:
-        return dnnl_dilated_convolution_backward_data_desc_init(
-            out, dnnl_convolution_direct, src, weights, dst, w->strides, w->dilates, w->pad_before,
-            w->pad_after);
-    }
-}
+/* A convolution and a transposed one are described by the same structure, each by its own
+ * functions. */
+static const struct functions {
+    dnnl_alg_kind_t algorithm;
+    dnnl_status_t (*forward)(dnnl_convolution_desc_t *out, dnnl_prop_kind_t kind,
+                             dnnl_alg_kind_t algorithm, const dnnl_memory_desc_t *source,
+                             const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *bias,
+                             const dnnl_memory_desc_t *result, const dnnl_dims_t strides,
+                             const dnnl_dims_t dilates, const dnnl_dims_t before,
+                             const dnnl_dims_t after);
+    dnnl_status_t (*weights)(dnnl_convolution_desc_t *out, dnnl_alg_kind_t algorithm,
+                             const dnnl_memory_desc_t *source, const dnnl_memory_desc_t *weights,
+                             const dnnl_memory_desc_t *bias, const dnnl_memory_desc_t *result,
+                             const dnnl_dims_t strides, const dnnl_dims_t dilates,
+                             const dnnl_dims_t before, const dnnl_dims_t after);
+    dnnl_status_t (*data)(dnnl_convolution_desc_t *out, dnnl_alg_kind_t algorithm,
+                          const dnnl_memory_desc_t *source, const dnnl_memory_desc_t *weights,
+                          const dnnl_memory_desc_t *result, const dnnl_dims_t strides,
+                          const dnnl_dims_t dilates, const dnnl_dims_t before,
+                          const dnnl_dims_t after);
+} plain = {dnnl_convolution_direct, dnnl_dilated_convolution_forward_desc_init,
+           dnnl_dilated_convolution_backward_weights_desc_init,
+           dnnl_dilated_convolution_backward_data_desc_init},
+  transposed = {dnnl_deconvolution_direct, dnnl_dilated_deconvolution_forward_desc_init,
+                dnnl_dilated_deconvolution_backward_weights_desc_init,
+                dnnl_dilated_deconvolution_backward_data_desc_init};
 
-static dnnl_status_t describe_transposed(dnnl_deconvolution_desc_t *out, crn_dnnl_pass pass,
-                                         const crn_dnnl_operands *o, const crn_dnnl_window *w) {
+static dnnl_status_t describe_convolution(dnnl_convolution_desc_t *out, crn_dnnl_pass pass,
+                                          const crn_dnnl_operands *o, const crn_dnnl_window *w) {
+    const struct functions *by = w->transposed ? &transposed : &plain;
     const dnnl_memory_desc_t *src = &o->source->of, *weights = &o->weights->of,
                              *dst = &o->result->of;
     switch (pass) {
     case CRN_PASS_FORWARD:
-        return dnnl_dilated_deconvolution_forward_desc_init(
-            out, dnnl_forward_training, dnnl_deconvolution_direct, src, weights, bias_of(o), dst,
-            w->strides, w->dilates, w->pad_before, w->pad_after);
+        return by->forward(out, dnnl_forward_training, by->algorithm, src, weights, bias_of(o), dst,
+                           w->strides, w->dilates, w->pad_before, w->pad_after);
     case CRN_PASS_WEIGHTS:
-        return dnnl_dilated_deconvolution_backward_weights_desc_init(
-            out, dnnl_deconvolution_direct, src, weights, bias_of(o), dst, w->strides, w->dilates,
-            w->pad_before, w->pad_after);
+        return by->weights(out, by->algorithm, src, weights, bias_of(o), dst, w->strides,
+                           w->dilates, w->pad_before, w->pad_after);
     default:
-        return dnnl_dilated_deconvolution_backward_data_desc_init(
-            out, dnnl_deconvolution_direct, src, weights, dst, w->strides, w->dilates,
-            w->pad_before, w->pad_after);
+        return by->data(out, by->algorithm, src, weights, dst, w->strides, w->dilates,
+                        w->pad_before, w->pad_after);
     }
 }
 
 bool crn_dnnl_convolution(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
                           crn_dnnl_pass pass, const crn_dnnl_operands *operands,
                           const crn_dnnl_window *window) {
-    dnnl_convolution_desc_t plain;
-    dnnl_deconvolution_desc_t transposed;
-    if (window->transposed)
-        return create(out, setting, describe_transposed(&transposed, pass, operands, window),
-                      &transposed);
-    return create(out, setting, describe_plain(&plain, pass, operands, window), &plain);
+    dnnl_convolution_desc_t description;
+    return create(out, setting, describe_convolution(&description, pass, operands, window),
+                  &description);
 }
 
 static dnnl_status_t describe_linear(dnnl_inner_product_desc_t *out, crn_dnnl_pass pass,

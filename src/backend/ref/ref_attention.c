@@ -10,7 +10,7 @@
  * q gv = sum of P * gy
  *
  * Scores are computed where they are used and never stored: the memory is linear in T. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 #include "backend/rotary_frequency.h"
 
 #include <math.h>

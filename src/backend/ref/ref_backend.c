@@ -1,6 +1,6 @@
 /* ref_backend.c: the reference: plain C on the processor. Other backends are tested against it.
  * Kernels come from ref_kernels.def; memory and copies are those of processor.h. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 extern const crn_backend crn_backend_ref;
 

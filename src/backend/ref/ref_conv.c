@@ -15,7 +15,7 @@
  * The innermost loop runs along a row. The part of a row inside the image is computed once per tap
  * of the kernel. So padding needs no test per pixel, and negative padding (a crop) needs no extra
  * code. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 typedef struct window {
     int64_t batch, channels, height, width;     /* of the large image: N, C, H, W */

@@ -1,7 +1,7 @@
 /* ref_gates.c: the nonlinear ops of transformers, element by element: gelu, silu, products, swiglu.
  *
  * Each element is read before it is written, so a result may be in place of an operand. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
  * Only the logits of one chunk exist. The losses of all tokens are added up in order at the end, so
  * that the loss does not depend on the chunks. The reference also adds up the gradient of the
  * weight in the order of the tokens, whatever the chunks are. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 static uint64_t bytes_of_parts(const crn_site *site) {
     return crn_align(crn_head_rows(site->graph, site->op) * sizeof(double));

@@ -1,5 +1,5 @@
 /* ref_linear.c: linear layers, and the products with weights that recurrent cells share. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 /* ---- Products ---- */
 

@@ -8,7 +8,7 @@
  *
  * With smoothing s the target is t[c] = (1 - s at the label) + s/C, and the loss
  * log(sum of exp(x - largest)) - sum over c of t[c] (x[c] - largest). */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

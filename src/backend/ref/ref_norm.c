@@ -3,7 +3,7 @@
  * A channel belongs to one thread, which finishes its sums before it writes. So y may be in place
  * of x, and gx in place of gy. Sums are in double precision. Images are [N, C, H, W]; a channel is
  * N planes of H*W. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

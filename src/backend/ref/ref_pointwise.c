@@ -2,7 +2,7 @@
  *
  * Pointwise loops run over chunks of a fixed length. Each element is read before it is written, so
  * the result may be in place of any operand. */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 #include "backend/dropout_mask.h"
 
 #include <assert.h>

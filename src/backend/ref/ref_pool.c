@@ -5,7 +5,7 @@
  * it counts as zeros, or not at all. Adaptive pooling is an average over windows that depend only
  * on the sizes. */
 #include "backend/pooling_window.h"
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
  * x is [N, F]; with G gates (1 or 4) the weights are [G*H, F] and [G*H, H], the biases [G*H]. The
  * data backward also makes the gradient before the activations, [G, N, H], which the weight
  * backward reads. It may be in place of the gradient (rnn) or the gates (lstm). */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

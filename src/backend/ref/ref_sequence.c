@@ -3,7 +3,7 @@
  *
  * A token outside the vocabulary is not used as an index: its row is NaN, and it has no gradient.
  */
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #ifndef CRN_ROW_NORM_H
 #define CRN_ROW_NORM_H
 
-#include "backend/ref/ref_internal.h"
+#include "backend/ref/ref_kernels.h"
 
 #define CRN_NORM_COLUMNS 64u /* that one index of sum_columns owns */
 

@@ -57,9 +57,7 @@ cairn_status cairn_chain_check(const cairn_chain_problem *problem, cairn_error *
 /* ---- Reading ---- */
 
 struct cairn_chain_cases {
-    crn_arena arena;
-    cairn_chain_problem *problems;
-    uint32_t count;
+    crn_cases all; /* items: cairn_chain_problem */
 };
 
 /* Read an array of exactly `count` integers that are not negative. */
@@ -87,8 +85,8 @@ static cairn_status read_numbers(const crn_json *object, const char *key, uint32
     return CAIRN_OK;
 }
 
-static cairn_status read_case(const crn_json *at, crn_arena *arena, cairn_chain_problem *out,
-                              cairn_error *err) {
+static cairn_status read_case(crn_arena *arena, const crn_json *at, void *item, cairn_error *err) {
+    cairn_chain_problem *out = item;
     CRN_TRY(crn_json_object(at, err));
     crn_json layers = crn_json_member(at, "N"), budget = crn_json_member(at, "budget");
     int64_t n, limit, *costs[2], *sizes[2];
@@ -107,45 +105,24 @@ static cairn_status read_case(const crn_json *at, crn_arena *arena, cairn_chain_
     return status == CAIRN_OK ? CAIRN_OK : crn_json_fail(at, err, status, "%s", inner.message);
 }
 
-static cairn_status read_cases(cairn_chain_cases *cases, const crn_case_file *from,
-                               cairn_error *err) {
-    CRN_TAKE(&cases->arena, cases->problems, from->count);
-    cases->count = from->count;
-    for (uint32_t i = 0; i < from->count; i++) {
-        crn_json at = crn_case_file_get(from, i);
-        CRN_TRY(read_case(&at, &cases->arena, &cases->problems[i], err));
-    }
-    return CAIRN_OK;
-}
-
 cairn_status cairn_chain_cases_read(const cairn_allocator *allocator, const char *text,
                                     size_t length, const char *file, cairn_chain_cases **out,
                                     cairn_error *err) {
-    crn_case_file from;
-    *out = NULL;
-    crn_error_clear(err);
-    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
-    cairn_chain_cases *cases = CRN_OBJECT(allocator, cairn_chain_cases, arena);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
-    crn_case_file_close(&from);
-    if (status == CAIRN_OK) {
-        *out = cases;
-        return CAIRN_OK;
-    }
-    cairn_chain_cases_destroy(cases);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    crn_cases *all;
+    cairn_status status = crn_cases_read(allocator, text, length, file, sizeof(cairn_chain_problem),
+                                         read_case, &all, err);
+    *out = (cairn_chain_cases *)all;
+    return status;
 }
 
 void cairn_chain_cases_destroy(cairn_chain_cases *cases) {
-    if (cases == NULL)
-        return;
-    crn_arena_destroy(&cases->arena);
+    crn_cases_destroy((crn_cases *)cases);
 }
 
 uint32_t cairn_chain_cases_count(const cairn_chain_cases *cases) {
-    return cases->count;
+    return cases->all.count;
 }
 
 const cairn_chain_problem *cairn_chain_cases_get(const cairn_chain_cases *cases, uint32_t index) {
-    return index < cases->count ? &cases->problems[index] : NULL;
+    return crn_cases_get(&cases->all, index);
 }

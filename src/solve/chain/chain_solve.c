@@ -33,17 +33,9 @@ typedef struct solution {
     crn_arena arena; /* this struct, the steps and the curve are allocated in it */
 } solution;
 
-static void release_solution(solution *made) {
-    if (made == NULL)
-        return;
-    crn_arena_destroy(&made->arena);
-}
-
-void cairn_chain_solution_destroy(const cairn_chain_solution *public) {
-    solution *made;
-    memcpy(&made, &public,
-           sizeof made); /* the object was created as a solution and is not really const */
-    release_solution(made);
+void cairn_chain_solution_destroy(cairn_chain_solution *made) {
+    if (made != NULL)
+        crn_arena_destroy(&((solution *)made)->arena);
 }
 
 /* ---- Curves ---- */
@@ -148,7 +140,7 @@ static cairn_status refuse(const cairn_chain_problem *problem, uint64_t least, c
 
 cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_chain_problem *problem,
                                const char *algorithm, const cairn_chain_options *options,
-                               const cairn_chain_solution **out, cairn_error *err) {
+                               cairn_chain_solution **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
     crn_chain_solver solve = find_solver(algorithm);
@@ -166,7 +158,7 @@ cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_cha
     cairn_status status = made == NULL ? CAIRN_ENOMEM : solve_in(&job, solve, made);
     crn_arena_release(&scratch);
     if (status != CAIRN_OK) {
-        release_solution(made);
+        cairn_chain_solution_destroy(&made->public);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     }
     *out = &made->public;

@@ -6,7 +6,7 @@
  * another one is nowhere worse. */
 #include "solve/chain/measuring.h"
 
-#include "graph/graph_internal.h"
+#include "graph/op_kinds.h"
 
 #include <stdlib.h>
 

@@ -11,9 +11,7 @@ typedef struct acg_case {
 } acg_case;
 
 struct cairn_acg_cases {
-    crn_arena arena; /* this struct is allocated in it */
-    uint32_t count;
-    acg_case *items;
+    crn_cases all; /* items: acg_case */
 };
 
 /* The graph that is being read. */
@@ -174,8 +172,8 @@ static cairn_status read_edges(reader *r, const crn_json *list) {
 
 /* ---- Cases ---- */
 
-static cairn_status read_case(crn_arena *arena, const crn_json *at, acg_case *out,
-                              cairn_error *err) {
+static cairn_status read_case(crn_arena *arena, const crn_json *at, void *item, cairn_error *err) {
+    acg_case *out = item;
     reader r = {.arena = arena, .err = err};
     CRN_TRY(crn_json_object(at, err));
     crn_json vertices = crn_json_member(at, "vertices"), edges = crn_json_member(at, "edges");
@@ -196,48 +194,29 @@ static cairn_status read_case(crn_arena *arena, const crn_json *at, acg_case *ou
     return status == CAIRN_OK || status == CAIRN_ENOMEM ? status : fail_at_case(at, status, err);
 }
 
-static cairn_status read_cases(cairn_acg_cases *cases, const crn_case_file *from,
-                               cairn_error *err) {
-    CRN_TAKE(&cases->arena, cases->items, from->count);
-    cases->count = from->count;
-    for (uint32_t i = 0; i < from->count; i++) {
-        crn_json at = crn_case_file_get(from, i);
-        CRN_TRY(read_case(&cases->arena, &at, &cases->items[i], err));
-    }
-    return CAIRN_OK;
-}
-
 cairn_status cairn_acg_cases_read(const cairn_allocator *allocator, const char *text, size_t length,
                                   const char *file, cairn_acg_cases **out, cairn_error *err) {
-    crn_case_file from;
-    *out = NULL;
-    crn_error_clear(err);
-    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
-    cairn_acg_cases *cases = CRN_OBJECT(allocator, cairn_acg_cases, arena);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
-    crn_case_file_close(&from);
-    if (status == CAIRN_OK) {
-        *out = cases;
-        return CAIRN_OK;
-    }
-    cairn_acg_cases_destroy(cases);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    crn_cases *all;
+    cairn_status status =
+        crn_cases_read(allocator, text, length, file, sizeof(acg_case), read_case, &all, err);
+    *out = (cairn_acg_cases *)all;
+    return status;
 }
 
 void cairn_acg_cases_destroy(cairn_acg_cases *cases) {
-    if (cases == NULL)
-        return;
-    crn_arena_destroy(&cases->arena);
+    crn_cases_destroy((crn_cases *)cases);
 }
 
 uint32_t cairn_acg_cases_count(const cairn_acg_cases *cases) {
-    return cases->count;
+    return cases->all.count;
 }
 
 const cairn_dag *cairn_acg_cases_get(const cairn_acg_cases *cases, uint32_t index) {
-    return index < cases->count ? &cases->items[index].dag : NULL;
+    const acg_case *found = crn_cases_get(&cases->all, index);
+    return found != NULL ? &found->dag : NULL;
 }
 
 const uint32_t *cairn_acg_cases_names(const cairn_acg_cases *cases, uint32_t index) {
-    return index < cases->count ? cases->items[index].names : NULL;
+    const acg_case *found = crn_cases_get(&cases->all, index);
+    return found != NULL ? found->names : NULL;
 }

@@ -47,61 +47,70 @@ static cairn_status value_of(crn_arena *arena, const crn_acg *problem,
     return CAIRN_OK;
 }
 
-static cairn_status list_chosen(const uint8_t *chosen, uint32_t vertex_count,
-                                cairn_acg_result *out) {
-    uint32_t count = 0;
+/* The public struct and the memory of what it refers to. */
+typedef struct solution {
+    cairn_acg_solution public;
+    crn_arena arena;
+} solution;
+
+static cairn_status list_chosen(const uint8_t *chosen, uint32_t vertex_count, solution *out) {
+    uint32_t count = 0, *checkpoints;
     for (uint32_t v = 0; v < vertex_count; v++)
         count += chosen[v];
-    out->checkpoints = crn_resize(&out->allocator, NULL, 0, count * sizeof *out->checkpoints);
-    if (out->checkpoints == NULL)
-        return CAIRN_ENOMEM;
+    CRN_TAKE(&out->arena, checkpoints, count);
+    out->public.checkpoints = checkpoints;
+    out->public.checkpoint_count = count;
     for (uint32_t v = 0; v < vertex_count; v++)
         if (chosen[v])
-            out->checkpoints[out->checkpoint_count++] = v;
+            *checkpoints++ = v;
     return CAIRN_OK;
 }
 
 static cairn_status solve(crn_arena *arena, const cairn_dag *dag, size_t algorithm,
-                          const cairn_acg_options *options, cairn_acg_result *out,
-                          cairn_error *err) {
+                          const cairn_acg_options *options, solution *out, cairn_error *err) {
     crn_acg problem;
     uint8_t *chosen;
     CRN_TRY(crn_acg_prepare(arena, dag, options->names, &problem, err));
     CRN_TAKE(arena, chosen, dag->vertex_count);
     chosen[dag->source] = chosen[dag->target] = 1;
     CRN_TRY(runs[algorithm](&problem, options, arena, chosen, err));
-    CRN_TRY(value_of(arena, &problem, algorithms[algorithm].objective, chosen, &out->value, err));
+    CRN_TRY(value_of(arena, &problem, algorithms[algorithm].objective, chosen, &out->public.value,
+                     err));
     return list_chosen(chosen, dag->vertex_count, out);
 }
 
 cairn_status cairn_acg_solve(const cairn_allocator *allocator, const cairn_dag *dag,
                              const char *name, const cairn_acg_options *options,
-                             cairn_acg_result *out, cairn_error *err) {
+                             cairn_acg_solution **out, cairn_error *err) {
     crn_error_clear(err);
-    *out = (cairn_acg_result){.allocator = crn_allocator_or_default(allocator)};
+    *out = NULL;
     size_t algorithm = name == NULL ? 0 : find_algorithm(name);
     if (algorithm == CRN_LENGTH(algorithms))
         return crn_fail(err, CAIRN_EUNKNOWN, "there is no algorithm \"%.64s\" for this problem",
                         name);
     cairn_acg_options all = CAIRN_ACG_OPTIONS_INIT;
     CRN_READ_OPTIONS(cairn_acg_options, all, options, err);
+    solution *made = CRN_OBJECT(allocator, solution, arena);
+    if (made == NULL)
+        return crn_fail_memory(err);
     crn_arena arena;
     crn_watch watch;
     crn_arena_init(&arena, allocator);
     crn_watch_begin(&watch, all.progress, all.progress_context, &arena);
     cairn_status status =
-        crn_watch_status(&watch, solve(&arena, dag, algorithm, &all, out, err), err);
+        crn_watch_status(&watch, solve(&arena, dag, algorithm, &all, made, err), err);
     crn_arena_release(&arena);
-    if (status != CAIRN_OK)
-        cairn_acg_result_release(out);
-    return status;
+    if (status != CAIRN_OK) {
+        cairn_acg_solution_destroy(&made->public);
+        return status;
+    }
+    *out = &made->public;
+    return CAIRN_OK;
 }
 
-void cairn_acg_result_release(cairn_acg_result *result) {
-    if (result->checkpoints != NULL)
-        crn_resize(&result->allocator, result->checkpoints,
-                   result->checkpoint_count * sizeof *result->checkpoints, 0);
-    *result = (cairn_acg_result){.allocator = result->allocator};
+void cairn_acg_solution_destroy(cairn_acg_solution *made) {
+    if (made != NULL)
+        crn_arena_destroy(&((solution *)made)->arena);
 }
 
 cairn_status cairn_acg_check(const cairn_allocator *allocator, const cairn_dag *dag,

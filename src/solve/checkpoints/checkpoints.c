@@ -24,7 +24,7 @@ static uint32_t find_root(uint32_t *parent, uint32_t v) {
 
 /* The segment of each vertex, named by one of its vertices; CAIRN_NONE for checkpoints. */
 static cairn_status find_segments(crn_arena *scratch, const cairn_dag *dag,
-                                  const cairn_acg_result *kept, uint32_t **out) {
+                                  const cairn_acg_solution *kept, uint32_t **out) {
     uint32_t *parent;
     bool *chosen;
     CRN_TAKE(scratch, parent, dag->vertex_count);
@@ -61,7 +61,7 @@ static cairn_status segments_of_ops(const crn_problem *problem, const cairn_dag_
 }
 
 static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view *view,
-                               cairn_acg_result *kept) {
+                               cairn_acg_solution **kept) {
     const char *name = problem->algorithm;
     cairn_allocator allocator = crn_graph_allocator(problem->graph);
     cairn_acg_options options = CAIRN_ACG_OPTIONS_INIT;
@@ -81,7 +81,7 @@ static cairn_status solve_view(const crn_problem *problem, const cairn_dag_view 
 }
 
 static cairn_status make_schedule(const crn_problem *problem, const cairn_dag_view *view,
-                                  const cairn_acg_result *kept, crn_schedule *schedule) {
+                                  const cairn_acg_solution *kept, crn_schedule *schedule) {
     uint32_t *segment_of, *segment;
     CRN_TRY(find_segments(problem->scratch, &view->dag, kept, &segment_of));
     CRN_TRY(segments_of_ops(problem, view, segment_of, &segment));
@@ -92,11 +92,11 @@ cairn_status crn_solve_checkpoints(const crn_problem *problem, crn_schedule *sch
     cairn_dag_view *view;
     CRN_TRY(cairn_dag_view_create(problem->graph, cairn_costs_all_bytes(problem->costs), &view,
                                   problem->err));
-    cairn_acg_result kept = {0};
+    cairn_acg_solution *kept = NULL;
     cairn_status status = solve_view(problem, view, &kept);
     if (status == CAIRN_OK)
-        status = make_schedule(problem, view, &kept, schedule);
-    cairn_acg_result_release(&kept);
+        status = make_schedule(problem, view, kept, schedule);
+    cairn_acg_solution_destroy(kept);
     cairn_dag_view_destroy(view);
     return status;
 }

@@ -8,11 +8,13 @@
 #include "solve/case_file.h"
 #include "solve/offload/crn_offload.h"
 
+typedef struct offload_case {
+    cairn_offload_problem problem;
+    const char *id;
+} offload_case;
+
 struct cairn_offload_cases {
-    crn_arena arena;
-    uint32_t count;
-    cairn_offload_problem *problems;
-    const char **ids;
+    crn_cases all; /* items: offload_case */
 };
 
 #define LARGEST_L 100000
@@ -54,8 +56,9 @@ static cairn_status read_number(const crn_json *object, const char *key, int64_t
     return crn_json_integer(&member, low, high, out, err);
 }
 
-static cairn_status read_case(crn_arena *arena, const crn_json *at, cairn_offload_problem *out,
-                              const char **id, cairn_error *err) {
+static cairn_status read_case(crn_arena *arena, const crn_json *at, void *item, cairn_error *err) {
+    offload_case *to = item;
+    cairn_offload_problem *out = &to->problem;
     int64_t last, bandwidth, memory;
     CRN_TRY(crn_json_object(at, err));
     CRN_TRY(crn_json_only(at, known_fields, err));
@@ -80,55 +83,35 @@ static cairn_status read_case(crn_arena *arena, const crn_json *at, cairn_offloa
     const char *text = "";
     if (crn_json_is_string(&name))
         CRN_TRY(crn_json_string(&name, &text, err));
-    *id = crn_arena_string(arena, text);
-    return *id != NULL ? CAIRN_OK : CAIRN_ENOMEM;
-}
-
-static cairn_status read_cases(cairn_offload_cases *cases, const crn_case_file *from,
-                               cairn_error *err) {
-    CRN_TAKE(&cases->arena, cases->problems, from->count);
-    CRN_TAKE(&cases->arena, cases->ids, from->count);
-    cases->count = from->count;
-    for (uint32_t i = 0; i < from->count; i++) {
-        crn_json at = crn_case_file_get(from, i);
-        CRN_TRY(read_case(&cases->arena, &at, &cases->problems[i], &cases->ids[i], err));
-    }
-    return CAIRN_OK;
+    to->id = crn_arena_string(arena, text);
+    return to->id != NULL ? CAIRN_OK : CAIRN_ENOMEM;
 }
 
 cairn_status cairn_offload_cases_read(const cairn_allocator *allocator, const char *text,
                                       size_t length, const char *file, cairn_offload_cases **out,
                                       cairn_error *err) {
-    crn_case_file from;
-    *out = NULL;
-    crn_error_clear(err);
-    CRN_TRY(crn_case_file_open(text, length, file, &from, err));
-    cairn_offload_cases *cases = CRN_OBJECT(allocator, cairn_offload_cases, arena);
-    cairn_status status = cases == NULL ? CAIRN_ENOMEM : read_cases(cases, &from, err);
-    crn_case_file_close(&from);
-    if (status == CAIRN_OK) {
-        *out = cases;
-        return CAIRN_OK;
-    }
-    cairn_offload_cases_destroy(cases);
-    return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
+    crn_cases *all;
+    cairn_status status =
+        crn_cases_read(allocator, text, length, file, sizeof(offload_case), read_case, &all, err);
+    *out = (cairn_offload_cases *)all;
+    return status;
 }
 
 void cairn_offload_cases_destroy(cairn_offload_cases *cases) {
-    if (cases == NULL)
-        return;
-    crn_arena_destroy(&cases->arena);
+    crn_cases_destroy((crn_cases *)cases);
 }
 
 uint32_t cairn_offload_cases_count(const cairn_offload_cases *cases) {
-    return cases->count;
+    return cases->all.count;
 }
 
 const cairn_offload_problem *cairn_offload_cases_get(const cairn_offload_cases *cases,
                                                      uint32_t index) {
-    return index < cases->count ? &cases->problems[index] : NULL;
+    const offload_case *found = crn_cases_get(&cases->all, index);
+    return found != NULL ? &found->problem : NULL;
 }
 
 const char *cairn_offload_cases_id(const cairn_offload_cases *cases, uint32_t index) {
-    return index < cases->count ? cases->ids[index] : NULL;
+    const offload_case *found = crn_cases_get(&cases->all, index);
+    return found != NULL ? found->id : NULL;
 }

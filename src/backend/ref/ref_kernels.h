@@ -1,4 +1,4 @@
-/* ref_internal.h: shared by the kernels of the reference.
+/* ref_kernels.h: shared by the kernels of the reference; the backend `cpu` uses them too.
  *
  * All kernels have the same form. A kernel puts its shapes and addresses into a small struct and
  * runs one loop over an index that owns a part of the result: a plane of an image, a row of a
@@ -8,8 +8,8 @@
  * An output may have the address of an operand only if the op may work in place (op_kinds.def and
  * docs/ops.md). Pointers to such operands are not `restrict`, and an element is read before it is
  * written. */
-#ifndef REF_INTERNAL_H
-#define REF_INTERNAL_H
+#ifndef CRN_REF_KERNELS_H
+#define CRN_REF_KERNELS_H
 
 #include "backend/processor.h"
 #include "graph/head_chunks.h"

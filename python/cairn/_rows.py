@@ -1,0 +1,335 @@
+"""Groups over the rows of matrices as kernels of ours, written in Triton.
+
+The gradient of a norm or a bias is a sum over rows of something that is computed element by element, and the gradient of a
+norm's operand needs sums over each row of the same. Inductor reads the matrices once for every kind of sum. Here a program
+reads a strip of rows once, makes everything that has a value for each element or each row, and adds up its strip; a second
+kernel adds up the strips. The order of all sums is fixed, so the bits are the same in every run.
+
+    full     a value for every element: rows x columns
+    row      a value for every row
+    column   a value for every column
+    one      a number
+
+As in Inductor's kernels, numbers of half precision are float32 until they are stored.
+"""
+
+import functools
+import importlib.util
+import math
+
+import torch
+
+from . import _inductor
+from ._geometry import packet
+
+FULL, ROW, COLUMN, ONE = "full", "row", "column", "one"
+FEW = 32  # columns that a program of the second kernel adds up
+LONGEST = 8192  # columns of a row that a program can hold
+TILE = 1024  # columns at a time where rows have no sums
+SHAPES = ((2048, 528), (4096, 264))  # elements of a matrix that a program has at a time, programs; the faster one is used
+
+_BINARY = {"aten.add": "({} + {})", "aten.sub": "({} - {})", "aten.mul": "({} * {})", "aten.div": "({} / {})",
+           "aten.gt": "({} > {})", "aten.ge": "({} >= {})", "aten.lt": "({} < {})", "aten.le": "({} <= {})",
+           "aten.eq": "({} == {})", "aten.ne": "({} != {})"}
+_UNARY = {"aten.neg": "(-{})", "aten.exp": "tl.exp({})", "aten.log": "tl.log({})", "aten.rsqrt": "tl.rsqrt({})",
+          "aten.sqrt": "tl.sqrt({})", "aten.erf": "tl.erf({})", "aten.sigmoid": "tl.sigmoid({})",
+          "aten.reciprocal": "(1.0 / {})", "aten.abs": "tl.abs({})", "aten.tanh": "libdevice.tanh({})",
+          "aten.square": "({0} * {0})"}
+_POWERS = {2: "({0} * {0})", 3: "({0} * {0} * {0})", 0.5: "tl.sqrt({0})", -0.5: "tl.rsqrt({0})", -1: "(1.0 / {0})"}
+_SAME = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze", "aten.clone", "aten.alias",
+         "prims.convert_element_type", "aten._to_copy"}
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_TRITON = {torch.float32: "tl.float32", torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16", torch.bool: "tl.int1"}
+
+
+class NoForm(Exception):
+    """A group that these kernels do not compute."""
+
+
+@functools.cache
+def available(device):
+    return device.type == "cuda" and torch.version.cuda is not None and importlib.util.find_spec("triton") is not None
+
+
+class Rows:
+    """What nodes make of values over rows: `kind` of every node, `late` those that follow sums over rows. Raises NoForm
+    where there is something else among them."""
+
+    def __init__(self, nodes, outs):
+        self.nodes, self.outs, inside = nodes, outs, set(nodes)
+        self.given = list(dict.fromkeys(i for n in nodes for i in n.all_input_nodes if i not in inside))
+        values = [n.meta.get("val") for n in [*self.given, *nodes]]
+        _need(all(isinstance(value, torch.Tensor) for value in values))
+        largest = max(values, key=torch.Tensor.numel)
+        self.columns = largest.shape[-1] if largest.dim() else 1
+        self.rows = largest.numel() // max(self.columns, 1)
+        self.kind = {n: self._kind(n) for n in [*self.given, *nodes]}
+        self.late, self.sums, self.reduces = set(), [], False
+        for n in self.given:
+            value = n.meta["val"]
+            _need(value.dtype in (*_TYPES, torch.bool) and (self.kind[n] == ONE or value.is_contiguous()))
+        for n in nodes:
+            self._check(n)
+        self.whole = self.reduces or any(self.kind[n] == ROW for n in outs)
+        _need(self.rows >= 64 and 16 <= self.columns <= (LONGEST if self.whole else 1 << 20))
+        _need(all(self.kind[n] != ONE and n.meta["val"].is_contiguous() for n in outs))
+
+    def _kind(self, node):
+        shape, count = node.meta["val"].shape, node.meta["val"].numel()
+        if count == 1:
+            return ONE
+        if shape[-1] == 1:
+            _need(count == self.rows)
+            return ROW
+        _need(shape[-1] == self.columns and count in (self.columns, self.columns * self.rows))
+        return FULL if count == self.columns * self.rows and self.rows > 1 else COLUMN
+
+    def _check(self, node):
+        name, value = packet(node), node.meta["val"]
+        _need(value.dtype in (*_TYPES, torch.bool))
+        late = not self.late.isdisjoint(node.all_input_nodes)
+        if name in ("aten.sum", "aten.mean"):
+            kind = self.kind[node]
+            _need(self.kind[node.args[0]] == FULL and kind in (ROW, COLUMN) and not late and not node.kwargs)
+            _need(len(node.args) > 1 and _summed(node) == (kind == COLUMN))
+            self.reduces |= kind == ROW
+            if kind == COLUMN:
+                self.sums.append(node)
+                self.late.add(node)
+            return
+        _need(bool(_expression(node, lambda argument: "x")))
+        kinds = {self.kind[i] for i in node.all_input_nodes}
+        if late:
+            _need(kinds <= {COLUMN, ONE})
+            self.late.add(node)
+        if name in _SAME:
+            _need(kinds == {self.kind[node]})
+
+
+def _summed(node):
+    """Whether a reduction is over all dimensions but the last, or only over the last; dimensions of 1 do not count."""
+    shape = node.args[0].meta["val"].shape
+    dims = {d % len(shape) for d in node.args[1]}
+    first = {d for d in range(len(shape) - 1) if shape[d] > 1}
+    _need(dims >= first and len(shape) - 1 not in dims or dims.isdisjoint(first) and len(shape) - 1 in dims)
+    return len(shape) - 1 not in dims
+
+
+def _need(condition):
+    if not condition:
+        raise NoForm
+
+
+def _expression(node, value):
+    """A node in Triton; `value` is a function of its arguments. None if there is no such expression."""
+    name, args = packet(node), node.args
+    if name == "aten.full" and node.meta["val"].numel() == 1:
+        return value(args[1])
+    if node.kwargs and not (name == "aten._to_copy" and set(node.kwargs) <= {"dtype"}):
+        return None
+    if name in _SAME:
+        return value(args[0])
+    if name in _BINARY and len(args) == 2:
+        return _BINARY[name].format(*map(value, args))
+    if name in _UNARY and len(args) == 1:
+        return _UNARY[name].format(value(args[0]))
+    if name == "aten.pow" and not isinstance(args[1], torch.fx.Node) and args[1] in _POWERS:
+        return _POWERS[args[1]].format(value(args[0]))
+    if name == "aten.where" and len(args) == 3:
+        return "tl.where({}, {}, {})".format(*map(value, args))
+    if name == "aten.relu":
+        x = value(args[0])
+        return f"tl.where({x} < 0, 0.0, {x})"
+    return None
+
+
+def describe(nodes, outs):
+    """The Rows of a group, or None."""
+    try:
+        return Rows(nodes, outs)
+    except NoForm:
+        return None
+
+
+# ---- writing ----
+
+_HEAD = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n\n"
+_INDEX = {FULL: "at", ROW: "r", COLUMN: "c", ONE: "0"}
+_MASK = {FULL: "cm", ROW: None, COLUMN: "cm", ONE: None}
+
+
+class Writer:
+    """The source of the two kernels of a group. `strip` and `finish` are their names."""
+
+    def __init__(self, rows, held, programs):
+        self.rows, self.lines = rows, []
+        r = rows
+        self.tile = _power(r.columns) if r.whole else min(TILE, _power(r.columns))
+        self.tiles = -(-r.columns // self.tile)
+        self.step = next(b for b in (8, 4, 2, 1) if r.rows % b == 0 and (b * self.tile <= held or b == 1))
+        self.programs = max(min(r.rows // self.step, programs // self.tiles), 1)
+        self.each = -(-r.rows // (self.programs * self.step)) * self.step
+        self.warps = 8 if self.tile > 4096 else 4
+        self.masked = r.columns % self.tile != 0
+        self.name = {n: f"v{i}" for i, n in enumerate([*r.given, *r.nodes])}
+
+    def value(self, argument):
+        if isinstance(argument, torch.fx.Node):
+            return self.name[argument]
+        if isinstance(argument, bool):
+            return str(argument)
+        _need(isinstance(argument, (int, float)) and math.isfinite(argument))
+        return repr(float(argument))
+
+    def _load(self, node, indent):
+        kind, mask = self.rows.kind[node], _MASK[self.rows.kind[node]] if self.masked else None
+        extra = f", {mask}, other=0.0" if mask else ""
+        cast = ".to(tl.float32)" if node.meta["val"].dtype in _TYPES else " != 0"
+        self.lines.append(f"{indent}{self.name[node]} = tl.load(in_{self.name[node]} + {_INDEX[kind]}{extra}){cast}")
+
+    def _store(self, node, place, indent):
+        kind = self.rows.kind[node]
+        mask = f", {_MASK[kind]}" if self.masked and _MASK[kind] else ""
+        value = self.name[node]
+        if kind == FULL:
+            value = f"tl.broadcast_to({value}, [STEP, TILE])"
+        self.lines.append(f"{indent}tl.store(out_{place} + {_INDEX[kind]}, "
+                          f"({value}).to({_TRITON[node.meta['val'].dtype]}){mask})")
+
+    def _compute(self, node, indent):
+        name, r = self.name[node], self.rows
+        if node in r.sums or packet(node) in ("aten.sum", "aten.mean"):
+            operand = f"tl.broadcast_to({self.name[node.args[0]]}, [STEP, TILE])"
+            share = {"aten.sum": 1, "aten.mean": r.rows if node in r.sums else r.columns}[packet(node)]
+            scaled = "" if share == 1 else f" * {1.0 / share!r}"
+            if node in r.sums:
+                self.lines.append(f"{indent}sum_{name} += {operand}{scaled}")
+            else:
+                operand = f"tl.where(cm, {operand}, 0.0)" if self.masked else operand
+                self.lines.append(f"{indent}{name} = tl.sum({operand}, 1, keep_dims=True){scaled}")
+        else:
+            self.lines.append(f"{indent}{name} = {_expression(node, self.value)}")
+
+    def _columns(self):
+        self.lines.append("    c = tl.program_id(0) * TILE + tl.arange(0, TILE)[None, :]")
+        if self.masked:
+            self.lines.append(f"    cm = c < {self.rows.columns}")
+
+    def source(self):
+        r = self.rows
+        early = [n for n in r.nodes if n not in r.late or n in r.sums]
+        late = [n for n in r.nodes if n in r.late and n not in r.sums]
+        self.lines = [_HEAD + "@triton.jit",
+                      f"def strip({', '.join(self._arguments())}, partial, STEP: tl.constexpr, TILE: tl.constexpr):"]
+        self._columns()
+        for n in r.given:
+            if r.kind[n] in (COLUMN, ONE):
+                self._load(n, "    ")
+        self.lines += [f"    sum_{self.name[n]} = tl.zeros([STEP, TILE], tl.float32)" for n in r.sums]
+        self.lines += [f"    first = tl.program_id(1) * {self.each}",
+                       f"    for start in range(first, min(first + {self.each}, {r.rows}), STEP):",
+                       "        r = start + tl.arange(0, STEP)[:, None]", f"        at = r * {r.columns} + c"]
+        for n in r.given:
+            if r.kind[n] in (FULL, ROW):
+                self._load(n, "        ")
+        for n in early:
+            self._compute(n, "        ")
+        for place, n in enumerate(r.outs):
+            if n not in r.late:
+                _need(r.kind[n] in (FULL, ROW))
+                self._store(n, place, "        ")
+        mask = ", cm" if self.masked else ""
+        for k, n in enumerate(r.sums):
+            self.lines.append(f"    tl.store(partial + ({k} * {self.programs} + tl.program_id(1)) * {r.columns} + c, "
+                              f"tl.sum(sum_{self.name[n]}, 0, keep_dims=True){mask})")
+        self._finish(late)
+        return "\n".join(self.lines) + "\n"
+
+    def _finish(self, late):
+        """The second kernel, which adds up strips and computes what follows."""
+        r, self.masked = self.rows, True
+        self.lines += ["", "", "@triton.jit",
+                       f"def finish({', '.join(self._arguments())}, partial, TILE: tl.constexpr, MANY: tl.constexpr):"]
+        self._columns()
+        needed = set(late)
+        for n in reversed(r.nodes):
+            if n in needed and n not in r.sums:
+                needed.update(n.all_input_nodes)
+        for n in r.given:
+            if n in needed:
+                self._load(n, "    ")
+        for k, n in enumerate(r.sums):
+            name = self.name[n]
+            self.lines += [f"    all_{name} = tl.zeros([MANY, TILE], tl.float32)",
+                           f"    for start in range(0, {self.programs}, MANY):",
+                           "        p = start + tl.arange(0, MANY)[:, None]",
+                           f"        all_{name} += tl.load(partial + ({k} * {self.programs} + p) * {r.columns} + c, "
+                           f"cm & (p < {self.programs}), other=0.0)",
+                           f"    {name} = tl.sum(all_{name}, 0, keep_dims=True)"]
+        for n in r.nodes:
+            if n in needed and n not in r.sums:
+                self._compute(n, "    ")
+        for place, n in enumerate(r.outs):
+            if n in r.late:
+                self._store(n, place, "    ")
+
+    def _arguments(self):
+        return [f"in_{self.name[n]}" for n in self.rows.given] + [f"out_{i}" for i in range(len(self.rows.outs))]
+
+
+def _power(n):
+    return 1 << max(n - 1, 0).bit_length()
+
+
+# ---- running ----
+
+class Form:
+    """A group as these kernels. The same interface as _inductor.Form."""
+
+    def __init__(self, graph, rows, shape):
+        self.name = f"rows{shape[0]}"
+        self._writer, self._module = Writer(rows, *shape), None
+        given = [n for n in graph.nodes if n.op == "placeholder"]
+        self._places = [given.index(n) for n in rows.given]
+        self._kinds = {given.index(n): rows.kind[n] for n in rows.given}
+        self._likes = [n.meta["val"] for n in rows.outs]
+        self._source = self._writer.source()
+
+    def compile(self):
+        if self._module is None:
+            self._module = _inductor.module_of(self._source)
+        return self._module
+
+    def __call__(self, arguments):
+        return self.onto([None] * len(self._likes), arguments)
+
+    def placeable(self):
+        return set(range(len(self._likes)))
+
+    def may_be_over(self, result, argument):
+        """A program reads its elements before it writes to where they were."""
+        return self._kinds.get(argument) == FULL
+
+    def onto(self, destinations, arguments):
+        module, writer, rows = self.compile(), self._writer, self._writer.rows
+        device = arguments[self._places[0]].device
+        outs = [torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device) if where is None
+                else _inductor.placed(where, like.shape, like.stride(), like.dtype)
+                for like, where in zip(self._likes, destinations)]
+        partial = torch.empty(len(rows.sums) * writer.programs * rows.columns, device=device)
+        given = [*(arguments[place] for place in self._places), *outs, partial]
+        with torch.cuda.device_of(outs[0]):
+            module.strip[writer.tiles, writer.programs](*given, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
+            if rows.sums:
+                module.finish[-(-rows.columns // FEW), 1](*given, TILE=FEW, MANY=64)
+        return outs
+
+
+def forms_of(graph):
+    """The forms of the graph of a kernel; none if these kernels cannot compute it, or no sums over rows are in it."""
+    nodes = [n for n in graph.nodes if n.op == "call_function"]
+    rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
+    try:
+        return [Form(graph, rows, shape) for shape in SHAPES] if rows is not None and rows.sums else []
+    except NoForm:
+        return []

@@ -1,0 +1,178 @@
+"""Kernels of ours in Triton: groups over rows, and the gradient of a cross-entropy. Without a GPU they are run by a small
+interpreter, fake_triton.py; with one, by Triton."""
+
+import copy
+import functools
+import unittest
+import unittest.mock
+
+import torch
+import torch.nn.functional as F
+
+import cairn
+from cairn import _compiled, _inductor, _rows, _slopes
+from common import compiled, same
+import fake_triton
+from small_models import GPT
+from test_compiled import planner_of, unmeasured, words
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def setUpModule():
+    if DEVICE == "cpu":
+        unittest.enterModuleContext(fake_triton.installed())
+
+
+def graph_of(function, given):
+    """A kernel's graph of a function, with fake tensors."""
+    gm = torch.fx.experimental.proxy_tensor.make_fx(function, tracing_mode="fake",
+                                                    decomposition_table=_inductor.decompositions(False))(*given)
+    gm.graph.eliminate_dead_code()
+    return gm.graph
+
+
+def norm_backward(x, variance, mean, dy, weight, more):
+    """All gradients of a norm, the first one added to another gradient, with the sums of that."""
+    x, dy, width = x.float(), dy.float(), x.shape[-1]
+    scale = torch.rsqrt(variance + 1e-5)
+    x = (x - mean) * scale
+    d = dy * weight.float()
+    dx = scale / width * (d * width - d.sum(-1, keepdim=True) - x * (d * x).sum(-1, keepdim=True))
+    made = more + dx.to(more.dtype)
+    return made, (dy * x).sum((0, 1)).to(weight.dtype), dy.sum((0, 1)).to(weight.dtype), made.flatten(0, 1).sum(0, True)
+
+
+def operands(width, dtype=torch.bfloat16):
+    torch.manual_seed(0)
+    many = [torch.randn(3, 64, width) for _ in range(3)]
+    few = [torch.rand(3, 64, 1) + 0.5 for _ in range(2)]
+    x, dy, more = (t.to(DEVICE, dtype) for t in many)
+    return x, few[0].to(DEVICE), few[1].to(DEVICE), dy, torch.randn(width).to(DEVICE, dtype), more
+
+
+class Rows(unittest.TestCase):
+    def close(self, found, expected, tolerance):
+        for a, b in zip(found, expected):
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            self.assertLess((a.double() - b.double()).abs().max() / b.double().abs().max(), tolerance)
+
+    def test_norms(self):
+        """Sums over rows and over columns at once: as accurate as the types permit, over an operand too, and the same
+        bits every time."""
+        for width, dtype in ((40, torch.float32), (64, torch.bfloat16), (1024, torch.bfloat16)):
+            given = operands(width, dtype)
+            expected = norm_backward(*(t.double() for t in given))
+            forms = _rows.forms_of(graph_of(norm_backward, given))
+            self.assertEqual(len(forms), len(_rows.SHAPES))
+            for form in forms:
+                found = form(list(given))
+                self.close(found, [e.to(f.dtype) for e, f in zip(expected, found)], 1e-5 if dtype == torch.float32 else 1e-2)
+                again = [t.clone() for t in given]
+                over = form.onto([again[5], None, None, None], again)
+                self.assertEqual(over[0].data_ptr(), again[5].data_ptr())
+                self.assertTrue(same(found, over))
+
+    def test_tiles(self):
+        """Rows without sums of their own are divided."""
+        def gelu(x, dy):
+            x, dy = x.float(), dy.float()
+            made = (dy * ((torch.erf(x * 0.5 ** 0.5) + 1) * 0.5 + x * torch.exp(x * x * -0.5) * 0.39894228)).bfloat16()
+            return made, made.sum(0, True)
+        given = [torch.randn(128, 3000).to(DEVICE, torch.bfloat16) for _ in range(2)]
+        form = _rows.forms_of(graph_of(gelu, given))[0]
+        self.assertGreater(form._writer.tiles, 1)
+        self.close(form(given), gelu(*given), 1e-2)
+
+    def test_refused(self):
+        """What looks like a sum over rows, but is another one; and what has values of another kind."""
+        square = torch.randn(4, 64, 64).to(DEVICE)
+        self.assertEqual(len(_rows.forms_of(graph_of(lambda x: ((2 * x).sum((0, 1)),), [square]))), len(_rows.SHAPES))
+        for function in (lambda x: ((2 * x).sum((0, 2)),), lambda x: ((2 * x).transpose(1, 2).sum((0, 1)),),
+                         lambda x: ((x + x[0]).sum((0, 1)),), lambda x: (x.sum((0, 1)) + x,), lambda x: (x + 1,),
+                         lambda x: ((x + x[:, :, :1]).sum((0, 1)),), lambda x: (x.cumsum(2).sum((0, 1)),)):
+            self.assertEqual(_rows.forms_of(graph_of(function, [square])), [])
+
+
+class Steps(unittest.TestCase):
+    def gradients(self, model, inputs, backend):
+        mine = copy.deepcopy(model)
+        loss = compiled(mine, backend)(*inputs)
+        loss.backward()
+        return [loss.detach()] + [p.grad for p in mine.parameters()]
+
+    @unittest.skipIf(DEVICE == "cuda", "PyTorch's own attention is not repeatable on a GPU")
+    def test_gpt(self):
+        """A step whose kernels are all of ours where they can be: near eager's, and the same bits at every budget."""
+        def last(kernels, *_):
+            for kernel in kernels:
+                kernel.form, kernel.chosen = kernel.forms[-1], True
+        torch.manual_seed(0)
+        model, inputs, options = GPT(256, 32, 32, 2, 2, 0.0), words(256), dict(mode="compiled", chunks=4)
+        expected = self.gradients(model, inputs, "eager")
+        with unittest.mock.patch.object(_compiled, "choose_forms", last), \
+                unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            whole = cairn.backend(**options)
+            found = self.gradients(model, inputs, whole)
+            used = [op.node.target.form for op in whole.planners[0].joint.ops if _compiled.is_kernel(op)]
+            self.assertGreater(sum(isinstance(form, _rows.Form) for form in used), 4)
+            self.assertEqual(sum(op.name.startswith("slopes") for op in whole.planners[0].joint.ops), 4)
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+            for arena in (False, True):
+                self.assertTrue(same(found, self.gradients(model, inputs, cairn.backend("60%", arena=arena, **options))))
+
+    def test_merged(self):
+        """The gradients of a norm are one kernel."""
+        with unmeasured(), unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            ops = planner_of(GPT(256, 32, 32, 2, 2, 0.0), words(256)).joint.ops
+        kernels = [op.node.target for op in ops if _compiled.is_kernel(op) and op.backward]
+        norms = [k for k in kernels if any("rsqrt" in str(n.target) for n in k.graph.nodes)]
+        self.assertEqual(len(norms), 5)  # two a block, and the last one
+
+    def test_fastest(self):
+        """Of several forms the one is taken whose time is the shortest; one that fails never."""
+        class Table:
+            figures, guesses = {}, {}
+
+        def learn(times, failing, gm, table):
+            for node in gm.graph.nodes:
+                if node.op == "call_function":
+                    signature = _compiled._costs.signature_of(node)
+                    table.figures[signature] = times[node.target.form.name], 0, "aten"
+                    if node.target.form.name in failing:
+                        table.guesses[signature] = ["failed"]
+        graph = graph_of(norm_backward, operands(64))
+        given = [n.meta["val"] for n in graph.nodes if n.op == "placeholder"]
+        for times, failing, expected in ((dict(inductor=3, rows2048=2, rows4096=1), (), "rows4096"),
+                                         (dict(inductor=3, rows2048=2, rows4096=1), ("rows4096",), "rows2048"),
+                                         (dict(inductor=1, rows2048=2, rows4096=3), ("rows4096",), "inductor")):
+            kernel = _compiled.Kernel(f"test{expected}", graph, given)
+            _compiled.choose_forms([kernel], Table, functools.partial(learn, times, failing))
+            self.assertEqual(kernel.form.name, expected)
+
+
+class Slopes(unittest.TestCase):
+    def test_kernel(self):
+        torch.manual_seed(0)
+        for columns, dtype in ((300, torch.float32), (9000, torch.bfloat16)):
+            logits = (20 * torch.randn(6, columns)).to(DEVICE, dtype)
+            logits[3, 5] = -torch.inf
+            labels = torch.randint(6, columns, (6,), device=DEVICE)
+            labels[2] = -100
+            exact = logits.double().requires_grad_()
+            losses = F.cross_entropy(exact, labels, reduction="none")
+            losses.sum().backward()
+            for takes in (_slopes.takes, lambda logits: False):  # the kernel, and PyTorch's ops
+                with unittest.mock.patch.object(_slopes, "takes", takes):
+                    found = torch.ops.cairn.slopes(logits, labels, -100)
+                    torch.testing.assert_close(found[1].double(), losses, rtol=1e-5, atol=1e-5)
+                    torch.testing.assert_close(found[0].double(), exact.grad, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4,
+                                               atol=1e-6)
+                    over = logits.clone()
+                    self.assertTrue(same(list(torch.ops.cairn.slopes_(over, labels, -100)), list(found)))
+                    self.assertTrue(same(over, found[0]))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
