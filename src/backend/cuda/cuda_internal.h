@@ -170,8 +170,8 @@ bool crn_hopper_can(const crn_device *device, const crn_site *site,
                     const crn_attention_shape *shape);
 void crn_hopper_attention_bwd(crn_work *work, const crn_attention_shape *shape);
 
-/* Whether the op is a gradient of weights that is computed as a product over unfolded images. */
-bool crn_cuda_unfolds(const crn_device *device, const crn_site *site);
+/* Whether the convolution is computed as a product by cuBLASLt, over unfolded images if need be. */
+bool crn_cuda_multiplies(const crn_device *device, const crn_site *site);
 
 /* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
 bool crn_cuda_is_depthwise(const crn_site *site);
