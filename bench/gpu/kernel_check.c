@@ -514,9 +514,9 @@ static void check_update(uint32_t variant) {
     table = (char *)chunks, table_end = (char *)(chunks + args.count);
     for (uint32_t i = 0, first = 0; i < args.count; i++, first += CRN_CHUNK) {
         uint32_t count = COUNT - first < CRN_CHUNK ? COUNT - first : CRN_CHUNK;
-        chunks[i] =
-            (crn_chunk_addresses){of[0] + first, of[1] + first, {of[2] + first, of[3] + first},
-                                  of[4] + first, count,         0, NULL};
+        chunks[i] = (crn_chunk_addresses){
+            of[0] + first, of[1] + first, {of[2] + first, of[3] + first}, of[4] + first, count, 0,
+            NULL};
     }
     args.chunks = chunks;
     both(crn_gather_gradients_launch(&args), &args, "gather");
