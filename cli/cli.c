@@ -421,12 +421,17 @@ static void print_words(const char *text, const char *end, int left) {
     printf("\n");
 }
 
+/* A paragraph is filled; one with a list, whose lines begin with spaces, is printed as it is. */
 static void print_paragraphs(const char *text) {
     while (*text != '\0') {
-        const char *end = strstr(text, "\n\n");
-        print_words(text, end == NULL ? text + strlen(text) : end, 0);
+        const char *end = strstr(text, "\n\n"), *item = strstr(text, "\n ");
+        end = end == NULL ? text + strlen(text) : end;
+        if (item != NULL && item < end)
+            printf("%.*s\n", (int)(end - text), text);
+        else
+            print_words(text, end, 0);
         printf("\n");
-        text = end == NULL ? text + strlen(text) : end + 2;
+        text = end + strspn(end, "\n");
     }
 }
 

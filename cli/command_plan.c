@@ -44,7 +44,7 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"cost-model", 0, "MODEL", "precise, or averages: uniform-time, uniform-memory, uniform"},
     CLI_SLOTS_OPTION,
-    {"clip-norm", 0, "X", "--budget: updates wait for the norm of all gradients"},
+    {"clip-norm", 0, "X", "plan updates that clip the norm of all gradients (with --budget)"},
     {"seed", 0, "N", "seed of algorithms that use random numbers (default 0)"},
     {"output", 'o', "FILE",
      "write the plan: as text, or as JSON if FILE ends in .json; - prints it"},
