@@ -44,6 +44,7 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"cost-model", 0, "MODEL", "precise, or averages: uniform-time, uniform-memory, uniform"},
     CLI_SLOTS_OPTION,
+    {"accumulate", 0, "K", "micro-batches of a step, whose gradients are added up (with --budget)"},
     {"clip-norm", 0, "X", "plan updates that clip the norm of all gradients (with --budget)"},
     {"seed", 0, "N", "seed of algorithms that use random numbers (default 0)"},
     {"output", 'o', "FILE",
