@@ -44,6 +44,7 @@ static const cli_option options[] = {
     CLI_COST_OPTIONS,
     {"cost-model", 0, "MODEL", "precise, or averages: uniform-time, uniform-memory, uniform"},
     CLI_SLOTS_OPTION,
+    {"accumulate", 0, "K", "--budget: micro-batches of a step, whose gradients are added up"},
     {"clip-norm", 0, "X", "--budget: updates wait for the norm of all gradients"},
     {"seed", 0, "N", "seed of algorithms that use random numbers (default 0)"},
     {"output", 'o', "FILE",

@@ -253,7 +253,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         return CAIRN_OK;
     CRN_TRY(check_sizes(site, err));
     if (device->dnn.handle != NULL && !crn_cuda_is_depthwise(site) &&
-        !crn_cuda_unfolds(device, site) &&
+        !crn_cuda_multiplies(device, site) &&
         crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
