@@ -3,7 +3,7 @@
 
 #define gate_value FORM(gate_value)
 #define gate_packs FORM(gate_packs)
-#define gate_packs_of (PACK == 8 ? 2 : 4) /* of a thread, the width of a block apart */
+#define gate_packs_of (PACK == 1 ? 4 : 2) /* of a thread, the width of a block apart */
 #define rotary_packs_of 3
 
 /* op is a constant here */

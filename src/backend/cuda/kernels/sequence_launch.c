@@ -58,7 +58,7 @@ crn_launch crn_gate_launch(crn_pointwise_args *given) {
                                 {given->op >= CRN_MULTIPLY ? given->b : NULL, given->b_pitch},
                                 {given->to, given->to_pitch}};
     uint32_t pack = pack_of(given->element, given->channels, operands, 3);
-    uint32_t each = THREADS * (pack == 8 ? 2 : 4); /* as in gate_kernels.h */
+    uint32_t each = THREADS * (pack == 1 ? 4 : 2); /* as in gate_kernels.h */
     given->packs = divide_up(given->channels, pack);
     uint64_t all = (uint64_t)given->rows * given->packs;
     assert(all < UINT32_MAX - each);
