@@ -190,7 +190,7 @@ static unsigned char *read_guarded(const rig *r, const guarded *g) {
     uint32_t changed = 0;
     rig_copy(r, g->region, all, g->bytes + 2 * GUARD, true);
     for (uint32_t i = 0; i < GUARD; i++)
-        changed += (all[i] != 0xff) + (all[GUARD + g->bytes + i] != 0xff);
+        changed += all[i] != 0xff || all[GUARD + g->bytes + i] != 0xff;
     CHECK_U64(changed, 0);
     return all;
 }
