@@ -404,6 +404,7 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
                        .smoothing = like->smoothing,
                        .no_offload = like->no_offload,
                        .effort = like->effort,
+                       .micro_batches = like->micro_batches,
                        .device = like->device,
                        .borrowed = true};
     out->header.batch = batch;
@@ -456,13 +457,14 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
 }
 
 /* Whether updates read the norm of gradients, as in cairn_plan_header. */
-static int read_clips(const cli_args *args, uint32_t updates, uint32_t *out) {
+static int read_clips(const cli_args *args, uint32_t updates, cli_model *model) {
     double norm;
     uint64_t micro_batches;
     if (!cli_real(args, "clip-norm", 0, 1e30, 0, &norm) ||
         !cli_number(args, "accumulate", 1, 65536, 1, &micro_batches))
         return CLI_USAGE;
-    *out = norm == 0 ? 0 : micro_batches > 1 ? 2 : 1;
+    model->micro_batches = (uint32_t)micro_batches;
+    model->header.clips = norm == 0 ? 0 : micro_batches > 1 ? 2 : 1;
     if (norm > 0 && updates == 0)
         return cli_usage_error(args,
                                "--clip-norm needs updates in the plan: --budget or no budget, "
@@ -476,7 +478,7 @@ static int open_sized(const cli_args *args, const char *name, const uint32_t inp
     *out = (cli_model){.args = args, .header = {.updates = updates, .goal = goal}};
     int code = read_options(args, &out->header);
     if (code == CLI_DONE)
-        code = read_clips(args, updates, &out->header.clips);
+        code = read_clips(args, updates, out);
     if (batch > 0)
         out->header.batch = batch;
     if (code == CLI_DONE)
@@ -517,8 +519,9 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
     bool whole = cli_counts_all(args);
     if (whole && !cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots))
         return CLI_USAGE;
+    uint32_t sums = cli_value(args, "accumulate") != NULL; /* one more slot */
     return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0,
-                              whole ? 1 + (uint32_t)slots : 0, out);
+                              whole ? 1 + sums + (uint32_t)slots : 0, out);
 }
 
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {

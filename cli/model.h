@@ -49,6 +49,7 @@ typedef struct cli_model {
     bool one_memory;      /* the device's memory is the host's: offloading a tensor frees nothing */
     bool no_offload;      /* nothing is to be copied to the host: --no-offload */
     uint32_t effort;      /* of a search: --effort */
+    uint32_t micro_batches; /* of a step: --accumulate */
     cairn_memo *memo;     /* what all plans share; NULL: nothing */
     bool measured;        /* the times of all ops are of a table: --costs */
     int64_t update_ns;    /* what the table says that updating the parameters takes */

@@ -65,6 +65,7 @@ cairn_status cli_solve(const cli_model *model, const char *algorithm, uint64_t a
     options.cost_model = model->believed;
     options.no_offload = cli_model_stays(model);
     options.effort = model->effort;
+    options.micro_batches = model->micro_batches;
     options.memo = model->memo;
     options.progress = show_search;
     options.progress_context = &shown;
@@ -95,7 +96,7 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
     options.optimizer_slots = slots;
     cairn_status status = CAIRN_OK;
     if (given->percent && model->none == NULL)
-        status = cairn_solve(model->graph, model->costs, "none", NULL, &model->none, &err);
+        status = cli_solve(model, "none", 0, 0, &model->none, &err);
     options.none = model->none;
     if (status == CAIRN_OK)
         status = cairn_budget_resolve(model->graph, model->costs, &options, out, &err);

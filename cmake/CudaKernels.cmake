@@ -22,8 +22,19 @@ if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
             -gencode arch=compute_90,code=compute_90 ${kernels}/kernels.cu -o ${CAIRN_CUDA_FATBIN}
         COMMENT "Compiling kernels for GPUs")
-    set_source_files_properties(src/backend/cuda/embedded_kernels.c PROPERTIES OBJECT_DEPENDS ${CAIRN_CUDA_FATBIN}
-        COMPILE_DEFINITIONS CRN_CUDA_FATBIN="${CAIRN_CUDA_FATBIN}")
+    # Instructions of sm_90a run on compute capability 9.0 only, so this is a file of its own.
+    set(hopper ${CMAKE_CURRENT_BINARY_DIR}/generated/cuda/hopper.fatbin)
+    add_custom_command(OUTPUT ${hopper} VERBATIM
+        DEPENDS ${kernels}/hopper_attention.cu ${kernels}/hopper_instructions.h
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/hopper_args.h
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/tensor_map.h
+        COMMAND ${CAIRN_NVCC} -fatbin -std=c++17 -O3 -Xfatbin -compress-all
+            -I${PROJECT_SOURCE_DIR}/src -gencode arch=compute_90a,code=sm_90a
+            ${kernels}/hopper_attention.cu -o ${hopper}
+        COMMENT "Compiling kernels for compute capability 9.0")
+    set_source_files_properties(src/backend/cuda/embedded_kernels.c PROPERTIES
+        OBJECT_DEPENDS "${CAIRN_CUDA_FATBIN};${hopper}"
+        COMPILE_DEFINITIONS "CRN_CUDA_FATBIN=\"${CAIRN_CUDA_FATBIN}\";CRN_CUDA_HOPPER=\"${hopper}\"")
 else()
     if(CAIRN_CUDA STREQUAL "OFF")
         set(why "it was configured with CAIRN_CUDA=OFF")

@@ -2,14 +2,14 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
-# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
+# ops, hopper, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
 # table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled, tokens
 # (tokens:NAME for one transformer), token_peers (token_peers:ENTRY for one), whole (whole:NAME for one
 # network: budgets that count everything); all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers whole}
+stages=${*:-kernels ops hopper networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers whole}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -43,18 +43,18 @@ run() {
     say "  (status $status, $(($(date +%s) - began)) s)"
 }
 
-# train NAME BATCH OPTION ...: train for twenty steps. The log keeps the first and the last step and
-# the figures.
+# train NAME BATCH OPTION ...: train for twenty steps, or $train_steps. The log keeps the first and
+# the last step and the figures.
 train() {
     name=$1
     batch=$2
     shift 2
-    say "\$ cairn train $name --backend cuda --batch $batch --steps 20 $*"
-    timeout ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps 20 "$@" >"$out/last.txt" 2>&1
+    say "\$ cairn train $name --backend cuda --batch $batch --steps ${train_steps:-20} $*"
+    timeout ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps ${train_steps:-20} "$@" >"$out/last.txt" 2>&1
     status=$?
     grep -v -E '^ +([2-9]|1[0-9]) ' "$out/last.txt" | tee -a "$log"
     awk '/^ +([2-9]|1[0-9]|20) /{print $3}' "$out/last.txt" | sort -n |
-        awk '{t[NR]=$1} END {if (NR) print "  median of steps 2 to 20: " t[int((NR+1)/2)] " ms"}' | tee -a "$log"
+        awk '{t[NR]=$1} END {if (NR) print "  median of all steps but the first: " t[int((NR+1)/2)] " ms"}' | tee -a "$log"
     hash=$(sed -n 's/^ *parameters sha256 //p' "$out/last.txt")
     [ $status = 0 ] || say "  (status $status)"
 }
@@ -135,19 +135,20 @@ planned_network() {
     esac
 }
 
-# whole NAME BATCH "OPTION ..." BUDGET: the step with everything on the device, whose gradients wait
+# whole NAME BATCH "OPTION ..." BUDGET [STEPS]: the step with everything on the device, whose gradients wait
 # for the update, and the step in a budget that counts everything. Both end with the same parameters.
 whole() {
     name=$1
     batch=$2
     options=$3
     budget=$4
+    train_steps=${5:-20}
     costs=$out/$(echo "$name" | tr ':,=' '___').whole.costs.json
     train_limit=240
     # shellcheck disable=SC2086 # the options are several words
     {
         run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" ${options%%--optimizer*} \
-            --every-implementation --top 10 -o "$costs"
+            --every-implementation --seconds 30 --top 10 -o "$costs"
         train "$name" "$batch" $options --costs "$costs" --algorithm none
         none=$hash
         train "$name" "$batch" $options --costs "$costs" --budget "$budget"
@@ -156,18 +157,19 @@ whole() {
     [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
     say "  bits as none: $same"
     train_limit=60
+    train_steps=20
 }
 
 # The rows of whole steps: gradients that are freed, state that alone is over the budget, and language
 # models with as many tokens in a step as hide the copies.
 whole_network() {
     case $1 in
-    vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" 4900MiB ;;
+    vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" 5000MiB ;;
     resnet152) whole resnet152 4 "--math tf32 --optimizer adam" 512MiB ;;
     gpt2_1558M) whole gpt2:1558M 16 \
-        "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --accumulate 8" 12GiB ;;
+        "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --accumulate 8" 12GiB 5 ;;
     llama_3b) whole llama:llama-2-7b,layers=26,width=3072,heads=24,kv_heads=24,ffn=8192 8 \
-        "--math bf16 --seq 2048 --classes 32000 --optimizer adamw --accumulate 4" 8GiB ;;
+        "--math bf16 --seq 2048 --classes 32000 --optimizer adamw --accumulate 4" 8GiB 5 ;;
     *) say "there is no row for $1" ;;
     esac
 }
@@ -181,6 +183,10 @@ for stage in $stages; do
     case $stage in
     kernels) run 120 "$build/tests/test_cuda_kernels" ;;
     ops) run 300 "$build/tests/test_cuda_ops" device ;;
+    hopper)
+        run 120 "$build/tests/test_cuda_hopper" device
+        run 200 compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/test_cuda_hopper" device small
+        ;;
     networks) run 300 "$build/tests/test_cuda_networks" device ;;
     sanitizer) run 200 compute-sanitizer --tool memcheck --error-exitcode 9 \
         "$build/tests/test_cuda_networks" device toy joined rnn ;;

@@ -14,6 +14,7 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn smallest  in the smallest budget
   cairn whole     `none` again with the loss at once, of language models
   cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
+  cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms; at the end
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. First everything is
 compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other; then Cairn measures
@@ -245,6 +246,28 @@ def cairn_rows(args):
             points.run(name, budget)
 
 
+def bits_of_budgets(args, budgets=10):
+    """Steps at budgets from the smallest to no limit, whose attention repeats its bits."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    bench = Bench(args)
+    torch = bench.torch
+    torch.use_deterministic_algorithms(True)
+    import cairn
+
+    def bits(budget):
+        torch._dynamo.reset()
+        backend = cairn.backend(budget, mode="compiled", arena=True)
+        found = bench.bits(torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False))
+        return found, backend.planners[0], backend.plans[0]
+    expected, planner, plan = bits(None)
+    most, least = plan.peak + planner.reserve, planner.smallest()[0] + planner.reserve
+    for i in range(budgets):
+        budget = least + (most - least) * i // budgets
+        found, _, plan = bits(budget)
+        differing = sum(a != b for a, b in zip(found, expected))
+        say(network=args.network, row="cairn bits", budget=budget, reruns=plan.reruns, differing=differing, of=len(found))
+
+
 def columns(args):
     """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products."""
     import torch
@@ -431,6 +454,7 @@ class Run:
         todo += [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
         todo += [dict(job="cairn", network=n) for n in names]
         todo += [dict(job="cairn", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
+        todo += [dict(job="bits", network=n) for n in names]
         return todo + [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
 
     def capped(self):
@@ -442,6 +466,11 @@ class Run:
                 yield dict(job="cairn", network=row["network"], point=point, bytes=str(row["budget"]),
                            cap=str(int(1.02 * row["budget"])))
 
+    @staticmethod
+    def may_start(options, running):
+        """Nothing is timed beside steps whose bits are compared."""
+        return options["job"] != "bits" or all(job["options"]["job"] == "bits" for job in running)
+
     def compiled(self, job):
         options = job["options"]
         name = f"ready.{options['network']}.{options['job']}{options.get('share', '')}"
@@ -452,7 +481,7 @@ class Run:
         if self.args.rows:
             todo = [o for o in todo if o["job"] in self.args.rows.split(",")]
         while (todo or running) and time.time() < self.end:
-            while todo and len(running) < self.args.at_once:
+            while todo and len(running) < self.args.at_once and self.may_start(todo[0], running):
                 running.append(self.start(todo.pop(0)))
             late = any(o["job"] in PEERS for o in todo) or not all(map(self.compiled, running))
             if not gone and (not late or time.time() > self.begun + PATIENCE):
@@ -498,7 +527,7 @@ def main():
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
     parser.add_argument("--summary", metavar="LOG", help="print a table of a log, and run nothing")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,plain,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--rows", default="", help="cairn,bits,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
@@ -517,7 +546,7 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
-        return {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns}.get(args.job, peer)(args)
+        return {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns, "bits": bits_of_budgets}.get(args.job, peer)(args)
     return Run(args).go()
 
 

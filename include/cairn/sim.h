@@ -63,6 +63,8 @@ typedef struct cairn_sim_options {
     const cairn_machine
         *machine;    /* for copies; NULL: they take no time and host memory is unlimited */
     bool no_holders; /* leave the list of cairn_sim_holders() empty; it takes a second walk */
+    bool gathers;    /* of several micro-batches one before the last, whose updates only add up
+                        gradients, in their last slots: what else an update changes is not copied */
 } cairn_sim_options;
 #define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 

@@ -43,6 +43,10 @@ typedef struct cairn_solve_options {
     const cairn_plan *homes; /* of `infer`: parameters are at home where this plan has them,
                                 of the graph or of the step whose network it is
                                 (cairn_graph_network()); NULL: on the device */
+    uint32_t micro_batches;  /* of a graph with updates, whose last slots are sums of gradients: as
+                                many runs of the plan make a step. All but the last only add up
+                                gradients (`gathers` of cairn_sim_options). The time of the step is
+                                what counts. 0, 1: one */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 
@@ -70,7 +74,8 @@ typedef struct cairn_solution {
     cairn_sim *sim; /* with the machine that was given */
     cairn_layout *layout;
     int64_t lower_bound_ns; /* no plan takes less within the budget, or, where none was given,
-                               within this plan's own arena; 0: not known */
+                               within this plan's own arena; 0: not known. Over micro-batches: the
+                               step takes no less */
     uint64_t costs_hash;    /* over the bytes and workspaces of the costs it was judged with */
     void *memory;           /* the solution's own */
 } cairn_solution;
@@ -126,9 +131,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph
                                                         cairn_solution **out, cairn_error *err);
 
 /* What a step should take: the plan once for each micro-batch, and one update of the parameters,
- * which takes `update_ns`. */
+ * which takes `update_ns`. If it was solved for several micro-batches, only the last one updates.
+ */
 CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
                                          int64_t update_ns);
+
+/* For how many micro-batches the solution was made, at least 1. If they are several, `gather_ns` is
+ * the time of one before the last; else 0. It may be NULL. */
+CAIRN_API uint32_t cairn_solution_micro_batches(const cairn_solution *solution, int64_t *gather_ns);
 
 #ifdef __cplusplus
 }

@@ -5,9 +5,12 @@ gradient, which may be written over the logits. It is written in Triton. On a pr
 slowly: there Inductor's kernels are used (_chunks.py).
 """
 
+import functools
+
 import torch
 
 from . import _inductor, _rows
+from ._real import real_tensors
 
 _library = torch.library.Library("cairn", "FRAGMENT")
 _library.define("slopes(Tensor logits, Tensor labels, int ignored) -> (Tensor, Tensor)")
@@ -49,17 +52,34 @@ def slopes(logits, labels, out, losses, ignored, columns, TILE: tl.constexpr):
 """
 
 
+@functools.cache
+def _works(device):
+    """Whether the kernel can be compiled and run here; tried once."""
+    with real_tensors():
+        try:
+            logits, labels = torch.zeros(1, 2, device=device), torch.zeros(1, dtype=torch.int64, device=device)
+            _launch(logits, labels, -100, logits, _losses(logits))
+            return logits.tolist() == [[-0.5, 0.5]]
+        except Exception:
+            return False
+
+
 def takes(logits):
     """Whether the kernel is there for such logits."""
-    return _rows.available(logits.device) and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return (_rows.available(logits.device) and logits.dtype in (torch.float32, torch.bfloat16, torch.float16)
+            and _works(logits.device))
+
+
+def _launch(logits, labels, ignored, slopes, losses):
+    with torch.cuda.device_of(logits):
+        _inductor.module_of(_SOURCE).slopes[logits.shape[0],](logits, labels, slopes, losses, ignored, logits.shape[1],
+                                                             TILE=4096, num_warps=8)
 
 
 def slopes_out(logits, labels, ignored, *, slopes, losses):
     """Write the slopes, softmax - one_hot(label), and the losses of rows; 0 where the label is `ignored`."""
     if takes(logits) and logits.is_contiguous() and slopes.is_contiguous() and labels.is_contiguous():
-        with torch.cuda.device_of(logits):
-            _inductor.module_of(_SOURCE).slopes[logits.shape[0],](logits, labels, slopes, losses, ignored, logits.shape[1],
-                                                                 TILE=4096, num_warps=8)
+        _launch(logits, labels, ignored, slopes, losses)
         return slopes, losses
     shares, counted = torch.log_softmax(logits.float(), -1), labels != ignored
     label = torch.where(counted, labels, 0)[:, None]

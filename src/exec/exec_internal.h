@@ -20,7 +20,8 @@ typedef struct crn_action {
     uint8_t kind;       /* cairn_step_kind */
     bool counts;        /* a cross-entropy: its correct predictions are counted */
     crn_call call;      /* of a run */
-    crn_update *update; /* of the run of an update; else NULL */
+    crn_update *update; /* of the run of an update, which may do the work of those after it; else
+                           NULL */
     bool of_last; /* left out unless the run ends with updates: the others only add gradients up */
     const crn_range *takes, *gives; /* allocated before the step; freed after it */
     uint32_t take_count, give_count;
@@ -141,11 +142,13 @@ void crn_stationary_share(cairn_exec *exec);
 /* Fill in the constants of the update. CAIRN_EINVAL: the graph has another number of slots. */
 CAIRN_MUST cairn_status crn_optimizer_init(cairn_exec *exec, cairn_error *err);
 
-/* Describe the update to the device: that of all parameters, or that of a call. Then
- * crn_optimizer_release() releases what the device made of all of them. */
+/* Describe the update to the device: that of all parameters, or those of all calls, which were
+ * described one by one before. Then crn_optimizer_release() releases what the device made of all of
+ * them. */
 CAIRN_MUST cairn_status crn_optimizer_prepare(cairn_exec *exec, cairn_error *err);
-CAIRN_MUST cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call,
-                                                   crn_update **out, cairn_error *err);
+CAIRN_MUST cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call,
+                                                    crn_update **out);
+CAIRN_MUST cairn_status crn_optimizer_prepare_calls(cairn_exec *exec, cairn_error *err);
 void crn_optimizer_release(cairn_exec *exec);
 
 /* Enqueue the update of a call. */

@@ -144,8 +144,8 @@ static void describe_update(const crn_call *call, crn_update *update, crn_parame
                               : row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
 }
 
-cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, crn_update **out,
-                                        cairn_error *err) {
+cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call,
+                                         crn_update **out) {
     const cairn_op *op = call->op;
     /* without slots it is the parameter, or the gradient */
     cairn_id part = op->param_count > 0 ? op->params[op->param_count - 1] : op->inputs[0];
@@ -160,8 +160,55 @@ cairn_status crn_optimizer_prepare_call(cairn_exec *exec, const crn_call *call, 
     parameter->no_decay = exec->stationary.no_decay[parameter->tensor];
     update->parameters = parameter;
     update->count = 1;
-    CRN_TRY(prepare(exec, update, err));
     *out = update;
+    return CAIRN_OK;
+}
+
+/* ---- Updates that follow each other are one ---- */
+
+/* The next action that is an update and has only frees before it; NULL: there is none. */
+static crn_action *update_after(const crn_program *program, uint32_t *at) {
+    for (++*at; *at < program->count; ++*at) {
+        crn_action *action = &program->actions[*at];
+        if (action->kind != CAIRN_STEP_FREE)
+            return action->update != NULL && action->update->squares_out == NULL ? action : NULL;
+    }
+    return NULL;
+}
+
+/* Let the first of several updates do the work of all. Many small updates take longer. */
+static cairn_status join_updates(cairn_exec *exec, uint32_t first) {
+    const crn_program *program = &exec->program;
+    crn_update *update = program->actions[first].update;
+    crn_parameter *list;
+    uint32_t count = 1, at = first;
+    while (update_after(program, &at) != NULL)
+        count++;
+    if (count == 1)
+        return CAIRN_OK;
+    CRN_TAKE(&exec->memory, list, count);
+    list[0] = update->parameters[0];
+    at = first;
+    for (uint32_t i = 1; i < count; i++) {
+        crn_action *joined = update_after(program, &at);
+        list[i] = joined->update->parameters[0];
+        joined->update->count = 0;
+    }
+    update->parameters = list;
+    update->count = count;
+    return CAIRN_OK;
+}
+
+cairn_status crn_optimizer_prepare_calls(cairn_exec *exec, cairn_error *err) {
+    const crn_program *program = &exec->program;
+    for (uint32_t i = 0; i < program->count; i++) {
+        crn_update *update = program->actions[i].update;
+        if (update == NULL || update->count == 0)
+            continue;
+        if (update->squares_out == NULL && !exec->timed)
+            CRN_TRY(join_updates(exec, i));
+        CRN_TRY(prepare(exec, update, err));
+    }
     return CAIRN_OK;
 }
 
@@ -236,6 +283,8 @@ bool crn_optimizer_is_last(const cairn_exec *exec) {
 
 void crn_optimizer_act(cairn_exec *exec, const crn_update *update) {
     bool adds = update->squares_out != NULL;
+    if (update->count == 0)
+        return;
     if (update->has_sum && (adds || update->clip == 0))
         exec->backend->accumulate(exec->queue, update);
     if (exec->enqueues_last)

@@ -4,6 +4,7 @@
  * lifetime. A lifetime is allocated before its first step and freed after its last. Nothing is left
  * to decide when the step runs. */
 #include "exec/exec_internal.h"
+#include "graph/crn_graph.h"
 #include "sim/crn_sim.h"
 
 typedef struct binder {
@@ -19,6 +20,7 @@ typedef struct binder {
     crn_event *flight; /* per tensor: 0, or 1 + the event of its copy in flight */
     bool *has_run;     /* per op */
     bool *of_last;     /* per tensor: only runs that end with updates use it */
+    bool *waits_last;  /* per tensor: only those runs copy it home, and must wait for it */
     uint32_t step;
 } binder;
 
@@ -206,7 +208,7 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
     b->has_run[step->id] = true;
     exec->program.run_count++;
     if (crn_op_is_of_optimizer(op))
-        return crn_optimizer_prepare_call(exec, call, &action->update, b->err);
+        return crn_optimizer_describe_call(exec, call, &action->update);
     return exec->backend->prepare == NULL ? CAIRN_OK
                                           : exec->backend->prepare(exec->queue, call, b->err);
 }
@@ -239,10 +241,23 @@ static cairn_status bind_copy(binder *b, cairn_id tensor, crn_action *action) {
     return CAIRN_OK;
 }
 
+/* Whether only the last micro-batch copies a tensor home, or waits for that: the others change no
+ * parameter. */
+static bool goes_home_last(binder *b, const cairn_step *step) {
+    bool *waits = &b->waits_last[step->id];
+    bool is = *waits && step->kind == CAIRN_STEP_WAIT;
+    if (step->kind == CAIRN_STEP_OFFLOAD)
+        is = b->exec->update.has_sum &&
+             cairn_graph_tensor(b->graph, step->id)->role == CAIRN_ROLE_PARAMETER;
+    *waits = is && step->kind == CAIRN_STEP_OFFLOAD;
+    return is;
+}
+
 static cairn_status bind_step(binder *b, const cairn_step *step, crn_action *action) {
     void **final_at = b->exec->program.final_at;
     action->kind = step->kind;
-    action->of_last = step->kind != CAIRN_STEP_RUN && b->of_last[step->id];
+    action->of_last =
+        step->kind != CAIRN_STEP_RUN && (b->of_last[step->id] || goes_home_last(b, step));
     switch ((cairn_step_kind)step->kind) {
     case CAIRN_STEP_RUN:
         return bind_run(b, step, action);
@@ -278,16 +293,6 @@ static cairn_status bind_end(binder *b) {
     return CAIRN_OK;
 }
 
-/* With several micro-batches, only the last one needs the slots of the optimiser; the sum of
- * gradients, which is the last of an update's params, all of them do. */
-static void find_slots(binder *b) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(b->graph); o++) {
-        const cairn_op *op = cairn_graph_op(b->graph, o);
-        for (uint32_t i = 1; i + 1 < op->param_count && op->kind == CAIRN_OP_UPDATE; i++)
-            b->of_last[op->params[i]] = b->exec->update.has_sum;
-    }
-}
-
 static cairn_status bind_all(binder *b, crn_arena *scratch) {
     uint32_t tensors = cairn_graph_tensor_count(b->graph), count;
     crn_program *program = &b->exec->program;
@@ -297,7 +302,9 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
     CRN_TAKE(scratch, b->flight, tensors);
     CRN_TAKE(scratch, b->has_run, cairn_graph_op_count(b->graph));
     CRN_TAKE(scratch, b->of_last, tensors);
-    find_slots(b);
+    CRN_TAKE(scratch, b->waits_last, tensors);
+    if (b->exec->update.has_sum)
+        crn_graph_mark_last(b->graph, b->of_last);
     CRN_TAKE(memory, program->input_at, tensors);
     CRN_TAKE(memory, program->final_at, tensors);
     CRN_TAKE(memory, program->actions, count);
@@ -307,6 +314,7 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
     place_kept_inputs(b);
     for (; b->step < count; b->step++)
         CRN_TRY(bind_step(b, &steps[b->step], &program->actions[b->step]));
+    CRN_TRY(crn_optimizer_prepare_calls(b->exec, b->err));
     return bind_end(b);
 }
 

@@ -55,6 +55,10 @@ bool crn_op_updates(const cairn_op *op);
 /* Whether the tensor is a sum of squares, from which updates take the norm of all gradients. */
 bool crn_graph_is_square_sum(const cairn_graph *graph, cairn_id tensor);
 
+/* Mark the slots that only the last of several micro-batches uses: all but the sum of gradients,
+ * which is the last of an update's params. */
+void crn_graph_mark_last(const cairn_graph *graph, bool *of_last);
+
 /* The step before cairn_graph_add_updates(). */
 CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,
                                                cairn_error *err);

@@ -255,6 +255,14 @@ bool crn_graph_is_square_sum(const cairn_graph *graph, cairn_id tensor) {
     return producer < graph->ops.length && graph->ops.data[producer].kind == CAIRN_OP_SQUARE_SUM;
 }
 
+void crn_graph_mark_last(const cairn_graph *graph, bool *of_last) {
+    for (cairn_id o = 0; o < graph->ops.length; o++) {
+        const cairn_op *op = &graph->ops.data[o];
+        for (uint32_t i = 1; i + 1 < op->param_count && op->kind == CAIRN_OP_UPDATE; i++)
+            of_last[op->params[i]] = true;
+    }
+}
+
 bool cairn_graph_has_updates(const cairn_graph *graph) {
     for (cairn_id o = graph->ops.length; o-- > 0;)
         if (graph->ops.data[o].kind != CAIRN_OP_SQUARE_SUM && crn_op_updates(&graph->ops.data[o]))

@@ -19,7 +19,9 @@ static void compare(cairn_report *r, const cairn_solution *none) {
 
 /* Compare with the plan of `none` for the same graph. */
 static cairn_status compare_with_own(cairn_report *r, cairn_error *err) {
-    CRN_TRY(cairn_solve(r->graph, r->costs, "none", NULL, &r->own_none, err));
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.micro_batches = cairn_solution_micro_batches(r->solution, NULL);
+    CRN_TRY(cairn_solve(r->graph, r->costs, "none", &options, &r->own_none, err));
     compare(r, r->own_none);
     return CAIRN_OK;
 }
@@ -53,9 +55,11 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
 }
 
 int64_t cairn_report_overhead_ppm(const cairn_report *report) {
-    int64_t time = cairn_sim_result(report->solution->sim)->time_ns, none = report->none_time_ns;
-    if (none <= 0)
+    uint32_t micro_batches = cairn_solution_micro_batches(report->solution, NULL);
+    if (report->none_time_ns <= 0)
         return 0;
+    int64_t time = cairn_solution_step_ns(report->solution, micro_batches, 0);
+    int64_t none = cairn_solution_step_ns(report->none, micro_batches, 0);
     int64_t more = time - none;
     uint64_t size = crn_mul_div_up((uint64_t)(more < 0 ? -more : more), 1000000, (uint64_t)none);
     size = CRN_MIN(size, (uint64_t)INT64_MAX);
@@ -110,6 +114,11 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     NUMBER("none_arena_bytes", r->none_arena_bytes);
     NUMBER("time_ns", s->time_ns);
     NUMBER("none_time_ns", r->none_time_ns);
+    uint32_t micro_batches = cairn_solution_micro_batches(r->solution, NULL);
+    if (micro_batches > 1) {
+        NUMBER("micro_batches", micro_batches);
+        NUMBER("step_ns", cairn_solution_step_ns(r->solution, micro_batches, 0));
+    }
     crn_text_printf(out, ", \"overhead\": ");
     write_ppm(out, cairn_report_overhead_ppm(r));
     if (r->solution->lower_bound_ns > 0) {

@@ -11,4 +11,7 @@
  */
 uint32_t crn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand);
 
+/* The time that updates save in a micro-batch before the last. */
+int64_t crn_sim_gather_saves(const cairn_graph *graph, const cairn_costs *costs);
+
 #endif

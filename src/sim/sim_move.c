@@ -19,11 +19,20 @@ cairn_status crn_sim_free(crn_sim_walk *w, cairn_id tensor) {
     return crn_sim_count(w, 0, tensor);
 }
 
+/* Before the last micro-batch a copy is left out if it is of a slot that only the update uses, or
+ * would bring home a parameter, which has not changed. */
+static bool is_left_out(const crn_sim_walk *w, cairn_id tensor, bool out) {
+    bool is_parameter = cairn_graph_tensor(w->graph, tensor)->role == CAIRN_ROLE_PARAMETER;
+    return w->gathers && (w->of_last[tensor] || (out && is_parameter));
+}
+
 /* Start a copy on its lane and fill in the times of the step. On a half-duplex link both directions
  * share one lane. */
 static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
     int64_t *lane = out ? &w->out_free : &w->in_free;
     bool shared = w->machine != NULL && !w->machine->full_duplex;
+    if (is_left_out(w, tensor, out))
+        return w->sim->steps[w->step].end_ns = w->now;
     int64_t start = CRN_MAX(w->now, *lane);
     if (shared)
         start = CRN_MAX(start, CRN_MAX(w->out_free, w->in_free));

@@ -63,6 +63,8 @@ typedef struct crn_sim_walk {
     CRN_ARRAY(crn_sim_storage) storages;
     CRN_ARRAY(uint32_t) free_slots;
     uint32_t *ran_by; /* per op: 0, or 1 + the implementation that ran it */
+    bool gathers;     /* as in cairn_sim_options */
+    bool *of_last;    /* then per tensor: no update uses it */
 
     uint64_t live;
     int64_t now, out_free, in_free; /* when the compute, copy-out and copy-in lanes are free */

@@ -1,5 +1,6 @@
 /* simulate.c: decides whether a plan is legal, by walking from its first step to its last
  * (sim_walk.h). */
+#include "graph/crn_graph.h"
 #include "sim/slot_bytes.h"
 #include "sim/sim_walk.h"
 
@@ -114,6 +115,9 @@ cairn_status crn_sim_walk_plan(crn_sim_walk *w) {
     w->step = 0;
     CRN_TAKE(&w->scratch, w->places, cairn_graph_tensor_count(w->graph));
     CRN_TAKE(&w->scratch, w->ran_by, cairn_graph_op_count(w->graph));
+    CRN_TAKE(&w->scratch, w->of_last, cairn_graph_tensor_count(w->graph));
+    if (w->gathers)
+        crn_graph_mark_last(w->graph, w->of_last);
     CRN_TRY(begin(w));
     for (; w->step < step_count; w->step++) {
         CRN_TRY(take_step(w, &steps[w->step]));
@@ -160,6 +164,7 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
     if (options.budget_bytes > 0)
         w.budget = options.budget_bytes;
     w.machine = options.machine;
+    w.gathers = options.gathers;
     crn_arena_init(&w.scratch, &allocator);
     cairn_status status = judge(&w, out != NULL, !options.no_holders);
     crn_arena_release(&w.scratch);

@@ -19,4 +19,13 @@ CAIRN_MUST cairn_status crn_solution_certify(const cairn_graph *graph, const cai
                                              const cairn_solve_options *options,
                                              cairn_solution *solution, cairn_error *err);
 
+/* The time of a step by the solution, over all its micro-batches. */
+int64_t crn_solution_time(const cairn_solution *solution);
+
+/* Set the time of the micro-batches before the last, if the options have several, and make the
+ * bound one of the whole step. */
+CAIRN_MUST cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *costs,
+                                            const cairn_solve_options *options,
+                                            cairn_solution *solution, cairn_error *err);
+
 #endif

@@ -197,7 +197,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
 }
 
 static int64_t time_of(const cairn_solution *solution) {
-    return cairn_sim_result(solution->sim)->time_ns;
+    return crn_solution_time(solution);
 }
 
 /* If the plan to start from fits and the new one is not faster, keep the plan to start from. */
@@ -250,6 +250,8 @@ cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs,
     if (options->start != NULL && options->device_bytes == 0 &&
         (status == CAIRN_OK || status == CAIRN_INFEASIBLE))
         status = compare_with_start(graph, costs, options, status, out, err);
+    if (status == CAIRN_OK)
+        status = crn_solution_gather(graph, costs, options, *out, err);
     if (status == CAIRN_OK)
         return CAIRN_OK;
     cairn_solution_destroy(*out);

@@ -1,8 +1,11 @@
 /* solve_homes.c: how much of what is stationary is at home on the host.
  *
  *     device   | stationary, at home here        | what the plan controls, visits included |
- *     host     | slots, largest first | parameters, largest first | ...
+ *     host     | slots, spread over the step | parameters, spread over the step | ...
  *              0 ... level ... LEVELS           the first tensors of this list are at home there
+ *
+ * Over micro-batches, slots that only the last one uses come first, and the sums of gradients after
+ * them.
  *
  * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that
  * the algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as
@@ -16,6 +19,7 @@
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
+#include "sim/crn_sim.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
 #include "solve/solver.h"
@@ -24,8 +28,10 @@
 
 #define LEVELS 16
 #define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
-#define MOST_ROUNDS 6                    /* of one level, while the arena is too large */
-#define GOOD_ENOUGH 10000                /* ppm above the bound */
+#define SMALL_BYTES ((uint64_t)1 << 20)
+#define SCATTER 2654435769u /* 2^32 by the golden ratio: multiples of it are evenly spread */
+#define MOST_ROUNDS 6       /* of one level, while the arena is too large */
+#define GOOD_ENOUGH 10000   /* ppm above the bound */
 
 typedef struct search {
     const cairn_graph *graph;
@@ -35,6 +41,10 @@ typedef struct search {
     uint64_t limit, stationary;  /* of everything on the device; all that is stationary */
     uint64_t movable;            /* of it, all that can be at home on the host at all */
     uint64_t unchanged;          /* of that, what no update changes */
+    uint32_t micro_batches;      /* of a step, at least 1 */
+    uint64_t of_last;            /* of what is movable, what only the last micro-batch uses */
+    uint64_t parameters;         /* of what is movable */
+    int64_t saved;               /* by updates that only add up gradients */
     cairn_id *order;             /* the list of the picture */
     uint32_t count;
     uint32_t first_of[LEVELS + 1]; /* per level: how many are on the host */
@@ -55,16 +65,20 @@ static bool is_movable(const cairn_tensor *tensor) {
 
 typedef struct candidate {
     cairn_id tensor;
-    bool parameter;
+    uint32_t copies; /* how often it is copied; the fewest are first on the host */
+    bool small;      /* they are the last, because every copy has a latency */
+    uint32_t place;  /* scattered, so that the copies of any level are spread over the step */
     uint64_t bytes;
 } candidate;
 
 static int compare_candidates(const void *a, const void *b) {
     const candidate *x = a, *y = b;
-    if (x->parameter != y->parameter)
-        return x->parameter ? 1 : -1;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
+    if (x->copies != y->copies)
+        return x->copies > y->copies ? 1 : -1;
+    if (x->small != y->small)
+        return x->small ? 1 : -1;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
@@ -83,8 +97,11 @@ static void mark_used(const search *s, bool *used, bool *changed) {
 static cairn_status list_candidates(search *s) {
     uint32_t tensors = cairn_graph_tensor_count(s->graph);
     candidate *list;
-    bool *used, *changed;
+    bool *used, *changed, *of_last;
     CRN_TAKE(s->scratch, list, tensors);
+    CRN_TAKE(s->scratch, of_last, tensors);
+    if (s->micro_batches > 1)
+        crn_graph_mark_last(s->graph, of_last);
     CRN_TAKE(s->scratch, used, tensors);
     CRN_TAKE(s->scratch, changed, tensors);
     CRN_TAKE(s->scratch, s->order, tensors);
@@ -96,9 +113,16 @@ static cairn_status list_candidates(search *s) {
         if (!is_movable(tensor))
             continue;
         s->movable += bytes;
+        bool parameter = tensor->role == CAIRN_ROLE_PARAMETER;
         s->unchanged += changed[t] ? 0 : bytes;
+        s->of_last += of_last[t] ? bytes : 0;
+        s->parameters += parameter ? bytes : 0;
         if (used[t] && bytes >= LEAST_BYTES)
-            list[s->count++] = (candidate){t, tensor->role == CAIRN_ROLE_PARAMETER, bytes};
+            list[s->count++] = (candidate){.tensor = t,
+                                           .copies = parameter ? 2 : !of_last[t],
+                                           .small = bytes < SMALL_BYTES,
+                                           .place = SCATTER * t,
+                                           .bytes = bytes};
     }
     if (s->count > 0)
         qsort(list, s->count, sizeof *list, compare_candidates);
@@ -169,6 +193,9 @@ static cairn_status visit(const search *s, uint64_t room, const cairn_plan *plan
     CRN_TRY(crn_place_homes(&homes, plan, &visited, s->err));
     CRN_TRY(crn_solution_take(s->graph, s->costs, visited, s->options.machine, false,
                               s->options.memo, out, s->err));
+    cairn_solve_options options = s->options;
+    options.micro_batches = s->micro_batches;
+    CRN_TRY(crn_solution_gather(s->graph, s->costs, &options, *out, s->err));
     cairn_plan_header header = *cairn_plan_get_header((*out)->plan);
     header.predicted_peak_bytes = cairn_sim_result((*out)->sim)->peak_bytes;
     return cairn_plan_set_header((*out)->plan, &header, s->err);
@@ -333,42 +360,54 @@ static cairn_status bound_of(search *s, uint32_t level, int64_t *out) {
     return CAIRN_OK;
 }
 
-/* The least time of the copies of a level: in, and back what was changed. */
-static int64_t link_time(const search *s, uint32_t level) {
-    uint64_t in = s->bytes_of[level], out = in - CRN_MIN(in, s->unchanged);
+/* The time of copies in, and of copies out. */
+static int64_t copies_time(const search *s, uint64_t in, uint64_t out) {
     if (in == 0)
         return 0;
-    if (s->options.machine->full_duplex || out == 0)
-        return crn_machine_copy_ns(s->options.machine, in);
-    return crn_machine_copy_ns(s->options.machine, in + out);
+    return crn_machine_copy_ns(s->options.machine, s->options.machine->full_duplex ? in : in + out);
+}
+
+/* The least time of the copies of a level: in, and back what was changed. */
+static int64_t link_time(const search *s, uint32_t level) {
+    uint64_t in = s->bytes_of[level];
+    return copies_time(s, in, in - CRN_MIN(in, s->unchanged));
+}
+
+/* The same in a micro-batch before the last, which changes only sums. */
+static int64_t gather_link_time(const search *s, uint32_t level) {
+    uint64_t in = s->bytes_of[level] - CRN_MIN(s->bytes_of[level], s->of_last);
+    return copies_time(s, in, in - CRN_MIN(in, s->parameters + s->unchanged));
+}
+
+/* A step takes no less with at least the homes of a level, and plans that take at least `rest`. */
+static int64_t step_bound(const search *s, uint32_t level, int64_t rest) {
+    int64_t last = CRN_MAX(link_time(s, level), rest);
+    int64_t before = CRN_MAX(gather_link_time(s, level), rest - CRN_MIN(rest, s->saved));
+    int64_t count = (int64_t)s->micro_batches - 1;
+    if (rest == INT64_MAX || (count > 0 && before > INT64_MAX / count))
+        return INT64_MAX;
+    return crn_add_time(last, before * count);
 }
 
 /* Between two levels a plan takes at least the copies of the lower and the time in the memory of
- * the higher one. Find where the one exceeds the other. */
+ * the higher one. A level is left out if even the time in the most memory is too long there. */
 static cairn_status find_bound(search *s, uint32_t levels, int64_t *out) {
-    uint32_t low = 0, high = levels; /* from level `high` on, copies take longer */
-    CRN_TRY(bound_of(s, 0, out));
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        int64_t rest;
-        CRN_TRY(bound_of(s, middle + 1, &rest));
-        if (link_time(s, middle) >= rest)
-            high = middle;
-        else
-            low = middle + 1;
+    int64_t least, rest;
+    CRN_TRY(bound_of(s, levels, &least));
+    *out = INT64_MAX;
+    for (uint32_t level = levels + 1; level-- > 0;) {
+        if (step_bound(s, level, least) >= *out)
+            continue;
+        CRN_TRY(bound_of(s, CRN_MIN(level + 1, levels), &rest));
+        *out = CRN_MIN(*out, step_bound(s, level, rest));
     }
-    if (levels == 0)
-        return CAIRN_OK;
-    CRN_TRY(bound_of(s, low, out));
-    if (low < levels)
-        *out = CRN_MIN(*out, link_time(s, low));
     return CAIRN_OK;
 }
 
 /* ---- The search ---- */
 
 static int64_t time_of(const cairn_solution *solution) {
-    return solution == NULL ? INT64_MAX : cairn_sim_result(solution->sim)->time_ns;
+    return solution == NULL ? INT64_MAX : crn_solution_time(solution);
 }
 
 /* Keep the faster of two solutions; of two that are equally fast, the one with less on the host. */
@@ -427,9 +466,13 @@ static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **b
 }
 
 /* Whether more on the host may be faster: the step recomputes more than it waits for copies. */
-static bool may_gain(const cairn_solution *solution, int64_t bound) {
+static bool may_gain(const search *s, const cairn_solution *solution, int64_t bound) {
     const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
-    return !is_good(solution, bound) && summary->rerun_ns > summary->idle_ns;
+    int64_t waits = summary->idle_ns, reruns = summary->rerun_ns;
+    int64_t gather;
+    if (cairn_solution_micro_batches(solution, &gather) > 1) /* the last one is a small part */
+        waits = gather - (summary->compute_ns - s->saved);
+    return !is_good(solution, bound) && reruns > waits;
 }
 
 /* From the least level that fits, go up while that is faster. */
@@ -438,8 +481,8 @@ static cairn_status search_levels(search *s, int64_t bound, cairn_solution **bes
     int64_t before = INT64_MAX;
     if (*best == NULL)
         CRN_TRY(start_on_host(s, &level, best));
-    while (++level < LEVELS && time_of(*best) < before && may_gain(*best, bound) &&
-           link_time(s, level) < time_of(*best)) {
+    while (++level < LEVELS && time_of(*best) < before && may_gain(s, *best, bound) &&
+           step_bound(s, level, 0) < time_of(*best)) {
         cairn_solution *next;
         before = time_of(*best);
         CRN_TRY(solve_level(s, level, &next));
@@ -498,9 +541,12 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                 .options = *options,
                 .limit = options->device_bytes,
                 .stationary = cairn_stationary_bytes(graph, costs, 0),
+                .micro_batches = CRN_MAX(options->micro_batches, 1),
+                .saved = crn_sim_gather_saves(graph, costs),
                 .scratch = &scratch,
                 .err = err != NULL ? err : &own};
     s.options.device_bytes = 0;
+    s.options.micro_batches = 0;
     s.options.start = NULL;
     *out = NULL;
     if (!cairn_graph_has_updates(graph))
@@ -523,7 +569,8 @@ cairn_status crn_solve_with_homes(const cairn_graph *graph, const cairn_costs *c
                                   cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = crn_graph_allocator(graph);
-    search s = {.graph = graph, .costs = costs, .options = *options, .err = err};
+    search s = {
+        .graph = graph, .costs = costs, .options = *options, .micro_batches = 1, .err = err};
     cairn_solution *visited = NULL;
     crn_arena_init(&scratch, &allocator);
     s.on_host = crn_arena_take(&scratch, cairn_graph_tensor_count(graph), sizeof *s.on_host);

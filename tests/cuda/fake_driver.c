@@ -3,6 +3,7 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/kernels/processor_grid.h"
+#include "fake_hopper.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -221,7 +222,7 @@ static int fake_name(char *name, int length, CUdevice device) {
 static int fake_attribute(int *value, int attribute, CUdevice device) {
     MAY_FAIL();
     (void)device;
-    *value = attribute == CRN_CUDA_MAJOR ? 9 : 4;
+    *value = attribute == CRN_CUDA_MAJOR ? 9 : attribute == CRN_CUDA_MINOR ? 0 : 4;
     return 0;
 }
 
@@ -388,7 +389,7 @@ static int fake_elapsed(float *milliseconds, CUevent begin, CUevent end) {
     return 0;
 }
 
-/* ---- Kernels: a handle is the entry in the list ---- */
+/* ---- Kernels: a handle is the entry in the list, or in that of fake_hopper.h behind it ---- */
 
 static int fake_load(CUlibrary *library, const void *code, void *jit_options, void **jit_values,
                      unsigned jit_count, void *options, void **values, unsigned count) {
@@ -417,7 +418,37 @@ static int fake_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
             *kernel = (CUkernel)(uintptr_t)(i + 1);
             return 0;
         }
+    for (size_t i = 0; i < FAKE_HOPPER_KERNELS; i++)
+        if (strcmp(fake_hopper_kernels[i].name, name) == 0) {
+            *kernel = (CUkernel)(uintptr_t)(CRN_KERNELS + i + 1);
+            return 0;
+        }
     return 500;
+}
+
+static int fake_kernel_attribute(int attribute, int value, CUkernel kernel, CUdevice device) {
+    MAY_FAIL();
+    (void)device;
+    size_t i = (size_t)(uintptr_t)kernel - 1 - CRN_KERNELS;
+    return attribute == CRN_CUDA_MOST_SHARED_BYTES && i < FAKE_HOPPER_KERNELS &&
+                   (uint32_t)value == fake_hopper_kernels[i].shared_bytes
+               ? 0
+               : CRN_CUDA_INVALID_VALUE;
+}
+
+static int fake_map(crn_tensor_map *map, int type, uint32_t rank, void *at, const uint64_t *sizes,
+                    const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                    int interleave, int swizzle, int promotion, int outside) {
+    MAY_FAIL();
+    return fake_hopper_map(map, type, rank, at, sizes, strides, box, steps, interleave, swizzle,
+                           promotion, outside);
+}
+
+static int launch_hopper(const fake_hopper_kernel *kernel, unsigned threads, unsigned shared_bytes,
+                         CUstream stream, void *args) {
+    if (threads != kernel->threads || shared_bytes != kernel->shared_bytes)
+        return CRN_CUDA_INVALID_VALUE;
+    return fake_driver_put(stream, kernel->run, args, sizeof(crn_hopper_args));
 }
 
 static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -426,6 +457,9 @@ static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsign
     MAY_FAIL();
     (void)extra;
     crn_kernel_id id = (crn_kernel_id)((uintptr_t)kernel - 1);
+    if (id >= CRN_KERNELS && grid_x > 0)
+        return launch_hopper(&fake_hopper_kernels[id - CRN_KERNELS], block_x, shared_bytes, stream,
+                             parameters[0]);
     if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
         block_y != 1 || block_z != 1 || shared_bytes != 0 || grid_y > 65535)
         return CRN_CUDA_INVALID_VALUE;
@@ -593,6 +627,8 @@ const crn_cuda_api *fake_driver(void) {
         .cuLibraryUnload = fake_unload,
         .cuLibraryGetKernel = fake_kernel,
         .cuLaunchKernel = fake_launch,
+        .cuKernelSetAttribute = fake_kernel_attribute,
+        .cuTensorMapEncodeTiled = fake_map,
         .cuStreamBeginCaptureToGraph = fake_capture,
         .cuStreamGetCaptureInfo = fake_capture_info,
         .cuStreamEndCapture = fake_capture_end,

@@ -22,6 +22,8 @@ const unsigned char *const crn_cuda_fatbin = fatbin;
 const char crn_cuda_fatbin_missing[] = "";
 #endif
 
+const unsigned char *const crn_cuda_hopper = NULL;
+
 static const char *missing = ""; /* a library or an entry */
 static bool refused;             /* the driver's lookup fails with its own message */
 static size_t dnn_version = CRN_CUDNN_OLDEST;

@@ -17,7 +17,7 @@ static const crn_backend *subject = &fake_backend_cuda_host;
 static double tolerance = 3e-5; /* of the largest element */
 #define HALF_TOLERANCE 1e-2     /* if images are bf16 */
 static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried,
-    sequences_half;
+    sequences_half, by_hopper;
 
 /* ---- How images are stored ---- */
 
@@ -174,7 +174,7 @@ static void give_operand(rig *cuda, rig *ref, const cairn_op *op, cairn_id t) {
 static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, double limit) {
     const cairn_op *op = cairn_graph_op(cuda->graph, id);
     void *before[RIG_MOST];
-    uint32_t which;
+    uint32_t which, count;
     kinds_compared[op->kind]++;
     for (uint32_t i = 0; i < op->input_count; i++)
         give_operand(cuda, ref, op, op->inputs[i]);
@@ -189,6 +189,7 @@ static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, doubl
             rig_put(cuda, op->params[i], before[i]);
         if (!rig_run_at(cuda, id, which, NULL, NULL))
             break;
+        by_hopper += strcmp(rig_choices(cuda, id, &count)[which].name, "hopper") == 0;
         for (uint32_t i = 0; i < op->output_count; i++)
             if (op->outputs[i] != CAIRN_NONE)
                 compare(cuda, ref, op->outputs[i], c->name, id, which, limit);
@@ -313,6 +314,7 @@ int main(int argc, char **argv) {
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind >= CAIRN_OP_UPDATE ||
               kind == CAIRN_OP_FLATTEN || kind == CAIRN_OP_FLATTEN_BWD);
     json_decref(cases);
+    CHECK(by_hopper > 0 || subject == &crn_backend_cuda); /* where GPUs of any kind are */
     if (libraries)
         CHECK(fake_convolutions_run() > 1000 && fake_products_run() > 100);
     CHECK_U64(fake_libraries_objects(), 0);

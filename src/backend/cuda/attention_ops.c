@@ -1,4 +1,5 @@
-/* attention_ops.c: attention and its gradient: by cuDNN for bf16, else by Cairn's own kernels. */
+/* attention_ops.c: attention and its gradient: by cuDNN for bf16, or by kernels for this GPU
+ * (hopper_ops.c), else by Cairn's own kernels for all. */
 #include "backend/cuda/cuda_internal.h"
 
 #include <math.h>
@@ -120,6 +121,10 @@ void crn_cuda_attention_bwd(crn_work *work) {
     crn_attention_shape shape;
     if (!crn_cuda_attention_shape(&site, &shape))
         return;
+    if (work->recipe->hopper) {
+        crn_hopper_attention_bwd(work, &shape);
+        return;
+    }
     if (work->recipe->plan.plan != NULL) {
         run_by_dnn(work, &shape);
         return;

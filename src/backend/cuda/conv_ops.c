@@ -7,9 +7,10 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. Gradients of weights in fp32 are products over
- * unfolded images. Others use cuDNN if it has a plan, else Cairn's direct convolution. Weights
- * are stored as [filter][tap][channel]. */
+ * Depthwise convolutions use Cairn's own kernels. In full fp32, gradients of weights are products
+ * over unfolded images, and the other passes of pointwise convolutions are plain products. Others
+ * use cuDNN if it has a plan, else Cairn's direct convolution. Weights are stored as
+ * [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
 /* Which operands are the images: the index of an input, or OUT plus the index of an output. */
@@ -210,9 +211,13 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
-/* ---- Gradients of weights in full fp32, for which cuDNN has no fast and repeatable plan ----
+/* ---- Products in full fp32, where cuDNN has no fast and repeatable plan ----
  *
- * A product of matrices over unfolded images, a few images at a time:
+ * A pointwise convolution (one tap, no stride) is a product of matrices in all three passes. On an
+ * H200 cuDNN's fp32 plans for them reach 10 to 30 TFLOP/s; cuBLASLt reaches about 45 for gradients
+ * of weights of the same shapes.
+ *
+ * Other gradients of weights: a product of matrices over unfolded images, a few images at a time:
  *
  *     unfolded [pixels of small, taps * channels]    gradient [filters, taps * channels]
  *     small    [pixels of small, filters]                = small' unfolded
@@ -278,11 +283,23 @@ static const float *from_image(const crn_view *view, uint32_t first) {
                       : (const float *)view->at + (size_t)first * view->plane * view->pitch;
 }
 
-static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *small,
+/* The large or the small image of a pointwise convolution. */
+static void run_pointwise(crn_work *work, uint8_t pass, const crn_view *large,
+                          const crn_view *small, void *weight) {
+    crn_blas_shape shape = {.pass = pass == CRN_DNN_Y ? CRN_BLAS_Y : CRN_BLAS_GX,
+                            .rows = (int64_t)large->batch * large->plane,
+                            .in = large->channels,
+                            .out = small->channels,
+                            .y_stride = small->pitch,
+                            .exact = work->device->exact};
+    crn_cuda_multiply(work, &shape, large->at, weight, small->at, false);
+}
+
+static void run_unfolded(crn_work *work, uint8_t pass, const crn_view *large, const crn_view *small,
                          void *weight) {
     const cairn_attributes *a = &work->call->op->attributes;
     crn_site site = crn_site_of(work->call);
-    uint32_t pitch = pitch_of(&site, weights_of(work->call->op, CRN_DNN_GW));
+    uint32_t pitch = pitch_of(&site, weights_of(work->call->op, pass));
     uint32_t in = (uint32_t)(a->kernel[0] * a->kernel[1]) * pitch;
     bool itself = is_unfolded(a, large, in);
     uint32_t images =
@@ -318,19 +335,22 @@ static void run_unfolded(crn_work *work, const crn_view *large, const crn_view *
         crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
 }
 
-bool crn_cuda_unfolds(const crn_device *device, const crn_site *site) {
+bool crn_cuda_multiplies(const crn_device *device, const crn_site *site) {
     const cairn_op *op = site->op;
     const cairn_attributes *a = &op->attributes;
     const struct roles *r = roles_of(op->kind);
-    if (!device->exact || r == NULL || r->pass != CRN_DNN_GW || a->groups > 1 ||
-        weights_of(op, r->pass) == CAIRN_NONE || crn_cuda_is_depthwise(site))
+    if (!device->exact || r == NULL || a->groups > 1 || weights_of(op, r->pass) == CAIRN_NONE ||
+        crn_cuda_is_depthwise(site))
         return false;
     crn_view large = crn_cuda_view(site, operand(op, r->large));
     crn_view small = crn_cuda_view(site, operand(op, r->small));
+    if (large.element != CRN_ELEMENT_F32 || small.element != CRN_ELEMENT_F32)
+        return false;
     uint64_t taps = (uint64_t)a->kernel[0] * (uint64_t)a->kernel[1];
-    uint64_t elements = small.plane * taps * pitch_of(site, weights_of(op, r->pass));
-    return large.element == CRN_ELEMENT_F32 && small.element == CRN_ELEMENT_F32 &&
-           images_at_once(elements, large.batch) > 0;
+    uint64_t in = taps * pitch_of(site, weights_of(op, r->pass));
+    if (r->pass != CRN_DNN_GW)
+        return is_unfolded(a, &large, in) && small.pitch == small.channels;
+    return images_at_once(small.plane * in, large.batch) > 0;
 }
 
 /* ---- The ops ---- */
@@ -340,8 +360,8 @@ static void run_pass(crn_work *work, const crn_view *large, const crn_view *smal
     const struct roles *r = roles_of(work->call->op->kind);
     if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
-    else if (crn_cuda_unfolds(work->device, &site))
-        run_unfolded(work, large, small, weight);
+    else if (crn_cuda_multiplies(work->device, &site))
+        (r->pass == CRN_DNN_GW ? run_unfolded : run_pointwise)(work, r->pass, large, small, weight);
     else if (work->recipe->plan.plan != NULL)
         run_dnn(work, large, small, weight);
     else

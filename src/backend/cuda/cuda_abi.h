@@ -11,6 +11,8 @@
 #ifndef CUDA_ABI_H
 #define CUDA_ABI_H
 
+#include "backend/cuda/tensor_map.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,7 +49,13 @@ enum {
     CRN_CUDA_EVENT_UNTIMED = 2,
     CRN_CUDA_EVENT_EXTERNAL = 1, /* for an event in a graph */
     CRN_CUDA_HOST_PORTABLE = 1,
-    CRN_CUDA_CAPTURE_RELAXED = 2
+    CRN_CUDA_CAPTURE_RELAXED = 2,
+    CRN_CUDA_MOST_SHARED_BYTES = 8, /* an attribute of a kernel */
+    CRN_CUDA_MAP_BF16 = 9,          /* of a tensor map: elements, */
+    CRN_CUDA_MAP_PLAIN = 0,         /* order of channels, */
+    CRN_CUDA_MAP_SWIZZLE_128 = 3,   /* place in shared memory, */
+    CRN_CUDA_MAP_CACHE_128 = 2,     /* bytes that are fetched together, */
+    CRN_CUDA_MAP_ZEROS = 0          /* and what is outside */
 };
 
 /* clang-format off */
@@ -88,6 +96,11 @@ enum {
                             unsigned block_x, unsigned block_y, unsigned block_z,                  \
                             unsigned shared_bytes, CUstream stream, void **parameters,             \
                             void **extra))                                                         \
+    DRIVER(cuKernelSetAttribute, (int attribute, int value, CUkernel kernel, CUdevice device))     \
+    DRIVER(cuTensorMapEncodeTiled, (crn_tensor_map *map, int type, uint32_t rank, void *at,        \
+                                    const uint64_t *sizes, const uint64_t *strides,                \
+                                    const uint32_t *box, const uint32_t *steps, int interleave,    \
+                                    int swizzle, int promotion, int outside))                      \
     DRIVER(cuStreamBeginCaptureToGraph, (CUstream stream, CUgraph graph, const CUgraphNode *after, \
                                          const void *edge_data, size_t count, int mode))           \
     DRIVER(cuStreamGetCaptureInfo, (CUstream stream, int *status, uint64_t *id, CUgraph *graph,    \

@@ -150,13 +150,22 @@ static cairn_status add_attention_plans(crn_device *device, const crn_site *site
     return status;
 }
 
-/* The gradient's workspace is proportional to the sequences and heads of a run. */
+/* The gradient's workspace by cuDNN is proportional to the sequences and heads of a run. Without
+ * kernels that need little, some plans for parts are implementations too. */
 static cairn_status add_attention(crn_device *device, const crn_site *site,
                                   const crn_attention_shape *whole, crn_choice *out,
                                   uint32_t *count, cairn_error *err) {
     crn_attention_shape shape = *whole;
+    bool hopper = crn_hopper_can(device, site, whole);
+    if (hopper) {
+        CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){.hopper = true}, "hopper", &out[*count],
+                           err));
+        ++*count;
+    }
+    if (!crn_cuda_attention_by_dnn(device, site, whole))
+        return CAIRN_OK;
     CRN_TRY(add_attention_plans(device, site, &shape, 1, out, count, err));
-    while (shape.backward && *count > 0 && *count < MOST_ATTENTION &&
+    while (shape.backward && !hopper && *count > 0 && *count < MOST_ATTENTION &&
            out[*count - 1].workspace > FEW_BYTES && make_smaller(&shape)) {
         int64_t parts = whole->batch / shape.batch * (whole->kv_heads / shape.kv_heads);
         CRN_TRY(add_attention_plans(device, site, &shape, parts, out, count, err));
@@ -244,7 +253,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         return CAIRN_OK;
     CRN_TRY(check_sizes(site, err));
     if (device->dnn.handle != NULL && !crn_cuda_is_depthwise(site) &&
-        !crn_cuda_unfolds(device, site) &&
+        !crn_cuda_multiplies(device, site) &&
         crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
     cairn_status status = add_plans(device, site, plans, found, out, count, err);
@@ -252,8 +261,7 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         status = add_products(device, site, 0, MOST_PRODUCTS, out, count, err);
     if (status == CAIRN_OK && site->op->kind == CAIRN_OP_HEAD_LOSS)
         status = add_heads(device, site, out, count, err);
-    if (status == CAIRN_OK && crn_cuda_attention_shape(site, &attention) &&
-        crn_cuda_attention_by_dnn(device, site, &attention))
+    if (status == CAIRN_OK && crn_cuda_attention_shape(site, &attention))
         status = add_attention(device, site, &attention, out, count, err);
     while (status != CAIRN_OK && *count > 0)
         crn_cuda_drop(device, &out[--*count]);

@@ -185,6 +185,8 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
     for (uint32_t i = 0; i < CRN_KERNELS && result == 0; i++)
         result =
             api->cuLibraryGetKernel(&device->kernels[i], device->library, crn_kernel_list[i].name);
+    if (result == 0)
+        result = crn_hopper_open(device);
     if (result != 0)
         return fail_open(device, result, "loading the kernels", err);
     uint64_t bytes = (uint64_t)CRN_TICKET_BLOCKS * CRN_TICKETS * sizeof *device->tickets;
@@ -256,6 +258,8 @@ void crn_cuda_close(crn_device *device) {
     const crn_cuda_api *api = device->api;
     if (device->tickets != NULL)
         (void)api->cuMemFree((CUdeviceptr)(uintptr_t)device->tickets);
+    if (device->hopper.library != NULL)
+        (void)api->cuLibraryUnload(device->hopper.library);
     if (device->library != NULL)
         (void)api->cuLibraryUnload(device->library);
     if (device->dnn.handle != NULL)

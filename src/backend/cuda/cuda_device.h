@@ -6,4 +6,7 @@
 extern const unsigned char *const crn_cuda_fatbin; /* NULL: there are no kernels */
 extern const char crn_cuda_fatbin_missing[];       /* why there are none */
 
+/* Those for compute capability 9.0 only, or NULL. */
+extern const unsigned char *const crn_cuda_hopper;
+
 #endif

@@ -4,7 +4,7 @@
  *                                           they compute
  *     cuda_device.c    opening, memory      cuda_storage.c                  how tensors lie
  *     work.c           running one op: scratch, launches, staging; measuring what it needs
- *     *_ops.c          the ops, listed in cuda_ops.def
+ *     *_ops.c          the ops, listed in cuda_ops.def; hopper_ops.c: one for GPUs of one kind
  *     cuda_queue.c     lanes, values, results
  *     cuda_record.c    a step as one graph; hazards.c orders it, cuda_fuse.c joins neighbours
  *
@@ -39,6 +39,7 @@ CRN_SAME_VALUE(reserved)
 _Static_assert(sizeof(crn_values) == sizeof(crn_step_values),
                "crn_step_values differs from crn_values");
 
+#define CRN_HOPPER_KERNELS 6u
 #define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
 #define CRN_TICKET_BLOCKS 512u /* blocks of counters, 2 MiB in all; ops use them in turn */
 
@@ -61,6 +62,11 @@ struct crn_device {
     CUcontext context;
     CUlibrary library;
     CUkernel kernels[CRN_KERNELS];
+    struct {
+        CUlibrary library; /* NULL: another GPU, or a build without these kernels */
+        CUkernel kernels[CRN_HOPPER_KERNELS];
+        uint32_t units; /* multiprocessors */
+    } hopper;
     CUstream streams[CRN_LANES];
     crn_dnn dnn; /* handle NULL: there is none */
     cublasLtHandle_t blas;
@@ -109,6 +115,7 @@ typedef struct crn_cuda_recipe {
     uint64_t workspace;
     crn_dnn_plan plan; /* of a convolution or attention; plan NULL: Cairn's own kernels */
     crn_attention_shape attention; /* what one run of the plan does */
+    bool hopper;                   /* by the kernels for compute capability 9.0 */
     struct {
         crn_blas_shape shape;
         crn_blas_plan plan;
@@ -154,8 +161,17 @@ bool crn_cuda_attention_shape(const crn_site *site, crn_attention_shape *out);
 bool crn_cuda_attention_by_dnn(const crn_device *device, const crn_site *site,
                                const crn_attention_shape *shape);
 
-/* Whether the op is a gradient of weights that is computed as a product over unfolded images. */
-bool crn_cuda_unfolds(const crn_device *device, const crn_site *site);
+/* ---- hopper_ops.c: kernels for compute capability 9.0 ---- */
+
+/* Load them if the GPU is of this kind; returns a result of the driver. */
+int crn_hopper_open(crn_device *device);
+/* Whether they can do this gradient of attention; and do it. */
+bool crn_hopper_can(const crn_device *device, const crn_site *site,
+                    const crn_attention_shape *shape);
+void crn_hopper_attention_bwd(crn_work *work, const crn_attention_shape *shape);
+
+/* Whether the convolution is computed as a product by cuBLASLt, over unfolded images if need be. */
+bool crn_cuda_multiplies(const crn_device *device, const crn_site *site);
 
 /* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
 bool crn_cuda_is_depthwise(const crn_site *site);
@@ -251,9 +267,9 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
 bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, const void *x,
                                  const void *w, const void *y, const void *bias);
 
-/* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
- * computed and written here too. */
-void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu);
+/* sums[c] = sum of the rows of gy. With `gate`, gy is the output of that relu_bwd or gelu_bwd,
+ * which is computed and written here too. */
+void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *gate);
 uint64_t crn_cuda_column_sums_bytes(const crn_view *gy);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
@@ -266,8 +282,11 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
                             const crn_call *sum);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
+void crn_cuda_linear_bwd_weight_with(crn_work *work, const crn_call *gelu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
+void crn_cuda_row_norm_with(crn_work *work, const crn_call *add);
+void crn_cuda_row_norm_bwd_with(crn_work *work, const crn_call *sum);
 
 /* ---- The queue ---- */
 

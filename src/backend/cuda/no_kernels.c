@@ -4,4 +4,5 @@
 #include <stddef.h>
 
 const unsigned char *const crn_cuda_fatbin = NULL;
+const unsigned char *const crn_cuda_hopper = NULL;
 const char crn_cuda_fatbin_missing[] = CRN_CUDA_WHY;
