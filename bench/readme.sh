@@ -1,7 +1,7 @@
 #!/bin/sh
-# readme.sh BUILD OUT: measure every figure of README.md again, on the machine at hand, in one run.
+# readme.sh BUILD OUT: measure every figure of README.md and docs/results.md again, on the machine at hand, in one run.
 #   BUILD   a build folder with the command, the benches and the tests
-#   OUT     a folder for the logs; OUT/readme-COMMIT.log has everything, under the README's headings
+#   OUT     a folder for the logs; OUT/readme-COMMIT.log has everything, under headings like theirs
 # PYTHON (default python3) is compared with if it has PyTorch. What this machine lacks (a GPU, PyTorch)
 # is named and left out. Takes about an hour on two cores.
 set -u

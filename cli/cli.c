@@ -66,7 +66,7 @@ const char *cli_closer(const char *word, const char *best, const char *name) {
     size_t most = strlen(word) < 4 ? 1 : 2;
     size_t found = distance(word, name);
     bool begins = strlen(word) > 2 && strncmp(name, word, strlen(word)) == 0;
-    if (found > most && !begins)
+    if (!begins && (found > most || word[0] != name[0])) /* few people mistype the first letter */
         return best;
     return best == NULL || found < distance(word, best) ? name : best;
 }
@@ -306,13 +306,21 @@ bool cli_size_value(const cli_args *args, const char *option, cli_size *out) {
 
 /* ---- Speaking ---- */
 
+void cli_clean(char *text) {
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
 int cli_usage_error(const cli_args *args, const char *format, ...) {
-    fprintf(stderr, "%s%s: ", CLI_SPELLED(args->command));
+    char buffer[1024];
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(buffer, sizeof buffer, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; see %s%s --help\n", CLI_SPELLED(args->command));
+    cli_clean(buffer);
+    fprintf(stderr, "%s%s: %s; see %s%s --help\n", CLI_SPELLED(args->command), buffer,
+            CLI_SPELLED(args->command));
     return CLI_USAGE;
 }
 
@@ -324,9 +332,7 @@ int cli_fail(cairn_status status, const cairn_error *err) {
     }
     if (err != NULL && err->status == status && err->message[0] != '\0') {
         cairn_error_text(err, buffer, sizeof buffer);
-        for (char *c = buffer; *c != '\0'; c++) /* a terminal would obey names of files and ops */
-            if ((unsigned char)*c < ' ' || *c == 0x7f)
-                *c = '?';
+        cli_clean(buffer);
         fprintf(stderr, "cairn: %s\n", buffer);
     } else {
         fprintf(stderr, "cairn: %s\n", cairn_status_message(status));
@@ -415,12 +421,17 @@ static void print_words(const char *text, const char *end, int left) {
     printf("\n");
 }
 
+/* A paragraph is filled; one with a list, whose lines begin with spaces, is printed as it is. */
 static void print_paragraphs(const char *text) {
     while (*text != '\0') {
-        const char *end = strstr(text, "\n\n");
-        print_words(text, end == NULL ? text + strlen(text) : end, 0);
+        const char *end = strstr(text, "\n\n"), *item = strstr(text, "\n ");
+        end = end == NULL ? text + strlen(text) : end;
+        if (item != NULL && item < end)
+            printf("%.*s\n", (int)(end - text), text);
+        else
+            print_words(text, end, 0);
         printf("\n");
-        text = end == NULL ? text + strlen(text) : end + 2;
+        text = end + strspn(end, "\n");
     }
 }
 

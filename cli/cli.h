@@ -112,6 +112,9 @@ uint64_t cli_resident_peak_bytes(void);
 int cli_fail(cairn_status status, const cairn_error *err);
 int cli_usage_error(const cli_args *args, const char *format, ...);
 
+/* Replace control characters, which a terminal would obey. */
+void cli_clean(char *text);
+
 /* Bytes in readable form: "1.5 GiB". The result is in a ring of static buffers, so that several can
  * be used in one call of printf. Times likewise: "12.3 ms". */
 const char *cli_bytes(uint64_t bytes);

@@ -3,6 +3,7 @@
  * it; help does not list it. */
 #include "cli_internal.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,9 @@ static void man_command(const cli_command *command) {
     printf(".SS cairn %s ", command->name);
     put_roff(command->arguments);
     printf(" [options]\n");
+    printf("%c", toupper((unsigned char)command->summary[0]));
+    put_roff(command->summary + 1);
+    printf(".\n.PP\n");
     put_roff(command->details);
     putchar('\n');
     for (const cli_option *option = command->options; option->name != NULL; option++)
@@ -118,6 +122,10 @@ static void man_examples(void) {
         {"cairn plan resnet50 --batch 64 --budget 8GiB -o resnet.plan",
          "Plan a training step of 64 images in 8 GiB, parameters and optimiser included, and keep\n"
          "the plan."},
+        {"cairn train my.net --data tensors:FOLDER --epochs 10 --budget 50% --save my.safetensors",
+         "Train your own network in half of the memory and keep its weights."},
+        {"cairn eval my.net --weights my.safetensors --data tensors:FOLDER",
+         "Its loss and accuracy on the data that was held out."},
         {"cairn simulate resnet.plan --svg memory.svg --trace step.json",
          "What that plan costs, as a table, a picture and a trace."},
         {"cairn verify resnet.plan && echo legal", "Is the plan legal?"},
@@ -133,15 +141,15 @@ static int write_man(void) {
     printf(".TH CAIRN 1 \"\" \"cairn %s\" \"User Commands\"\n", cairn_version());
     printf(".SH NAME\ncairn \\- train neural networks inside a memory budget\n");
     man_synopsis();
-    printf(
-        ".SH DESCRIPTION\n"
-        "Training a network needs memory for every tensor that the backward pass will read.\n"
-        "Cairn decides which to keep, which to recompute and which to offload to host memory,\n"
-        "so that a training step fits a budget and takes as little longer as possible. The\n"
-        "gradients stay the same.\n.PP\n"
-        "A \\fIMODEL\\fR is a network of \\fBcairn zoo\\fR or a graph file. A \\fISIZE\\fR is a\n"
-        "number of bytes, or one with a unit, such as 8GiB or 500MB, or a percentage of what\n"
-        "training without a plan needs, such as 40%%.\n");
+    printf(".SH DESCRIPTION\n"
+           "Training a network needs memory for every tensor that the backward pass will read.\n"
+           "Cairn decides which to keep, which to recompute and which to offload to host memory,\n"
+           "so that a training step fits a budget and is as fast as possible. The gradients stay\n"
+           "the same.\n.PP\n"
+           "A \\fIMODEL\\fR is a network of \\fBcairn zoo\\fR, a network that you wrote\n"
+           "(\\fINAME\\fR.net) or a graph file. A \\fISIZE\\fR is a\n"
+           "number of bytes, or one with a unit, such as 8GiB or 500MB, or a percentage of what\n"
+           "training without a plan needs, such as 40%%.\n");
     printf(".SH COMMANDS\n");
     for (int i = 0; (command = cli_command_at(i)) != NULL; i++)
         if (command->summary != NULL)
@@ -151,7 +159,10 @@ static int write_man(void) {
         man_option(option);
     man_exit_codes();
     printf(
-        ".SH ENVIRONMENT\n.TP\n.B OMP_WAIT_POLICY, GOMP_SPINCOUNT\n"
+        ".SH ENVIRONMENT\n.TP\n.B OMP_NUM_THREADS\n"
+        "The number of threads, unless \\-\\-threads says it.\n.TP\n.B NO_COLOR\n"
+        "If it is set and not empty, nothing is coloured.\n.TP\n.B COLUMNS\n"
+        "The width of the terminal.\n.TP\n.B OMP_WAIT_POLICY, GOMP_SPINCOUNT\n"
         "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive, unless one of\n"
         "these is set: threads that wait in a busy loop slow down everything else on the "
         "machine.\n");

@@ -54,13 +54,14 @@ const cli_command cli_command_solve = {
         "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is 3 if\n"
         "none of the cases has a solution within its budget.\n\n"
         "PROBLEM is one of:\n"
-        "  acg      which tensors of a computation graph to keep (Feng and Huang); algorithms\n"
-        "           feng, pieces, feng-linear, chen and random\n"
-        "  chain    least time on a chain under a memory budget (Butt); algorithms precise,\n"
-        "           exact, beam, revolve, gruslys, chen, recompute-all and none\n"
+        "  acg      which tensors of a computation graph to keep (Feng and\n"
+        "           Huang); algorithms feng, pieces, feng-linear, chen, random\n"
+        "  chain    least time on a chain under a memory budget (Butt);\n"
+        "           algorithms precise, exact, beam, revolve, gruslys, chen,\n"
+        "           recompute-all and none\n"
         "  offload  which activations of a chain to offload (Beaumont et al.);\n"
-        "           algorithms offload-best, offload-dynprog, offload-greedy, vdnn, tflms and\n"
-        "           autoswap",
+        "           algorithms offload-best, offload-dynprog, offload-greedy,\n"
+        "           vdnn, tflms and autoswap",
     .examples = "solve chain cases.json --algorithm exact",
     .options = options,
     .run = run,

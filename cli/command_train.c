@@ -229,8 +229,9 @@ const cli_command cli_command_train = {
     .details =
         "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file; it may be left "
         "out with --plan, whose\n"
-        "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER or\n"
-        "tensors:FOLDER (docs/data-format.md); a network of the zoo is built for the size of its\n"
+        "file names one, and with --resume. SOURCE is synthetic, mnist:FOLDER, cifar10:FOLDER,\n"
+        "tensors:FOLDER, text:FILE or tokens:FILE (docs/data-format.md); a network of the zoo is "
+        "built for the size of its\n"
         "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
         "line.\n\n" CLI_NORMALISE_DETAILS "\n\n"
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"

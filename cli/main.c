@@ -39,6 +39,19 @@ static const cli_command *find_command(const char *name) {
     return NULL;
 }
 
+static int refuse_command(const char *name) {
+    const char *meant = NULL;
+    char word[64];
+    for (const cli_command *const *c = commands; *c != NULL; c++)
+        meant = (*c)->summary != NULL ? cli_closer(name, meant, (*c)->name) : meant;
+    snprintf(word, sizeof word, "%s", name);
+    cli_clean(word);
+    fprintf(stderr, "cairn: there is no command \"%s\"%s%s%s; see cairn --help\n", word,
+            meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
+            meant != NULL ? "\"?)" : "");
+    return CLI_USAGE;
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_overview();
@@ -55,21 +68,16 @@ static int run(int argc, char **argv) {
     const cli_command *command = find_command(argv[1]);
     if (strcmp(argv[1], "help") == 0) { /* as other programs have it */
         command = argc > 2 ? find_command(argv[2]) : NULL;
+        if (argc > 2 && command == NULL)
+            return refuse_command(argv[2]);
         if (command != NULL)
             cli_print_help(command);
         else
             print_overview();
         return CLI_DONE;
     }
-    if (command == NULL) {
-        const char *meant = NULL;
-        for (const cli_command *const *c = commands; *c != NULL; c++)
-            meant = (*c)->summary != NULL ? cli_closer(argv[1], meant, (*c)->name) : meant;
-        fprintf(stderr, "cairn: there is no command \"%s\"%s%s%s; see cairn --help\n", argv[1],
-                meant != NULL ? " (did you mean \"" : "", meant != NULL ? meant : "",
-                meant != NULL ? "\"?)" : "");
-        return CLI_USAGE;
-    }
+    if (command == NULL)
+        return refuse_command(argv[1]);
     return cli_run(command, argc - 2, argv + 2, argv);
 }
 

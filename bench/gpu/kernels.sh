@@ -14,7 +14,7 @@ nvcc -std=c++17 -O3 -fmad=false -Isrc -arch=sm_90 -cubin -o "$folder/kernels.cub
 for program in kernel_check kernel_times; do
     ${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -ffp-contract=off -Isrc -I"$include" -o "$folder/$program" \
         bench/gpu/$program.c $kernels/all_kernels.c $kernels/processor_grid.c \
-        $kernels/kernel_launch.c $kernels/attention_launch.c -ldl -lm
+        $kernels/kernel_launch.c $kernels/sequence_launch.c $kernels/attention_launch.c -ldl -lm
 done
 [ "${BUILD_ONLY:-}" = "" ] || exit 0
 "$folder/kernel_check" "$folder/kernels.cubin"

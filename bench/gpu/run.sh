@@ -2,14 +2,14 @@
 # Tests and times the backend cuda on a machine with an NVIDIA GPU.
 #   bench/gpu/run.sh BUILD OUT [STAGE ...]
 # BUILD is a build folder with the command and the tests; OUT a folder for the log. Stages: kernels,
-# ops, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
+# ops, hopper, networks, sanitizer, train, steps, planned (planned:NAME for one network), bf16, fp32, repeat,
 # table (table:NAME for one network), offload, peers (peers:WAY:NAME:BATCH for one), compiled, tokens
 # (tokens:NAME for one transformer), token_peers (token_peers:ENTRY for one), whole (whole:NAME for one
 # network: budgets that count everything); all of them without one. Every stage has a time limit and prints how it ended.
 build=$1
 out=$2
 shift 2
-stages=${*:-kernels ops networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers whole}
+stages=${*:-kernels ops hopper networks sanitizer train steps planned bf16 fp32 repeat table offload peers compiled tokens token_peers whole}
 mkdir -p "$out"
 log=$out/gpu.log
 : >"$log"
@@ -183,6 +183,10 @@ for stage in $stages; do
     case $stage in
     kernels) run 120 "$build/tests/test_cuda_kernels" ;;
     ops) run 300 "$build/tests/test_cuda_ops" device ;;
+    hopper)
+        run 120 "$build/tests/test_cuda_hopper" device
+        run 200 compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/test_cuda_hopper" device small
+        ;;
     networks) run 300 "$build/tests/test_cuda_networks" device ;;
     sanitizer) run 200 compute-sanitizer --tool memcheck --error-exitcode 9 \
         "$build/tests/test_cuda_networks" device toy joined rnn ;;

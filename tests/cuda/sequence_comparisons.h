@@ -31,10 +31,43 @@ static crn_row_norm_args row_norm_of(comparison *at, const cairn_op *op, bool ce
                               .x = plain(at, op->inputs[0]),
                               .gamma = floats(at, op->params[0]),
                               .mean = centred ? stats : NULL,
-                              .inverse = centred ? stats + rows : stats,
-                              .tickets = kernel_rig_tickets(&at->k)};
+                              .inverse = centred ? stats + rows : stats};
     args.part = kernel_rig_make(&at->k, crn_row_norm_workspace(&args));
     return args;
+}
+
+/* a + b, in a new buffer */
+static void *added(comparison *at, const void *a, const void *b, uint32_t count) {
+    void *to = kernel_rig_make(&at->k, count * kernel_rig_element(&at->k));
+    crn_pointwise_args args = {.op = CRN_ADD,
+                               .element = at->k.element,
+                               .rows = 1,
+                               .channels = count,
+                               .a_pitch = count,
+                               .b_pitch = count,
+                               .to_pitch = count,
+                               .a = a,
+                               .b = b,
+                               .to = to};
+    kernel_rig_run(&at->k, crn_pointwise_launch(&args), &args);
+    return to;
+}
+
+static bool same_bytes(const comparison *at, const void *a, const void *b, uint32_t count) {
+    return memcmp(a, b, count * kernel_rig_element(&at->k)) == 0;
+}
+
+/* The norm of x + x, which the same kernel adds up: the bits of an addition and a norm. */
+static void row_norm_of_sum(comparison *at, crn_row_norm_args args, uint32_t count) {
+    crn_row_norm_args apart = args;
+    apart.x = added(at, args.x, args.x, count);
+    apart.y = kernel_rig_make(&at->k, count * kernel_rig_element(&at->k));
+    kernel_rig_run(&at->k, crn_row_norm_launch(&apart), &apart);
+    args.added = args.x;
+    args.sum = (void *)args.x; /* in place */
+    args.y = kernel_rig_make(&at->k, count * kernel_rig_element(&at->k));
+    kernel_rig_run(&at->k, crn_row_norm_launch(&args), &args);
+    CHECK(same_bytes(at, args.sum, apart.x, count) && same_bytes(at, args.y, apart.y, count));
 }
 
 static void row_norm(comparison *at, const cairn_op *op, bool centred) {
@@ -45,6 +78,7 @@ static void row_norm(comparison *at, const cairn_op *op, bool centred) {
     kernel_rig_run(&at->k, crn_row_norm_launch(&args), &args);
     compare_plain(at, args.y, op->outputs[0], false);
     compare_floats(at, stats, op->outputs[1], F32_TOLERANCE);
+    row_norm_of_sum(at, args, (uint32_t)fill_count(tensor_of(at, op->outputs[0])));
 }
 
 static void row_norm_bwd(comparison *at, const cairn_op *op, bool centred) {
@@ -52,16 +86,25 @@ static void row_norm_bwd(comparison *at, const cairn_op *op, bool centred) {
     args.gy = plain(at, op->inputs[2]);
     args.ggamma = float_result(at, op, 1);
     args.gbeta = float_result(at, op, 2);
-    kernel_rig_run(&at->k, crn_row_norm_sums_launch(&args), &args);
+    uint32_t count = (uint32_t)fill_count(tensor_of(at, op->inputs[2]));
+    const size_t bytes = count * kernel_rig_element(&at->k);
+    crn_row_norm_args whole = args; /* the gradient is added to another tensor, in its place */
+    whole.gx = kernel_rig_copy(&at->k, args.x, bytes);
+    whole.other = whole.gx;
+    whole.part = NULL;
+    kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&whole), &whole);
+    if (wanted(op, 0))
+        args.gx = (void *)args.gy; /* in place */
+    kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&args), &args);
+    kernel_rig_run(&at->k, crn_row_norm_finish_launch(&args), &args);
+    if (wanted(op, 0))
+        CHECK(same_bytes(at, whole.gx, added(at, args.gx, args.x, count), count));
     if (args.ggamma != NULL)
         compare_floats(at, args.ggamma, op->outputs[1], F32_TOLERANCE);
     if (args.gbeta != NULL)
         compare_floats(at, args.gbeta, op->outputs[2], F32_TOLERANCE);
-    if (!wanted(op, 0))
-        return;
-    args.gx = (void *)args.gy; /* in place */
-    kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&args), &args);
-    compare_plain(at, args.gx, op->outputs[0], false);
+    if (wanted(op, 0))
+        compare_plain(at, args.gx, op->outputs[0], false);
 }
 
 /* ---- Gates ---- */

@@ -160,6 +160,20 @@ static json_t *depthwise_case(crn_rng *rng) {
                      "groups", channels);
 }
 
+/* Norms of so many rows that a block has several chunks of them, and of rows with several tiles. */
+static void test_large_norms(kernel_rig *k) {
+    static const uint32_t sizes[][2] = {{8700, 24}, {40, 1101}, {70, 1600}};
+    for (uint32_t i = 0; i < 12; i++) {
+        json_t *given =
+            json_pack("{s:s, s:s, s:[[i,i]], s:[[i]], s:{s:f}}", "name", "large norm", "kind",
+                      i / 6 == 0 ? "layer_norm" : "rms_norm", "inputs", sizes[i % 3][0],
+                      sizes[i % 3][1], "params", sizes[i % 3][1], "attributes", "epsilon", 1e-5);
+        k->element = i / 3 % 2, k->extra = 0;
+        test_case(given, k, true);
+        json_decref(given);
+    }
+}
+
 int main(void) {
     crn_rng rng = {0};
     kernel_rig *k = calloc(1, sizeof *k);
@@ -189,6 +203,7 @@ int main(void) {
         test_case(given, k, true);
         json_decref(given);
     }
+    test_large_norms(k);
     json_decref(cases);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind == CAIRN_OP_FLATTEN ||

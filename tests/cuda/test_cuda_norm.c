@@ -378,19 +378,25 @@ static void test_bias(kernel_rig *r, bool relu) {
     kernel_rig_clear(r);
 }
 
-static void test_bias_gradient(kernel_rig *r, bool mask) {
-    matrix gy = draw_matrix(r, 0.1f, 1), y = draw_matrix(r, 0, 1);
+static crn_column_sums_args sums_of(kernel_rig *r, const matrix *gy, const matrix *y) {
     crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
                                  .element = r->element,
-                                 .gy_pitch = gy.image.pitch,
-                                 .y_pitch = y.image.pitch,
-                                 .masked_pitch = gy.image.pitch,
-                                 .gy = gy.image.at,
-                                 .y = mask ? y.image.at : NULL,
-                                 .masked = gy.image.at,
+                                 .gy_pitch = gy->image.pitch,
+                                 .y_pitch = y->image.pitch,
+                                 .masked_pitch = gy->image.pitch,
+                                 .gy = gy->image.at,
+                                 .y = y->image.at,
+                                 .masked = gy->image.at,
                                  .sums = draw_floats(r, 0, 0),
                                  .tickets = kernel_rig_tickets(r)};
     args.part = kernel_rig_make(r, crn_column_sums_workspace(&args));
+    return args;
+}
+
+static void test_bias_gradient(kernel_rig *r, bool mask) {
+    matrix gy = draw_matrix(r, 0.1f, 1), y = draw_matrix(r, 0, 1);
+    crn_column_sums_args args = sums_of(r, &gy, &y);
+    args.gate = mask ? CRN_SUMS_RELU : 0;
     float *sums = calloc(channels, sizeof *sums);
     for (uint32_t c = 0; c < channels; c++) {
         double sum = 0;
@@ -404,6 +410,36 @@ static void test_bias_gradient(kernel_rig *r, bool mask) {
     CHECK(kernel_rig_equal(args.sums, sums, channels, 1e-5, "bias gradient"));
     compare(r, gy.image, gy.plain, 0, "masked gradient");
     free(gy.plain), free(y.plain), free(sums);
+    kernel_rig_clear(r);
+}
+
+/* With the gradient of a gelu on the way: the bits of its own kernel and of the sums alone. */
+static void test_gelu_bias_gradient(kernel_rig *r, uint32_t gate) {
+    matrix gy = draw_matrix(r, 0.1f, 1), y = draw_matrix(r, 0, 1);
+    kernel_image apart = kernel_rig_image(r, rows, channels, 1);
+    crn_pointwise_args gelu = {.op = gate,
+                               .element = r->element,
+                               .rows = rows,
+                               .channels = channels,
+                               .a_pitch = y.image.pitch,
+                               .b_pitch = gy.image.pitch,
+                               .to_pitch = apart.pitch,
+                               .a = y.image.at,
+                               .b = gy.image.at,
+                               .to = apart.at};
+    kernel_rig_run(r, crn_gate_launch(&gelu), &gelu);
+    crn_column_sums_args alone = sums_of(r, &gy, &y), args = sums_of(r, &gy, &y);
+    alone.gy = apart.at;
+    args.gate = gate;
+    kernel_rig_run(r, crn_column_sums_launch(&alone), &alone);
+    kernel_rig_run(r, crn_column_sums_launch(&args), &args);
+    CHECK(memcmp(alone.sums, args.sums, channels * sizeof *args.sums) == 0);
+    for (uint32_t row = 0; row < rows; row++) {
+        size_t at = (size_t)row * apart.pitch * kernel_rig_element(r);
+        CHECK(memcmp((char *)apart.at + at, (char *)gy.image.at + at,
+                     channels * kernel_rig_element(r)) == 0);
+    }
+    free(gy.plain), free(y.plain);
     kernel_rig_clear(r);
 }
 
@@ -424,6 +460,7 @@ static void test_shape(kernel_rig *r, uint32_t first, uint32_t step) {
         test_backward(r, &variants[i]);
     test_bias(r, first % 2 != 0);
     test_bias_gradient(r, first % 2 == 0);
+    test_gelu_bias_gradient(r, first % 2 == 0 ? CRN_GELU_BWD : CRN_GELU_TANH_BWD);
 }
 
 int main(void) {

@@ -27,10 +27,15 @@ static void test_functions(void) {
     worst = 0;
     for (float x = -87; x < 88; x += 0.00371f)
         near(crn_exp(x), exp((double)x), 0);
-    CHECK(worst < 2e-7);
     for (float x = -104; x < -87;
          x += 0.0137f) /* subnormal results: correct to half of the last bit */
         CHECK(fabs((double)crn_exp(x) - exp((double)x)) < 1.5e-45);
+    CHECK(worst < 2e-7);
+    worst = 0;
+    for (float x = -87; x < 0; x += 0.00371f)
+        near(crn_exp_down(x), exp((double)x), 0);
+    near(crn_exp_down(-3e38f), exp(-87.0), 0);
+    CHECK(worst < 4e-7 && crn_exp_down(0) == 1 && isnan(crn_exp_down(NAN)));
     CHECK(crn_exp(0) == 1 && crn_exp(-200) == 0 && isinf(crn_exp(89)) && isnan(crn_exp(NAN)));
     worst = 0;
     for (float x = 1e-30f; x < 1e30f; x *= 1.00737f)

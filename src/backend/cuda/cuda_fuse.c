@@ -3,7 +3,10 @@
  *     batch_norm [, add] [, relu]             one pass over the image less for each
  *     [accumulate,] [relu_bwd,] batch_norm_bwd [, accumulate]    likewise
  *     relu_bwd, conv2d_bwd_weight             with a bias, whose gradient is summed on the way
+ *     gelu_bwd, linear_bwd_weight             likewise
  *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
+ *     add, layer_norm or rms_norm             the sum is written too
+ *     layer_norm_bwd or rms_norm_bwd, accumulate
  *
  * Actions are neighbours if only these are between them: discards of memory, and actions that one
  * of the two can be moved over, because they do not access what it writes and do not write what it
@@ -159,6 +162,22 @@ static bool is_ready(const crn_call *call, cairn_id id) {
 
 static uint64_t bytes_of(const crn_call *call, cairn_id id) {
     return call->storage[id].bytes;
+}
+
+static bool is_row_norm(cairn_op_kind kind) {
+    return kind == CAIRN_OP_LAYER_NORM || kind == CAIRN_OP_RMS_NORM;
+}
+
+static bool is_row_norm_bwd(cairn_op_kind kind) {
+    return kind == CAIRN_OP_LAYER_NORM_BWD || kind == CAIRN_OP_RMS_NORM_BWD;
+}
+
+/* Whether a norm reads or writes the tensor where it is: an image, or a matrix if it is one of
+ * rows. */
+static bool is_used_directly(const crn_call *norm, cairn_id id) {
+    return is_row_norm(norm->op->kind) || is_row_norm_bwd(norm->op->kind)
+               ? norm->storage[id].format != CRN_CHANNELS_LAST
+               : is_ready(norm, id);
 }
 
 /* Whether the written tensor is separate from the one that is read, or overlaps it element by
@@ -376,13 +395,15 @@ static bool is_apart_from(const crn_call *writer, const crn_call *call) {
     return true;
 }
 
-/* Fuse batch_norm_bwd `n` with the accumulate after it, which adds another tensor to its result. */
+/* Fuse the backward of norm `n` with the accumulate after it, which adds another tensor to its
+ * result. */
 static void fuse_sum_behind(list *l, uint32_t n) {
     crn_cuda_action *action = &l->actions[n];
     const crn_call *norm = &action->call;
     uint32_t s = next_call(l, n, CAIRN_OP_ACCUMULATE);
-    if (s == NOBODY || norm->outputs[0] == NULL || !is_ready(norm, norm->op->outputs[0]) ||
-        !is_ready(norm, norm->op->inputs[0]) || !is_ready(norm, norm->op->inputs[2]))
+    if (s == NOBODY || norm->outputs[0] == NULL || !is_used_directly(norm, norm->op->outputs[0]) ||
+        !is_used_directly(norm, norm->op->inputs[0]) ||
+        !is_used_directly(norm, norm->op->inputs[2]))
         return;
     const crn_call *sum = call_at(l, s);
     bool first = sum->inputs[0] == norm->outputs[0], second = sum->inputs[1] == norm->outputs[0];
@@ -401,23 +422,52 @@ static void fuse_sum_behind(list *l, uint32_t n) {
     drop(l, s);
 }
 
-/* Fuse relu_bwd `i` with the gradients of a convolution's weight and bias after it. */
-static void fuse_bias_bwd(list *l, uint32_t i) {
-    const crn_call *relu = call_at(l, i);
-    uint32_t n = next_call(l, i, CAIRN_OP_CONV2D_BWD_WEIGHT);
+/* Fuse addition `i` with the norm of rows after it, which reads the sum. It is still written. */
+static void fuse_row_norm(list *l, uint32_t i) {
+    const crn_call *add = call_at(l, i);
+    uint32_t n = next_call(l, i, CAIRN_OP_LAYER_NORM);
+    if (n == NOBODY)
+        n = next_call(l, i, CAIRN_OP_RMS_NORM);
     if (n == NOBODY)
         return;
-    const crn_call *conv = call_at(l, n);
-    const cairn_op *op = conv->op;
-    if (!can_move(l, i, n, relu, NOBODY) || op->output_count < 2 || conv->outputs[1] == NULL ||
-        conv->inputs[1] != relu->outputs[0] || !is_ready(conv, op->inputs[1]) ||
-        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[0]) ||
-        !are_alike(conv, op->inputs[1], relu, relu->op->inputs[1]))
+    const crn_call *norm = call_at(l, n);
+    cairn_id y = norm->op->outputs[0];
+    if (norm->inputs[0] != add->outputs[0] || !is_used_directly(norm, y) ||
+        !are_alike(norm, y, add, add->op->outputs[0]) || !is_apart_from(norm, add) ||
+        !can_move(l, i, n, add, NOBODY))
         return;
-    crn_site site = crn_site_of(conv);
+    for (uint32_t k = 0; k < 2; k++)
+        if (!are_alike(norm, y, add, add->op->inputs[k]) ||
+            (norm->outputs[1] != NULL &&
+             !are_apart(norm->outputs[1], bytes_of(norm, norm->op->outputs[1]), add->inputs[k],
+                        bytes_of(add, add->op->inputs[k]))))
+            return;
+    l->actions[n].fused[0] = add;
+    drop(l, i);
+}
+
+/* Fuse relu_bwd `i` with the gradients of a convolution's weight and bias after it, or gelu_bwd `i`
+ * with those of a linear layer. */
+static void fuse_bias_bwd(list *l, uint32_t i) {
+    const crn_call *gate = call_at(l, i);
+    bool relu = gate->op->kind == CAIRN_OP_RELU_BWD;
+    uint32_t n = next_call(l, i, relu ? CAIRN_OP_CONV2D_BWD_WEIGHT : CAIRN_OP_LINEAR_BWD_WEIGHT);
+    if (n == NOBODY)
+        return;
+    const crn_call *layer = call_at(l, n);
+    const cairn_op *op = layer->op;
+    if (!can_move(l, i, n, gate, NOBODY) || op->output_count < 2 || layer->outputs[1] == NULL ||
+        layer->inputs[1] != gate->outputs[0] || !is_ready(layer, op->inputs[1]))
+        return;
+    for (uint32_t k = 0; k < 2; k++)
+        if (!are_alike(layer, op->inputs[1], gate, gate->op->inputs[k]) ||
+            !are_apart(layer->outputs[1], bytes_of(layer, op->outputs[1]), gate->inputs[k],
+                       bytes_of(gate, gate->op->inputs[k])))
+            return;
+    crn_site site = crn_site_of(layer);
     crn_view gy = crn_cuda_view(&site, op->inputs[1]);
-    l->actions[n].fused[1] = relu;
-    if (!is_workspace_apart(conv, relu))
+    l->actions[n].fused[1] = gate;
+    if (!is_workspace_apart(layer, gate))
         l->actions[n].scratch_bytes = crn_cuda_column_sums_bytes(&gy);
     drop(l, i);
 }
@@ -452,15 +502,19 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
         cairn_op_kind kind = is_call ? a->call.op->kind : CAIRN_OP_OPAQUE;
         if (kind == CAIRN_OP_BATCH_NORM)
             fuse_norm(&l, i);
-        else if (kind == CAIRN_OP_ADD || (kind == CAIRN_OP_CONV2D && a->call.op->param_count > 1))
+        else if (kind == CAIRN_OP_ADD || (kind == CAIRN_OP_CONV2D && a->call.op->param_count > 1)) {
             fuse_relu(&l, i);
-        else if (kind == CAIRN_OP_RELU_BWD) {
+            if (kind == CAIRN_OP_ADD && a->fused[1] == NULL)
+                fuse_row_norm(&l, i);
+        } else if (kind == CAIRN_OP_RELU_BWD) {
             fuse_norm_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_bias_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_sum_relu(&l, i);
-        } else if (kind == CAIRN_OP_BATCH_NORM_BWD) {
+        } else if (kind == CAIRN_OP_GELU_BWD) {
+            fuse_bias_bwd(&l, i);
+        } else if (kind == CAIRN_OP_BATCH_NORM_BWD || is_row_norm_bwd(kind)) {
             fuse_sum_behind(&l, i);
         }
     }

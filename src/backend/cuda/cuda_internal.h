@@ -267,9 +267,9 @@ void crn_cuda_multiply(crn_work *work, const crn_blas_shape *shape, const void *
 bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, const void *x,
                                  const void *w, const void *y, const void *bias);
 
-/* sums[c] = sum of the rows of gy. With `relu`, gy is the output of that relu_bwd, which is
- * computed and written here too. */
-void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu);
+/* sums[c] = sum of the rows of gy. With `gate`, gy is the output of that relu_bwd or gelu_bwd,
+ * which is computed and written here too. */
+void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *gate);
 uint64_t crn_cuda_column_sums_bytes(const crn_view *gy);
 
 /* How often the label was the likeliest class, after a cross-entropy in its workspace. */
@@ -282,8 +282,11 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
                             const crn_call *sum);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
+void crn_cuda_linear_bwd_weight_with(crn_work *work, const crn_call *gelu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
+void crn_cuda_row_norm_with(crn_work *work, const crn_call *add);
+void crn_cuda_row_norm_bwd_with(crn_work *work, const crn_call *sum);
 
 /* ---- The queue ---- */
 

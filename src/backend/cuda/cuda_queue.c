@@ -111,8 +111,14 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_conv_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)
         crn_cuda_conv_bwd_weight_with(&work, second);
+    else if (action->call.op->kind == CAIRN_OP_LINEAR_BWD_WEIGHT)
+        crn_cuda_linear_bwd_weight_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_RELU_BWD)
         crn_cuda_relu_bwd_with(&work, first);
+    else if (first != NULL)
+        crn_cuda_row_norm_with(&work, first);
+    else if (third != NULL)
+        crn_cuda_row_norm_bwd_with(&work, third);
     else
         crn_cuda_pointwise_with(&work, second);
 }

@@ -13,15 +13,15 @@ static crn_blas_shape product(const crn_work *work, crn_blas_pass pass, uint32_t
                             .exact = work->device->exact};
 }
 
-/* sums[c] = sum of the rows of a matrix */
+/* sums[c] = sum of the rows of a matrix, which the call `gate` makes on the way if there is one */
 static void sum_rows(crn_work *work, const void *at, uint32_t rows, uint32_t channels,
-                     crn_element element, float *sums) {
+                     crn_element element, float *sums, const crn_call *gate) {
     crn_view matrix = {.at = crn_cuda_writable(at),
                        .rows = rows,
                        .channels = channels,
                        .pitch = channels,
                        .element = element};
-    crn_cuda_column_sums(work, &matrix, sums, NULL);
+    crn_cuda_column_sums(work, &matrix, sums, gate);
 }
 
 /* ---- Linear layers: N is the product of all dimensions but the last ---- */
@@ -114,22 +114,31 @@ void crn_cuda_linear_bwd_data(crn_work *work) {
     crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), w, from, false);
 }
 
-/* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
-void crn_cuda_linear_bwd_weight(crn_work *work) {
+/* The sums come first if they make gy on the way. */
+static void differentiate(crn_work *work, const crn_call *gelu) {
     const cairn_op *op = work->call->op;
     const cairn_tensor *x = crn_cuda_tensor(work, op->inputs[0]);
     const cairn_tensor *gy = crn_cuda_tensor(work, op->inputs[1]);
     uint32_t rows = rows_of(x), in = x->shape[x->rank - 1], out = gy->shape[gy->rank - 1];
     crn_blas_shape shape = linear_product(work, CRN_BLAS_GW, rows, in, out, op->outputs[0]);
+    if (crn_cuda_wants(work, 1))
+        sum_rows(work, crn_cuda_in(work, 1), rows, out,
+                 is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
+                 crn_cuda_out(work, 1), gelu);
     if (crn_cuda_wants(work, 0)) {
         const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
         const void *over = as_factor(work, op->inputs[1], crn_cuda_in(work, 1), shape.half);
         crn_cuda_multiply(work, &shape, from, crn_cuda_out(work, 0), over, false);
     }
-    if (crn_cuda_wants(work, 1))
-        sum_rows(work, crn_cuda_in(work, 1), rows, out,
-                 is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
-                 crn_cuda_out(work, 1));
+}
+
+/* x [N, F], gy [N, O] -> gradients of weight [O, F] = gy' x and bias [O] */
+void crn_cuda_linear_bwd_weight(crn_work *work) {
+    differentiate(work, NULL);
+}
+
+void crn_cuda_linear_bwd_weight_with(crn_work *work, const crn_call *gelu) {
+    differentiate(work, gelu);
 }
 
 /* ---- A head with its loss, in chunks of tokens: see ref_head.c ---- */
@@ -371,7 +380,7 @@ static void weigh(crn_work *work, const cell *c, uint32_t index, uint32_t in) {
     for (uint32_t g = 0; g < c->gates && crn_cuda_wants(work, index + 2); g++) {
         uint64_t used = work->used;
         sum_rows(work, offset(before, g * rows), c->batch, c->hidden, CRN_ELEMENT_F32,
-                 bias != NULL ? bias + g * c->hidden : NULL);
+                 bias != NULL ? bias + g * c->hidden : NULL, NULL);
         if (g + 1 < c->gates)
             work->used = used;
     }

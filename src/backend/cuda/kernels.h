@@ -163,16 +163,20 @@ typedef struct crn_bias_args {
     void *y;
 } crn_bias_args;
 
-/* sums[c] = sum over the rows of gy, the gradient of a bias. With `y` only elements with y > 0
- * count (the ReLU after the bias), and the masked gradient is written to `masked`, which may be
- * gy. */
+/* sums[c] = sum over the rows of gy, the gradient of a bias. With a `gate` behind the bias gy is
+ * the gradient behind that, and the one before it is summed and written to `masked`, which may be
+ * gy or y: of a ReLU, where its output y > 0; of a CRN_GELU_BWD or CRN_GELU_TANH_BWD, whose input
+ * is y. */
+#define CRN_SUMS_RELU 1u
+
 typedef struct crn_column_sums_args {
     crn_cut cut; /* the caller gives rows and channels */
     uint32_t element;
+    uint32_t gate; /* or 0 */
     uint32_t gy_pitch, y_pitch, masked_pitch;
     const void *gy;
-    const void *y; /* or NULL */
-    void *masked;  /* with y */
+    const void *y; /* with a gate */
+    void *masked;  /* likewise */
     float *sums;
     void *part;
     uint32_t *tickets;
@@ -470,7 +474,7 @@ uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given); /* reduce */
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given);
 uint64_t crn_depthwise_weight_workspace(const crn_depthwise_args *given);
 uint64_t crn_loss_workspace(const crn_loss_args *given);         /* forward and counting */
-uint64_t crn_row_norm_workspace(const crn_row_norm_args *given); /* sums */
+uint64_t crn_row_norm_workspace(const crn_row_norm_args *given); /* backward */
 uint64_t crn_token_loss_workspace(const crn_token_loss_args *given);
 
 #ifdef __cplusplus

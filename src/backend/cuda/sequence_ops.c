@@ -53,15 +53,20 @@ static crn_row_norm_args norm_args(const crn_work *work, const matrix *x, bool c
                                .x = x->at,
                                .gamma = crn_cuda_param(work, 0),
                                .mean = centred ? stats : NULL,
-                               .inverse = stats != NULL && centred ? stats + x->rows : stats,
-                               .tickets = crn_cuda_tickets(work)};
+                               .inverse = stats != NULL && centred ? stats + x->rows : stats};
 }
 
-static void normalise(crn_work *work, bool centred) {
+/* With `add` the norm is that of the sum which that call makes. */
+static void normalise(crn_work *work, bool centred, const crn_call *add) {
     matrix x = matrix_in(work, 0), y = matrix_out(work, 0);
     crn_row_norm_args args = norm_args(work, &x, centred, crn_cuda_out(work, 1));
     args.beta = crn_cuda_param(work, 1);
     args.y = y.at;
+    if (add != NULL) {
+        args.x = add->inputs[0];
+        args.added = add->inputs[1];
+        args.sum = add->outputs[0] != y.at ? add->outputs[0] : NULL;
+    }
     if (!work->preparing)
         crn_cuda_launch(work, crn_row_norm_launch(&args), &args);
     matrix_done(work, 0, &y);
@@ -69,16 +74,20 @@ static void normalise(crn_work *work, bool centred) {
 
 /* x [..., D] -> y, stats [2, R]: mean, 1 / deviation */
 void crn_cuda_layer_norm(crn_work *work) {
-    normalise(work, true);
+    normalise(work, true, NULL);
 }
 
 /* x [..., D] -> y, stats [R]: 1 / root mean square */
 void crn_cuda_rms_norm(crn_work *work) {
-    normalise(work, false);
+    normalise(work, false, NULL);
 }
 
-/* The sums over rows come first: gx may be in place of gy. */
-static void differentiate(crn_work *work, bool centred) {
+void crn_cuda_row_norm_with(crn_work *work, const crn_call *add) {
+    normalise(work, work->call->op->kind == CAIRN_OP_LAYER_NORM, add);
+}
+
+/* With `sum` gx is only an operand of that call, whose result is made. */
+static void differentiate(crn_work *work, bool centred, const crn_call *sum) {
     matrix x = matrix_in(work, 0), gy = matrix_in(work, 2), gx = matrix_out(work, 0);
     float *stats = crn_cuda_writable(crn_cuda_in(work, 1));
     crn_row_norm_args args = norm_args(work, &x, centred, stats);
@@ -86,22 +95,32 @@ static void differentiate(crn_work *work, bool centred) {
     args.gx = gx.at;
     args.ggamma = crn_cuda_out(work, 1);
     args.gbeta = crn_cuda_out(work, 2);
-    args.part = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
-    if (!work->preparing && (args.ggamma != NULL || args.gbeta != NULL))
-        crn_cuda_launch(work, crn_row_norm_sums_launch(&args), &args);
-    if (!work->preparing && args.gx != NULL)
+    if (sum != NULL) {
+        args.gx = sum->outputs[0];
+        args.other = sum->inputs[sum->inputs[0] == gx.at ? 1 : 0];
+    }
+    if (crn_cuda_wants(work, 1) || crn_cuda_wants(work, 2))
+        args.part = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
+    if (!work->preparing) {
         crn_cuda_launch(work, crn_row_norm_bwd_launch(&args), &args);
+        if (args.part != NULL)
+            crn_cuda_launch(work, crn_row_norm_finish_launch(&args), &args);
+    }
     matrix_done(work, 0, &gx);
 }
 
 /* x, stats [2, R], gy -> gx, gradients of gamma and beta [D] */
 void crn_cuda_layer_norm_bwd(crn_work *work) {
-    differentiate(work, true);
+    differentiate(work, true, NULL);
 }
 
 /* x, stats [R], gy -> gx, gradient of gamma [D] */
 void crn_cuda_rms_norm_bwd(crn_work *work) {
-    differentiate(work, false);
+    differentiate(work, false, NULL);
+}
+
+void crn_cuda_row_norm_bwd_with(crn_work *work, const crn_call *sum) {
+    differentiate(work, work->call->op->kind == CAIRN_OP_LAYER_NORM_BWD, sum);
 }
 
 /* ---- swiglu ---- */

@@ -174,15 +174,22 @@ uint64_t crn_cuda_column_sums_bytes(const crn_view *gy) {
     return crn_column_sums_workspace(&args);
 }
 
-void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *relu) {
+static uint32_t gate_of(const crn_call *bwd) {
+    if (bwd->op->kind == CAIRN_OP_RELU_BWD)
+        return CRN_SUMS_RELU;
+    return bwd->op->attributes.tanh ? CRN_GELU_TANH_BWD : CRN_GELU_BWD;
+}
+
+void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const crn_call *gate) {
     crn_column_sums_args args = sums_of(gy);
     args.gy = gy->at;
     args.sums = sums;
     args.tickets = crn_cuda_tickets(work);
-    if (relu != NULL) {
-        args.y = relu->inputs[0];
-        args.gy = relu->inputs[1];
-        args.masked = relu->outputs[0];
+    if (gate != NULL) {
+        args.gate = gate_of(gate);
+        args.y = gate->inputs[0];
+        args.gy = gate->inputs[1];
+        args.masked = gate->outputs[0];
     }
     uint64_t bytes = crn_cuda_column_sums_bytes(gy);
     args.part = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);

@@ -23,6 +23,10 @@ cairn train alexnet --backend ref --math fp64
 cairn train alexnet --backend ref --math bf16
 # Spelling, sizes as people type them, values that follow a letter.
 cairn pln resnet50
+cairn help pln
+cairn plan resnet50 --math fp32
+"$CAIRN" "$(printf 'pl\033an')"
+"$CAIRN" plan resnet50 --batch "$(printf '\033[2J')"
 cairn plan resnet50 --bugdet 3GiB
 cairn plan resnet50 --normalize data
 cairn train convnet --data synthetic --normalize data

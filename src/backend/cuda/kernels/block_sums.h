@@ -16,11 +16,22 @@ CRN_DEVICE void crn_add_block(crn_grid g, float *s) {
     CRN_BARRIER();
 }
 
-/* The sum of s[0..31], for every thread of a warp. */
-CRN_DEVICE float crn_add_warp(const float *s) {
-    float four[4] = {0, 0, 0, 0};
-    CRN_UNROLL for (uint32_t i = 0; i < 32; i++) four[i % 4] += s[i];
-    return (four[0] + four[1]) + (four[2] + four[3]);
+/* The sum of the 32 entries that the threads of a warp wrote, each its own s[t]; all of them call
+ * this. Neighbours are 16, 8, 4, 2, 1 entries apart: both targets add along the same tree. */
+CRN_DEVICE float crn_add_warp(const float *s, uint32_t t) {
+#ifdef __CUDACC__
+    float sum = s[t];
+    CRN_UNROLL for (uint32_t half = 16; half > 0; half /= 2) sum +=
+        __shfl_xor_sync(0xffffffffu, sum, half);
+    return sum;
+#else
+    float tree[32];
+    memcpy(tree, s + t / 32 * 32, sizeof tree);
+    for (uint32_t half = 16; half > 0; half /= 2)
+        for (uint32_t i = 0; i < half; i++)
+            tree[i] += tree[i + half];
+    return tree[0];
+#endif
 }
 
 CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {

@@ -44,9 +44,9 @@ CRN_KERNEL_OF(FORM(bias), crn_bias_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* mask is a constant here */
+/* gate is a constant here: 0 for the sums alone, CRN_SUMS_RELU, or one of a gate's gradients */
 CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_place at, float *s,
-                            uint32_t t, int mask) {
+                            uint32_t t, uint32_t gate) {
     uint32_t c = at.column * PACK;
     pack sum = no_pack();
     for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
@@ -56,20 +56,22 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
             if (i >= at.end)
                 continue;
             gy[u] = fetch(p->gy, i * p->gy_pitch + c);
-            if (mask)
+            if (gate)
                 y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
                 continue;
-            pack gradient = open(gy[u]), decides = mask ? open(y[u]) : no_pack();
+            pack gradient = open(gy[u]), decides = gate ? open(y[u]) : no_pack();
+            if (gate > CRN_SUMS_RELU)
+                gradient = FORM(gate_value)(gate, decides, gradient);
             EACH(k) {
-                if (mask && decides.at[k] <= 0)
+                if (gate == CRN_SUMS_RELU && decides.at[k] <= 0)
                     gradient.at[k] = 0;
-                sum.at[k] += gradient.at[k];
+                sum.at[k] += gate > CRN_SUMS_RELU ? as_stored(gradient.at[k]) : gradient.at[k];
             }
-            if (mask)
+            if (gate)
                 put(p->masked, i * p->masked_pitch + c, gradient);
         }
     }
@@ -86,8 +88,12 @@ CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
     uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
     CRN_EACH_THREAD(t) {
         crn_place at = crn_place_of(cut, tile, strip, t);
-        if (p->y)
-            sum_columns(p, at, s, t, 1);
+        if (p->gate == CRN_SUMS_RELU)
+            sum_columns(p, at, s, t, CRN_SUMS_RELU);
+        else if (p->gate == CRN_GELU_BWD)
+            sum_columns(p, at, s, t, CRN_GELU_BWD);
+        else if (p->gate == CRN_GELU_TANH_BWD)
+            sum_columns(p, at, s, t, CRN_GELU_TANH_BWD);
         else
             sum_columns(p, at, s, t, 0);
     }

@@ -4,11 +4,11 @@
 #include "backend/cuda/kernels/norm_kernels.h"
 #include "backend/cuda/kernels/norm_bwd_kernels.h"
 #include "backend/cuda/kernels/pointwise_kernels.h"
+#include "backend/cuda/kernels/gate_kernels.h"
 #include "backend/cuda/kernels/column_kernels.h"
 #include "backend/cuda/kernels/pool_kernels.h"
 #include "backend/cuda/kernels/depthwise_kernels.h"
 #include "backend/cuda/kernels/row_kernels.h"
-#include "backend/cuda/kernels/gate_kernels.h"
 #include "backend/cuda/kernels/token_kernels.h"
 #include "backend/cuda/kernels/token_loss_kernels.h"
 #if PACK > 1 /* kernels that always take one element at a time have one form per type */

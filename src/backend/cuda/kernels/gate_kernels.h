@@ -3,9 +3,8 @@
 
 #define gate_value FORM(gate_value)
 #define gate_packs FORM(gate_packs)
-#define rotary_angles FORM(rotary_angles)
-#define rotate_head FORM(rotate_head)
-#define gate_packs_of (PACK == 8 ? 2 : 4) /* of a thread, the width of a block apart */
+#define gate_packs_of (PACK == 1 ? 4 : 2) /* of a thread, the width of a block apart */
+#define rotary_packs_of 3
 
 /* op is a constant here */
 CRN_DEVICE pack gate_value(uint32_t op, pack a, pack b) {
@@ -61,7 +60,7 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
 }
 
 /* a, b -> to */
-CRN_KERNEL(FORM(gate), crn_pointwise_args) {
+CRN_KERNEL_OF(FORM(gate), crn_pointwise_args, 256, 6) {
     CRN_EACH_THREAD(t) {
         uint32_t first = g.x * g.threads * gate_packs_of + t;
         switch (p->op) {
@@ -77,19 +76,33 @@ CRN_KERNEL(FORM(gate), crn_pointwise_args) {
     }
 }
 
-/* ---- swiglu ---- */
+/* ---- swiglu: a thread has a pack of columns in a few rows ---- */
+
+/* Row u of the rows of pack `i`, and where its pack is, if it exists. */
+#define SWIGLU_PLACE(i, u)                                                                         \
+    size_t row = (size_t)((i) / packs) * CRN_SWIGLU_ROWS + (u), c = (i) % packs * PACK;            \
+    if (row >= p->rows)                                                                            \
+        continue;                                                                                  \
+    size_t at = row * 2 * p->width + c
 
 /* x [rows, 2 width] -> y [rows, width] */
-CRN_KERNEL(FORM(swiglu), crn_swiglu_args) {
+CRN_KERNEL_OF(FORM(swiglu), crn_swiglu_args, 256, 6) {
     uint32_t packs = p->width / PACK;
     CRN_EACH_THREAD(t) {
-        for (uint32_t i = g.x * g.threads + t; i < p->rows * packs; i += g.blocks * g.threads) {
-            size_t row = i / packs, c = (i - row * packs) * PACK, at = row * 2 * p->width + c;
-            pack a = get(p->x, at), b = get(p->x, at + p->width);
+        uint32_t i = g.x * g.threads + t;
+        raw first[CRN_SWIGLU_ROWS], second[CRN_SWIGLU_ROWS];
+        CRN_UNROLL for (uint32_t u = 0; u < CRN_SWIGLU_ROWS; u++) {
+            SWIGLU_PLACE(i, u);
+            first[u] = fetch(p->x, at);
+            second[u] = fetch(p->x, at + p->width);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < CRN_SWIGLU_ROWS; u++) {
+            SWIGLU_PLACE(i, u);
+            pack a = open(first[u]), b = open(second[u]);
             EACH(k) {
                 a.at[k] = a.at[k] * crn_sigmoid(a.at[k]) * b.at[k];
             }
-            put(p->y, row * p->width + c, a);
+            put(p->y, at - row * p->width, a);
         }
     }
 }
@@ -98,10 +111,17 @@ CRN_KERNEL(FORM(swiglu), crn_swiglu_args) {
 CRN_KERNEL(FORM(swiglu_bwd), crn_swiglu_args) {
     uint32_t packs = p->width / PACK;
     CRN_EACH_THREAD(t) {
-        for (uint32_t i = g.x * g.threads + t; i < p->rows * packs; i += g.blocks * g.threads) {
-            size_t row = i / packs, c = (i - row * packs) * PACK, at = row * 2 * p->width + c;
-            pack a = get(p->x, at), b = get(p->x, at + p->width);
-            pack gy = get(p->gy, row * p->width + c);
+        uint32_t i = g.x * g.threads + t;
+        raw first[CRN_SWIGLU_ROWS], second[CRN_SWIGLU_ROWS], gradients[CRN_SWIGLU_ROWS];
+        CRN_UNROLL for (uint32_t u = 0; u < CRN_SWIGLU_ROWS; u++) {
+            SWIGLU_PLACE(i, u);
+            first[u] = fetch(p->x, at);
+            second[u] = fetch(p->x, at + p->width);
+            gradients[u] = fetch(p->gy, at - row * p->width);
+        }
+        CRN_UNROLL for (uint32_t u = 0; u < CRN_SWIGLU_ROWS; u++) {
+            SWIGLU_PLACE(i, u);
+            pack a = open(first[u]), b = open(second[u]), gy = open(gradients[u]);
             EACH(k) {
                 float x = a.at[k], s = crn_sigmoid(x), gradient = gy.at[k];
                 a.at[k] = gradient * b.at[k] * s * (1 + x * (1 - s));
@@ -113,51 +133,62 @@ CRN_KERNEL(FORM(swiglu_bwd), crn_swiglu_args) {
     }
 }
 
-/* ---- rotary embedding: a thread has a pack of pairs of a token, in a share of the heads ---- */
+/* ---- rotary embedding: a block has a few tokens, whose angles it computes once ---- */
 
-CRN_DEVICE void rotary_angles(const crn_rotary_args *CRN_RESTRICT p, uint32_t row, uint32_t pair,
-                              pack *cosines, pack *sines) {
-    EACH(k) {
-        crn_turn((double)(row % p->tokens) * p->frequency[pair + k], &cosines->at[k],
-                 &sines->at[k]);
-        sines->at[k] = p->inverse ? -sines->at[k] : sines->at[k];
-    }
-}
-
-CRN_DEVICE void rotate_head(const crn_rotary_args *CRN_RESTRICT p, size_t at, pack cosines,
-                            pack sines) {
-    pack a = get(p->x, at), b = get(p->x, at + p->half), turned;
-    EACH(k) {
-        turned.at[k] = a.at[k] * cosines.at[k] - b.at[k] * sines.at[k];
-        b.at[k] = b.at[k] * cosines.at[k] + a.at[k] * sines.at[k];
-    }
-    put(p->y, at, turned);
-    put(p->y, at + p->half, b);
-}
+/* Pack `i` of a block: `at` is its first element. Nothing is done past the end. */
+#define ROTARY_PLACE(i)                                                                            \
+    uint32_t head = (i) / packs, token = head / heads;                                             \
+    if (token >= CRN_ROTARY_ROWS || g.x * CRN_ROTARY_ROWS + token >= p->rows)                      \
+        continue;                                                                                  \
+    uint32_t pair = ((i)-head * packs) * PACK;                                                     \
+    head -= token * heads;                                                                         \
+    size_t at = (size_t)(g.x * CRN_ROTARY_ROWS + token) * p->pitch + p->first + pair +             \
+                (size_t)head * 2 * p->half
 
 CRN_KERNEL(FORM(rotary), crn_rotary_args) {
-    uint32_t packs = p->pairs / PACK, each = packs * p->shares;
+    CRN_SHARED(float, cosines, CRN_ROTARY_ROWS *CRN_ROTARY_PAIRS);
+    CRN_SHARED(float, sines, CRN_ROTARY_ROWS *CRN_ROTARY_PAIRS);
+    uint32_t packs = p->pairs / PACK, heads = p->rotated + p->copied;
     CRN_EACH_THREAD(t) {
-        uint32_t i = g.x * g.threads + t, row = i / each, rest = i - row * each;
-        if (row >= p->rows)
-            continue;
-        uint32_t share = rest / packs, pair = (rest - share * packs) * PACK;
-        size_t at = (size_t)row * p->pitch + p->first + pair;
-        pack cosines, sines;
-        rotary_angles(p, row, pair, &cosines, &sines);
-        CRN_UNROLL_BY(2)
-        for (uint32_t h = share; h < p->rotated; h += p->shares)
-            rotate_head(p, at + (size_t)h * 2 * p->half, cosines, sines);
-        for (uint32_t h = p->rotated + share; h < p->rotated + p->copied; h += p->shares) {
-            size_t head = at + (size_t)h * 2 * p->half;
-            put(p->y, head, get(p->x, head));
-            put(p->y, head + p->half, get(p->x, head + p->half));
+        for (uint32_t i = t; i < CRN_ROTARY_ROWS * p->pairs; i += g.threads) {
+            uint32_t token = i / p->pairs, row = g.x * CRN_ROTARY_ROWS + token;
+            float sine;
+            crn_turn((double)(row % p->tokens) * p->frequency[i - token * p->pairs], &cosines[i],
+                     &sine);
+            sines[i] = p->inverse ? -sine : sine;
+        }
+    }
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        for (uint32_t first = t; first < CRN_ROTARY_ROWS * heads * packs;
+             first += rotary_packs_of * g.threads) {
+            raw low[rotary_packs_of], high[rotary_packs_of];
+            CRN_UNROLL for (uint32_t u = 0; u < rotary_packs_of; u++) {
+                ROTARY_PLACE(first + u * g.threads);
+                low[u] = fetch(p->x, at);
+                high[u] = fetch(p->x, at + p->half);
+            }
+            CRN_UNROLL for (uint32_t u = 0; u < rotary_packs_of; u++) {
+                ROTARY_PLACE(first + u * g.threads);
+                pack a = open(low[u]), b = open(high[u]), turned = a;
+                uint32_t angle = token * p->pairs + pair;
+                EACH(k) {
+                    float cosine = cosines[angle + k], sine = sines[angle + k];
+                    if (head >= p->rotated)
+                        continue;
+                    turned.at[k] = a.at[k] * cosine - b.at[k] * sine;
+                    b.at[k] = b.at[k] * cosine + a.at[k] * sine;
+                }
+                put(p->y, at, turned);
+                put(p->y, at + p->half, b);
+            }
         }
     }
 }
 
+#undef SWIGLU_PLACE
+#undef ROTARY_PLACE
 #undef gate_value
 #undef gate_packs
-#undef rotary_angles
-#undef rotate_head
 #undef gate_packs_of
+#undef rotary_packs_of

@@ -50,8 +50,7 @@ typedef crn_hopper_args args_of;
 
 extern __shared__ __align__(1024) unsigned char shared[];
 
-/* Buffers that are filled and emptied in turn. BARRIERS: full of each buffer, then empty of each.
- */
+/* Buffers that are filled and emptied in turn, and their barriers: "full" of each, then "empty". */
 template <int COUNT, int BARRIERS> struct ring {
     int at = 0, parity = 0;
 
@@ -82,7 +81,7 @@ template <int D_, int GROUPS_, int MET_, int STAGES_, int OWN_> struct pass_of {
     static constexpr int OWN_BYTES = ROWS * D * 2; /* of one of the two operands */
     static constexpr int MET_BYTES = MET * D * 2;
     static constexpr int MET_ROWS = MET / BOX * ROW_BYTES;
-    /* all registers of a multiprocessor, 65536, in units of 8 */
+    /* registers of a thread: all 65536 of a multiprocessor, in units of 8 */
     static constexpr int MANY = GROUPS == 3 ? 160 : 240;
     static constexpr int FEW = GROUPS == 3 ? 32 : 24;
     /* addresses in shared memory */
@@ -350,8 +349,8 @@ template <class P> struct key_walk {
         }
     }
 
-    /* Go to the next stage that the warpgroup needs, and leave those that it does not. At most
-     * GROUPS stages are in the hands of a warpgroup; false: the item ends. */
+    /* Go to the next stage that the warpgroup needs, and leave those that it does not; false: the
+     * item ends. */
     __device__ __forceinline__ bool find(const args_of &a, const key_item<P> &item, int key) {
         for (; left > 0; next(a, item, key)) {
             barrier_wait(met.full(), met.parity);
@@ -484,7 +483,7 @@ struct query_rows {
     int last[2]; /* the last key that each sees */
 };
 
-/* From S: P, in its place; `left`: keys after this thread's first column that are masked. */
+/* From S of keys from `key` on: P, in its place. `masked`: not every query sees all of them. */
 template <class P>
 INLINE void soften_queries(float (&scores)[P::MET / 2], const query_rows &rows, float c,
                            bool masked, int key) {
@@ -527,7 +526,17 @@ INLINE void start_scores_of_queries(float (&scores)[P::MET / 2], float (&gp)[P::
     mma_commit();
 }
 
-/* The sum of an item; the product of a step runs while the next one's exp is computed. */
+/* From P and G: D, in the place of G. */
+template <class P>
+INLINE void differentiate_queries(const float (&scores)[P::MET / 2], float (&gp)[P::MET / 2],
+                                  const query_rows &rows) {
+#pragma unroll
+    for (int j = 0; j < P::MET / 2; j++)
+        gp[j] = scores[j] * (gp[j] - rows.along[j / 2 % 2]);
+}
+
+/* The sum of an item; the product of a step runs while the next one's exp is computed. `whole`: the
+ * last key that all queries of the warpgroup see. */
 template <class P>
 INLINE void sum_queries(const args_of &a, const query_rows &rows, uint32_t base, uint32_t q,
                         int row, int end, int whole, typename P::met_ring &met,
@@ -544,9 +553,7 @@ INLINE void sum_queries(const args_of &a, const query_rows &rows, uint32_t base,
         settle(scores);
         settle(gp);
         soften_queries<P>(scores, rows, a.scale * LOG2E, P::MET - 1 > whole, 0);
-#pragma unroll
-        for (int j = 0; j < P::MET / 2; j++)
-            gp[j] = scores[j] * (gp[j] - rows.along[j / 2 % 2]);
+        differentiate_queries<P>(scores, gp, rows);
         pack(d, gp);
     }
     met.next();
@@ -563,10 +570,8 @@ INLINE void sum_queries(const args_of &a, const query_rows &rows, uint32_t base,
         soften_queries<P>(scores, rows, a.scale * LOG2E, key + P::MET - 1 > whole, key);
         mma_wait<1>();
         settle(gp);
-#pragma unroll
-        for (int j = 0; j < P::MET / 2; j++)
-            gp[j] = scores[j] * (gp[j] - rows.along[j / 2 % 2]);
-        mma_wait<0>();
+        differentiate_queries<P>(scores, gp, rows);
+        mma_wait<0>(); /* the product that reads d has ended */
         settle(gp);
         pack(d, gp);
         leave(held);
@@ -588,7 +593,7 @@ template <class P> INLINE void compute_queries(const args_of &a, uint32_t base, 
     for (int n = 0; item_at(n) < query_items<P>(a); n++, own.next()) {
         query_item<P> item(a, item_at(n));
         int query = item.query + row;
-        int whole = a.causal ? min(query, tokens - 1) : tokens - 1; /* all see keys to this one */
+        int whole = a.causal ? min(query, tokens - 1) : tokens - 1;
         int end = query >= tokens ? 0 : a.causal ? min(query + 64, item.end) : item.end;
         query_rows rows = read_rows<P>(a, item, query);
         float gq[P::D / 2];

@@ -135,8 +135,8 @@ crn_launch crn_bias_launch(crn_bias_args *given) {
 
 crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
     const operand operands[] = {{given->gy, given->gy_pitch},
-                                {given->y, given->y_pitch},
-                                {given->y != NULL ? given->masked : NULL, given->masked_pitch}};
+                                {given->gate != 0 ? given->y : NULL, given->y_pitch},
+                                {given->gate != 0 ? given->masked : NULL, given->masked_pitch}};
     uint32_t pack = pack_of(given->element, given->cut.channels, operands, 3);
     return sums_launch(CRN_K_column_sums, given->element, pack, 1, &given->cut);
 }

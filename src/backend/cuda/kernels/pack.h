@@ -124,7 +124,7 @@ CRN_DEVICE void put(void *to, size_t index, pack value) {
 #elif defined(__CUDACC__) && PACK == 8
     uint32_t words[4];
     CRN_UNROLL for (uint32_t k = 0; k < 4; k++) words[k] =
-        crn_to_bf16(value.at[2 * k]) | (uint32_t)crn_to_bf16(value.at[2 * k + 1]) << 16;
+        crn_to_bf16_pair(value.at[2 * k], value.at[2 * k + 1]);
     *(uint4 *)((stored *)to + index) = make_uint4(words[0], words[1], words[2], words[3]);
 #else
     EACH(k) {

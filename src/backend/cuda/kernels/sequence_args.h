@@ -5,23 +5,28 @@
 
 /* ---- Norms of rows: layer norm (centred) and RMS norm ----
  *
- *     row_norm         x -> y, mean, inverse
- *     row_norm_sums    x, gy, mean, inverse -> ggamma, gbeta
- *     row_norm_bwd     x, gy, mean, inverse -> gx
+ *     row_norm           x (, added) -> y, mean, inverse (, sum)
+ *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, part
+ *     row_norm_finish    part -> ggamma, gbeta
  *
- * y may be x, gx may be gy: then row_norm_sums runs first. */
+ * With `added` the norm is that of sum = x + added. With `other` that is added to gx. y and sum may
+ * be x or added, gx may be x, gy or other. */
+#define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd has at a time */
+#define CRN_ROW_WARPS 8u  /* of such a block */
+
 typedef struct crn_row_norm_args {
-    crn_cut cut; /* the caller gives rows and channels; the sums fill in the rest */
+    crn_cut cut; /* the caller gives rows and channels; row_norm_bwd fills in the rest */
     uint32_t element, centred;
     float epsilon;
     const void *x, *gy;
-    void *y, *gx;
+    const void *added, *other; /* or NULL */
+    void *y, *gx;              /* gx: or NULL */
+    void *sum;                 /* with `added` */
     const float *gamma;
     const float *beta;     /* or NULL */
     float *mean, *inverse; /* [rows]; mean: only if centred; forward: or NULL */
     float *ggamma, *gbeta; /* [width], or NULL */
-    void *part;
-    uint32_t *tickets;
+    void *part;            /* NULL: neither is wanted */
 } crn_row_norm_args;
 
 /* ---- Gates, element by element: the arguments are crn_pointwise_args ---- */
@@ -35,6 +40,8 @@ enum {
     CRN_SILU_BWD,      /* likewise */
     CRN_GATES
 };
+
+#define CRN_SWIGLU_ROWS 2u /* of a thread */
 
 /* swiglu: x [rows, 2 width] -> y [rows, width] = silu(first half) * second half;
  * swiglu_bwd: x, gy -> gx, which may be x. */
@@ -50,6 +57,7 @@ typedef struct crn_swiglu_args {
  * angle of the token times frequency[i]. A launch has pairs from `first` on, `pairs` of them; the
  * first launch copies the values. y may be x. */
 #define CRN_ROTARY_PAIRS 64u
+#define CRN_ROTARY_ROWS 4u /* of a block */
 
 typedef struct crn_rotary_args {
     uint32_t element, rows, tokens;
@@ -57,7 +65,6 @@ typedef struct crn_rotary_args {
     uint32_t half, pitch;
     uint32_t first, pairs;
     uint32_t inverse; /* the other direction: backward */
-    uint32_t shares;  /* filled in: threads that share the heads of a token */
     const void *x;
     void *y;
     double frequency[CRN_ROTARY_PAIRS];

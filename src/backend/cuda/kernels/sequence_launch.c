@@ -4,7 +4,6 @@
 #define ROWS_OF_BLOCK 8u /* of a norm of rows: 256 threads, 32 for each */
 #define LIST_CHUNK 64u   /* as in list_kernels.h */
 #define LIST_WORDS 8u    /* likewise */
-#define HEAD_SHARES 4u   /* threads that share the heads of a token */
 
 /* Matrices without padding. Wide accesses need rows that are multiples of 16 bytes. */
 static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, const void *b,
@@ -15,27 +14,41 @@ static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, con
 
 /* ---- Norms of rows ---- */
 
-static crn_launch row_launch(crn_kernel_id kernel, const crn_row_norm_args *a, const void *to) {
-    uint32_t pack = matrix_pack(a->element, a->cut.channels, a->x, a->gy, to);
-    return launch_of(form_of(kernel, a->element, pack), divide_up(a->cut.rows, ROWS_OF_BLOCK), 1,
-                     THREADS);
+static uint32_t norm_pack(const crn_row_norm_args *a, const void *to) {
+    const operand operands[] = {{a->x, a->cut.channels},     {a->gy, a->cut.channels},
+                                {a->added, a->cut.channels}, {a->other, a->cut.channels},
+                                {a->sum, a->cut.channels},   {to, a->cut.channels}};
+    return pack_of(a->element, a->cut.channels, operands, 6);
 }
 
 crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
-    return row_launch(CRN_K_row_norm, given, given->y);
+    return launch_of(form_of(CRN_K_row_norm, given->element, norm_pack(given, given->y)),
+                     divide_up(given->cut.rows, ROWS_OF_BLOCK), 1, THREADS);
+}
+
+/* A block has all columns of a strip of rows. */
+static void cut_strips(crn_cut *cut) {
+    uint32_t chunks = divide_up(cut->rows, CRN_ROW_CHUNK);
+    cut->strip = CRN_ROW_CHUNK * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
+    cut->strips = divide_up(cut->rows, cut->strip);
 }
 
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
-    return row_launch(CRN_K_row_norm_bwd, given, given->gx);
+    uint32_t pack = norm_pack(given, given->gx);
+    cut_strips(&given->cut);
+    return launch_of(form_of(CRN_K_row_norm_bwd, given->element, pack), given->cut.strips, 1,
+                     THREADS);
 }
 
-crn_launch crn_row_norm_sums_launch(crn_row_norm_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->cut.channels, given->x, given->gy, NULL);
-    return sums_launch(CRN_K_row_norm_sums, given->element, pack, 2, &given->cut);
+crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
+    return launch_of(CRN_K_row_norm_finish, divide_up(2 * (uint64_t)given->cut.channels, 32), 1,
+                     THREADS);
 }
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
-    return column_workspace(given->cut, given->element, 2, 2);
+    crn_cut cut = given->cut;
+    cut_strips(&cut);
+    return ((uint64_t)cut.strips * 2 * cut.channels * sizeof(float) + 15) / 16 * 16;
 }
 
 /* ---- Gates ---- */
@@ -45,7 +58,7 @@ crn_launch crn_gate_launch(crn_pointwise_args *given) {
                                 {given->op >= CRN_MULTIPLY ? given->b : NULL, given->b_pitch},
                                 {given->to, given->to_pitch}};
     uint32_t pack = pack_of(given->element, given->channels, operands, 3);
-    uint32_t each = THREADS * (pack == 8 ? 2 : 4); /* as in gate_kernels.h */
+    uint32_t each = THREADS * (pack == 1 ? 4 : 2); /* as in gate_kernels.h */
     given->packs = divide_up(given->channels, pack);
     uint64_t all = (uint64_t)given->rows * given->packs;
     assert(all < UINT32_MAX - each);
@@ -58,14 +71,20 @@ static crn_launch matrix_launch(crn_kernel_id kernel, uint32_t element, uint32_t
     return flat_launch(form_of(kernel, element, pack), (uint64_t)rows * (width / pack));
 }
 
+static crn_launch swiglu_launch(crn_kernel_id kernel, const crn_swiglu_args *a, const void *second,
+                                const void *third) {
+    uint32_t pack = matrix_pack(a->element, a->width, a->x, second, third);
+    uint64_t threads = (uint64_t)divide_up(a->rows, CRN_SWIGLU_ROWS) * (a->width / pack);
+    assert(threads < UINT32_MAX - THREADS);
+    return launch_of(form_of(kernel, a->element, pack), divide_up(threads, THREADS), 1, THREADS);
+}
+
 crn_launch crn_swiglu_launch(crn_swiglu_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->y, NULL);
-    return matrix_launch(CRN_K_swiglu, given->element, given->rows, given->width, pack);
+    return swiglu_launch(CRN_K_swiglu, given, given->y, NULL);
 }
 
 crn_launch crn_swiglu_bwd_launch(crn_swiglu_args *given) {
-    uint32_t pack = matrix_pack(given->element, given->width, given->x, given->gy, given->gx);
-    return matrix_launch(CRN_K_swiglu_bwd, given->element, given->rows, given->width, pack);
+    return swiglu_launch(CRN_K_swiglu_bwd, given, given->gy, given->gx);
 }
 
 crn_launch crn_rotary_launch(crn_rotary_args *given) {
@@ -73,10 +92,8 @@ crn_launch crn_rotary_launch(crn_rotary_args *given) {
     uint32_t pack = pack_of(given->element, given->pitch, operands, 2);
     if (given->half % pack != 0 || given->pairs % pack != 0)
         pack = 1;
-    given->shares = HEAD_SHARES;
-    uint64_t threads = (uint64_t)given->rows * (given->pairs / pack) * given->shares;
-    return launch_of(form_of(CRN_K_rotary, given->element, pack), divide_up(threads, THREADS), 1,
-                     THREADS);
+    return launch_of(form_of(CRN_K_rotary, given->element, pack),
+                     divide_up(given->rows, CRN_ROTARY_ROWS), 1, THREADS);
 }
 
 /* ---- Tokens ---- */

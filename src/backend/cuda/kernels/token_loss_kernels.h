@@ -11,7 +11,9 @@
 #define token_row_sums FORM(token_row_sums)
 #define token_row_loss FORM(token_row_loss)
 #define token_gradient FORM(token_gradient)
+#define token_value FORM(token_value)
 #define token_write FORM(token_write)
+#define token_packs 2 /* that a thread loads before it uses them */
 
 typedef struct token_sums {
     float largest[CRN_COLUMN_THREADS], sum[CRN_COLUMN_THREADS], logits[CRN_COLUMN_THREADS];
@@ -23,19 +25,28 @@ CRN_DEVICE void token_row_sums(const crn_token_loss_args *CRN_RESTRICT p, crn_gr
                                int32_t label, token_sums *s) {
     CRN_EACH_THREAD(t) {
         float largest = -3.0e38f, sum = 0, logits = 0;
-        CRN_UNROLL_BY(4) for (uint32_t c = t * PACK; c < p->words; c += g.threads * PACK) {
-            pack x = get(p->logits, at + c);
-            float top = x.at[0];
-            EACH(k) {
-                top = x.at[k] > top ? x.at[k] : top;
-                logits += x.at[k];
+        for (uint32_t c = t * PACK; c < p->words; c += token_packs * g.threads * PACK) {
+            raw some[token_packs];
+            CRN_UNROLL for (uint32_t u = 0; u < token_packs; u++) {
+                if (c + u * g.threads * PACK < p->words)
+                    some[u] = fetch(p->logits, at + c + u * g.threads * PACK);
             }
-            if (top > largest) {
-                sum *= crn_exp_down(largest - top);
-                largest = top;
-            }
-            EACH(k) {
-                sum += crn_exp_down(x.at[k] - largest);
+            CRN_UNROLL for (uint32_t u = 0; u < token_packs; u++) {
+                if (c + u * g.threads * PACK >= p->words)
+                    continue;
+                pack x = open(some[u]);
+                float top = x.at[0];
+                EACH(k) {
+                    top = fmaxf(x.at[k], top);
+                    logits += x.at[k];
+                }
+                if (top > largest) {
+                    sum *= crn_exp_down(largest - top);
+                    largest = top;
+                }
+                EACH(k) {
+                    sum += crn_exp_down(x.at[k] - largest);
+                }
             }
         }
         s->largest[t] = largest;
@@ -69,6 +80,7 @@ CRN_DEVICE float token_row_loss(const crn_token_loss_args *CRN_RESTRICT p, int32
     return crn_log(s->sum[0]) - (wanted - s->largest[0]);
 }
 
+#if !FORM_BF16
 /* (p - target) / count */
 CRN_DEVICE float token_gradient(const crn_token_loss_args *CRN_RESTRICT p, float probability,
                                 uint32_t word, int32_t label, float factor) {
@@ -76,23 +88,48 @@ CRN_DEVICE float token_gradient(const crn_token_loss_args *CRN_RESTRICT p, float
     float target = (int64_t)word == label ? peak : spread;
     return label < 0 ? 0 : (probability - target) * factor;
 }
+#endif
+
+/* Probabilities e / sum, with 1 / sum = factor, or in bf16 their gradient. */
+CRN_DEVICE pack token_value(pack x, uint32_t c, int32_t label, float largest, float scale,
+                            float spread, float peak) {
+    EACH(k) {
+        x.at[k] = crn_fma(crn_exp_down(x.at[k] - largest), scale, -spread);
+    }
+    if (FORM_BF16 && (uint32_t)label - c < PACK) {
+        EACH(k) {
+            x.at[k] -= (uint32_t)label == c + k ? peak : 0;
+        }
+    }
+    return x;
+}
 
 CRN_DEVICE void token_write(const crn_token_loss_args *CRN_RESTRICT p, uint32_t t, uint32_t step,
                             size_t at, int32_t label, float largest, float factor) {
+    float scale = factor, spread = 0, peak = 0;
 #if FORM_BF16
     float share = 1 / *p->count;
-#else
-    (void)label;
+    scale = factor * share;
+    spread = p->smoothing / (float)p->words * share;
+    peak = (1 - p->smoothing) * share;
+    if (label < 0) {
+        for (uint32_t c = t * PACK; c < p->words; c += step * PACK)
+            put(p->probabilities, at + c, no_pack());
+        return;
+    }
 #endif
-    for (uint32_t c = t * PACK; c < p->words; c += step * PACK) {
-        pack x = get(p->logits, at + c);
-        EACH(k) {
-            x.at[k] = crn_exp_down(x.at[k] - largest) * factor;
-#if FORM_BF16
-            x.at[k] = token_gradient(p, x.at[k], c + k, label, share);
-#endif
+    for (uint32_t c = t * PACK; c < p->words; c += token_packs * step * PACK) {
+        raw some[token_packs];
+        CRN_UNROLL for (uint32_t u = 0; u < token_packs; u++) {
+            if (c + u * step * PACK < p->words)
+                some[u] = fetch(p->logits, at + c + u * step * PACK);
         }
-        put(p->probabilities, at + c, x);
+        CRN_UNROLL for (uint32_t u = 0; u < token_packs; u++) {
+            uint32_t i = c + u * step * PACK;
+            if (i < p->words)
+                put(p->probabilities, at + i,
+                    token_value(open(some[u]), i, label, largest, scale, spread, peak));
+        }
     }
 }
 
@@ -157,4 +194,6 @@ CRN_KERNEL_OF(FORM(token_loss_bwd), crn_token_loss_args, CRN_COLUMN_THREADS, 2) 
 #undef token_row_sums
 #undef token_row_loss
 #undef token_gradient
+#undef token_value
 #undef token_write
+#undef token_packs
