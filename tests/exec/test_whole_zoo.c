@@ -16,7 +16,7 @@ static const row optimizers[] = {
 static void test_budget(cairn_graph *step, const row *r) {
     cairn_exec_options options = options_of(r);
     cairn_graph *graph = with_updates(step, &options);
-    subject usual = subject_of(test_device(backend, 2), graph, "none", &options), s = usual;
+    subject usual = subject_of(test_device(backend, 1), graph, "none", &options), s = usual;
     outcome expected = train(&usual, 1);
     cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_machine machine = v100();
@@ -34,9 +34,10 @@ static void test_budget(cairn_graph *step, const row *r) {
     close_subject(&usual);
 }
 
-static void test_network(const char *name, uint32_t turn) {
+static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
+    bool recurrent = entry->defaults.steps > 0 && entry->small == NULL; /* cannot be narrower */
     for (uint32_t k = 0; k < CRN_LENGTH(optimizers); k++) {
-        cairn_graph *step = small_network(name, 8);
+        cairn_graph *step = small_network(entry->name, recurrent ? 1 : 4);
         bool small = cairn_graph_op_count(step) <= MANY_OPS;
         if (small || turn % CRN_LENGTH(optimizers) == k)
             test_budget(step, &optimizers[k]);
@@ -50,6 +51,6 @@ int main(int count, char **arguments) {
     if (count > 1)
         backend = arguments[1];
     for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        test_network(entry->name, i);
+        test_network(entry, i);
     return check_result();
 }
