@@ -46,15 +46,15 @@ typedef struct cli_model {
     bool borrowed;             /* the device is another model's */
     const char *backend;       /* the device's; NULL: none */
     uint32_t threads;          /* of the backend; 0: one per processor */
-    bool one_memory;      /* the device's memory is the host's: offloading a tensor frees nothing */
-    bool no_offload;      /* nothing is to be copied to the host: --no-offload */
-    uint32_t effort;      /* of a search: --effort */
+    bool one_memory; /* the device's memory is the host's: offloading a tensor frees nothing */
+    bool no_offload; /* nothing is to be copied to the host: --no-offload */
+    uint32_t effort; /* of a search: --effort */
     uint32_t micro_batches; /* of a step: --accumulate */
-    cairn_memo *memo;     /* what all plans share; NULL: nothing */
-    bool measured;        /* the times of all ops are of a table: --costs */
-    int64_t update_ns;    /* what the table says that updating the parameters takes */
-    double smoothing;     /* of labels: --label-smoothing */
-    cairn_solution *none; /* what a budget is a share of; NULL: not needed so far */
+    cairn_memo *memo;       /* what all plans share; NULL: nothing */
+    bool measured;          /* the times of all ops are of a table: --costs */
+    int64_t update_ns;      /* what the table says that updating the parameters takes */
+    double smoothing;       /* of labels: --label-smoothing */
+    cairn_solution *none;   /* what a budget is a share of; NULL: not needed so far */
 } cli_model;
 
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */

@@ -48,8 +48,8 @@ static void print_time(const cairn_report *r, const cli_model *model) {
         printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
     printf("\n");
     if (micro_batches > 1)
-        printf("    %-23s %10s   of %u; the last one %s\n", "a micro-batch",
-               cli_time(gather), micro_batches, cli_time(s->time_ns));
+        printf("    %-23s %10s   of %u; the last one %s\n", "a micro-batch", cli_time(gather),
+               micro_batches, cli_time(s->time_ns));
     int64_t bound = r->solution->lower_bound_ns;
     if (bound > 0)
         printf("    %-23s %10s   %s\n", "no plan takes less than", cli_time(bound),

@@ -144,8 +144,7 @@ static void describe_update(const crn_call *call, crn_update *update, crn_parame
                               : row_of(call, op->inputs[0], call->inputs[0], op->attributes.index);
 }
 
-cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call,
-                                         crn_update **out) {
+cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call, crn_update **out) {
     const cairn_op *op = call->op;
     /* without slots it is the parameter, or the gradient */
     cairn_id part = op->param_count > 0 ? op->params[op->param_count - 1] : op->inputs[0];

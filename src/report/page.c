@@ -76,7 +76,8 @@ static cairn_status write_entry(cairn_page *page, const cairn_solution *solution
     cairn_text text, *out = &text;
     const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
     int64_t bound = e->bound_ns;
-    if (bound <= 0 && cairn_solution_micro_batches(solution, NULL) == 1) /* else it is not one of the plan */
+    if (bound <= 0 &&
+        cairn_solution_micro_batches(solution, NULL) == 1) /* else it is not one of the plan */
         bound = solution->lower_bound_ns;
     cairn_allocator allocator = crn_graph_allocator(page->graph);
     crn_text_init(out, &allocator);

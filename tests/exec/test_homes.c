@@ -6,13 +6,6 @@
 
 #include <math.h>
 
-static cairn_machine v100(void) {
-    cairn_machine machine = CAIRN_MACHINE_INIT;
-    cairn_error err = {0};
-    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
-    return machine;
-}
-
 static subject usual_step(const row *r, const cairn_exec_options *options) {
     return subject_of(test_device(backend, 2), with_updates(r->make(), options), "none", options);
 }
@@ -39,15 +32,6 @@ static cairn_solution *visiting(const subject *s, uint32_t every, uint64_t spare
     cairn_plan_destroy(plan);
     free(on_host);
     return out;
-}
-
-static cairn_exec *create(const subject *s, const cairn_solution *solution,
-                          const cairn_exec_options *options) {
-    cairn_exec *exec;
-    cairn_error err = {0};
-    CHECK_OK(cairn_exec_create(s->graph, s->device, s->costs, solution, options, &exec, &err),
-             &err);
-    return exec;
 }
 
 static void test_same_bits(const row *r, uint32_t every, uint64_t spare) {
@@ -143,20 +127,6 @@ static void test_read_before_fetch(void) {
 }
 
 /* ---- A limit for everything on the device ---- */
-
-static void train_within(subject *s, const cairn_solve_options *solve,
-                         const cairn_exec_options *options, const outcome *expected) {
-    cairn_error err = {0};
-    CHECK_OK(cairn_solve(s->graph, s->costs, NULL, solve, &s->solution, &err), &err);
-    CHECK(s->solution->lower_bound_ns > 0 &&
-          s->solution->lower_bound_ns <= cairn_sim_result(s->solution->sim)->time_ns);
-    s->exec = create(s, s->solution, options);
-    outcome made = train(s, 1);
-    CHECK(same(expected, &made));
-    CHECK(made.bytes <= solve->device_bytes);
-    cairn_exec_destroy(s->exec);
-    cairn_solution_destroy(s->solution);
-}
 
 /* `auto` divides three quarters of what the usual step takes, and then the least; a byte less is
  * refused. */

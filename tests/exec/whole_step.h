@@ -160,4 +160,38 @@ static inline cairn_exec_options options_of(const row *r) {
     return options;
 }
 
+/* ---- A limit for everything on the device ---- */
+
+static inline cairn_machine v100(void) {
+    cairn_machine machine = CAIRN_MACHINE_INIT;
+    cairn_error err = {0};
+    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
+    return machine;
+}
+
+static inline cairn_exec *create(const subject *s, const cairn_solution *solution,
+                                 const cairn_exec_options *options) {
+    cairn_exec *exec;
+    cairn_error err = {0};
+    CHECK_OK(cairn_exec_create(s->graph, s->device, s->costs, solution, options, &exec, &err),
+             &err);
+    return exec;
+}
+
+/* Train with the plan of `auto` for solve->device_bytes: with the bits that are expected, and no
+ * more memory. train() compares the peak of every step with the predicted one. */
+static inline void train_within(subject *s, const cairn_solve_options *solve,
+                                const cairn_exec_options *options, const outcome *expected) {
+    cairn_error err = {0};
+    CHECK_OK(cairn_solve(s->graph, s->costs, NULL, solve, &s->solution, &err), &err);
+    CHECK(s->solution->lower_bound_ns > 0 &&
+          s->solution->lower_bound_ns <= cairn_sim_result(s->solution->sim)->time_ns);
+    s->exec = create(s, s->solution, options);
+    outcome made = train(s, 1);
+    CHECK(same(expected, &made));
+    CHECK(made.bytes <= solve->device_bytes);
+    cairn_exec_destroy(s->exec);
+    cairn_solution_destroy(s->solution);
+}
+
 #endif
