@@ -105,7 +105,7 @@ typedef struct crn_site {
     uint32_t threads;           /* of a processor */
 } crn_site;
 
-#define CRN_MOST_CHOICES 32
+#define CRN_MOST_CHOICES CRN_MOST_IMPLEMENTATIONS
 
 /* An implementation of an op: what `impl K` of a plan means. The recipe is everything that the
  * backend can build without addresses. It has no reference to the graph: it serves every op of the

@@ -8,7 +8,6 @@
 
 #define FORMAT "cairn-costs"
 #define VERSION 1
-#define MOST_IMPLEMENTATIONS 16
 #define LONGEST_TIME 1000000000000000000
 #define FASTEST_RATE 1000000000000000000
 #define MACHINE_LINK "link_bytes_per_second"
@@ -179,7 +178,7 @@ cairn_status cairn_costs_to_json(const cairn_costs *costs, const cairn_graph *gr
 /* ---- Reading ---- */
 
 typedef struct table_entry {
-    cairn_implementation list[MOST_IMPLEMENTATIONS];
+    cairn_implementation list[CRN_MOST_IMPLEMENTATIONS];
     uint32_t count;
     int64_t saving_ns;
 } table_entry;
@@ -228,9 +227,9 @@ static cairn_status read_entry(table_reader *r, const crn_json *at, uint32_t ind
     if (crn_names_add(&r->signatures, string, index) != CRN_NO_NAME)
         return crn_json_fail(&signature, r->err, CAIRN_EINVAL, "is in the table twice");
     CRN_TRY(crn_json_array(&list, &count, r->err));
-    if (count < 1 || count > MOST_IMPLEMENTATIONS)
+    if (count < 1 || count > CRN_MOST_IMPLEMENTATIONS)
         return crn_json_fail(&list, r->err, CAIRN_EINVAL, "must have 1 to %d elements",
-                             MOST_IMPLEMENTATIONS);
+                             CRN_MOST_IMPLEMENTATIONS);
     entry->count = (uint32_t)count;
     for (uint32_t i = 0; i < count; i++) {
         crn_json element = crn_json_element(&list, i);

@@ -15,6 +15,9 @@ void crn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *flops, uint64_
  * first run, such as the statistics of a batch norm. */
 void crn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns);
 
+/* Of one op: what a backend may offer, and what a table of costs may have. */
+#define CRN_MOST_IMPLEMENTATIONS 32
+
 /* The time of a recomputation by implementation `k`. */
 int64_t crn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k);
 

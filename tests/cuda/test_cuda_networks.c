@@ -373,7 +373,7 @@ static void check_network(const network *n) {
                (double)half.figures.arena_bytes / (double)full.figures.arena_bytes);
         CHECK(far > 0 && far < 0.02);
         if (subject == &fake_backend_cuda_host) /* on a GPU, workspaces of cuDNN are most of it */
-            CHECK(half.figures.arena_bytes < full.figures.arena_bytes * 3 / 4);
+            CHECK(half.figures.arena_bytes < full.figures.arena_bytes * 7 / 8); /* unfolded: vit */
     }
     cairn_graph_destroy(graph);
     CHECK_U64(fake_driver_counts().allocated, 0);

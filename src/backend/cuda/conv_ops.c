@@ -7,10 +7,10 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. In full fp32, gradients of weights are products
- * over unfolded images, and the other passes of pointwise convolutions are plain products. Others
- * use cuDNN if it has a plan, else Cairn's direct convolution. Weights are stored as
- * [filter][tap][channel]. */
+ * Depthwise convolutions use Cairn's own kernels. Gradients of weights are products over unfolded
+ * images in full fp32, and for patches that do not overlap; in fp32 the other passes of pointwise
+ * convolutions are plain products. Others use cuDNN if it has a plan, else Cairn's direct
+ * convolution. Weights are stored as [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
 
 /* Which operands are the images: the index of an input, or OUT plus the index of an output. */
@@ -211,13 +211,14 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
-/* ---- Products in full fp32, where cuDNN has no fast and repeatable plan ----
+/* ---- Products, where cuDNN has no fast and repeatable plan ----
  *
  * A pointwise convolution (one tap, no stride) is a product of matrices in all three passes. On an
  * H200 cuDNN's fp32 plans for them reach 10 to 30 TFLOP/s; cuBLASLt reaches about 45 for gradients
  * of weights of the same shapes.
  *
- * Other gradients of weights: a product of matrices over unfolded images, a few images at a time:
+ * Other gradients of weights, and in any precision those of the patches of a vision transformer
+ * (119 ms of its step by cuDNN): a product of matrices over unfolded images, a few at a time:
  *
  *     unfolded [pixels of small, taps * channels]    gradient [filters, taps * channels]
  *     small    [pixels of small, filters]                = small' unfolded
@@ -234,10 +235,9 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
 
 /* How many images are unfolded at once: a divisor of the batch, so that all products have one
  * shape; 0: the kernel cannot count the elements of one image. */
-static uint32_t images_at_once(uint64_t elements, uint32_t batch) {
+static uint32_t images_at_once(uint64_t elements, uint32_t size, uint32_t batch) {
     uint32_t images = batch;
-    while (images > 1 &&
-           (batch % images != 0 || elements * images * sizeof(float) > CRN_MOST_UNFOLDED))
+    while (images > 1 && (batch % images != 0 || elements * images * size > CRN_MOST_UNFOLDED))
         images--;
     return elements > INT32_MAX / 2 ? 0 : images;
 }
@@ -253,6 +253,13 @@ static int64_t count_parts(const crn_blas_shape *s) {
     return CRN_MAX(parts, 1);
 }
 
+/* Whether the large image is cut into large patches that do not overlap. */
+static bool is_patches(const cairn_attributes *a) {
+    return a->kernel[0] * a->kernel[1] >= 64 && a->kernel[0] == a->stride[0] &&
+           a->kernel[1] == a->stride[1] && a->pad[0] == 0 && a->pad[1] == 0 && a->pad[2] == 0 &&
+           a->pad[3] == 0;
+}
+
 /* Whether the large image is its own unfolded form. */
 static bool is_unfolded(const cairn_attributes *a, const crn_view *large, uint64_t in) {
     return a->kernel[0] * a->kernel[1] == 1 && a->stride[0] * a->stride[1] == 1 && a->pad[0] == 0 &&
@@ -263,6 +270,7 @@ static bool is_unfolded(const cairn_attributes *a, const crn_view *large, uint64
 static crn_unfold_args unfold_args(const cairn_attributes *a, const crn_view *large,
                                    const crn_view *small, uint32_t pitch) {
     return (crn_unfold_args){
+        .element = large->element,
         .height = large->height,
         .width = large->width,
         .small_height = small->height,
@@ -278,9 +286,10 @@ static crn_unfold_args unfold_args(const cairn_attributes *a, const crn_view *la
 }
 
 /* Images from number `first` on. While a plan is prepared there are no addresses. */
-static const float *from_image(const crn_view *view, uint32_t first) {
+static const void *from_image(const crn_view *view, uint32_t first) {
     return first == 0 ? view->at
-                      : (const float *)view->at + (size_t)first * view->plane * view->pitch;
+                      : (const char *)view->at + (size_t)first * view->plane * view->pitch *
+                                                     crn_cuda_size(view->element);
 }
 
 /* The large or the small image of a pointwise convolution. */
@@ -302,14 +311,16 @@ static void run_unfolded(crn_work *work, uint8_t pass, const crn_view *large, co
     uint32_t pitch = pitch_of(&site, weights_of(work->call->op, pass));
     uint32_t in = (uint32_t)(a->kernel[0] * a->kernel[1]) * pitch;
     bool itself = is_unfolded(a, large, in);
+    uint32_t size = crn_cuda_size(large->element);
     uint32_t images =
-        itself ? large->batch : images_at_once((uint64_t)small->plane * in, large->batch);
+        itself ? large->batch : images_at_once((uint64_t)small->plane * in, size, large->batch);
     crn_blas_shape shape = {.pass = CRN_BLAS_GW,
                             .rows = (int64_t)images * small->plane,
                             .in = in,
                             .out = small->channels,
                             .y_stride = small->pitch,
-                            .exact = work->device->exact};
+                            .exact = work->device->exact,
+                            .half = large->element == CRN_ELEMENT_BF16};
     shape.parts = count_parts(&shape);
     shape.rows /= shape.parts;
     crn_unfold_args args = unfold_args(a, large, small, pitch);
@@ -317,7 +328,7 @@ static void run_unfolded(crn_work *work, uint8_t pass, const crn_view *large, co
         .count = in * small->channels, .parts = (uint32_t)shape.parts, .to = weight};
     args.count = images * small->plane * in;
     if (!itself)
-        args.to = crn_cuda_scratch(work, (uint64_t)args.count * sizeof(float));
+        args.to = crn_cuda_scratch(work, (uint64_t)args.count * size);
     float *gradients = weight;
     if (shape.parts > 1)
         sum.from = gradients =
@@ -339,18 +350,20 @@ bool crn_cuda_multiplies(const crn_device *device, const crn_site *site) {
     const cairn_op *op = site->op;
     const cairn_attributes *a = &op->attributes;
     const struct roles *r = roles_of(op->kind);
-    if (!device->exact || r == NULL || a->groups > 1 || weights_of(op, r->pass) == CAIRN_NONE ||
+    if (r == NULL || a->groups > 1 || weights_of(op, r->pass) == CAIRN_NONE ||
         crn_cuda_is_depthwise(site))
         return false;
     crn_view large = crn_cuda_view(site, operand(op, r->large));
     crn_view small = crn_cuda_view(site, operand(op, r->small));
-    if (large.element != CRN_ELEMENT_F32 || small.element != CRN_ELEMENT_F32)
+    if (large.element != small.element)
+        return false;
+    if (!device->exact && (r->pass != CRN_DNN_GW || !is_patches(a)))
         return false;
     uint64_t taps = (uint64_t)a->kernel[0] * (uint64_t)a->kernel[1];
     uint64_t in = taps * pitch_of(site, weights_of(op, r->pass));
     if (r->pass != CRN_DNN_GW)
         return is_unfolded(a, &large, in) && small.pitch == small.channels;
-    return images_at_once(small.plane * in, large.batch) > 0;
+    return images_at_once(small.plane * in, crn_cuda_size(large.element), large.batch) > 0;
 }
 
 /* ---- The ops ---- */

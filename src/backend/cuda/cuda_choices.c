@@ -75,6 +75,7 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
 }
 
 #define MOST_PRODUCTS 4u
+#define MOST_OF_CHUNKS 2u
 
 /* Linear layers and heads: one implementation for each of cuBLASLt's first proposals, `most` of
  * them. */
@@ -230,14 +231,19 @@ static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
     return CAIRN_OK;
 }
 
-/* Heads: all numbers of chunks, each with a few algorithms for its products. */
+/* Heads: all numbers of chunks, each with a few algorithms for its products. A profile runs a step
+ * for each of them, so those of chunks, which are only slower, are fewer. */
 static cairn_status add_heads(crn_device *device, const crn_site *site, crn_choice *out,
                               uint32_t *count, cairn_error *err) {
     bool half = crn_cuda_element(site) == CRN_ELEMENT_BF16;
     for (uint32_t chunks = 1; chunks < 1u << CRN_HEAD_WAYS; chunks *= 2)
         if (crn_head_can_be_cut(site->graph, site->op, chunks) &&
             crn_head_logits(site->graph, site->op, chunks) <= MOST_ELEMENTS)
-            CRN_TRY(add_products(device, site, chunks, half ? MOST_PRODUCTS : 1, out, count, err));
+            CRN_TRY(add_products(device, site, chunks,
+                                 !half        ? 1
+                                 : chunks > 1 ? MOST_OF_CHUNKS
+                                              : MOST_PRODUCTS,
+                                 out, count, err));
     return crn_cuda_take_failure(device, err);
 }
 

@@ -321,12 +321,13 @@ typedef struct crn_convert_args {
  *
  * What lies outside of the image, and channels from `channels` to `pitch`, are zero. */
 typedef struct crn_unfold_args {
+    uint32_t element;
     uint32_t height, width, small_height, small_width;
     uint32_t channels, large_pitch, pitch;
     int32_t kernel[2], stride[2], pad[2], dilation[2];
     uint32_t count; /* elements of the result */
-    const float *large;
-    float *to;
+    const void *large;
+    void *to;
 } crn_unfold_args;
 
 /* to[i] = the sum over all parts of from[part * count + i], in their order */

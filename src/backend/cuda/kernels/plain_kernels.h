@@ -68,13 +68,13 @@ CRN_DEVICE float crn_unfolded(const crn_unfold_args *p, uint32_t i) {
     if (c >= p->channels || y < 0 || y >= (int32_t)p->height || x < 0 || x >= (int32_t)p->width)
         return 0;
     size_t at = (size_t)(row / p->small_height) * p->height + (uint32_t)y;
-    return p->large[(at * p->width + (uint32_t)x) * p->large_pitch + c];
+    return crn_get_as(p->element, p->large, (at * p->width + (uint32_t)x) * p->large_pitch + c);
 }
 
 CRN_KERNEL(crn_unfold, crn_unfold_args) {
     CRN_EACH_THREAD(t) {
         for (uint32_t i = g.x * g.threads + t; i < p->count; i += g.blocks * g.threads)
-            p->to[i] = crn_unfolded(p, i);
+            crn_put_as(p->element, p->to, i, crn_unfolded(p, i));
     }
 }
 
