@@ -6,6 +6,7 @@
  * 2015), or nearly normal where the op has a deviation; of recurrent cells in +-1/sqrt(hidden size)
  * as in PyTorch; biases are zero. Batch-norm starts as the identity: weight and running variance 1,
  * bias and running mean 0. */
+#include "base/team.h"
 #include "exec/exec_internal.h"
 #include "graph/op_kinds.h"
 
@@ -26,12 +27,41 @@ static uint64_t stream(const cairn_exec *exec, cairn_id tensor, uint64_t step) {
 
 /* ---- Parameters ---- */
 
+#define SLICE ((uint64_t)64 << 10)          /* bytes that a thread makes at once */
+#define FEW_PARAMETERS ((uint64_t)64 << 20) /* bytes for which no threads are started */
+
+typedef struct initializer {
+    cairn_exec *exec;
+    crn_team *team;
+    bool *done; /* per tensor */
+    cairn_error *err;
+} initializer;
+
 /* How the elements of a parameter are made: all `value`, uniform in +-bound, or nearly normal with
  * a deviation. */
 typedef struct filling {
+    crn_make_part *make;
     float value, bound, deviation;
     uint64_t from;
+    crn_team *team;
+    uint64_t first, bytes; /* of the part that is being made */
+    char *to;
 } filling;
+
+static void make_slice(void *context, uint32_t index) {
+    filling *with = context;
+    uint64_t at = index * SLICE;
+    with->make(with, with->first + at, CRN_MIN(SLICE, with->bytes - at), with->to + at);
+}
+
+/* A part, by all threads: an element depends on its place alone. */
+static void make_slices(void *context, uint64_t first, uint64_t bytes, void *to) {
+    filling *with = context;
+    with->first = first;
+    with->bytes = bytes;
+    with->to = to;
+    crn_team_for(with->team, (uint32_t)((bytes + SLICE - 1) / SLICE), make_slice, with);
+}
 
 static void make_constant(void *context, uint64_t first, uint64_t bytes, void *to) {
     const filling *with = context;
@@ -65,21 +95,11 @@ static void make_normal(void *context, uint64_t first, uint64_t bytes, void *to)
         element[i] = with->deviation * nearly_normal(crn_mix(with->from, first + i));
 }
 
-static cairn_status fill_constant(cairn_exec *exec, cairn_id tensor, float value,
-                                  cairn_error *err) {
-    filling with = {.value = value};
-    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_constant, &with, err);
-}
-
-static cairn_status fill_uniform(cairn_exec *exec, cairn_id tensor, float bound, cairn_error *err) {
-    filling with = {.bound = bound, .from = stream(exec, tensor, 0)};
-    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_uniform, &with, err);
-}
-
-static cairn_status fill_normal(cairn_exec *exec, cairn_id tensor, float deviation,
-                                cairn_error *err) {
-    filling with = {.deviation = deviation, .from = stream(exec, tensor, 0)};
-    return crn_transfer_made(exec, tensor, exec->stationary.at[tensor], make_normal, &with, err);
+static cairn_status fill(const initializer *s, cairn_id tensor, filling with) {
+    with.from = stream(s->exec, tensor, 0);
+    with.team = s->team;
+    return crn_transfer_made(s->exec, tensor, s->exec->stationary.at[tensor], make_slices, &with,
+                             s->err);
 }
 
 /* The number of products that an output element of the op sums. */
@@ -92,50 +112,57 @@ static uint64_t fan_in(crn_start start, const cairn_tensor *weight) {
     return count;
 }
 
-/* Initialise parameter `i` as op_kinds.def says for the kind. */
-static cairn_status initialize_param(cairn_exec *exec, const cairn_op *op, uint32_t i,
-                                     cairn_error *err) {
-    const cairn_tensor *param = cairn_graph_tensor(exec->graph, op->params[i]);
+/* How parameter `i` begins, as op_kinds.def says for the kind. */
+static filling start_of(const cairn_graph *graph, const cairn_op *op, uint32_t i) {
+    const cairn_tensor *param = cairn_graph_tensor(graph, op->params[i]);
     crn_start start = crn_op_kinds[op->kind].start;
     if (start == S_IDENTITY)
-        return fill_constant(exec, op->params[i], i == 0 || i == 3 ? 1.0f : 0.0f, err);
+        return (filling){.make = make_constant, .value = i == 0 || i == 3 ? 1.0f : 0.0f};
     if (start == S_HIDDEN) {
-        uint32_t hidden = cairn_graph_tensor(exec->graph, op->params[1])->shape[1];
-        return fill_uniform(exec, op->params[i], 1.0f / sqrtf((float)hidden), err);
+        uint32_t hidden = cairn_graph_tensor(graph, op->params[1])->shape[1];
+        return (filling){.make = make_uniform, .bound = 1.0f / sqrtf((float)hidden)};
     }
     if (param->rank > 1 && op->attributes.deviation > 0)
-        return fill_normal(exec, op->params[i], (float)op->attributes.deviation, err);
+        return (filling){.make = make_normal, .deviation = (float)op->attributes.deviation};
     if (param->role == CAIRN_ROLE_PARAMETER && param->rank > 1)
-        return fill_uniform(exec, op->params[i], sqrtf(6.0f / (float)fan_in(start, param)), err);
-    return fill_constant(exec, op->params[i], 0.0f, err);
+        return (filling){.make = make_uniform, .bound = sqrtf(6.0f / (float)fan_in(start, param))};
+    return (filling){.make = make_constant};
 }
 
 /* The first op that uses a parameter says how it begins. */
-static cairn_status initialize_op(cairn_exec *exec, const cairn_op *op, bool *done,
-                                  cairn_error *err) {
+static cairn_status initialize_op(const initializer *s, const cairn_op *op) {
     for (uint32_t i = 0; i < op->param_count; i++)
-        if (!done[op->params[i]]) {
-            CRN_TRY(initialize_param(exec, op, i, err));
-            done[op->params[i]] = true;
+        if (!s->done[op->params[i]]) {
+            CRN_TRY(fill(s, op->params[i], start_of(s->exec->graph, op, i)));
+            s->done[op->params[i]] = true;
         }
     return CAIRN_OK;
+}
+
+static uint32_t threads_for(const cairn_graph *graph) {
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph_summarize(graph, &summary);
+    return summary.parameter_bytes < FEW_PARAMETERS ? 1 : 0;
 }
 
 /* The memory is zeroed when it is reserved. */
 cairn_status crn_initialize(cairn_exec *exec, cairn_error *err) {
     cairn_allocator allocator = crn_graph_allocator(exec->graph);
     uint32_t tensors = cairn_graph_tensor_count(exec->graph);
-    bool *done = crn_resize(&allocator, NULL, 0, tensors * sizeof *done);
-    if (done == NULL)
-        return crn_fail_memory(err);
-    memset(done, 0, tensors * sizeof *done);
-    cairn_status status = CAIRN_OK;
+    initializer s = {.exec = exec, .err = err};
+    CRN_TRY(crn_team_create(&allocator, threads_for(exec->graph), &s.team, err));
+    s.done = crn_resize(&allocator, NULL, 0, tensors * sizeof *s.done);
+    cairn_status status = s.done == NULL ? crn_fail_memory(err) : CAIRN_OK;
+    if (s.done != NULL)
+        memset(s.done, 0, tensors * sizeof *s.done);
     for (cairn_id o = 0; status == CAIRN_OK && o < cairn_graph_op_count(exec->graph); o++) {
         const cairn_op *op = cairn_graph_op(exec->graph, o);
         if (op->phase == CAIRN_PHASE_FORWARD || op->kind == CAIRN_OP_HEAD_LOSS)
-            status = initialize_op(exec, op, done, err);
+            status = initialize_op(&s, op);
     }
-    crn_resize(&allocator, done, tensors * sizeof *done, 0);
+    if (s.done != NULL)
+        crn_resize(&allocator, s.done, tensors * sizeof *s.done, 0);
+    crn_team_destroy(s.team);
     return status;
 }
 
