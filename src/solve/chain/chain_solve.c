@@ -158,7 +158,8 @@ cairn_status cairn_chain_solve(const cairn_allocator *allocator, const cairn_cha
     cairn_status status = made == NULL ? CAIRN_ENOMEM : solve_in(&job, solve, made);
     crn_arena_release(&scratch);
     if (status != CAIRN_OK) {
-        cairn_chain_solution_destroy(&made->public);
+        if (made != NULL)
+            cairn_chain_solution_destroy(&made->public);
         return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
     }
     *out = &made->public;
