@@ -319,7 +319,7 @@ class Planning(unittest.TestCase):
             self.assertEqual(third.table.measured, first.table.measured)
 
     def test_reserve(self):
-        """What cuBLAS and cuBLASLt keep counts once for each part of the step whose ops use them."""
+        """What cuBLAS and cuBLASLt keep is freed after each part of the step, so the larger part counts."""
         model, inputs = make("gpt")
         planner = _backend.planner_of(model, inputs, _backend.Options())
         self.assertEqual((planner.reserve, planner.none().reserve), (0, 0))
@@ -328,10 +328,9 @@ class Planning(unittest.TestCase):
             packet = getattr(getattr(op.node, "target", None), "overloadpacket", None)
             op.library = {torch.ops.aten.addmm: _costs.CUBLASLT, torch.ops.aten.mm: _costs.CUBLAS}.get(packet, _costs.PLAIN)
         planner.reserve = planner.most_kept()
-        self.assertEqual(planner.reserve, 2020)
-        self.assertEqual(planner.none().reserve, 2010)  # the backward part has no product with a bias
-        smallest = planner.smallest()[0] + 2020
-        self.assertEqual(planner.plan(smallest).reserve, 2020)
+        self.assertEqual(planner.reserve, 1010)
+        smallest = planner.smallest()[0] + 1010
+        self.assertLessEqual(planner.plan(smallest).reserve, 1010)
         with self.assertRaises(cairn.BudgetError) as refused:
             planner.plan(smallest - 1)
         self.assertEqual(refused.exception.smallest, smallest)
