@@ -90,7 +90,7 @@ class Layout:
             return False
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
-        return op.state is None and _onto.form_of(op) is not None
+        return op.state is None and _onto.form_of(op, self.joint.table) is not None
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
@@ -293,7 +293,7 @@ class ArenaWriter(Writer):
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
             return self._onto(op, arguments)
-        form, made = _onto.form_of(op), sorted(op.outs + op.beside, key=lambda s: s.slot or 0)
+        form, made = _onto.form_of(op, self.joint.table), sorted(op.outs + op.beside, key=lambda s: s.slot or 0)
         places = [self._destination(s) for s in made] if form is not None else []
         if not any(places):
             return super()._plain_call(op, arguments, keywords)

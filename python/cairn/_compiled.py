@@ -32,7 +32,7 @@ class Kernel:
 
     def __init__(self, key, graph, given):
         self.__name__ = self.__qualname__ = "kernel_" + key
-        self.graph, self.given, self._over = graph, given, {}
+        self.graph, self.given = graph, given
         self.forms = [_inductor.Form(graph, given), *_forms_of(graph, given)]
         self.form, self.chosen = self.forms[0], len(self.forms) == 1
 
@@ -56,12 +56,11 @@ class Kernel:
         """Run with a tensor, or None, as the destination of every result. It may be an argument that it may overwrite."""
         return tuple(self.form.onto(destinations, list(arguments)))
 
-    def overwrites(self, place):
-        """Whether the first result can be written over an argument; tried once. It is the same code, so the bits are the
-        same, unless an element is read after the one in its place was written."""
-        if place not in self._over:
-            self._over[place] = may_overwrite(self, place) and tried_over(self, place)
-        return self._over[place]
+    def overwrites(self, place, table):
+        """Whether the first result can be written over an argument. It is the same code, so the bits are the same, unless
+        an element is read after the one in its place was written."""
+        return bool(table.tried(f"over {self.__name__} {self.form.name} {place}",
+                                lambda: may_overwrite(self, place) and tried_over(self, place)))
 
 
 def _forms_of(graph, given):
@@ -132,6 +131,8 @@ def tried_over(kernel, place):
             expected = kernel(*given)
             found = kernel.onto([given[place]] + [None] * (len(expected) - 1), *given)
             return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(expected, found))
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError:
             return False
 
@@ -313,7 +314,7 @@ def _permit(joint):
             continue
         for place, operand in enumerate(op.node.args):
             storage = joint.of_node[operand][0]
-            if is_ours(joint, storage) and op.node.target.overwrites(place):
+            if is_ours(joint, storage) and op.node.target.overwrites(place, joint.table):
                 op.inplace.append((place, op.reads.index(storage)))
 
 

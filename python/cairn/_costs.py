@@ -2,7 +2,9 @@
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
 other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results,
-says how (_geometry.py). An op is measured alone, on operands made for it, so that measuring needs no more memory than
+says how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
+overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that has
+too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory than
 the op itself.
 """
 
@@ -31,6 +33,8 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
+FIGURES, TRIALS = "figures", "trials"  # what a table has to save
+_trials: dict = {}  # by origin: the outcomes of trials in this process
 
 
 def _dense(shape):
@@ -115,10 +119,18 @@ class Table:
         self._device, self._kept = device, None
         self.source, self.threads = origin(device)
         self.backend = "torch-" + device.type
-        self._new = False
+        self.trials = _trials.setdefault((self.source, self.threads), {})
+        self._new, self._settled = set(), set()
         self._read()
 
     def _read(self):
+        if self.path is None:
+            return
+        self._read_figures()
+        for what, outcome in _read_whole(self.path + ".trials").items():
+            self.trials.setdefault(what, outcome)
+
+    def _read_figures(self):
         try:
             with open(self.path) as file:
                 table = json.load(file)
@@ -134,6 +146,7 @@ class Table:
             one = op["implementations"][0]
             if one["name"] in (PLAIN, CUBLAS, CUBLASLT):
                 self.figures[op["signature"]] = (one["time_ns"], one["workspace_bytes"], one["name"])
+                self.guesses.pop(op["signature"], None)
         machine = table.get("machine", {})
         if "link_bytes_per_second" in machine:
             self.link = (machine["link_bytes_per_second"], machine.get("link_latency_ns", 0))
@@ -141,11 +154,16 @@ class Table:
     def set(self, signature, time_ns, workspace, library=PLAIN):
         self.guesses.pop(signature, None)
         self.figures[signature] = (int(time_ns), int(workspace), library)
-        self._new = True
+        self._new.add(FIGURES)
+
+    def settle(self, signature, time_ns):
+        """Set the time under load of an op that was measured alone."""
+        self.set(signature, time_ns, *self.figures[signature][1:])
+        self._settled.add(signature)
 
     def set_results(self, signature, rows):
         self.results[signature] = rows
-        self._new = True
+        self._new.add(FIGURES)
 
     def guess(self, signature, time_ns, error, library=PLAIN):
         self.figures[signature] = (int(time_ns), 0, library)
@@ -153,7 +171,21 @@ class Table:
 
     def set_link(self, rate, latency):
         self.link = (int(rate), int(latency))
-        self._new = True
+        self._new.add(FIGURES)
+
+    def tried(self, what, trial):
+        """The outcome of a trial, which is made once. None where the memory did not suffice for it: then it is made
+        another time."""
+        if what not in self.trials:
+            try:
+                self.trials[what] = trial()
+                self._new.add(TRIALS)
+            except torch.OutOfMemoryError:
+                return None
+            finally:
+                if self._device.type == "cuda":  # they would count as memory in use
+                    _torch.clear_cublas_workspaces()
+        return self.trials[what]
 
     def kept(self):
         """What libraries keep on the device; measured once."""
@@ -173,11 +205,21 @@ class Table:
 
     def save(self):
         """Write the file completely or not at all, together with what other processes have measured."""
-        if not self._new or self.path is None:
+        new, self._new = self._new, set()
+        if not new or self.path is None:
             return
-        mine, link = dict(self.figures), self.link
-        self._read()
-        self.figures.update(mine)
+        try:
+            if FIGURES in new:
+                self._save_figures()
+            if TRIALS in new:
+                _write_whole(self.path + ".trials", {**_read_whole(self.path + ".trials"), **self.trials})
+        except OSError:
+            pass  # training works without a cache
+
+    def _save_figures(self):
+        settled, link = {s: self.figures[s] for s in self._settled}, self.link
+        self._read_figures()  # what another process has measured first counts, so that all choose the same forms
+        self.figures.update(settled)
         self.link = link or self.link
         table = {"format": "cairn-costs", "version": 1, "source": self.source, "backend": self.backend,
                  "threads": self.threads}
@@ -186,12 +228,18 @@ class Table:
         table["ops"] = [{"signature": s, "implementations": [
             {"name": n, "time_ns": t, "workspace_bytes": w}]} for s, (t, w, n) in sorted(self.figures.items())
             if s not in self.guesses]
-        try:
-            _write_whole(self.path + ".results", self.results)
-            _write_whole(self.path, table)
-        except OSError:
-            pass  # training works without a cache
-        self._new = False
+        _write_whole(self.path + ".results", self.results)
+        _write_whole(self.path, table)
+
+
+def _read_whole(path):
+    """What _write_whole has written; nothing where there is no such file."""
+    try:
+        with open(path) as file:
+            found = json.load(file)
+            return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def _write_whole(path, content):
@@ -293,7 +341,7 @@ def _take_loaded(gm, table, device):
     except RuntimeError:  # too little memory, or an op that cannot be recorded
         times = {}
     for signature in times.keys() & table.fresh:
-        table.set(signature, times[signature], *table.figures[signature][1:])
+        table.settle(signature, times[signature])
     table.fresh.clear()
     _free_workspaces(device)
     torch.cuda.empty_cache()
@@ -369,7 +417,10 @@ def assign(joint, table):
 def _see_places(joint):
     """Attention returns the state of its random numbers. Fake tensors of it are on the GPU, real ones on the host,
     unless a CUDA graph of an attention with dropout is recorded."""
-    seen = {}
+    def places_of(op):
+        arguments, keywords = operands_of(op.node)
+        return [v.device.type if isinstance(v, torch.Tensor) else None
+                for v in _torch.pytree.tree_leaves(op.node.target(*arguments, **keywords))]
     for op in joint.ops:
         if op.kind != "node" or torch.Tag.nondeterministic_seeded not in getattr(op.node.target, "tags", ()):
             continue
@@ -377,12 +428,9 @@ def _see_places(joint):
             continue
         if not any(s.slot is not None and s.like.dim() < 2 and not s.like.is_floating_point() for s in op.outs):
             continue
-        if op.signature not in seen:
-            arguments, keywords = operands_of(op.node)
-            seen[op.signature] = [v.device.type if isinstance(v, torch.Tensor) else None
-                                  for v in _torch.pytree.tree_leaves(op.node.target(*arguments, **keywords))]
+        places = joint.table.tried("places " + op.signature, lambda: places_of(op))
         for s in op.outs:
-            if seen[op.signature][s.slot] == "cpu":
+            if places is not None and places[s.slot] == "cpu":
                 s.bytes = 0
 
 

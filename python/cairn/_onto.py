@@ -2,8 +2,10 @@
 
 Not every such form is one: some only copy what they have made, and some round otherwise. So a form is used only where a
 trial with the shapes at hand gives the same bits, leaves the given tensors where they are, and allocates no more than the
-op itself. A trial is made once per signature.
+op itself. A trial is made once per signature, and its outcome is kept with the costs.
 """
+
+import functools
 
 import torch
 
@@ -45,6 +47,7 @@ class Form:
         return dict(zip(self.names, destinations))
 
 
+@functools.cache
 def _find(target):
     """The form of an op, or None."""
     if target in _OURS:
@@ -62,17 +65,14 @@ def _find(target):
     return None
 
 
-_forms: dict = {}  # by signature: the form that was tried, or None
-
-
-def form_of(op):
+def form_of(op, table):
     """The form of an op of a step with which all of its results can be written to given addresses, or None."""
-    if op.signature not in _forms:
-        made = [s for s in op.outs + op.beside if s.like is not None]
-        form = _find(op.node.target)
-        whole = form is not None and len(form.names) == len(made) == len(tensors_of(op.node.meta["val"]))
-        _forms[op.signature] = form if whole and _is_same(op, form) else None
-    return _forms[op.signature]
+    form = _find(op.node.target)
+    if form is None:
+        return None
+    made = [s for s in op.outs + op.beside if s.like is not None]
+    whole = len(form.names) == len(made) == len(tensors_of(op.node.meta["val"]))
+    return form if whole and table.tried("onto " + op.signature, lambda: _is_same(op, form)) else None
 
 
 def _is_same(op, form):
@@ -89,5 +89,7 @@ def _is_same(op, form):
             return (before == [(t.data_ptr(), t.stride()) for t in places] and extra <= op.workspace
                     and all(t.device == device and torch.equal(t, e) and t.stride() == e.stride()
                             for t, e in zip(places, expected)))
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, NotImplementedError, TypeError):
             return False

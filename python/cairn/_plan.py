@@ -123,6 +123,7 @@ class Planner:
         return self._none_peak
 
     def _wrap(self, solution, algorithm, budget, seconds):
+        self.table.save()  # what was tried for the plan
         return Plan(self.joint, solution, algorithm, budget, self.alignment, self.kept_by(solution),
                     {**self.seconds, "plan": seconds})
 

@@ -93,7 +93,7 @@ class Forms(unittest.TestCase):
         """Products, softmax and an op with two results have a form; a norm whose form only copies, and a random op, whose
         bits differ from trial to trial, do not."""
         joint = _backend.planner_of(self.Net(), (torch.randn(64, 16),), _backend.Options()).joint
-        found = {str(op.node.target): _onto.form_of(op) for op in joint.ops if op.kind == "node"}
+        found = {str(op.node.target): _onto.form_of(op, joint.table) for op in joint.ops if op.kind == "node"}
         with_form = {name for name, form in found.items() if form is not None}
         self.assertLessEqual({"aten.addmm.default", "aten._softmax.default", "aten.max.dim"}, with_form)
         self.assertEqual(found["aten.max.dim"].names, ["max", "max_values"])

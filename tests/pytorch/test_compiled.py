@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _plan
+from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
 from cairn._real import random_like, real_tensors
 from common import allocator_peak, compiled, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
@@ -55,13 +55,15 @@ def prepared(name):
 @contextlib.contextmanager
 def unmeasured():
     """Steps are captured without compiling and measuring their kernels."""
-    def guess(missing, table):
+    def guess(missing, table, *_):
         for signature, node in missing.items():
             table.guess(signature, _costs.estimate(node), "not tried")
     with unittest.mock.patch.object(_costs, "_measure_cpu", guess), \
+            unittest.mock.patch.object(_costs, "_measure_cuda", guess), \
             unittest.mock.patch.object(_compiled, "compile_all", lambda kernels: None), \
             unittest.mock.patch.object(_compiled, "tried_over", lambda kernel, place: False), \
-            unittest.mock.patch.object(_costs, "default_file", lambda device: os.devnull):
+            unittest.mock.patch.dict(_costs._trials, clear=True), \
+            unittest.mock.patch.object(_costs, "default_file", lambda device: None):
         yield
 
 
@@ -303,6 +305,41 @@ class Table(unittest.TestCase):
             seen = [with_cairn(model, x, cairn.backend(mode=mode, costs=os.path.join(folder, "costs.json")), steps=1)
                     for mode in ("exact", "compiled", "compiled")]
         self.assertTrue(same(seen[1], seen[2]))
+
+    def test_smallest(self):
+        """A process that finds everything in the files, and has no memory to try anything, has the same smallest budget."""
+        def no_memory(*_):
+            raise torch.OutOfMemoryError
+        model, inputs = make("gpt")
+        with tempfile.TemporaryDirectory() as folder:
+            options = dict(arena=True, costs=os.path.join(folder, "costs.json"))
+            with unittest.mock.patch.dict(_costs._trials, clear=True):
+                first = planner_of(model, inputs, **options)
+                first.none()
+            inplace = [op.inplace for op in first.joint.ops]
+            self.assertTrue(any(inplace))
+            with unittest.mock.patch.dict(_costs._trials, clear=True), \
+                    unittest.mock.patch.object(_compiled, "tried_over", no_memory), \
+                    unittest.mock.patch.object(_onto, "_is_same", no_memory), \
+                    unittest.mock.patch.object(_costs, "_measure_cpu", no_memory):
+                second = planner_of(model, inputs, **options)
+                self.assertEqual([op.inplace for op in second.joint.ops], inplace)
+                self.assertEqual(second.smallest(), first.smallest())
+
+    def test_first_counts(self):
+        """What two processes measure at the same time: the figures that were saved first count for both, but for times
+        under load."""
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (_costs.Table(os.path.join(folder, "costs.json"), torch.device("cpu")) for _ in range(2))
+            first.set("a", 1, 64)
+            second.set("a", 2, 128)
+            second.set("b", 3, 0)
+            first.save()
+            second.save()
+            self.assertEqual(second.figures, {"a": (1, 64, "aten"), "b": (3, 0, "aten")})
+            first.settle("a", 4)
+            first.save()
+            self.assertEqual(first.figures, {"a": (4, 64, "aten"), "b": (3, 0, "aten")})
 
 
 class Load(unittest.TestCase):

@@ -124,7 +124,7 @@ class Steps(unittest.TestCase):
     def test_merged(self):
         """The gradients of a norm are one kernel."""
         with unmeasured(), unittest.mock.patch.dict(_compiled._kernels, clear=True):
-            ops = planner_of(GPT(256, 32, 32, 2, 2, 0.0), words(256)).joint.ops
+            ops = planner_of(GPT(256, 32, 32, 2, 2, 0.0).to(DEVICE), [t.to(DEVICE) for t in words(256)]).joint.ops
         kernels = [op.node.target for op in ops if _compiled.is_kernel(op) and op.backward]
         norms = [k for k in kernels if any("rsqrt" in str(n.target) for n in k.graph.nodes)]
         self.assertEqual(len(norms), 5)  # two a block, and the last one
