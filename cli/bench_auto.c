@@ -325,11 +325,11 @@ static measured measure(const cli_model *model, uint64_t budget, bool copies, in
     m.mb = (double)(used.most - before) / 1e6;
     if (m.status != CAIRN_OK)
         return m;
-    const cairn_sim_summary *s = cairn_sim_result(solution->sim);
+    const cairn_sim_summary *s = solution->sim->summary;
     m.overhead = 100 * ((double)s->time_ns - base) / base;
     m.bound = 100 * ((double)solution->lower_bound_ns - base) / base;
     m.gap = (double)cairn_solution_gap_ppm(solution) / 1e4;
-    m.arena = 100 * (double)cairn_layout_arena_bytes(solution->layout) / (double)budget;
+    m.arena = 100 * (double)solution->layout->arena_bytes / (double)budget;
     cairn_solution_destroy(solution);
     return m;
 }
@@ -340,8 +340,8 @@ static cairn_status measure_none(const cli_model *model, uint64_t *arena, int64_
     cairn_status status = cairn_solve(model->graph, model->costs, "none", NULL, &none, err);
     if (status != CAIRN_OK)
         return status;
-    *arena = cairn_layout_arena_bytes(none->layout);
-    *time = cairn_sim_result(none->sim)->time_ns;
+    *arena = none->layout->arena_bytes;
+    *time = none->sim->summary->time_ns;
     cairn_solution_destroy(none);
     return CAIRN_OK;
 }

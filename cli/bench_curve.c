@@ -70,9 +70,9 @@ static cairn_status bench_budget(const cli_args *args, const cli_model *net,
                                  const cairn_solution *none, uint32_t percent, cairn_error *err) {
     cairn_solution *solution;
     int64_t start = cli_clock();
-    cairn_status status = cli_solve(
-        net, "precise", cairn_share_of(cairn_layout_arena_bytes(none->layout), percent * 10000), 0,
-        &solution, err);
+    cairn_status status =
+        cli_solve(net, "precise", cairn_share_of(none->layout->arena_bytes, percent * 10000), 0,
+                  &solution, err);
     int64_t time = cli_clock() - start;
     if (status != CAIRN_OK)
         return status;

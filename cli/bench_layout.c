@@ -21,8 +21,8 @@ typedef struct bench {
 
 static void print_plan(bench *b, const char *network, const char *algorithm, uint32_t percent,
                        const cairn_solution *solution, int64_t solve_ns) {
-    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
-    uint64_t arena = cairn_layout_arena_bytes(solution->layout);
+    uint64_t peak = solution->sim->summary->peak_bytes;
+    uint64_t arena = solution->layout->arena_bytes;
     double over = 100.0 * (double)arena / (double)peak - 100.0;
     b->plans++;
     b->above += arena > peak + peak / 100;
@@ -94,8 +94,7 @@ static cairn_status bench_network(bench *b, const char *name, cairn_error *err) 
     if (status == CAIRN_OK)
         status = cairn_solve(net.graph, net.costs, "none", NULL, &none, err);
     for (uint32_t i = 0; status == CAIRN_OK && (solver = cairn_solver_list(i)) != NULL; i++)
-        status =
-            bench_algorithm(b, &net, name, solver, cairn_sim_result(none->sim)->peak_bytes, err);
+        status = bench_algorithm(b, &net, name, solver, none->sim->summary->peak_bytes, err);
     cairn_solution_destroy(none);
     cli_model_close(&net);
     return status;

@@ -130,8 +130,7 @@ static cairn_status run_plan(trial *t, const cairn_solution *solution, const cha
     t->plans++;
     t->wrong_peaks += result.measured_peak_bytes != figures.predicted_peak_bytes;
     t->wrong_bits += !equal;
-    print_row(t, cairn_plan_get_header(solution->plan)->algorithm, budget, budget_bytes, &figures,
-              &result, equal);
+    print_row(t, solution->plan->header->algorithm, budget, budget_bytes, &figures, &result, equal);
     return CAIRN_OK;
 }
 

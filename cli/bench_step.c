@@ -141,7 +141,7 @@ static void print_row(const step_bench *b, contender *c) {
     double error = (double)c->predicted_ns / (double)q.median - 1.0;
     double share = (double)figures.arena_bytes /
                    (double)cairn_exec_get_figures(b->contenders[0].exec)->arena_bytes;
-    const char *algorithm = cairn_plan_get_header(c->solution->plan)->algorithm;
+    const char *algorithm = c->solution->plan->header->algorithm;
     if (!cli_flag(b->setup.args, "json")) {
         printf("%-14s %-9s %5.0f%% %11s %11s %11s %11s %+8.1f%% %+8.1f%%\n", b->model.header.model,
                algorithm, 100 * share, cli_time(c->predicted_ns), cli_time(q.low),

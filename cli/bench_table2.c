@@ -39,8 +39,8 @@ static cairn_status measure(const cli_model *net, const char *algorithm, uint64_
     if (status == CAIRN_EINVAL)
         return CAIRN_OK;
     if (status == CAIRN_OK) {
-        *peak = cairn_sim_result(solution->sim)->peak_bytes;
-        *time = cairn_sim_result(solution->sim)->time_ns;
+        *peak = solution->sim->summary->peak_bytes;
+        *time = solution->sim->summary->time_ns;
     }
     cairn_solution_destroy(solution);
     return status;

@@ -114,8 +114,8 @@ static cairn_status try_plan(const cli_model *net, const cairn_costs *believed,
     if (status == CAIRN_OK)
         status = cairn_simulate(net->graph, net->costs, solution->plan, NULL, &sim, err);
     if (status == CAIRN_OK) {
-        out->peak = cairn_sim_result(sim)->peak_bytes;
-        out->time = cairn_sim_result(sim)->time_ns;
+        out->peak = sim->summary->peak_bytes;
+        out->time = sim->summary->time_ns;
     }
     cairn_sim_destroy(sim);
     cairn_solution_destroy(solution);

@@ -30,7 +30,7 @@ static int run(const cli_args *args) {
     if (code == CLI_DONE && output != NULL)
         code = cli_write_plan(&model, solution->plan, output);
     if (code == CLI_DONE && cli_value(args, "picture") != NULL)
-        code = cli_draw_checkpoints(&model, cairn_plan_get_header(solution->plan)->algorithm, seed,
+        code = cli_draw_checkpoints(&model, solution->plan->header->algorithm, seed,
                                     cli_value(args, "picture"));
     cairn_solution_destroy(solution);
     cli_model_close(&model);

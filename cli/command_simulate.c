@@ -58,7 +58,7 @@ static int judge(const cli_args *args, const cli_model *model, const cairn_plan 
     cairn_status status = cairn_simulate(model->graph, model->costs, plan, &options, &sim, &err);
     if (sim == NULL)
         return cli_fail(status, &err);
-    const cairn_sim_summary *s = cairn_sim_result(sim);
+    const cairn_sim_summary *s = sim->summary;
     if (cli_flag(args, "json"))
         printf("{\"legal\": %s, \"rule\": \"%s\", \"step\": %u, \"predicted_peak_bytes\": %llu}\n",
                status == CAIRN_OK ? "true" : "false", cairn_rule_name(s->rule),

@@ -20,7 +20,7 @@ bool cli_model_stays(const cli_model *model) {
 }
 
 void cli_model_sign(const cli_model *model, cairn_plan *plan) {
-    cairn_plan_header header = *cairn_plan_get_header(plan);
+    cairn_plan_header header = *plan->header;
     memcpy(header.model, model->header.model, sizeof header.model);
     memcpy(header.input, model->header.input, sizeof header.input);
     header.batch = model->header.batch;

@@ -43,7 +43,7 @@ static cairn_status fill_page(cairn_page *page, const cli_args *args, const cli_
                               const cairn_solution *solution, uint64_t stationary,
                               cairn_page_entry *entry, cairn_error *err) {
     const char *against = cli_value(args, "against");
-    const cairn_plan_header *header = cairn_plan_get_header(solution->plan);
+    const cairn_plan_header *header = solution->plan->header;
     cairn_error said = {0};
     find_smallest(model, header->algorithm, stationary, &said, entry);
     cairn_status status = cairn_page_add(page, solution, entry);

@@ -9,7 +9,7 @@
 
 /* One total, and its parts under it: what --budget limits. */
 static void print_memory(const cairn_report *r, const cli_model *model, const cairn_budget *limit) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
+    const cairn_sim_summary *s = r->solution->sim->summary;
     uint64_t copies = model->one_memory ? s->host_bytes : 0;
     uint64_t total = r->arena_bytes + r->stationary_bytes + copies;
     bool of_all = limit->stationary_bytes > 0, of_arena = limit->plan_bytes > 0 && !of_all;
@@ -39,7 +39,7 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
 }
 
 static void print_time(const cairn_report *r, const cli_model *model) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
+    const cairn_sim_summary *s = r->solution->sim->summary;
     int64_t gather;
     uint32_t micro_batches = cairn_solution_micro_batches(r->solution, &gather);
     int64_t time = cairn_solution_step_ns(r->solution, micro_batches, 0);
@@ -65,10 +65,11 @@ static void print_time(const cairn_report *r, const cli_model *model) {
 }
 
 static void print_holders(const cairn_report *r, uint64_t top) {
-    uint32_t count, steps;
-    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
-    const cairn_step *list = cairn_plan_steps(r->solution->plan, &steps);
-    uint32_t at = cairn_sim_result(r->solution->sim)->peak_step;
+    const cairn_holder *holders = r->solution->sim->holders;
+    uint32_t count = r->solution->sim->holder_count;
+    const cairn_step *list = r->solution->plan->steps;
+    uint32_t steps = r->solution->plan->step_count;
+    uint32_t at = r->solution->sim->summary->peak_step;
     if (steps == 0 || top == 0)
         return;
     const char *name = list[at].kind == CAIRN_STEP_RUN
@@ -104,7 +105,7 @@ static int write_pictures(const cli_args *args, const cairn_report *r) {
 
 static void print_text(const cairn_report *r, const cli_model *model, const cairn_budget *limit,
                        uint64_t top) {
-    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
+    const cairn_plan_header *h = r->solution->plan->header;
     printf("%s%s", cli_style_code(CLI_BOLD), h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);

@@ -110,16 +110,16 @@ int cli_read_limits(const cli_args *args, cli_model *model, uint32_t slots, cair
 /* On a machine with one memory a copy on the host is in the memory that the budget is for. */
 static int check_copies(const cli_model *model, const cairn_budget *limit,
                         const cairn_solution *solution) {
-    uint64_t copies = cairn_sim_result(solution->sim)->host_bytes;
-    uint64_t needed = cairn_layout_arena_bytes(solution->layout) + copies;
+    uint64_t copies = solution->sim->summary->host_bytes;
+    uint64_t needed = solution->layout->arena_bytes + copies;
     if (!model->one_memory || copies == 0 || limit->plan_bytes == 0 || needed <= limit->plan_bytes)
         return CLI_DONE;
     fprintf(
         stderr,
         "cairn: no plan by \"%s\" fits a budget of %s: its copies take %s of host memory, which "
         "on %s is the same memory\n",
-        cairn_plan_get_header(solution->plan)->algorithm, cli_bytes(limit->given_bytes),
-        cli_bytes(copies), model->machine.name);
+        solution->plan->header->algorithm, cli_bytes(limit->given_bytes), cli_bytes(copies),
+        model->machine.name);
     return CLI_NO_FIT;
 }
 
@@ -160,8 +160,8 @@ static void divide_limit(const cli_model *model, const cairn_solution *solution,
                          cairn_budget *limit) {
     if (model->header.updates == 0 || limit->plan_bytes == 0)
         return;
-    limit->stationary_bytes = cairn_stationary_bytes(model->graph, model->costs, 0) -
-                              cairn_sim_result(solution->sim)->home_bytes;
+    limit->stationary_bytes =
+        cairn_stationary_bytes(model->graph, model->costs, 0) - solution->sim->summary->home_bytes;
     limit->plan_bytes = limit->given_bytes - limit->stationary_bytes;
 }
 

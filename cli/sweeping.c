@@ -30,12 +30,12 @@ static cairn_status try_budget(const cli_sweep *s, const cli_model *model, cli_c
     cairn_solution *solution;
     cairn_status status = cli_solve(model, c->solver->name, budget, 1, &solution, err);
     if (status == CAIRN_OK && c->count < CLI_MOST_POINTS) {
-        const cairn_sim_summary *result = cairn_sim_result(solution->sim);
+        const cairn_sim_summary *result = solution->sim->summary;
         cli_model_sign(model, solution->plan);
         cli_point *point = &c->points[c->count++];
         *point = (cli_point){.budget = budget,
                              .peak = result->peak_bytes,
-                             .arena = cairn_layout_arena_bytes(solution->layout),
+                             .arena = solution->layout->arena_bytes,
                              .time = result->time_ns,
                              .bound = solution->lower_bound_ns};
         point->memory = point->arena;

@@ -8,8 +8,9 @@
  * of their own, which are not timed: they begin as measured and last as predicted. */
 static void place_steps(const cairn_solution *solution, const int64_t *times, uint32_t count,
                         cairn_sim_step *out) {
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
-    const cairn_sim_step *predicted = cairn_sim_steps(solution->sim, &count);
+    const cairn_step *steps = solution->plan->steps;
+    count = solution->plan->step_count;
+    const cairn_sim_step *predicted = solution->sim->steps;
     int64_t now = 0, free_at[2] = {0, 0}; /* of the lanes out and in */
     for (uint32_t i = 0; i < count; i++) {
         out[i] = (cairn_sim_step){.start_ns = now, .end_ns = now + times[i]};

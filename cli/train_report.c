@@ -44,7 +44,7 @@ static void print_outside(const cairn_device *device) {
 
 static void print_text_head(const cli_training *t) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
-    const cairn_plan_header *h = cairn_plan_get_header(t->solution->plan);
+    const cairn_plan_header *h = t->solution->plan->header;
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);

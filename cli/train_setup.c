@@ -190,13 +190,12 @@ static int check_memory(const cli_training *t) {
     cairn_device_describe(t->model.device, &facts);
     uint64_t stationary =
         cairn_stationary_bytes(t->model.graph, t->model.costs, cairn_optimizer_slots(&t->exec)) -
-        cairn_sim_result(t->solution->sim)->home_bytes;
-    uint64_t needed = cairn_layout_arena_bytes(t->solution->layout) + stationary +
-                      (facts.separate_memory ? 0 : cairn_sim_result(t->solution->sim)->host_bytes);
+        t->solution->sim->summary->home_bytes;
+    uint64_t needed = t->solution->layout->arena_bytes + stationary +
+                      (facts.separate_memory ? 0 : t->solution->sim->summary->host_bytes);
     if (facts.memory_bytes == 0 || needed <= facts.memory_bytes)
         return CLI_DONE;
-    return cli_refuse_machine(t->args, &t->model,
-                              cairn_plan_get_header(t->solution->plan)->algorithm, needed,
+    return cli_refuse_machine(t->args, &t->model, t->solution->plan->header->algorithm, needed,
                               stationary, facts.memory_bytes);
 }
 
@@ -230,7 +229,7 @@ static int create_session(cli_training *t) {
     options.flip = t->flip;
     options.crop = t->crop;
     options.normalise = t->normalise;
-    options.model = cairn_plan_get_header(t->solution->plan)->model;
+    options.model = t->solution->plan->header->model;
     cairn_status status = cairn_train_create(t->model.graph, t->model.device, t->model.costs,
                                              t->solution, &options, &t->train, &err);
     if (status == CAIRN_OK && t->weights != NULL)

@@ -75,21 +75,21 @@ static cairn_status measure(const cairn_graph *graph, cairn_costs **out, cairn_e
 }
 
 static void print(const cairn_graph *graph, const cairn_solution *solution) {
-    uint32_t steps, lifetimes, offsets;
-    const cairn_step *step = cairn_plan_steps(solution->plan, &steps);
+    const cairn_step *step = solution->plan->steps;
+    uint32_t steps = solution->plan->step_count;
     for (uint32_t i = 0; i < steps; i++)
         printf("%2u  %-7s %s\n", i, cairn_step_kind_name(step[i].kind),
                step[i].kind == CAIRN_STEP_RUN ? cairn_graph_op(graph, step[i].id)->name
                                               : cairn_graph_tensor(graph, step[i].id)->name);
-    const cairn_lifetime *lives = cairn_sim_lifetimes(solution->sim, &lifetimes);
-    const uint64_t *offset = cairn_layout_offsets(solution->layout, &offsets);
+    const cairn_lifetime *lives = solution->sim->lifetimes;
+    uint32_t lifetimes = solution->sim->lifetime_count;
+    const uint64_t *offset = solution->layout->offsets;
     for (uint32_t i = 0; i < lifetimes; i++)
         printf("%-4s steps %2u to %2u at offset %llu MiB\n",
                lives[i].tensor == CAIRN_NONE ? "work"
                                              : cairn_graph_tensor(graph, lives[i].tensor)->name,
                lives[i].first, lives[i].last, (unsigned long long)offset[i] / MIB);
-    printf("arena %llu MiB\n",
-           (unsigned long long)cairn_layout_arena_bytes(solution->layout) / MIB);
+    printf("arena %llu MiB\n", (unsigned long long)solution->layout->arena_bytes / MIB);
 }
 
 int main(void) {

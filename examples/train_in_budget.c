@@ -38,7 +38,7 @@ int main(void) {
             printf("step %2d  loss %.4f\n", i + 1, (double)result.loss);
     if (ok)
         printf("predicted peak %llu bytes, measured peak %llu bytes\n",
-               (unsigned long long)cairn_sim_result(best->sim)->peak_bytes,
+               (unsigned long long)best->sim->summary->peak_bytes,
                (unsigned long long)result.measured_peak_bytes);
     else
         fprintf(stderr, "%s\n", cairn_error_text(&err, (char[512]){0}, 512));

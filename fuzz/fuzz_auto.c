@@ -108,8 +108,7 @@ static cairn_costs *make_costs(const cairn_graph *graph, input *in) {
 }
 
 static uint64_t needed(const cairn_solution *solution, bool live) {
-    return live ? cairn_sim_result(solution->sim)->peak_bytes
-                : cairn_layout_arena_bytes(solution->layout);
+    return live ? solution->sim->summary->peak_bytes : solution->layout->arena_bytes;
 }
 
 static void check_solution(const cairn_graph *graph, const cairn_costs *costs,
@@ -126,7 +125,7 @@ static void check_solution(const cairn_graph *graph, const cairn_costs *costs,
     }
     FUZZ_CHECK(status == CAIRN_OK);
     FUZZ_CHECK(needed(solution, options->live_peak) <= options->budget_bytes);
-    FUZZ_CHECK(solution->lower_bound_ns <= cairn_sim_result(solution->sim)->time_ns);
+    FUZZ_CHECK(solution->lower_bound_ns <= solution->sim->summary->time_ns);
     cairn_solution_destroy(solution);
 }
 
@@ -146,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.machine = &machine;
     options.no_offload = how & 1;
     options.live_peak = how & 2;
-    options.budget_bytes = cairn_layout_arena_bytes(none->layout) * (percent % 101) / 100 + 1;
+    options.budget_bytes = none->layout->arena_bytes * (percent % 101) / 100 + 1;
     check_solution(graph, costs, &options);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);

@@ -60,7 +60,7 @@ static void check_plans(const cairn_graph *graph, const cairn_costs *costs) {
         status = cairn_report_create(graph, costs, solution, NULL, 1, &report, &err);
         if (status == CAIRN_OK) {
             cairn_text text;
-            FUZZ_CHECK(report->arena_bytes >= cairn_sim_result(solution->sim)->peak_bytes);
+            FUZZ_CHECK(report->arena_bytes >= solution->sim->summary->peak_bytes);
             FUZZ_CHECK(cairn_report_to_json(report, &text) == CAIRN_OK);
             cairn_text_release(&text);
             FUZZ_CHECK(cairn_report_memory_svg(report, &text) == CAIRN_OK);

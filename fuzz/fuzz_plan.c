@@ -34,15 +34,15 @@ static void check_plan(const cairn_graph *graph, const cairn_costs *costs, const
     cairn_sim *sim;
     cairn_layout *layout;
     cairn_error err = {0};
-    uint32_t count;
     options.machine = machine;
     cairn_status status = cairn_simulate(graph, costs, plan, &options, &sim, &err);
     FUZZ_CHECK(sim != NULL);
-    FUZZ_CHECK((status == CAIRN_OK) == (cairn_sim_result(sim)->rule == CAIRN_RULE_NONE));
+    FUZZ_CHECK((status == CAIRN_OK) == (sim->summary->rule == CAIRN_RULE_NONE));
     if (status == CAIRN_OK) {
-        const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
+        const cairn_lifetime *lifetimes = sim->lifetimes;
+        uint32_t count = sim->lifetime_count;
         FUZZ_CHECK(cairn_layout_create(NULL, lifetimes, count, &layout, &err) == CAIRN_OK);
-        FUZZ_CHECK(cairn_layout_arena_bytes(layout) >= cairn_sim_result(sim)->peak_bytes);
+        FUZZ_CHECK(layout->arena_bytes >= sim->summary->peak_bytes);
         cairn_layout_destroy(layout);
     } else {
         fuzz_check_error(status, &err);

@@ -168,9 +168,9 @@ static inline cairn_rule hand_rule(const cairn_graph *graph, const cairn_costs *
     cairn_sim *sim;
     *err = (cairn_error){0};
     cairn_status status = cairn_simulate(graph, costs, plan, &options, &sim, err);
-    cairn_rule rule = cairn_sim_result(sim)->rule;
+    cairn_rule rule = sim->summary->rule;
     CHECK((status == CAIRN_OK) == (rule == CAIRN_RULE_NONE));
-    *step = cairn_sim_result(sim)->broken_step;
+    *step = sim->summary->broken_step;
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     return rule;

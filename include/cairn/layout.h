@@ -8,7 +8,12 @@
 extern "C" {
 #endif
 
-typedef struct cairn_layout cairn_layout;
+/* Only the library makes one; fields are only ever added at the end. */
+typedef struct cairn_layout {
+    uint64_t arena_bytes;
+    const uint64_t *offsets; /* per lifetime, in the order in which they were given */
+    uint32_t count;
+} cairn_layout;
 
 /* Give every lifetime an offset, a multiple of 64, such that no two that are live at the same step
  * overlap. The arena is at least the live peak and usually equal to it; the search ends when it is
@@ -18,10 +23,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_layout_create(const cairn_allocator *all
                                                       uint32_t count, cairn_layout **out,
                                                       cairn_error *err);
 CAIRN_API void cairn_layout_destroy(cairn_layout *layout);
-
-CAIRN_API uint64_t cairn_layout_arena_bytes(const cairn_layout *layout);
-/* Per lifetime, in the order in which they were given. */
-CAIRN_API const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count);
 
 /* What calls of cairn_solve() may share, see cairn_solve_options: layouts that they searched for,
  * bounds, and the first search of `offload-best`. Each is recognised by all that it depends on, so

@@ -65,10 +65,13 @@ typedef struct cairn_plan_header {
 } cairn_plan_header;
 #define CAIRN_PLAN_HEADER_INIT CAIRN_INIT_SIZED(cairn_plan_header)
 
-typedef struct cairn_plan cairn_plan;
+/* Only the library makes one; fields are only ever added at the end. */
+typedef struct cairn_plan {
+    const cairn_plan_header *header;
+    const cairn_step *steps;
+    uint32_t step_count;
+} cairn_plan;
 
-CAIRN_API const cairn_plan_header *cairn_plan_get_header(const cairn_plan *plan);
-CAIRN_API const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count);
 CAIRN_API void cairn_plan_destroy(cairn_plan *plan);
 
 /* ---- Building one by hand ---- */

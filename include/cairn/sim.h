@@ -62,7 +62,7 @@ typedef struct cairn_sim_options {
     uint64_t budget_bytes; /* 0: none */
     const cairn_machine
         *machine;    /* for copies; NULL: they take no time and host memory is unlimited */
-    bool no_holders; /* leave the list of cairn_sim_holders() empty; it takes a second walk */
+    bool no_holders; /* leave the list of holders empty; it takes a second walk */
     bool gathers;    /* of several micro-batches one before the last, whose updates only add up
                         gradients, in their last slots: what else an update changes is not copied */
 } cairn_sim_options;
@@ -106,7 +106,16 @@ typedef struct cairn_lifetime {
     cairn_id tensor; /* the first to use it; CAIRN_NONE: workspace */
 } cairn_lifetime;
 
-typedef struct cairn_sim cairn_sim;
+/* What a walk found. Only the library makes one; fields are only ever added at the end. */
+typedef struct cairn_sim {
+    const cairn_sim_summary *summary;
+    const cairn_sim_step *steps; /* per step of the plan */
+    uint32_t step_count;
+    const cairn_lifetime *lifetimes;
+    uint32_t lifetime_count;
+    const cairn_holder *holders; /* in memory at the peak, largest first; none with `no_holders` */
+    uint32_t holder_count;
+} cairn_sim;
 
 /* Walk the plan. CAIRN_OK: it is legal. CAIRN_EINVAL: it is not; `err` says which rule is broken,
  * where, and by which tensor, and `*out` holds what happened before. Either way `*out` is the
@@ -116,13 +125,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_simulate(const cairn_graph *graph, const
                                                  const cairn_sim_options *options, cairn_sim **out,
                                                  cairn_error *err);
 CAIRN_API void cairn_sim_destroy(cairn_sim *sim);
-
-CAIRN_API const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim);
-CAIRN_API const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *count);
-CAIRN_API const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *count);
-
-/* What was in memory at the peak, largest first; nothing if the options said so. */
-CAIRN_API const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *count);
 
 /* Parameters, state, gradients of parameters, and `optimizer_slots` tensors per parameter (1 for
  * SGD with momentum, 2 for Adam): outside what a plan controls, each rounded up to 64 bytes. A

@@ -83,6 +83,11 @@ class Lifetime(C.Structure):
                 ("tensor", C.c_uint32)]
 
 
+class Layout(C.Structure):
+    """The first fields of cairn_layout; new fields are only added at its end."""
+    _fields_ = [("arena_bytes", C.c_uint64), ("offsets", C.POINTER(C.c_uint64)), ("count", C.c_uint32)]
+
+
 class SolutionHead(C.Structure):
     """The first fields of cairn_solution; new fields are only added at its end."""
     _fields_ = [("plan", C.c_void_p), ("sim", C.c_void_p), ("layout", C.c_void_p)]
@@ -134,7 +139,8 @@ _signatures = {
     "cairn_arrays_step_read": [C.POINTER(ArraysStep), C.c_char_p, C.c_size_t, C.c_char_p,
                                C.POINTER(Machine), C.POINTER(C.POINTER(ArraysSolution)),
                                C.POINTER(Error)],
-    "cairn_layout_create": [_P, C.POINTER(Lifetime), C.c_uint32, C.POINTER(_P), C.POINTER(Error)],
+    "cairn_layout_create": [_P, C.POINTER(Lifetime), C.c_uint32, C.POINTER(C.POINTER(Layout)),
+                            C.POINTER(Error)],
     "cairn_least_memory": [_P, _P, C.POINTER(SolveOptions), C.POINTER(C.c_uint64), C.POINTER(Error)],
     "cairn_plan_to_text": [_P, _P, C.POINTER(Text)],
     "cairn_graph_to_json": [_P, C.POINTER(Text)],
@@ -153,9 +159,6 @@ for _name, _arguments in _signatures.items():
         continue
     getattr(_lib, _name).argtypes = _arguments
     getattr(_lib, _name).restype = C.c_int
-_lib.cairn_layout_arena_bytes.argtypes, _lib.cairn_layout_arena_bytes.restype = [_P], C.c_uint64
-_lib.cairn_layout_offsets.argtypes = [_P, C.POINTER(C.c_uint32)]
-_lib.cairn_layout_offsets.restype = C.POINTER(C.c_uint64)
 for _name in ("cairn_arrays_step_destroy", "cairn_layout_destroy", "cairn_arrays_solution_destroy", "cairn_text_release",
               "cairn_report_destroy", "cairn_page_destroy"):
     if not hasattr(_lib, _name):
@@ -316,11 +319,10 @@ class Solution:
 def lay_out(lifetimes):
     """Bytes of one arena and the offset of each of the lifetimes (bytes, first step, last step) in it."""
     given = _array(Lifetime, [Lifetime(size, first, last, NONE) for size, first, last in lifetimes])
-    layout, error, count = _P(), Error(), C.c_uint32()
+    layout, error = C.POINTER(Layout)(), Error()
     _check(_lib.cairn_layout_create(None, given, len(lifetimes), C.byref(layout), C.byref(error)), error)
     try:
-        offsets = _lib.cairn_layout_offsets(layout, C.byref(count))
-        return _lib.cairn_layout_arena_bytes(layout), offsets[:count.value]
+        return layout.contents.arena_bytes, layout.contents.offsets[:layout.contents.count]
     finally:
         _lib.cairn_layout_destroy(layout)
 

@@ -137,7 +137,7 @@ static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan,
                     "for a peak of %llu), which is more than the budget of %llu bytes",
                     (unsigned long long)f->arena_bytes, exec->backend->name,
                     (unsigned long long)f->predicted_peak_bytes,
-                    (unsigned long long)cairn_plan_get_header(plan)->predicted_peak_bytes,
+                    (unsigned long long)plan->header->predicted_peak_bytes,
                     (unsigned long long)budget);
 }
 
@@ -258,7 +258,7 @@ static cairn_status prepare(cairn_exec *exec, const crn_binding_input *input, ca
 /* The solution must be for this graph, and for costs with the same memory. */
 static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *costs,
                                    const cairn_solution *solution, cairn_error *err) {
-    if (cairn_plan_get_header(solution->plan)->graph_hash != crn_graph_hash(exec->graph))
+    if (solution->plan->header->graph_hash != crn_graph_hash(exec->graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(exec->graph));
     if (solution->costs_hash != crn_costs_memory_hash(costs))
@@ -271,11 +271,11 @@ static cairn_status check_solution(const cairn_exec *exec, const cairn_costs *co
 /* The solution is used only while binding. */
 static cairn_status prepare_solution(cairn_exec *exec, const cairn_costs *costs,
                                      const cairn_solution *solution, cairn_error *err) {
-    const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
+    const cairn_sim_summary *summary = solution->sim->summary;
     crn_binding_input input = {costs, solution->plan, solution->sim, solution->layout};
     CRN_TRY(check_solution(exec, costs, solution, err));
     exec->figures.predicted_peak_bytes = summary->peak_bytes;
-    exec->figures.arena_bytes = cairn_layout_arena_bytes(solution->layout);
+    exec->figures.arena_bytes = solution->layout->arena_bytes;
     exec->figures.host_bytes = summary->host_bytes;
     exec->figures.home_bytes = summary->home_bytes;
     exec->figures.threads = exec->device->facts.compute_units;
@@ -299,7 +299,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->backend = device->backend;
     exec->options = options;
     exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
-    exec->training = cairn_plan_get_header(solution->plan)->goal == CAIRN_GOAL_TRAIN;
+    exec->training = solution->plan->header->goal == CAIRN_GOAL_TRAIN;
     exec->whole = exec->training && cairn_graph_has_updates(graph);
     exec->timed = timed || exec->options.timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);

@@ -15,7 +15,7 @@ static cairn_status try_algorithm(const crn_profiler *p, const char *name, uint6
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.budget_bytes = strcmp(name, "none") == 0 ? 0 : budget;
     CRN_TRY(cairn_solve(p->graph, p->costs, name, &options, out, p->err));
-    uint64_t arena = cairn_layout_arena_bytes((*out)->layout);
+    uint64_t arena = (*out)->layout->arena_bytes;
     if (arena <= budget)
         return CAIRN_OK;
     cairn_solution_destroy(*out);
@@ -45,7 +45,7 @@ cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution **out) {
 cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution *usual,
                                     cairn_solution **out) {
     cairn_status status = CAIRN_INFEASIBLE;
-    uint64_t eighth = cairn_layout_arena_bytes(usual->layout) / 8;
+    uint64_t eighth = usual->layout->arena_bytes / 8;
     *out = NULL;
     for (uint32_t eighths = 2; eighths < 8 && status == CAIRN_INFEASIBLE; eighths++)
         status = try_algorithm(p, "auto", CRN_MAX(eighths * eighth, 1), out);
@@ -59,8 +59,9 @@ cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uin
                               cairn_solution **out) {
     cairn_plan_builder *builder;
     cairn_plan *varied = NULL;
-    uint32_t count, choices;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    uint32_t choices;
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     *out = NULL;
     cairn_status status = cairn_plan_builder_create(&p->memory.allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++) {
@@ -72,8 +73,7 @@ cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uin
         status = cairn_plan_builder_add(builder, step);
     }
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, p->graph, cairn_plan_get_header(plan), &varied,
-                                           p->err);
+        status = cairn_plan_builder_finish(builder, p->graph, plan->header, &varied, p->err);
     if (status == CAIRN_OK)
         status = cairn_solution_create(p->graph, p->costs, varied, NULL, out, p->err);
     cairn_plan_destroy(varied);

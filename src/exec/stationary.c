@@ -128,8 +128,8 @@ static void find_decay(cairn_exec *exec) {
 
 /* What the plan fetches is at home on the host. */
 static void find_homes(cairn_exec *exec, const cairn_plan *plan) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].kind == CAIRN_STEP_FETCH &&
             stays(cairn_graph_tensor(exec->graph, steps[i].id)->role))

@@ -297,7 +297,8 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
     uint32_t tensors = cairn_graph_tensor_count(b->graph), count;
     crn_program *program = &b->exec->program;
     crn_arena *memory = &b->exec->memory;
-    const cairn_step *steps = cairn_plan_steps(b->in->plan, &count);
+    const cairn_step *steps = b->in->plan->steps;
+    count = b->in->plan->step_count;
     CRN_TAKE(scratch, b->host_offset, tensors);
     CRN_TAKE(scratch, b->flight, tensors);
     CRN_TAKE(scratch, b->has_run, cairn_graph_op_count(b->graph));
@@ -320,11 +321,11 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
 
 cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input *input, cairn_error *err) {
     crn_arena scratch;
-    uint32_t offset_count;
     crn_arena_init(&scratch, &exec->memory.allocator);
     binder b = {.exec = exec, .graph = exec->graph, .in = input, .err = err};
-    b.lifetimes = cairn_sim_lifetimes(input->sim, &b.lifetime_count);
-    b.offsets = cairn_layout_offsets(input->layout, &offset_count);
+    b.lifetimes = input->sim->lifetimes;
+    b.lifetime_count = input->sim->lifetime_count;
+    b.offsets = input->layout->offsets;
     cairn_status status = bind_all(&b, &scratch);
     crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;

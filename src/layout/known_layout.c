@@ -38,9 +38,9 @@ static const uint64_t *recall(const cairn_memo *memo, crn_key key, uint64_t enou
 
 static cairn_status store(cairn_memo *memo, crn_key key, uint64_t enough, bool brief,
                           const cairn_layout *layout) {
-    uint32_t count;
-    const uint64_t *offsets = cairn_layout_offsets(layout, &count);
-    uint64_t arena = cairn_layout_arena_bytes(layout), *words;
+    const uint64_t *offsets = layout->offsets;
+    uint32_t count = layout->count;
+    uint64_t arena = layout->arena_bytes, *words;
     void *place;
     count = brief ? 0 : count;
     key = with(key, arena > enough && !brief ? 0 : enough);
@@ -87,7 +87,7 @@ cairn_status crn_layout_size(const cairn_allocator *allocator, const cairn_lifet
         return CAIRN_OK;
     }
     CRN_TRY(search(allocator, lifetimes, count, enough, brief, memo, key, &layout, err));
-    *arena = cairn_layout_arena_bytes(layout);
+    *arena = layout->arena_bytes;
     cairn_layout_destroy(layout);
     return CAIRN_OK;
 }

@@ -34,12 +34,11 @@
 #define MANY 6000u /* more lifetimes than that are placed without a search */
 #define SPARSE 64u /* lifetimes for one that is live at a time, for the quick way */
 
-struct cairn_layout {
+/* A layout as the library keeps it, behind what callers read. */
+typedef struct kept_layout {
+    cairn_layout seen; /* first: a cairn_layout is one of these */
     crn_arena arena;
-    uint64_t arena_bytes;
-    uint64_t *offsets;
-    uint32_t count;
-};
+} kept_layout;
 
 /* A lifetime that has its place. */
 typedef struct placed {
@@ -369,19 +368,19 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     return CAIRN_OK;
 }
 
-static cairn_status fill(cairn_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough,
+static cairn_status fill(kept_layout *layout, const cairn_lifetime *lifetimes, uint64_t enough,
                          bool brief) {
     crn_arena scratch;
     crn_arena_init(&scratch, &layout->arena.allocator);
-    placing p = {.lifetimes = lifetimes, .count = layout->count, .best = UINT64_MAX};
+    placing p = {.lifetimes = lifetimes, .count = layout->seen.count, .best = UINT64_MAX};
     p.enough = enough;
     p.brief = brief;
-    CRN_TAKE(&layout->arena, layout->offsets, layout->count);
-    p.best_offsets = layout->offsets;
+    CRN_TAKE(&layout->arena, p.best_offsets, layout->seen.count);
+    layout->seen.offsets = p.best_offsets;
     cairn_status status = find_peak(&p, &scratch);
     if (status == CAIRN_OK)
         status = place(&p, &scratch);
-    layout->arena_bytes = layout->count > 0 ? p.best : 0;
+    layout->seen.arena_bytes = layout->seen.count > 0 ? p.best : 0;
     crn_arena_release(&scratch);
     return status;
 }
@@ -396,48 +395,37 @@ cairn_status crn_layout_search(const cairn_allocator *allocator, const cairn_lif
                                cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    cairn_layout *layout = CRN_OBJECT(allocator, cairn_layout, arena);
+    kept_layout *layout = CRN_OBJECT(allocator, kept_layout, arena);
     if (layout == NULL)
         return crn_fail_memory(err);
-    layout->count = count;
+    layout->seen.count = count;
     if (fill(layout, lifetimes, enough, brief) != CAIRN_OK) {
-        cairn_layout_destroy(layout);
+        cairn_layout_destroy(&layout->seen);
         return crn_fail_memory(err);
     }
-    *out = layout;
+    *out = &layout->seen;
     return CAIRN_OK;
 }
 
 cairn_status crn_layout_of(const cairn_allocator *allocator, uint64_t arena_bytes,
                            const uint64_t *offsets, uint32_t count, cairn_layout **out,
                            cairn_error *err) {
-    cairn_layout *layout = CRN_OBJECT(allocator, cairn_layout, arena);
-    if (layout != NULL)
-        layout->offsets = crn_arena_take(&layout->arena, count, sizeof *offsets);
-    if (layout == NULL || layout->offsets == NULL) {
-        cairn_layout_destroy(layout);
+    kept_layout *layout = CRN_OBJECT(allocator, kept_layout, arena);
+    uint64_t *copy = layout == NULL ? NULL : crn_arena_take(&layout->arena, count, sizeof *offsets);
+    if (copy == NULL) {
+        cairn_layout_destroy((cairn_layout *)layout);
         return crn_fail_memory(err);
     }
-    memcpy(layout->offsets, offsets, count * sizeof *offsets);
-    layout->arena_bytes = arena_bytes;
-    layout->count = count;
-    *out = layout;
+    memcpy(copy, offsets, count * sizeof *offsets);
+    layout->seen = (cairn_layout){.arena_bytes = arena_bytes, .offsets = copy, .count = count};
+    *out = &layout->seen;
     return CAIRN_OK;
 }
 
 void cairn_layout_destroy(cairn_layout *layout) {
     if (layout == NULL)
         return;
-    crn_arena_destroy(&layout->arena);
-}
-
-uint64_t cairn_layout_arena_bytes(const cairn_layout *layout) {
-    return layout->arena_bytes;
-}
-
-const uint64_t *cairn_layout_offsets(const cairn_layout *layout, uint32_t *count) {
-    *count = layout->count;
-    return layout->offsets;
+    crn_arena_destroy(&((kept_layout *)layout)->arena);
 }
 
 uint64_t cairn_layout_address(const cairn_layout *layout, const cairn_sim *sim, uint32_t step,

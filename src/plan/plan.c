@@ -6,22 +6,13 @@ const char *cairn_step_kind_name(cairn_step_kind kind) {
     return (unsigned)kind < CRN_LENGTH(names) ? names[kind] : NULL;
 }
 
-const cairn_plan_header *cairn_plan_get_header(const cairn_plan *plan) {
-    return &plan->header;
-}
-
-const cairn_step *cairn_plan_steps(const cairn_plan *plan, uint32_t *count) {
-    *count = plan->steps.length;
-    return plan->steps.data;
-}
-
 cairn_status cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *given,
                                    cairn_error *err) {
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
-    header.graph_hash = plan->header.graph_hash;
-    plan->header = header;
+    header.graph_hash = plan->header->graph_hash;
+    ((crn_plan *)plan)->header = header;
     return CAIRN_OK;
 }
 
@@ -29,10 +20,18 @@ cairn_status cairn_plan_set_header(cairn_plan *plan, const cairn_plan_header *gi
 void cairn_plan_destroy(cairn_plan *plan) {
     if (plan == NULL)
         return;
-    crn_arena_destroy(&plan->arena);
+    crn_arena_destroy(&((crn_plan *)plan)->arena);
 }
 
-static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
+/* Nothing is added from here on. */
+static cairn_plan *show(crn_plan *plan) {
+    plan->seen.header = &plan->header;
+    plan->seen.steps = plan->steps.data;
+    plan->seen.step_count = plan->steps.length;
+    return &plan->seen;
+}
+
+static cairn_status copy_steps(const crn_plan *from, crn_plan *to) {
     CRN_TAKE(&to->arena, to->steps.data, from->steps.length);
     if (from->steps.length > 0)
         memcpy(to->steps.data, from->steps.data, from->steps.length * sizeof *to->steps.data);
@@ -42,25 +41,26 @@ static cairn_status copy_steps(const cairn_plan *from, cairn_plan *to) {
 
 cairn_status crn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
     *out = NULL;
-    cairn_plan *copy = CRN_OBJECT(&plan->arena.allocator, cairn_plan, arena);
+    const crn_plan *from = (const crn_plan *)plan;
+    crn_plan *copy = CRN_OBJECT(&from->arena.allocator, crn_plan, arena);
     if (copy == NULL)
         return CAIRN_ENOMEM;
-    copy->header = plan->header;
-    cairn_status status = copy_steps(plan, copy);
+    copy->header = from->header;
+    cairn_status status = copy_steps(from, copy);
     if (status == CAIRN_OK)
-        *out = copy;
+        *out = show(copy);
     else
-        cairn_plan_destroy(copy);
+        cairn_plan_destroy(&copy->seen);
     return status;
 }
 
 cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_plan_builder **out) {
     *out = NULL;
     cairn_allocator from = crn_allocator_or_default(allocator);
-    cairn_plan *plan = CRN_OBJECT(&from, cairn_plan, arena);
+    crn_plan *plan = CRN_OBJECT(&from, crn_plan, arena);
     cairn_plan_builder *builder = plan == NULL ? NULL : crn_resize(&from, NULL, 0, sizeof *builder);
     if (builder == NULL) {
-        cairn_plan_destroy(plan);
+        cairn_plan_destroy((cairn_plan *)plan);
         return CAIRN_ENOMEM;
     }
     *builder = (cairn_plan_builder){.allocator = from, .plan = plan};
@@ -71,7 +71,7 @@ cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_p
 void cairn_plan_builder_destroy(cairn_plan_builder *builder) {
     if (builder == NULL)
         return;
-    cairn_plan_destroy(builder->plan);
+    cairn_plan_destroy((cairn_plan *)builder->plan);
     cairn_allocator from = builder->allocator;
     crn_resize(&from, builder, sizeof *builder, 0);
 }
@@ -102,7 +102,7 @@ cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_
     *out = NULL;
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_plan_header, header, given, err);
-    cairn_plan *plan = builder->plan;
+    crn_plan *plan = builder->plan;
     if (plan == NULL)
         return crn_fail(err, CAIRN_EINVAL, "the plan builder has been finished already");
     for (uint32_t i = 0; i < plan->steps.length; i++)
@@ -110,6 +110,6 @@ cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_
     plan->header = header;
     plan->header.graph_hash = crn_graph_hash(graph);
     builder->plan = NULL;
-    *out = plan;
+    *out = show(plan);
     return CAIRN_OK;
 }

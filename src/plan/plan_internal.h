@@ -7,15 +7,17 @@
 #include "graph/crn_graph.h"
 #include "plan/crn_plan.h"
 
-struct cairn_plan {
+/* A plan as the library keeps it, behind what callers read. */
+typedef struct crn_plan {
+    cairn_plan seen; /* first: a cairn_plan is one of these */
     crn_arena arena; /* the plan itself is allocated in it */
     cairn_plan_header header;
     CRN_ARRAY(cairn_step) steps;
-};
+} crn_plan;
 
 struct cairn_plan_builder {
     cairn_allocator allocator;
-    cairn_plan *plan; /* NULL after finish */
+    crn_plan *plan; /* NULL after finish */
 };
 
 #endif

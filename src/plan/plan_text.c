@@ -61,17 +61,17 @@ static void write_step(cairn_text *text, const cairn_graph *graph, const cairn_s
 }
 
 cairn_status cairn_plan_to_text(const cairn_plan *plan, const cairn_graph *graph, cairn_text *out) {
-    crn_text_init(out, &plan->arena.allocator);
-    write_header(out, &plan->header);
-    crn_text_printf(out, "steps %u\n", plan->steps.length);
-    for (uint32_t i = 0; i < plan->steps.length; i++)
-        write_step(out, graph, &plan->steps.data[i]);
+    crn_text_init(out, &((const crn_plan *)plan)->arena.allocator);
+    write_header(out, plan->header);
+    crn_text_printf(out, "steps %u\n", plan->step_count);
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        write_step(out, graph, &plan->steps[i]);
     return crn_text_finish(out);
 }
 
 cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph, cairn_text *out) {
-    const cairn_plan_header *h = &plan->header;
-    crn_text_init(out, &plan->arena.allocator);
+    const cairn_plan_header *h = plan->header;
+    crn_text_init(out, &((const crn_plan *)plan)->arena.allocator);
     crn_text_printf(out, "{\"format\": \"cairn-plan\", \"version\": %d, \"model\": ", VERSION);
     crn_text_json_string(out, h->model);
     crn_text_printf(out, ", \"batch\": %u, \"input\": \"", h->batch);
@@ -86,8 +86,8 @@ cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph
     crn_text_printf(out,
                     ", \"predicted_peak_bytes\": %llu, \"graph\": \"%016llx\",\n\"steps\": [\n",
                     (unsigned long long)h->predicted_peak_bytes, (unsigned long long)h->graph_hash);
-    for (uint32_t i = 0; i < plan->steps.length; i++) {
-        const cairn_step *step = &plan->steps.data[i];
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const cairn_step *step = &plan->steps[i];
         crn_text_printf(out, "{\"%s\": ", cairn_step_kind_name((cairn_step_kind)step->kind));
         crn_text_json_string(out, step_name(graph, step));
         crn_text_printf(out, ", \"id\": %u", step->id);
@@ -98,7 +98,7 @@ cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph
         }
         if (step->implementation != 0)
             crn_text_printf(out, ", \"impl\": %u", step->implementation);
-        crn_text_printf(out, "}%s\n", i + 1 < plan->steps.length ? "," : "");
+        crn_text_printf(out, "}%s\n", i + 1 < plan->step_count ? "," : "");
     }
     crn_text_printf(out, "]}\n");
     return crn_text_finish(out);

@@ -107,9 +107,9 @@ static void write_grid(cairn_text *out, const axes *a) {
 /* The points of a curve, from its first to its last. Memory is constant from the start of a step to
  * the start of the next. */
 static void write_points(cairn_text *out, const cairn_solution *solution, const axes *a) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
-    const cairn_sim_step *records = cairn_sim_steps(solution->sim, &count);
+    const cairn_step *steps = solution->plan->steps;
+    uint32_t count = solution->plan->step_count;
+    const cairn_sim_step *records = solution->sim->steps;
     write_tenths(out, x_of(a, 0));
     crn_text_printf(out, " ");
     write_tenths(out, y_of(a, 0));
@@ -143,8 +143,7 @@ static void write_curve(cairn_text *out, const cairn_report *r, const axes *a) {
 
 /* Whether there is plain training to compare with. */
 static bool is_compared(const cairn_report *r) {
-    return r->none != NULL &&
-           strcmp(cairn_plan_get_header(r->solution->plan)->algorithm, "none") != 0;
+    return r->none != NULL && strcmp(r->solution->plan->header->algorithm, "none") != 0;
 }
 
 /* A level with its name at the right end. */
@@ -175,8 +174,7 @@ static void write_plain(cairn_text *out, const cairn_report *r, const axes *a) {
 
 static void write_levels(cairn_text *out, const cairn_report *r, const axes *a) {
     if (is_compared(r))
-        write_level(out, a, cairn_sim_result(r->none->sim)->peak_bytes, "plain training",
-                    CRN_NONE_GREY);
+        write_level(out, a, r->none->sim->summary->peak_bytes, "plain training", CRN_NONE_GREY);
     if (r->budget_bytes > 0 && r->budget_bytes <= a->bytes)
         write_level(out, a, r->budget_bytes, "the budget leaves", CRN_BLACK);
 }
@@ -188,8 +186,8 @@ static const char *holder_name(const cairn_report *r, const cairn_holder *holder
 
 /* The width of the picture, with room for the longest line of the list: "999.9 MiB name". */
 static uint32_t picture_width(const cairn_report *r, size_t title) {
-    uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
+    const cairn_holder *holders = r->solution->sim->holders;
+    uint32_t count = r->solution->sim->holder_count;
     size_t longest = sizeof "peak 999.9 MiB, held by";
     for (uint32_t i = 0; i < count && i <= LISTED; i++)
         longest = CRN_MAX(longest, sizeof "999.9 MiB  " + strlen(holder_name(r, &holders[i])));
@@ -198,9 +196,9 @@ static uint32_t picture_width(const cairn_report *r, size_t title) {
 }
 
 static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    uint32_t count;
-    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
+    const cairn_sim_summary *s = r->solution->sim->summary;
+    const cairn_sim_step *records = r->solution->sim->steps;
+    uint32_t count = r->solution->sim->step_count;
     uint64_t x = x_of(a, count > 0 ? records[s->peak_step].start_ns : 0),
              y = y_of(a, s->peak_bytes);
     crn_text_printf(out, "<circle r=\"4\" fill=\"" CRN_PEAK "\" cx=\"");
@@ -213,7 +211,8 @@ static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
                     LIST, TOP + 4);
     write_bytes(out, s->peak_bytes);
     crn_text_printf(out, ", held by</text>\n");
-    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
+    const cairn_holder *holders = r->solution->sim->holders;
+    count = r->solution->sim->holder_count;
     for (uint32_t i = 0; i < count && i <= LISTED; i++) {
         crn_text_printf(out, "<text font-size=\"11\" fill=\"#333\" " FONT " x=\"%d\" y=\"%d\">",
                         LIST, TOP + 24 + 19 * (int)i);
@@ -229,13 +228,13 @@ static void write_peak(cairn_text *out, const cairn_report *r, const axes *a) {
 }
 
 cairn_status cairn_report_memory_svg(const cairn_report *r, cairn_text *out) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
+    const cairn_sim_summary *s = r->solution->sim->summary;
+    const cairn_plan_header *h = r->solution->plan->header;
     cairn_allocator allocator = crn_graph_allocator(r->graph);
     axes a = {CRN_MAX(s->time_ns, 1), CRN_MAX(s->peak_bytes, 1)};
     if (is_compared(r)) {
         a.time = CRN_MAX(a.time, r->none_time_ns);
-        a.bytes = CRN_MAX(a.bytes, cairn_sim_result(r->none->sim)->peak_bytes);
+        a.bytes = CRN_MAX(a.bytes, r->none->sim->summary->peak_bytes);
     }
     a.bytes = CRN_MAX(a.bytes, CRN_MIN(r->budget_bytes, 2 * a.bytes));
     a.bytes += a.bytes / 20;

@@ -74,7 +74,7 @@ static cairn_status store_plan(cairn_page *page, cairn_text *text, uint32_t *pla
 static cairn_status write_entry(cairn_page *page, const cairn_solution *solution,
                                 const cairn_page_entry *e, uint32_t place) {
     cairn_text text, *out = &text;
-    const char *algorithm = cairn_plan_get_header(solution->plan)->algorithm;
+    const char *algorithm = solution->plan->header->algorithm;
     int64_t bound = e->bound_ns;
     if (bound <= 0 &&
         cairn_solution_micro_batches(solution, NULL) == 1) /* else it is not one of the plan */
@@ -116,7 +116,7 @@ cairn_status cairn_page_add(cairn_page *page, const cairn_solution *solution,
     CRN_TRY(store_plan(page, &text, &place));
     CRN_TRY(write_entry(page, solution, &e, place));
     if (page->entry_count++ == 0) {
-        const cairn_plan_header *h = cairn_plan_get_header(solution->plan);
+        const cairn_plan_header *h = solution->plan->header;
         crn_copy_string(page->model, sizeof page->model,
                         h->model[0] != '\0' ? h->model : cairn_graph_name(page->graph));
         page->batch = h->batch;

@@ -6,8 +6,9 @@
 #include "report/page_internal.h"
 
 static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn_sim_step *times) {
-    uint32_t count, implementations;
-    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
+    uint32_t implementations;
+    const cairn_step *steps = r->solution->plan->steps;
+    uint32_t count = r->solution->plan->step_count;
     crn_text_printf(text, ",\"steps\":{");
     crn_column kinds = crn_column_begin(text, "kind", true);
     for (uint32_t i = 0; i < count; i++)
@@ -59,10 +60,10 @@ static uint32_t last_step(const cairn_lifetime *lifetime, uint32_t steps) {
 }
 
 static void write_lifetimes(cairn_text *text, const crn_page_subject *r) {
-    uint32_t count, steps;
-    const cairn_lifetime *lives = cairn_sim_lifetimes(r->solution->sim, &count);
-    const uint64_t *offsets = cairn_layout_offsets(r->solution->layout, &count);
-    cairn_plan_steps(r->solution->plan, &steps);
+    const cairn_lifetime *lives = r->solution->sim->lifetimes;
+    uint32_t count = r->solution->sim->lifetime_count;
+    const uint64_t *offsets = r->solution->layout->offsets;
+    uint32_t steps = r->solution->plan->step_count;
     crn_text_printf(text, ",\"lives\":{");
     crn_column firsts = crn_column_begin(text, "first", true);
     for (uint32_t i = 0; i < count; i++)
@@ -124,8 +125,10 @@ static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cair
 /* Follow every tensor through the steps. Lifetimes are ordered by the step at which they begin. */
 static cairn_status find_tenants(tenants *t, const crn_page_subject *r) {
     uint32_t step_count, life_count, next = 0, *life_of;
-    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &step_count);
-    const cairn_lifetime *lives = cairn_sim_lifetimes(r->solution->sim, &life_count);
+    const cairn_step *steps = r->solution->plan->steps;
+    step_count = r->solution->plan->step_count;
+    const cairn_lifetime *lives = r->solution->sim->lifetimes;
+    life_count = r->solution->sim->lifetime_count;
     uint32_t tensor_count = cairn_graph_tensor_count(r->graph);
     CRN_TAKE(&t->arena, life_of, tensor_count);
     for (cairn_id i = 0; i < tensor_count; i++)
@@ -159,8 +162,7 @@ static void write_tenants(cairn_text *text, const tenants *t) {
 
 cairn_status crn_page_plan(cairn_text *text, const crn_page_subject *r,
                            const cairn_sim_step *measured) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    uint32_t count;
+    const cairn_sim_summary *s = r->solution->sim->summary;
     cairn_allocator allocator = crn_graph_allocator(r->graph);
     tenants t = {.list = {0}};
     crn_arena_init(&t.arena, &allocator);
@@ -169,11 +171,10 @@ cairn_status crn_page_plan(cairn_text *text, const crn_page_subject *r,
         crn_text_printf(text, "{\"measured\":%d", measured != NULL);
         crn_page_number(text, "peak", s->peak_bytes);
         crn_page_number(text, "peak_step", s->peak_step);
-        crn_page_number(text, "arena", cairn_layout_arena_bytes(r->solution->layout));
+        crn_page_number(text, "arena", r->solution->layout->arena_bytes);
         crn_page_number(text, "predicted", (uint64_t)s->time_ns);
         crn_page_number(text, "host", s->host_bytes);
-        write_steps(text, r,
-                    measured != NULL ? measured : cairn_sim_steps(r->solution->sim, &count));
+        write_steps(text, r, measured != NULL ? measured : r->solution->sim->steps);
         write_lifetimes(text, r);
         write_tenants(text, &t);
         crn_text_printf(text, "}");

@@ -13,8 +13,8 @@ void cairn_report_destroy(cairn_report *report) {
 
 static void compare(cairn_report *r, const cairn_solution *none) {
     r->none = none;
-    r->none_arena_bytes = cairn_layout_arena_bytes(none->layout);
-    r->none_time_ns = cairn_sim_result(none->sim)->time_ns;
+    r->none_arena_bytes = none->layout->arena_bytes;
+    r->none_time_ns = none->sim->summary->time_ns;
 }
 
 /* Compare with the plan of `none` for the same graph. */
@@ -36,11 +36,11 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
     if (r == NULL)
         return crn_fail_memory(err);
     *r = (cairn_report){.graph = graph, .costs = costs, .solution = solution};
-    r->stationary_bytes = cairn_stationary_bytes(graph, costs, optimizer_slots) -
-                          cairn_sim_result(solution->sim)->home_bytes;
-    r->arena_bytes = cairn_layout_arena_bytes(solution->layout);
+    r->stationary_bytes =
+        cairn_stationary_bytes(graph, costs, optimizer_slots) - solution->sim->summary->home_bytes;
+    r->arena_bytes = solution->layout->arena_bytes;
     cairn_status status = CAIRN_OK;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
+    if (solution->plan->header->goal != CAIRN_GOAL_TRAIN)
         none = NULL;
     else if (none == NULL)
         status = compare_with_own(r, err);
@@ -73,8 +73,8 @@ static void write_ppm(cairn_text *text, int64_t ppm) {
 }
 
 static void write_holders(cairn_text *text, const cairn_report *r) {
-    uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(r->solution->sim, &count);
+    const cairn_holder *holders = r->solution->sim->holders;
+    uint32_t count = r->solution->sim->holder_count;
     crn_text_printf(text, "\"holders\": [");
     for (uint32_t i = 0; i < count; i++) {
         crn_text_printf(text, "%s{\"tensor\": ", i > 0 ? ", " : "");
@@ -88,9 +88,9 @@ static void write_holders(cairn_text *text, const cairn_report *r) {
 
 /* The op that runs at the peak. */
 static const char *peak_op(const cairn_report *r) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
-    uint32_t step = cairn_sim_result(r->solution->sim)->peak_step;
+    const cairn_step *steps = r->solution->plan->steps;
+    uint32_t count = r->solution->plan->step_count;
+    uint32_t step = r->solution->sim->summary->peak_step;
     if (step >= count)
         return "";
     return steps[step].kind == CAIRN_STEP_RUN ? cairn_graph_op(r->graph, steps[step].id)->name
@@ -98,8 +98,8 @@ static const char *peak_op(const cairn_report *r) {
 }
 
 cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
-    const cairn_sim_summary *s = cairn_sim_result(r->solution->sim);
-    const cairn_plan_header *h = cairn_plan_get_header(r->solution->plan);
+    const cairn_sim_summary *s = r->solution->sim->summary;
+    const cairn_plan_header *h = r->solution->plan->header;
     cairn_allocator allocator = crn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
     crn_text_printf(out, "{\"model\": ");
@@ -130,8 +130,7 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     NUMBER("idle_ns", s->idle_ns);
     NUMBER("copy_out_ns", s->copy_out_ns);
     NUMBER("copy_in_ns", s->copy_in_ns);
-    uint32_t steps;
-    cairn_plan_steps(r->solution->plan, &steps);
+    uint32_t steps = r->solution->plan->step_count;
     NUMBER("steps", steps);
     NUMBER("runs", s->runs);
     NUMBER("recomputed_ops", s->reruns);

@@ -38,9 +38,9 @@ static void write_memory(cairn_text *text, int64_t ns, uint64_t bytes) {
 cairn_status cairn_report_trace(const cairn_report *r, cairn_text *out) {
     cairn_allocator allocator = crn_graph_allocator(r->graph);
     crn_text_init(out, &allocator);
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(r->solution->plan, &count);
-    const cairn_sim_step *records = cairn_sim_steps(r->solution->sim, &count);
+    const cairn_step *steps = r->solution->plan->steps;
+    uint32_t count = r->solution->plan->step_count;
+    const cairn_sim_step *records = r->solution->sim->steps;
     crn_text_printf(out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
     write_lane(out, LANE_COMPUTE, "compute");
     write_lane(out, LANE_OUT, "copy out");

@@ -4,7 +4,7 @@
 
 #include "cairn/sim.h"
 
-/* The lifetime in which operand `operand` of step `step` is: its place in cairn_sim_lifetimes().
+/* The lifetime in which operand `operand` of step `step` is: its place in its lifetimes.
  * The operands of a run are its op's inputs, its outputs, its workspace and its params, one after
  * the other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the
  * device, an output that is not wanted, a workspace of no bytes, or there is no such operand. O(1).

@@ -7,7 +7,7 @@
 /* List the storages at the peak. A storage is named after the first tensor that is in it now: the
  * tensor that it was allocated for may have been freed while an alias of it stays. */
 static cairn_status capture_holders(crn_sim_walk *w, uint64_t workspace) {
-    cairn_sim *sim = w->sim;
+    crn_sim *sim = w->sim;
     bool *named;
     CRN_TAKE(&w->scratch, named, w->storages.length);
     for (cairn_id t = 0; t < cairn_graph_tensor_count(w->graph); t++) {

@@ -14,9 +14,9 @@ static uint32_t operand_count(const cairn_graph *graph, const cairn_step *step) 
 }
 
 cairn_status crn_sim_keep_operands(crn_sim_walk *w) {
-    cairn_sim *sim = w->sim;
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(w->plan, &count);
+    crn_sim *sim = w->sim;
+    const cairn_step *steps = w->plan->steps;
+    uint32_t count = w->plan->step_count;
     CRN_TAKE(&sim->arena, sim->first_operand, (size_t)count + 1);
     for (uint32_t i = 0; i < count; i++)
         sim->first_operand[i + 1] = sim->first_operand[i] + operand_count(w->graph, &steps[i]);
@@ -41,7 +41,8 @@ void crn_sim_note_tensors(crn_sim_walk *w, uint32_t operand, const cairn_id *ten
     }
 }
 
-uint32_t crn_sim_operand(const cairn_sim *sim, uint32_t step, uint32_t operand) {
+uint32_t crn_sim_operand(const cairn_sim *seen, uint32_t step, uint32_t operand) {
+    const crn_sim *sim = (const crn_sim *)seen;
     if (step >= sim->step_count ||
         operand >= sim->first_operand[step + 1] - sim->first_operand[step])
         return CAIRN_NONE;

@@ -27,8 +27,8 @@ void crn_sim_describe(const crn_sim_walk *w, cairn_error *err) {
         name = is_op ? cairn_graph_op(w->graph, s->culprit)->name
                      : cairn_graph_tensor(w->graph, s->culprit)->name;
     char where[300] = "at the end", words[300];
-    uint32_t step_count;
-    const cairn_step *steps = cairn_plan_steps(w->plan, &step_count);
+    const cairn_step *steps = w->plan->steps;
+    uint32_t step_count = w->plan->step_count;
     if (s->broken_step < step_count) {
         const cairn_step *step = &steps[s->broken_step];
         snprintf(where, sizeof where, "step %u (%s %s)", s->broken_step,

@@ -39,7 +39,9 @@ typedef struct crn_sim_storage {
     uint32_t lifetime; /* index of its lifetime */
 } crn_sim_storage;
 
-struct cairn_sim {
+/* A simulation as the library keeps it, behind what callers read. */
+typedef struct crn_sim {
+    cairn_sim seen; /* first: a cairn_sim is one of these */
     crn_arena arena;
     cairn_sim_summary summary;
     cairn_sim_step *steps;
@@ -48,7 +50,7 @@ struct cairn_sim {
     CRN_ARRAY(cairn_holder) holders;
     uint32_t *operands;      /* lifetimes, for all steps one after the other; see sim_operands.c */
     uint64_t *first_operand; /* per step, and one past the end; NULL: not asked for */
-};
+} crn_sim;
 
 typedef struct crn_sim_walk {
     const cairn_graph *graph;
@@ -69,7 +71,7 @@ typedef struct crn_sim_walk {
     uint64_t live;
     int64_t now, out_free, in_free; /* when the compute, copy-out and copy-in lanes are free */
     uint32_t step;
-    cairn_sim *sim;
+    crn_sim *sim;
     bool find_holders; /* the second walk, which stops at the peak */
     bool found;
 } crn_sim_walk;

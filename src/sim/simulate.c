@@ -41,8 +41,8 @@ static cairn_status take_step(crn_sim_walk *w, const cairn_step *step) {
 /* A parameter or slot that the plan fetches is at home on the host. */
 static cairn_status find_homes(crn_sim_walk *w) {
     cairn_sim_summary *summary = &w->sim->summary;
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(w->plan, &count);
+    const cairn_step *steps = w->plan->steps;
+    uint32_t count = w->plan->step_count;
     for (uint32_t i = 0; i < count; i++) {
         if (steps[i].kind != CAIRN_STEP_FETCH)
             continue;
@@ -103,8 +103,8 @@ static cairn_status end(crn_sim_walk *w) {
 }
 
 cairn_status crn_sim_walk_plan(crn_sim_walk *w) {
-    uint32_t step_count;
-    const cairn_step *steps = cairn_plan_steps(w->plan, &step_count);
+    const cairn_step *steps = w->plan->steps;
+    uint32_t step_count = w->plan->step_count;
     crn_arena_release(&w->scratch);
     w->storages.data = NULL;
     w->storages.length = w->storages.capacity = 0;
@@ -128,6 +128,18 @@ cairn_status crn_sim_walk_plan(crn_sim_walk *w) {
     return end(w);
 }
 
+/* The walk is over. */
+static cairn_sim *show(crn_sim *sim) {
+    sim->seen = (cairn_sim){.summary = &sim->summary,
+                            .steps = sim->steps,
+                            .step_count = sim->step_count,
+                            .lifetimes = sim->lifetimes.data,
+                            .lifetime_count = sim->lifetimes.length,
+                            .holders = sim->holders.data,
+                            .holder_count = sim->holders.length};
+    return &sim->seen;
+}
+
 /* `keep`: somebody will read what is recorded; `holders`: also what is in memory at the peak. */
 static cairn_status judge(crn_sim_walk *w, bool keep, bool holders) {
     CRN_TAKE(&w->sim->arena, w->sim->steps, CRN_MAX(w->sim->step_count, 1));
@@ -149,18 +161,18 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
     crn_error_clear(err);
     CRN_READ_OPTIONS(cairn_sim_options, options, given, err);
     CRN_READ_LOCAL(cairn_machine, machine, &options.machine, err);
-    if (cairn_plan_get_header(plan)->graph_hash != crn_graph_hash(graph))
+    if (plan->header->graph_hash != crn_graph_hash(graph))
         return crn_fail(err, CAIRN_EINVAL, "the plan was made for another graph than \"%s\"",
                         cairn_graph_name(graph));
     cairn_allocator allocator = crn_graph_allocator(graph);
-    cairn_sim *sim = CRN_OBJECT(&allocator, cairn_sim, arena);
+    crn_sim *sim = CRN_OBJECT(&allocator, crn_sim, arena);
     if (sim == NULL)
         return crn_fail_memory(err);
     sim->summary.culprit = CAIRN_NONE;
-    cairn_plan_steps(plan, &sim->step_count);
+    sim->step_count = plan->step_count;
     crn_sim_walk w = {
         .graph = graph, .costs = costs, .plan = plan, .budget = UINT64_MAX, .sim = sim};
-    w.goal = cairn_plan_get_header(plan)->goal;
+    w.goal = plan->header->goal;
     if (options.budget_bytes > 0)
         w.budget = options.budget_bytes;
     w.machine = options.machine;
@@ -169,41 +181,22 @@ cairn_status cairn_simulate(const cairn_graph *graph, const cairn_costs *costs,
     cairn_status status = judge(&w, out != NULL, !options.no_holders);
     crn_arena_release(&w.scratch);
     if (status == CAIRN_ENOMEM) {
-        cairn_sim_destroy(sim);
+        cairn_sim_destroy(&sim->seen);
         return crn_fail_memory(err);
     }
     if (status != CAIRN_OK)
         crn_sim_describe(&w, err);
     if (out != NULL)
-        *out = sim;
+        *out = show(sim);
     else
-        cairn_sim_destroy(sim);
+        cairn_sim_destroy(&sim->seen);
     return status;
 }
 
 void cairn_sim_destroy(cairn_sim *sim) {
     if (sim == NULL)
         return;
-    crn_arena_destroy(&sim->arena);
-}
-
-const cairn_sim_summary *cairn_sim_result(const cairn_sim *sim) {
-    return &sim->summary;
-}
-
-const cairn_sim_step *cairn_sim_steps(const cairn_sim *sim, uint32_t *step_count) {
-    *step_count = sim->step_count;
-    return sim->steps;
-}
-
-const cairn_lifetime *cairn_sim_lifetimes(const cairn_sim *sim, uint32_t *lifetimes) {
-    *lifetimes = sim->lifetimes.length;
-    return sim->lifetimes.data;
-}
-
-const cairn_holder *cairn_sim_holders(const cairn_sim *sim, uint32_t *holders) {
-    *holders = sim->holders.length;
-    return sim->holders.data;
+    crn_arena_destroy(&((crn_sim *)sim)->arena);
 }
 
 uint64_t crn_slot_bytes(const cairn_graph *graph, const cairn_costs *costs, cairn_id parameter) {

@@ -10,9 +10,9 @@ typedef struct solution_memory {
 } solution_memory;
 
 static cairn_status translate_steps(const cairn_arrays_step *step, solution_memory *m) {
-    uint32_t count, judged;
-    const cairn_step *steps = cairn_plan_steps(m->solution->plan, &count);
-    const cairn_sim_step *sim = cairn_sim_steps(m->solution->sim, &judged);
+    const cairn_step *steps = m->solution->plan->steps;
+    uint32_t count = m->solution->plan->step_count;
+    const cairn_sim_step *sim = m->solution->sim->steps;
     cairn_step *copy;
     uint64_t *bytes;
     CRN_TAKE(&m->arena, copy, count);
@@ -30,8 +30,8 @@ static cairn_status translate_steps(const cairn_arrays_step *step, solution_memo
 }
 
 static cairn_status translate_lifetimes(const cairn_arrays_step *step, solution_memory *m) {
-    uint32_t count, placed;
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(m->solution->sim, &count);
+    const cairn_lifetime *lifetimes = m->solution->sim->lifetimes;
+    uint32_t count = m->solution->sim->lifetime_count;
     cairn_lifetime *copy;
     CRN_TAKE(&m->arena, copy, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -41,7 +41,7 @@ static cairn_status translate_lifetimes(const cairn_arrays_step *step, solution_
     }
     m->out.lifetimes = copy;
     m->out.lifetime_count = count;
-    m->out.offsets = cairn_layout_offsets(m->solution->layout, &placed);
+    m->out.offsets = m->solution->layout->offsets;
     return CAIRN_OK;
 }
 
@@ -64,9 +64,9 @@ static cairn_status translate(const cairn_arrays_step *step, cairn_solution *sol
         cairn_arrays_solution_destroy(&m->out);
         return crn_fail_memory(err);
     }
-    m->out.peak_bytes = cairn_sim_result(solution->sim)->peak_bytes;
-    m->out.arena_bytes = cairn_layout_arena_bytes(solution->layout);
-    m->out.time_ns = cairn_sim_result(solution->sim)->time_ns;
+    m->out.peak_bytes = solution->sim->summary->peak_bytes;
+    m->out.arena_bytes = solution->layout->arena_bytes;
+    m->out.time_ns = solution->sim->summary->time_ns;
     m->out.lower_bound_ns = solution->lower_bound_ns;
     *out = &m->out;
     return CAIRN_OK;

@@ -12,7 +12,7 @@ static cairn_status find_whole(const cairn_graph *graph, const cairn_costs *cost
     cairn_solution *own = NULL;
     if (none == NULL)
         CRN_TRY(cairn_solve(graph, costs, "none", NULL, &own, err));
-    *out = cairn_layout_arena_bytes(none != NULL ? none->layout : own->layout);
+    *out = (none != NULL ? none->layout : own->layout)->arena_bytes;
     cairn_solution_destroy(own);
     return CAIRN_OK;
 }

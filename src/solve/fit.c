@@ -32,11 +32,11 @@ static cairn_status try_batch(const search *s, uint32_t batch, cairn_fit_result 
         status = cairn_solve(graph, costs, s->options.algorithm, s->options.solve, &solution, err);
     if (status == CAIRN_OK) {
         out->batch = batch;
-        out->time_ns = cairn_sim_result(solution->sim)->time_ns;
-        out->arena_bytes = cairn_layout_arena_bytes(solution->layout);
+        out->time_ns = solution->sim->summary->time_ns;
+        out->arena_bytes = solution->layout->arena_bytes;
         out->lower_bound_ns = solution->lower_bound_ns;
         out->device_bytes = out->arena_bytes + cairn_stationary_bytes(graph, costs, 0) -
-                            cairn_sim_result(solution->sim)->home_bytes;
+                            solution->sim->summary->home_bytes;
     } else if (status == CAIRN_INFEASIBLE) {
         out->next_bytes = err->smallest_budget;
         crn_copy_string(out->stopped_by, sizeof out->stopped_by, err->name);

@@ -135,12 +135,12 @@ static cairn_status close_gaps(search *s, int64_t time, bool *any) {
 cairn_status crn_keep_fused(const crn_problem *problem, const crn_schedule *schedule,
                             cairn_goal goal, cairn_solution **solution) {
     search s = {.problem = problem, .schedule = schedule, .goal = goal};
-    int64_t time = cairn_sim_result((*solution)->sim)->time_ns;
+    int64_t time = (*solution)->sim->summary->time_ns;
     bool any = false;
     cairn_plan *plan;
     cairn_solution *better;
     if (problem->limit == 0 || problem->live_peak ||
-        cairn_layout_arena_bytes((*solution)->layout) > problem->limit)
+        (*solution)->layout->arena_bytes > problem->limit)
         return CAIRN_OK;
     CRN_TRY(find_gaps(&s));
     if (s.gaps.length == 0)
@@ -153,7 +153,7 @@ cairn_status crn_keep_fused(const crn_problem *problem, const crn_schedule *sche
     CRN_TRY(crn_solution_take(problem->graph, problem->costs, plan, problem->machine,
                               problem->live_peak, problem->memo, &better, problem->err));
     cairn_solution *worse = better;
-    if (cairn_layout_arena_bytes(better->layout) <= problem->limit) {
+    if (better->layout->arena_bytes <= problem->limit) {
         worse = *solution;
         *solution = better;
     }

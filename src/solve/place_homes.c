@@ -297,8 +297,8 @@ static cairn_status emit_all(work *at, cairn_plan_builder *builder) {
 /* The memory of every step, and when the compute lane reaches it; the times of a copy are those of
  * its own lane. */
 static cairn_status read_clock(work *at, const cairn_sim *sim) {
-    uint32_t count;
-    const cairn_sim_step *steps = cairn_sim_steps(sim, &count);
+    const cairn_sim_step *steps = sim->steps;
+    uint32_t count = sim->step_count;
     CRN_TAKE(at->scratch, at->live, count);
     CRN_TAKE(at->scratch, at->clock, count + 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -313,7 +313,8 @@ static cairn_status read_clock(work *at, const cairn_sim *sim) {
 static cairn_status place(work *at, const cairn_sim *sim, const cairn_plan *plan,
                           cairn_plan_builder *builder, cairn_plan **out, cairn_error *err) {
     uint32_t tensors = cairn_graph_tensor_count(at->in->graph);
-    at->steps = cairn_plan_steps(plan, &at->step_count);
+    at->steps = plan->steps;
+    at->step_count = plan->step_count;
     CRN_TAKE(at->scratch, at->last_of, tensors);
     CRN_TRY(read_clock(at, sim));
     for (cairn_id t = 0; t < tensors; t++)
@@ -323,7 +324,7 @@ static cairn_status place(work *at, const cairn_sim *sim, const cairn_plan *plan
     CRN_TRY(begin_all_early(at));
     leave_late(at);
     CRN_TRY(emit_all(at, builder));
-    return cairn_plan_builder_finish(builder, at->in->graph, cairn_plan_get_header(plan), out, err);
+    return cairn_plan_builder_finish(builder, at->in->graph, plan->header, out, err);
 }
 
 cairn_status crn_place_homes(const crn_homes *homes, const cairn_plan *plan, cairn_plan **out,
@@ -348,8 +349,8 @@ cairn_status crn_place_homes(const crn_homes *homes, const cairn_plan *plan, cai
 }
 
 void crn_homes_of_plan(const cairn_graph *graph, const cairn_plan *plan, bool *on_host) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].kind == CAIRN_STEP_FETCH && steps[i].id < cairn_graph_tensor_count(graph)) {
             cairn_role role = cairn_graph_tensor(graph, steps[i].id)->role;

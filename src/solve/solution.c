@@ -28,7 +28,7 @@ void cairn_solution_destroy(cairn_solution *solution) {
 
 int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
                                int64_t update_ns) {
-    int64_t time = cairn_sim_result(solution->sim)->time_ns;
+    int64_t time = solution->sim->summary->time_ns;
     const solution_memory *memory = solution->memory;
     int64_t before = memory->gather_ns > 0 ? memory->gather_ns : time;
     if (micro_batches == 0)
@@ -56,14 +56,14 @@ cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *co
     solution_memory *memory = solution->memory;
     cairn_sim *sim;
     if (given->micro_batches < 2 || memory->gather_ns > 0 || !cairn_graph_has_updates(graph) ||
-        cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
+        solution->plan->header->goal != CAIRN_GOAL_TRAIN)
         return CAIRN_OK;
     options.machine = given->machine;
     options.no_holders = true;
     options.gathers = true;
     CRN_TRY(cairn_simulate(graph, costs, solution->plan, &options, &sim, err));
     memory->micro_batches = given->micro_batches;
-    memory->gather_ns = cairn_sim_result(sim)->time_ns;
+    memory->gather_ns = sim->summary->time_ns;
     cairn_sim_destroy(sim);
     if (solution->lower_bound_ns > 0) {
         int64_t before = solution->lower_bound_ns - crn_sim_gather_saves(graph, costs);
@@ -86,10 +86,10 @@ static cairn_status judge(const cairn_graph *graph, const cairn_costs *costs,
                           cairn_solution *s, cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
     cairn_allocator allocator = crn_graph_allocator(graph);
-    uint32_t count;
     options.machine = machine;
     CRN_TRY(cairn_simulate(graph, costs, s->plan, &options, &s->sim, err));
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(s->sim, &count);
+    const cairn_lifetime *lifetimes = s->sim->lifetimes;
+    uint32_t count = s->sim->lifetime_count;
     return crn_layout_within(&allocator, lifetimes, count, brief ? UINT64_MAX : 0, brief, memo,
                              &s->layout, err);
 }
@@ -141,10 +141,10 @@ cairn_status crn_solution_certify(const cairn_graph *graph, const cairn_costs *c
                                   const cairn_solve_options *given, cairn_solution *solution,
                                   cairn_error *err) {
     cairn_solve_options options = *given;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
+    if (solution->plan->header->goal != CAIRN_GOAL_TRAIN)
         return CAIRN_OK;
     if (options.budget_bytes == 0)
-        options.budget_bytes = CRN_MAX(cairn_layout_arena_bytes(solution->layout), 1);
+        options.budget_bytes = CRN_MAX(solution->layout->arena_bytes, 1);
     return find_bound(graph, costs, &options, &solution->lower_bound_ns, err);
 }
 

@@ -42,11 +42,11 @@ static cairn_status judge_arena(const crn_problem *problem, const cairn_sim *sim
                                 uint64_t *out) {
     cairn_allocator allocator = crn_graph_allocator(problem->graph);
     uint64_t enough = problem->limit;
-    uint64_t promise = crn_layout_promise(cairn_sim_result(sim)->peak_bytes);
+    uint64_t promise = crn_layout_promise(sim->summary->peak_bytes);
     if (brief && (enough == 0 || !problem->for_start))
         enough = enough == 0 ? promise : CRN_MIN(enough, promise);
-    uint32_t count;
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(sim, &count);
+    const cairn_lifetime *lifetimes = sim->lifetimes;
+    uint32_t count = sim->lifetime_count;
     return crn_layout_size(&allocator, lifetimes, count, enough, brief, problem->memo, out,
                            problem->err);
 }
@@ -60,7 +60,7 @@ cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool 
     cairn_status status =
         cairn_simulate(problem->graph, problem->costs, plan, &options, &sim, problem->err);
     if (status == CAIRN_OK) {
-        const cairn_sim_summary *summary = cairn_sim_result(sim);
+        const cairn_sim_summary *summary = sim->summary;
         *out = (crn_judgement){.peak = summary->peak_bytes,
                                .arena = summary->peak_bytes,
                                .peak_step = summary->peak_step,
@@ -93,17 +93,16 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
 
 /* The memory of a solution that must be within the budget. */
 static uint64_t memory_of(const crn_problem *problem, const cairn_solution *solution) {
-    return problem->live_peak ? cairn_sim_result(solution->sim)->peak_bytes
-                              : cairn_layout_arena_bytes(solution->layout);
+    return problem->live_peak ? solution->sim->summary->peak_bytes : solution->layout->arena_bytes;
 }
 
 static cairn_status refuse(const crn_problem *problem, const cairn_solution *best, const char *name,
                            uint64_t budget) {
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(best->plan, &count);
+    const cairn_step *steps = best->plan->steps;
+    uint32_t count = best->plan->step_count;
     uint64_t needed = memory_of(problem, best);
     /* The peak is at a run, or at a step before one. Then the next run is the op to name. */
-    uint32_t peak = cairn_sim_result(best->sim)->peak_step;
+    uint32_t peak = best->sim->summary->peak_step;
     while (peak + 1 < count && steps[peak].kind != CAIRN_STEP_RUN)
         peak++;
     const char *op = steps[peak].kind == CAIRN_STEP_RUN
@@ -139,7 +138,7 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
         if (needed <= budget)
             return CAIRN_OK;
         uint64_t less = crn_less_after(round, needed - budget);
-        uint64_t peak = cairn_sim_result((*out)->sim)->peak_bytes;
+        uint64_t peak = (*out)->sim->summary->peak_bytes;
         if (last || peak <= 1 || peak > problem->budget)
             break; /* less memory will not help */
         /* below the plan's peak, or the plan would not change */
@@ -150,9 +149,9 @@ static cairn_status solve_within(crn_problem *problem, uint32_t which, cairn_sol
 
 /* Write the name of the algorithm into the plan's header. */
 static void sign(cairn_solution *solution, const char *algorithm) {
-    cairn_plan_header header = *cairn_plan_get_header(solution->plan);
+    cairn_plan_header header = *solution->plan->header;
     crn_copy_string(header.algorithm, sizeof header.algorithm, algorithm);
-    header.predicted_peak_bytes = cairn_sim_result(solution->sim)->peak_bytes;
+    header.predicted_peak_bytes = solution->sim->summary->peak_bytes;
     (void)!cairn_plan_set_header(solution->plan, &header, NULL); /* its size is set */
 }
 
@@ -213,8 +212,8 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
         crn_solution_take(graph, costs, copy, options->machine, false, options->memo, &start, &own);
     if (legal != CAIRN_OK)
         return legal == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
-    uint64_t needed = options->live_peak ? cairn_sim_result(start->sim)->peak_bytes
-                                         : cairn_layout_arena_bytes(start->layout);
+    uint64_t needed =
+        options->live_peak ? start->sim->summary->peak_bytes : start->layout->arena_bytes;
     bool fits = options->budget_bytes == 0 || needed <= options->budget_bytes;
     bool faster = fits && (*out == NULL || time_of(start) < time_of(*out));
     cairn_solution *other = faster ? *out : start;

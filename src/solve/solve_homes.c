@@ -196,15 +196,15 @@ static cairn_status visit(const search *s, uint64_t room, const cairn_plan *plan
     cairn_solve_options options = s->options;
     options.micro_batches = s->micro_batches;
     CRN_TRY(crn_solution_gather(s->graph, s->costs, &options, *out, s->err));
-    cairn_plan_header header = *cairn_plan_get_header((*out)->plan);
-    header.predicted_peak_bytes = cairn_sim_result((*out)->sim)->peak_bytes;
+    cairn_plan_header header = *(*out)->plan->header;
+    header.predicted_peak_bytes = (*out)->sim->summary->peak_bytes;
     return cairn_plan_set_header((*out)->plan, &header, s->err);
 }
 
 /* The memory of a solution that the limit bounds, without what stays. */
 static uint64_t memory_of(const search *s, const cairn_solution *solution) {
-    return s->options.live_peak ? cairn_sim_result(solution->sim)->peak_bytes
-                                : cairn_layout_arena_bytes(solution->layout);
+    return s->options.live_peak ? solution->sim->summary->peak_bytes
+                                : solution->layout->arena_bytes;
 }
 
 /* Enough for the visits of one more op. */
@@ -414,8 +414,7 @@ static int64_t time_of(const cairn_solution *solution) {
 static void keep_faster(cairn_solution **best, cairn_solution *other) {
     bool faster = time_of(other) < time_of(*best);
     if (other != NULL && time_of(other) == time_of(*best))
-        faster =
-            cairn_sim_result(other->sim)->home_bytes < cairn_sim_result((*best)->sim)->home_bytes;
+        faster = other->sim->summary->home_bytes < (*best)->sim->summary->home_bytes;
     cairn_solution_destroy(faster ? *best : other);
     *best = faster ? other : *best;
 }
@@ -467,7 +466,7 @@ static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **b
 
 /* Whether more on the host may be faster: the step recomputes more than it waits for copies. */
 static bool may_gain(const search *s, const cairn_solution *solution, int64_t bound) {
-    const cairn_sim_summary *summary = cairn_sim_result(solution->sim);
+    const cairn_sim_summary *summary = solution->sim->summary;
     int64_t waits = summary->idle_ns, reruns = summary->rerun_ns;
     int64_t gather;
     if (cairn_solution_micro_batches(solution, &gather) > 1) /* the last one is a small part */
@@ -577,7 +576,7 @@ cairn_status crn_solve_with_homes(const cairn_graph *graph, const cairn_costs *c
     cairn_status status = s.on_host == NULL ? CAIRN_ENOMEM : CAIRN_OK;
     if (status == CAIRN_OK) {
         crn_homes_of_plan(graph, options->homes, s.on_host);
-        uint64_t peak = cairn_sim_result((*solution)->sim)->peak_bytes;
+        uint64_t peak = (*solution)->sim->summary->peak_bytes;
         status = visit(&s, CRN_MAX(options->budget_bytes, peak), (*solution)->plan, &visited);
     }
     crn_arena_release(&scratch);

@@ -77,7 +77,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     exec.update_in_run = true;
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;
-    if (cairn_plan_get_header(solution->plan)->goal != CAIRN_GOAL_TRAIN)
+    if (solution->plan->header->goal != CAIRN_GOAL_TRAIN)
         return crn_fail(err, CAIRN_EINVAL,
                         "the plan is for evaluation; it computes no gradients to train by");
     CRN_TRY(find_ends(train, err));

@@ -278,9 +278,10 @@ static void check_reference(const char *name, cairn_device *device, const cairn_
 static bool has_usual_implementations(const cairn_graph *graph, const cairn_costs *costs,
                                       const cairn_solution *solution) {
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);
-    uint32_t usual_count, count;
-    const cairn_step *usual = cairn_plan_steps(none->plan, &usual_count);
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_step *usual = none->plan->steps;
+    uint32_t usual_count = none->plan->step_count;
+    const cairn_step *steps = solution->plan->steps;
+    uint32_t count = solution->plan->step_count;
     bool same = true;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < usual_count && steps[i].kind == CAIRN_STEP_RUN; k++)
@@ -412,7 +413,7 @@ static void check_profile(void) {
     cairn_solution *none = solve(graph, costs, "none", 0, NULL);
     outcome o = run(device, graph, costs, none, false);
     printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[0].name,
-           (double)cairn_sim_result(none->sim)->time_ns / 1e6, (double)o.time_ns / 1e6);
+           (double)none->sim->summary->time_ns / 1e6, (double)o.time_ns / 1e6);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);

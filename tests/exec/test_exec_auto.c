@@ -8,9 +8,10 @@ typedef struct moves {
 } moves;
 
 static moves count_moves(const cairn_graph *graph, const cairn_solution *solution) {
-    moves m = {.offloads = cairn_sim_result(solution->sim)->offloads};
+    moves m = {.offloads = solution->sim->summary->offloads};
     uint32_t count, runs = 0;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_step *steps = solution->plan->steps;
+    count = solution->plan->step_count;
     for (uint32_t i = 0; i < count; i++)
         runs += steps[i].kind == CAIRN_STEP_RUN;
     m.reruns = runs - cairn_graph_op_count(graph);
@@ -34,9 +35,9 @@ static moves check_plan(const char *backend, const cairn_graph *graph, uint32_t 
     CHECK_OK(cairn_bind(graph, device, &costs, &err), &err);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
-    uint64_t memory = cairn_layout_arena_bytes(none->layout);
+    uint64_t memory = none->layout->arena_bytes;
     machine.link_bytes_per_second =
-        memory * share / 100 * 1000000 / (uint64_t)(cairn_sim_result(none->sim)->time_ns / 1000);
+        memory * share / 100 * 1000000 / (uint64_t)(none->sim->summary->time_ns / 1000);
     options.budget_bytes = memory / 100 * percent;
     options.machine = &machine;
     CHECK_OK(cairn_solve(graph, costs, "auto", &options, &solution, &err), &err);

@@ -156,7 +156,7 @@ static void test_budget(void) {
     cairn_exec *exec;
     char words[32];
     open_subject(&s, "mixing", "none");
-    uint64_t peak = cairn_sim_result(s.solution->sim)->peak_bytes;
+    uint64_t peak = s.solution->sim->summary->peak_bytes;
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     options.budget_bytes = peak - 1;
     cairn_status status =
@@ -195,13 +195,12 @@ static void test_wrong_plans(void) {
     cairn_plan_builder *builder;
     cairn_plan *damaged;
     cairn_solution *refused;
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(s.solution->plan, &count);
+    const cairn_step *steps = s.solution->plan->steps;
+    uint32_t count = s.solution->plan->step_count;
     CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i + 1 < count; i++)
         CHECK_OK(cairn_plan_builder_add(builder, steps[i]), &err);
-    CHECK_OK(cairn_plan_builder_finish(builder, s.graph, cairn_plan_get_header(s.solution->plan),
-                                       &damaged, &err),
+    CHECK_OK(cairn_plan_builder_finish(builder, s.graph, s.solution->plan->header, &damaged, &err),
              &err);
     cairn_plan_builder_destroy(builder);
     expect(cairn_solution_create(s.graph, s.costs, damaged, NULL, &refused, &err), CAIRN_EINVAL,
@@ -283,8 +282,7 @@ static int refused_by_system(void) {
         return 2;
     cairn_status status = cairn_exec_create(graph, device, costs, solution, NULL, &exec, &err);
     char figure[32];
-    snprintf(figure, sizeof figure, "%" PRIu64,
-             cairn_plan_get_header(solution->plan)->predicted_peak_bytes);
+    snprintf(figure, sizeof figure, "%" PRIu64, solution->plan->header->predicted_peak_bytes);
     fprintf(stderr, "  (%s)\n", err.message);
     bool good = status == CAIRN_ESYSTEM && exec == NULL && strstr(err.message, figure) != NULL;
     cairn_solution_destroy(solution);

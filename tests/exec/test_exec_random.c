@@ -89,8 +89,8 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     cairn_plan_builder *builder;
     cairn_plan *chosen;
     cairn_error err = {0};
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     uint16_t *by = calloc(cairn_graph_op_count(graph), sizeof *by);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         by[o] = (uint16_t)below(rng, 2);
@@ -101,8 +101,7 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
             step.implementation = by[step.id];
         CHECK_OK(cairn_plan_builder_add(builder, step), &err);
     }
-    CHECK_OK(cairn_plan_builder_finish(builder, graph, cairn_plan_get_header(plan), &chosen, &err),
-             &err);
+    CHECK_OK(cairn_plan_builder_finish(builder, graph, plan->header, &chosen, &err), &err);
     cairn_plan_builder_destroy(builder);
     cairn_plan_destroy(plan);
     free(by);
@@ -136,8 +135,8 @@ static cairn_solution *random_plan(crn_rng *rng, const cairn_graph *graph,
     if (status == CAIRN_OK &&
         cairn_solution_create(graph, costs, plan, NULL, &solution, &err) == CAIRN_OK) {
         plans++;
-        reruns += cairn_sim_result(solution->sim)->reruns;
-        round_trips += cairn_sim_result(solution->sim)->fetches;
+        reruns += solution->sim->summary->reruns;
+        round_trips += solution->sim->summary->fetches;
     }
     cairn_plan_destroy(plan);
     return solution;

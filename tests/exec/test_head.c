@@ -110,7 +110,7 @@ static results run(const cairn_graph *step, uint32_t way, const char *weight, fl
     values[0] += nudge;
     CHECK_OK(cairn_exec_write(exec, find(step, weight), values, &err), &err);
     CHECK_OK(cairn_exec_run(exec, 0, &result, &err), &err);
-    CHECK_U64(result.measured_peak_bytes, cairn_sim_result(solution->sim)->peak_bytes);
+    CHECK_U64(result.measured_peak_bytes, solution->sim->summary->peak_bytes);
     CHECK_OK(cairn_exec_read(exec, find(step, name), out.gradient, &err), &err);
     out.loss = result.loss;
     out.correct = result.correct;
@@ -209,11 +209,12 @@ static void test_auto(void) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     CHECK_OK(cairn_bind(joined, device, &costs, &err), &err);
     CHECK_OK(cairn_solve(joined, costs, "none", NULL, &solution, &err), &err);
-    options.budget_bytes = cairn_sim_result(solution->sim)->peak_bytes * 3 / 4;
+    options.budget_bytes = solution->sim->summary->peak_bytes * 3 / 4;
     cairn_solution_destroy(solution);
     CHECK_OK(cairn_solve(joined, costs, "auto", &options, &solution, &err), &err);
     uint32_t count, cut = 0;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_step *steps = solution->plan->steps;
+    count = solution->plan->step_count;
     for (uint32_t i = 0; i < count; i++)
         cut += steps[i].kind == CAIRN_STEP_RUN && steps[i].implementation > 0 &&
                cairn_graph_op(joined, steps[i].id)->kind == CAIRN_OP_HEAD_LOSS;

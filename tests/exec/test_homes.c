@@ -26,7 +26,7 @@ static cairn_solution *visiting(const subject *s, uint32_t every, uint64_t spare
     }
     crn_homes homes = {.graph = s->graph, .costs = s->costs, .machine = &machine};
     homes.on_host = on_host;
-    homes.room = cairn_sim_result(s->solution->sim)->peak_bytes + spare;
+    homes.room = s->solution->sim->summary->peak_bytes + spare;
     CHECK_OK(crn_place_homes(&homes, s->solution->plan, &plan, &err), &err);
     CHECK_OK(cairn_solution_create(s->graph, s->costs, plan, &machine, &out, &err), &err);
     cairn_plan_destroy(plan);
@@ -110,8 +110,8 @@ static void test_read_before_fetch(void) {
     for (int wrong = 0; wrong < 2; wrong++) {
         cairn_exec *exec = create(&s, homes, &options);
         bool found = wrong == 0;
-        uint32_t count;
-        const cairn_step *steps = cairn_plan_steps(homes->plan, &count);
+        const cairn_step *steps = homes->plan->steps;
+        uint32_t count = homes->plan->step_count;
         cairn_id weight = cairn_graph_find_tensor(s.graph, "conv2.weight");
         for (uint32_t i = 0; i < count && !found; i++)
             if (steps[i].kind == CAIRN_STEP_WAIT && steps[i].id == weight) {

@@ -90,7 +90,7 @@ static void test_predicted_is_sum(const subject *s) {
         sum += cost_of(s->costs, o, 0).time_ns;
     CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &solution, &err), &err);
     CHECK_OK(cairn_simulate(s->graph, s->costs, solution->plan, NULL, &sim, &err), &err);
-    CHECK_U64((uint64_t)cairn_sim_result(sim)->time_ns, (uint64_t)sum);
+    CHECK_U64((uint64_t)sim->summary->time_ns, (uint64_t)sum);
     cairn_sim_destroy(sim);
     cairn_solution_destroy(solution);
 }
@@ -186,7 +186,7 @@ static void test_memory(const subject *s) {
     CHECK_OK(cairn_solve(s->graph, costs, "none", NULL, &solution, &err), &err);
     CHECK_OK(cairn_simulate(s->graph, costs, solution->plan, NULL, &sim, &err), &err);
     uint64_t stationary = cairn_stationary_bytes(s->graph, costs, 1);
-    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
+    uint64_t peak = sim->summary->peak_bytes;
     CHECK(profile_within(s, stationary + peak - 1, &err) == CAIRN_OK);
     CHECK(profile_within(s, stationary, &err) == CAIRN_INFEASIBLE);
     CHECK(err.status == CAIRN_INFEASIBLE && err.message[0] != '\0');

@@ -30,7 +30,7 @@ static void test_algorithms(void) {
         cairn_machine machine = CAIRN_MACHINE_INIT;
         CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
         solve.machine = &machine;
-        solve.budget_bytes = cairn_layout_arena_bytes(usual.solution->layout) * 4 / 5;
+        solve.budget_bytes = usual.solution->layout->arena_bytes * 4 / 5;
         if (solver->goal != CAIRN_GOAL_TRAIN)
             continue;
         cairn_status status =

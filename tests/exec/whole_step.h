@@ -97,7 +97,7 @@ static inline outcome train(subject *s, uint32_t micro_batches) {
     for (uint32_t i = 0; i < UPDATES * micro_batches; i++) {
         cairn_exec_result result = run_step(s->exec, i, i);
         out.losses[i / micro_batches] = result.loss;
-        CHECK_U64(result.measured_peak_bytes, cairn_sim_result(s->solution->sim)->peak_bytes);
+        CHECK_U64(result.measured_peak_bytes, s->solution->sim->summary->peak_bytes);
     }
     CHECK_OK(cairn_exec_sha256(s->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, out.sha256, &err),
              &err);
@@ -185,7 +185,7 @@ static inline void train_within(subject *s, const cairn_solve_options *solve,
     cairn_error err = {0};
     CHECK_OK(cairn_solve(s->graph, s->costs, NULL, solve, &s->solution, &err), &err);
     CHECK(s->solution->lower_bound_ns > 0 &&
-          s->solution->lower_bound_ns <= cairn_sim_result(s->solution->sim)->time_ns);
+          s->solution->lower_bound_ns <= s->solution->sim->summary->time_ns);
     s->exec = create(s, s->solution, options);
     outcome made = train(s, 1);
     CHECK(same(expected, &made));

@@ -122,8 +122,8 @@ static cairn_status solve(fixture *f, cairn_solution **out, cairn_error *err) {
 }
 
 static cairn_status lay_out(fixture *f, cairn_layout **out, cairn_error *err) {
-    uint32_t count;
-    const cairn_lifetime *lifetimes = cairn_sim_lifetimes(f->sim, &count);
+    const cairn_lifetime *lifetimes = f->sim->lifetimes;
+    uint32_t count = f->sim->lifetime_count;
     return cairn_layout_create(&f->allocator, lifetimes, count, out, err);
 }
 
@@ -218,14 +218,13 @@ static cairn_status try_costs_merge(fixture *f) {
 /* A plan that is built step by step, as another program would do it. */
 static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
     cairn_plan_builder *builder;
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(f->solution->plan, &count);
+    const cairn_step *steps = f->solution->plan->steps;
+    uint32_t count = f->solution->plan->step_count;
     cairn_status status = cairn_plan_builder_create(&f->allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
         status = cairn_plan_builder_add(builder, steps[i]);
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, f->graph,
-                                           cairn_plan_get_header(f->solution->plan), out, err);
+        status = cairn_plan_builder_finish(builder, f->graph, f->solution->plan->header, out, err);
     else
         *err = (cairn_error){.status = status, .message = "out of memory"};
     cairn_plan_builder_destroy(builder);
@@ -239,7 +238,7 @@ static cairn_status try_time_bound(fixture *f) {
     int64_t bound;
     cairn_error err = {0};
     cairn_status status;
-    options.budget_bytes = cairn_sim_result(f->sim)->peak_bytes * 3 / 4;
+    options.budget_bytes = f->sim->summary->peak_bytes * 3 / 4;
     ARMED(&f->memory, status, cairn_time_bound(f->graph, f->costs, &options, &bound, &err));
     check_error(status, &err);
     return status;
@@ -397,7 +396,7 @@ static void test_entries(const char *network) {
 static void test_solvers(const char *network) {
     static fixture f;
     set_up(&f, network);
-    uint64_t none = cairn_sim_result(f.sim)->peak_bytes;
+    uint64_t none = f.sim->summary->peak_bytes;
     const uint64_t budgets[] = {0, none - none / 4, none / 2, 64};
     const cairn_solver *solver;
     for (uint32_t i = 0; (solver = cairn_solver_list(i)) != NULL; i++)
@@ -437,10 +436,10 @@ static void test_fused(void) {
                 cairn_graph_tensor(f.graph, cairn_graph_op(f.graph, o)->inputs[2])->producer);
     crn_costs_set_copy_slowdown(f.costs, 5);
     f.solver = "precise";
-    f.budget = cairn_sim_result(f.sim)->peak_bytes / 4 * 3;
+    f.budget = f.sim->summary->peak_bytes / 4 * 3;
     fail_each(&f, "fused", try_solve);
     f.solver = "auto";
-    f.budget = cairn_sim_result(f.sim)->peak_bytes / 8 * 7;
+    f.budget = f.sim->summary->peak_bytes / 8 * 7;
     f.stride = 37;
     fail_each(&f, "with copies", try_solve);
     tear_down(&f);

@@ -38,8 +38,7 @@ static cairn_status place(const fixture *f, cairn_plan **out, cairn_error *err) 
         cairn_role role = cairn_graph_tensor(f->whole, t)->role;
         on_host[t] = role == CAIRN_ROLE_PARAMETER || role == CAIRN_ROLE_SLOT;
     }
-    crn_homes homes = {f->whole, f->costs, &f->machine, on_host,
-                       cairn_sim_result(f->none->sim)->peak_bytes};
+    crn_homes homes = {f->whole, f->costs, &f->machine, on_host, f->none->sim->summary->peak_bytes};
     return crn_place_homes(&homes, f->none->plan, out, err);
 }
 
@@ -116,8 +115,7 @@ static void set_up(fixture *f) {
         if (cairn_graph_tensor(f->whole, t)->role == CAIRN_ROLE_SLOT)
             cairn_costs_set_bytes(f->large, t, 100000);
     CHECK_OK(cairn_solve(f->whole, f->costs, "none", NULL, &f->none, &err), &err);
-    f->limit = cairn_stationary_bytes(f->whole, f->large, 0) / 2 +
-               cairn_layout_arena_bytes(f->none->layout);
+    f->limit = cairn_stationary_bytes(f->whole, f->large, 0) / 2 + f->none->layout->arena_bytes;
     CHECK_OK(place(f, &plan, &err), &err);
     CHECK_OK(cairn_solution_create(f->whole, f->costs, plan, &f->machine, &f->homes, &err), &err);
     cairn_plan_destroy(plan);

@@ -64,8 +64,8 @@ static bool same_totals(const cairn_sim_summary *s, const naive_sim *n) {
 }
 
 static bool same_holders(const cairn_sim *sim, const naive_sim *n) {
-    uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    const cairn_holder *holders = sim->holders;
+    uint32_t count = sim->holder_count;
     bool good = same("holders", count, n->holder_count);
     for (uint32_t i = 0; i < count && good; i++)
         good = same("holder's bytes", holders[i].bytes, n->holders[i].bytes) &&
@@ -77,9 +77,10 @@ static bool same_holders(const cairn_sim *sim, const naive_sim *n) {
  * memory before it counts there. */
 static bool lifetimes_add_up(const cairn_sim *sim, const cairn_step *plan_steps,
                              const naive_sim *n) {
-    uint32_t lifetimes, steps;
-    const cairn_lifetime *l = cairn_sim_lifetimes(sim, &lifetimes);
-    const cairn_sim_step *s = cairn_sim_steps(sim, &steps);
+    const cairn_lifetime *l = sim->lifetimes;
+    uint32_t lifetimes = sim->lifetime_count;
+    const cairn_sim_step *s = sim->steps;
+    uint32_t steps = sim->step_count;
     bool good = true;
     for (uint32_t i = 0; i < steps && good; i++) {
         uint64_t sum = 0, bytes = s[i].bytes;
@@ -175,16 +176,16 @@ static void follow_inputs(follower *f, cairn_goal goal) {
 
 static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
                             const cairn_plan *plan, const cairn_sim *sim) {
-    uint32_t count, lifetimes;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     follower f = {.graph = graph, .costs = costs, .sim = sim, .good = true};
-    f.lifetimes = cairn_sim_lifetimes(sim, &lifetimes);
+    f.lifetimes = sim->lifetimes;
     f.in = calloc(cairn_graph_tensor_count(graph) + 1, sizeof *f.in);
     f.homed = calloc(cairn_graph_tensor_count(graph) + 1, sizeof *f.homed);
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].kind == CAIRN_STEP_FETCH)
             f.homed[steps[i].id] = cairn_graph_tensor(graph, steps[i].id)->stationary;
-    follow_inputs(&f, cairn_plan_get_header(plan)->goal);
+    follow_inputs(&f, plan->header->goal);
     for (; f.step < count && f.good; f.step++) {
         cairn_step step = steps[f.step];
         if (step.kind == CAIRN_STEP_RUN) {
@@ -205,10 +206,11 @@ static bool operands_follow(const cairn_graph *graph, const cairn_costs *costs,
 
 static bool compare(const cairn_plan *plan, const cairn_sim *sim, cairn_status status,
                     const cairn_error *err, const naive_sim *n) {
-    const cairn_sim_summary *s = cairn_sim_result(sim);
-    uint32_t count, steps;
-    const cairn_step *plan_steps = cairn_plan_steps(plan, &steps);
-    const cairn_sim_step *recorded = cairn_sim_steps(sim, &count);
+    const cairn_sim_summary *s = sim->summary;
+    const cairn_step *plan_steps = plan->steps;
+    uint32_t steps = plan->step_count;
+    const cairn_sim_step *recorded = sim->steps;
+    uint32_t count = sim->step_count;
     bool legal = n->broken_count == 0;
     bool good = same("steps", count, steps);
     good = same("status", (uint64_t)status, (uint64_t)(legal ? CAIRN_OK : CAIRN_EINVAL)) && good;
@@ -230,20 +232,20 @@ bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan 
     cairn_error err = {0};
     cairn_sim *sim;
     naive_sim naive;
-    uint32_t count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
     cairn_status status = cairn_simulate(graph, costs, plan, options, &sim, &err);
     if (sim == NULL) {
         fprintf(stderr, "agree: %s: %s\n", cairn_status_name(status), err.message);
         exit(1);
     }
-    naive_simulate(graph, costs, steps, count, cairn_plan_get_header(plan)->goal, options, &naive);
+    naive_simulate(graph, costs, steps, count, plan->header->goal, options, &naive);
     bool good = compare(plan, sim, status, &err, &naive) &&
                 (status != CAIRN_OK || operands_follow(graph, costs, plan, sim));
     if (!good) {
         cairn_text text;
         fprintf(stderr, "  the simulators differ; step %u, %s against %s: %s\n",
-                cairn_sim_result(sim)->broken_step, cairn_rule_name(cairn_sim_result(sim)->rule),
+                sim->summary->broken_step, cairn_rule_name(sim->summary->rule),
                 cairn_rule_name(naive.broken_count > 0 ? naive.broken[0].rule : CAIRN_RULE_NONE),
                 err.message);
         if (count < 200 && cairn_plan_to_text(plan, graph, &text) == CAIRN_OK) {
@@ -252,7 +254,7 @@ bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan 
         }
     }
     if (rule != NULL)
-        *rule = cairn_sim_result(sim)->rule;
+        *rule = sim->summary->rule;
     if (out != NULL)
         *out = naive;
     else

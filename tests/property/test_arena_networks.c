@@ -28,8 +28,8 @@ static char worst_name[96];
 
 static void check_ratio(const network *net, const cairn_solver *solver, uint64_t budget,
                         const cairn_solution *solution) {
-    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
-    uint64_t arena = cairn_layout_arena_bytes(solution->layout);
+    uint64_t peak = solution->sim->summary->peak_bytes;
+    uint64_t arena = solution->layout->arena_bytes;
     double over = 100.0 * (double)arena / (double)peak - 100.0;
     if (arena > peak + peak / 100)
         fprintf(stderr, "%s on %s, %s, %.1f%%: the arena is %.2f%% over the live peak\n", net->name,
@@ -88,7 +88,7 @@ static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
     CHECK_OK(cairn_machine_find(machines[turn % MACHINES], &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
-    net.none = cairn_sim_result(none->sim)->peak_bytes;
+    net.none = none->sim->summary->peak_bytes;
     check_network(&net, turn);
     cairn_solution_destroy(none);
     cairn_costs_destroy(net.costs);

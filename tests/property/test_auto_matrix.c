@@ -86,7 +86,7 @@ static void check_simulated(fixture *f, bool exact) {
     CHECK_OK(crn_auto_emit(f->matrix, NULL, &f->arena, &schedule), &err);
     CHECK_OK(crn_lower(f->graph, f->costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(f->graph, f->costs, plan, NULL, &sim, &err), &err);
-    const cairn_sim_summary *s = cairn_sim_result(sim);
+    const cairn_sim_summary *s = sim->summary;
     CHECK(s->peak_bytes <= (uint64_t)crn_matrix_peak(f->matrix));
     CHECK(s->time_ns <= f->matrix->time);
     if (exact) {

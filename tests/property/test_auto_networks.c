@@ -28,8 +28,8 @@ static network open_network(const char *name, uint32_t batch, uint32_t steps) {
     CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &net.machine, &net.costs, &err), &err);
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &none, &err), &err);
-    net.none = cairn_layout_arena_bytes(none->layout);
-    net.none_time = cairn_sim_result(none->sim)->time_ns;
+    net.none = none->layout->arena_bytes;
+    net.none_time = none->sim->summary->time_ns;
     cairn_solution_destroy(none);
     return net;
 }
@@ -40,7 +40,7 @@ static void close_network(network *net) {
 }
 
 static int64_t time_of(const cairn_solution *s) {
-    return cairn_sim_result(s->sim)->time_ns;
+    return s->sim->summary->time_ns;
 }
 
 /* Every algorithm at a budget against the bound and against `auto`. */
@@ -70,7 +70,7 @@ static void check_all(const network *net, uint32_t percent, bool no_offload) {
     if (status == CAIRN_OK) {
         uint64_t least;
         CHECK_OK(cairn_least_memory(net->graph, net->costs, &options, &least, &err), &err);
-        CHECK(least <= cairn_layout_arena_bytes(best->layout));
+        CHECK(least <= best->layout->arena_bytes);
         CHECK(best->lower_bound_ns == bound);
         cairn_solution_destroy(best);
     }

@@ -29,7 +29,7 @@ static sample open_sample(crn_rng *rng) {
     s.costs = random_costs(rng, s.graph, one_in(rng, 3));
     s.machine = random_machine(rng);
     CHECK_OK(solve(&s, "none", 0, false, &none, &err), &err);
-    s.none = cairn_layout_arena_bytes(none->layout);
+    s.none = none->layout->arena_bytes;
     cairn_solution_destroy(none);
     return s;
 }
@@ -62,15 +62,15 @@ static void check_solvers(const sample *s, uint64_t budget, bool copies) {
         }
         CHECK(status == CAIRN_OK);
         if (status == CAIRN_OK) {
-            int64_t time = cairn_sim_result(best->sim)->time_ns;
-            CHECK(best->lower_bound_ns <= cairn_sim_result(other->sim)->time_ns);
+            int64_t time = best->sim->summary->time_ns;
+            CHECK(best->lower_bound_ns <= other->sim->summary->time_ns);
             compared++;
-            slower += time > cairn_sim_result(other->sim)->time_ns;
+            slower += time > other->sim->summary->time_ns;
         }
         cairn_solution_destroy(other);
     }
     if (status == CAIRN_OK)
-        CHECK(cairn_layout_arena_bytes(best->layout) <= budget);
+        CHECK(best->layout->arena_bytes <= budget);
     cairn_solution_destroy(best);
 }
 

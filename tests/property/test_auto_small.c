@@ -71,8 +71,8 @@ static void check_case(const cairn_graph *graph, const cairn_costs *costs, uint6
     t->missed += status != CAIRN_OK; /* the arena may need more than the live peak */
     if (status != CAIRN_OK)
         return;
-    int64_t time = cairn_sim_result(solution->sim)->time_ns;
-    CHECK(time >= least && cairn_sim_result(solution->sim)->peak_bytes <= budget);
+    int64_t time = solution->sim->summary->time_ns;
+    CHECK(time >= least && solution->sim->summary->peak_bytes <= budget);
     CHECK(solution->lower_bound_ns <= least);
     t->optimal += time == least;
     t->close += time <= least + least / 50;
@@ -232,7 +232,7 @@ static uint64_t none_peak(const cairn_graph *graph, const cairn_costs *costs) {
     cairn_error err = {0};
     cairn_solution *solution;
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
-    uint64_t peak = cairn_sim_result(solution->sim)->peak_bytes;
+    uint64_t peak = solution->sim->summary->peak_bytes;
     cairn_solution_destroy(solution);
     return peak;
 }

@@ -65,7 +65,7 @@ static cairn_solution *plan_in(const problem *p, uint64_t arena) {
 
 static void find_bounds(problem *p) {
     cairn_solution *none = plan_in(p, 0);
-    p->usual = p->stationary + cairn_layout_arena_bytes(none->layout);
+    p->usual = p->stationary + none->layout->arena_bytes;
     for (uint32_t i = 0; i < LIMITS; i++) {
         cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
         cairn_solution *best;
@@ -80,12 +80,11 @@ static void find_bounds(problem *p) {
         if (status != CAIRN_OK)
             continue;
         p->bounds[i] = best->lower_bound_ns;
-        const cairn_sim_summary *s = cairn_sim_result(best->sim);
+        const cairn_sim_summary *s = best->sim->summary;
         CHECK(best->lower_bound_ns <= s->time_ns);
-        CHECK(cairn_layout_arena_bytes(best->layout) + p->stationary - s->home_bytes <=
-              options.device_bytes);
+        CHECK(best->layout->arena_bytes + p->stationary - s->home_bytes <= options.device_bytes);
         if (i == 0) /* with enough memory nothing is slower than usual */
-            CHECK(s->time_ns == cairn_sim_result(none->sim)->time_ns && s->home_bytes == 0);
+            CHECK(s->time_ns == none->sim->summary->time_ns && s->home_bytes == 0);
         cairn_solution_destroy(best);
     }
     cairn_solution_destroy(none);
@@ -104,7 +103,7 @@ static void check_set(const problem *p, const cairn_plan *plan, uint32_t set) {
     CHECK_OK(crn_place_homes(&homes, plan, &visited, &err), &err);
     options.machine = &p->machine;
     CHECK_OK(cairn_simulate(p->graph, p->costs, visited, &options, &sim, &err), &err);
-    const cairn_sim_summary *s = cairn_sim_result(sim);
+    const cairn_sim_summary *s = sim->summary;
     for (uint32_t i = 0; i < LIMITS; i++)
         if (s->peak_bytes + p->stationary - s->home_bytes <= p->limits[i]) {
             CHECK(p->bounds[i] <= s->time_ns);

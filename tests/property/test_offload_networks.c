@@ -74,7 +74,7 @@ static void check_choice(const crn_trips *trips, crn_trip_choice *choice, uint64
     options.machine = p->machine;
     options.budget_bytes = budget;
     CHECK_OK(cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err), &err);
-    const cairn_sim_summary *s = cairn_sim_result(sim);
+    const cairn_sim_summary *s = sim->summary;
     uint32_t moved = 0, idle = 0;
     for (uint32_t i = 0; i < trips->count; i++) {
         moved += choice->moved[i];
@@ -135,9 +135,9 @@ static int64_t check_plan(const network *net, const char *name, uint64_t budget,
         return -1;
     }
     CHECK_OK(status, &err);
-    int64_t time = cairn_sim_result(solution->sim)->time_ns;
-    CHECK(cairn_layout_arena_bytes(solution->layout) <= budget);
-    CHECK(cairn_sim_result(solution->sim)->reruns == 0);
+    int64_t time = solution->sim->summary->time_ns;
+    CHECK(solution->layout->arena_bytes <= budget);
+    CHECK(solution->sim->summary->reruns == 0);
     CHECK(time >= bound);
     cairn_solution_destroy(solution);
     return time;
@@ -384,7 +384,7 @@ static bool check_list(const chain_graph *g, const cairn_offload_problem *p,
     options.machine = &g->net.machine;
     options.budget_bytes = p->memory * UNIT;
     bool legal = cairn_simulate(g->net.graph, g->net.costs, plan, &options, &sim, &err) == CAIRN_OK;
-    bool equal = legal && (uint64_t)cairn_sim_result(sim)->time_ns == s->makespan_x_beta * TICK;
+    bool equal = legal && (uint64_t)sim->summary->time_ns == s->makespan_x_beta * TICK;
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     crn_arena_release(&arena);
@@ -414,7 +414,7 @@ static int64_t search_time(const chain_graph *g, const char *name, uint64_t budg
     options.machine = &g->net.machine;
     options.budget_bytes = budget;
     CHECK_OK(cairn_simulate(g->net.graph, g->net.costs, plan, &options, &sim, &err), &err);
-    int64_t time = cairn_sim_result(sim)->time_ns;
+    int64_t time = sim->summary->time_ns;
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     crn_arena_release(&scratch);
@@ -536,7 +536,7 @@ static void test_extreme_machines(void) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &net.machine;
     CHECK_OK(cairn_solve(net.graph, net.costs, "none", NULL, &solution, &err), &err);
-    options.budget_bytes = cairn_plan_get_header(solution->plan)->predicted_peak_bytes * 9 / 10;
+    options.budget_bytes = solution->plan->header->predicted_peak_bytes * 9 / 10;
     cairn_solution_destroy(solution);
     for (int a = 0; a < ALGORITHMS; a++)
         for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {

@@ -22,21 +22,22 @@ static long plans, tight, steps_walked;
 static void check_layout(const char *name, cairn_goal goal, const cairn_sim *sim) {
     cairn_error err = {0};
     cairn_layout *layout, *again;
-    uint32_t count, offsets_count;
-    const cairn_lifetime *l = cairn_sim_lifetimes(sim, &count);
+    const cairn_lifetime *l = sim->lifetimes;
+    uint32_t count = sim->lifetime_count;
     CHECK_OK(cairn_layout_create(NULL, l, count, &layout, &err), &err);
-    const uint64_t *at = cairn_layout_offsets(layout, &offsets_count);
-    uint64_t arena = cairn_layout_arena_bytes(layout);
-    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
+    const uint64_t *at = layout->offsets;
+    uint32_t offsets_count = layout->count;
+    uint64_t arena = layout->arena_bytes;
+    uint64_t peak = sim->summary->peak_bytes;
     CHECK_U64(offsets_count, count);
     if (count < TWICE) {
         CHECK_OK(cairn_layout_create(NULL, l, count, &again, &err), &err);
-        const uint64_t *at_again = cairn_layout_offsets(again, &offsets_count);
+        const uint64_t *at_again = again->offsets;
+        offsets_count = again->count;
         CHECK(offsets_count == count && memcmp(at, at_again, count * sizeof *at) == 0);
         cairn_layout_destroy(again);
     }
-    uint32_t steps;
-    cairn_sim_steps(sim, &steps);
+    uint32_t steps = sim->step_count;
     for (uint32_t i = 0; i <= steps; i++)
         for (uint32_t k = 0; k < 4; k++) {
             uint32_t lifetime = crn_sim_operand(sim, i, k);
@@ -79,9 +80,10 @@ static void check_text(const cairn_graph *graph, const cairn_plan *plan, const c
     CHECK_OK(cairn_plan_from_text(graph, text.data, text.length, "plan", &read, &err), &err);
     CHECK_OK(cairn_plan_to_text(read, graph, &back), &err);
     CHECK(text.length == back.length && memcmp(text.data, back.data, text.length) == 0);
-    uint32_t count, read_count;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
-    const cairn_step *read_steps = cairn_plan_steps(read, &read_count);
+    const cairn_step *steps = plan->steps;
+    uint32_t count = plan->step_count;
+    const cairn_step *read_steps = read->steps;
+    uint32_t read_count = read->step_count;
     CHECK(count == read_count && memcmp(steps, read_steps, count * sizeof *steps) == 0);
     cairn_plan_destroy(read);
     cairn_text_release(&text);
@@ -101,10 +103,9 @@ static uint64_t check_plan(const char *name, const cairn_graph *graph, const cai
     CHECK(good && rule == CAIRN_RULE_NONE);
     CHECK_OK(cairn_simulate(graph, costs, plan, &options, &sim, &err), &err);
     check_text(graph, plan, twin);
-    check_layout(name, cairn_plan_get_header(plan)->goal, sim);
-    uint64_t peak = cairn_sim_result(sim)->peak_bytes;
-    uint32_t count;
-    cairn_sim_steps(sim, &count);
+    check_layout(name, plan->header->goal, sim);
+    uint64_t peak = sim->summary->peak_bytes;
+    uint32_t count = sim->step_count;
     steps_walked += count;
     plans++;
     cairn_sim_destroy(sim);
@@ -160,7 +161,7 @@ static void check_network(const char *name, const cairn_graph *graph, uint64_t s
         CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &solution, &err), &err);
         CHECK_OK(cairn_solve(graph, costs, solvers[i], NULL, &other, &err), &err);
         peaks[i] = check_plan(name, graph, costs, solution->plan, other->plan);
-        CHECK_U64(cairn_plan_get_header(solution->plan)->predicted_peak_bytes, peaks[i]);
+        CHECK_U64(solution->plan->header->predicted_peak_bytes, peaks[i]);
         cairn_solution_destroy(solution);
         cairn_solution_destroy(other);
     }

@@ -44,7 +44,7 @@ static void check_point(const crn_network_pieces *chain, const crn_piece_table *
     CHECK_OK(crn_network_pieces_expand(chain, &nodes, &schedule), &err);
     CHECK_OK(crn_lower(p->graph, p->costs, &schedule, CAIRN_GOAL_TRAIN, 0, &plan, &err), &err);
     CHECK_OK(cairn_simulate(p->graph, p->costs, plan, NULL, &sim, &err), &err);
-    const cairn_sim_summary *s = cairn_sim_result(sim);
+    const cairn_sim_summary *s = sim->summary;
     CHECK_U64((uint64_t)s->time_ns,
               (uint64_t)crn_piece_time(table, 0, chain->chain.count - 1, memory));
     CHECK(s->peak_bytes <= memory + chain->always);
@@ -87,7 +87,7 @@ static void check_budgets(const char *name) {
     int64_t slower = INT64_MAX;
     for (uint64_t percent = 20; percent <= 110; percent += 15) {
         cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-        options.budget_bytes = cairn_layout_arena_bytes(none->layout) / 100 * percent;
+        options.budget_bytes = none->layout->arena_bytes / 100 * percent;
         cairn_solution *within;
         cairn_status status = cairn_solve(net.graph, net.costs, "precise", &options, &within, &err);
         if (status == CAIRN_INFEASIBLE) {
@@ -96,12 +96,12 @@ static void check_budgets(const char *name) {
             continue;
         }
         CHECK(status == CAIRN_OK);
-        CHECK(cairn_layout_arena_bytes(within->layout) <= options.budget_bytes);
-        CHECK(cairn_sim_result(within->sim)->time_ns <= slower);
-        slower = cairn_sim_result(within->sim)->time_ns;
+        CHECK(within->layout->arena_bytes <= options.budget_bytes);
+        CHECK(within->sim->summary->time_ns <= slower);
+        slower = within->sim->summary->time_ns;
         cairn_solution_destroy(within);
     }
-    CHECK(slower >= cairn_sim_result(none->sim)->time_ns);
+    CHECK(slower >= none->sim->summary->time_ns);
     cairn_solution_destroy(none);
     cairn_costs_destroy(net.costs);
     cairn_graph_destroy(net.graph);

@@ -108,10 +108,11 @@ static cairn_plan *long_plan(const cairn_graph *g, const cairn_plan *plan) {
                 add_step(b, CAIRN_STEP_FREE, t, &steps);
         }
     }
-    const cairn_step *rest = cairn_plan_steps(plan, &count);
+    const cairn_step *rest = plan->steps;
+    count = plan->step_count;
     for (uint32_t i = 0; i < count; i++)
         CHECK_OK(cairn_plan_builder_add(b, rest[i]), &err);
-    CHECK_OK(cairn_plan_builder_finish(b, g, cairn_plan_get_header(plan), &out, &err), &err);
+    CHECK_OK(cairn_plan_builder_finish(b, g, plan->header, &out, &err), &err);
     cairn_plan_builder_destroy(b);
     return out;
 }
@@ -124,13 +125,13 @@ static bool apart(const cairn_lifetime *a, uint64_t at, const cairn_lifetime *b,
 
 /* Check every pair of lifetimes, without the data structures of layout.c. */
 static void check_layout(const cairn_lifetime *lives, uint32_t count, const cairn_layout *layout) {
-    uint32_t placed;
-    const uint64_t *offsets = cairn_layout_offsets(layout, &placed);
+    const uint64_t *offsets = layout->offsets;
+    uint32_t placed = layout->count;
     uint64_t overlaps = 0, outside = 0, unaligned = 0;
     CHECK_U64(placed, count);
     for (uint32_t i = 0; i < count; i++) {
         unaligned += offsets[i] % 64 != 0;
-        outside += offsets[i] + lives[i].bytes > cairn_layout_arena_bytes(layout);
+        outside += offsets[i] + lives[i].bytes > layout->arena_bytes;
         for (uint32_t j = 0; j < i; j++)
             overlaps += !apart(&lives[i], offsets[i], &lives[j], offsets[j]);
     }
@@ -163,14 +164,13 @@ static void test_layout(const char *what, const cairn_lifetime *lives, uint32_t 
     char line[80];
     snprintf(line, sizeof line, "layout, %u lifetimes %s", count, what);
     report(line, start, 200);
-    uint64_t peak = live_peak(lives, count, steps), arena = cairn_layout_arena_bytes(layout);
+    uint64_t peak = live_peak(lives, count, steps), arena = layout->arena_bytes;
     printf("    arena %.2f%% over the live peak\n", 100.0 * (double)arena / (double)peak - 100.0);
     CHECK(arena >= peak);
     check_layout(lives, count, layout);
     CHECK_OK(cairn_layout_create(NULL, lives, count, &again, &err), &err);
-    CHECK_U64(cairn_layout_arena_bytes(again), arena);
-    CHECK(memcmp(cairn_layout_offsets(again, &count), cairn_layout_offsets(layout, &count),
-                 count * sizeof(uint64_t)) == 0);
+    CHECK_U64(again->arena_bytes, arena);
+    CHECK(memcmp(again->offsets, layout->offsets, count * sizeof(uint64_t)) == 0);
     cairn_layout_destroy(again);
     cairn_layout_destroy(layout);
 }
@@ -194,18 +194,18 @@ static void test_plan(const cairn_graph *g) {
     cairn_costs *costs;
     cairn_solution *none;
     cairn_sim *sim;
-    uint32_t count, steps;
     CHECK_OK(cairn_costs_create(g, &costs, &err), &err);
     double start = now_ms();
     CHECK_OK(cairn_solve(g, costs, "none", NULL, &none, &err), &err);
     report("none: schedule, lower, simulate, lay out", start, 400);
 
-    const cairn_lifetime *lives = cairn_sim_lifetimes(none->sim, &count);
-    cairn_plan_steps(none->plan, &steps);
+    const cairn_lifetime *lives = none->sim->lifetimes;
+    uint32_t count = none->sim->lifetime_count;
+    uint32_t steps = none->plan->step_count;
     test_layout("of none", lives, count < LIFETIMES ? count : LIFETIMES, steps);
 
     cairn_plan *repeated = long_plan(g, none->plan);
-    cairn_plan_steps(repeated, &steps);
+    steps = repeated->step_count;
     start = now_ms();
     CHECK_OK(cairn_simulate(g, costs, repeated, NULL, &sim, &err), &err);
     char what[80];

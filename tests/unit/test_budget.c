@@ -71,7 +71,7 @@ static void test_budgets(void) {
     CHECK_OK(build("alexnet", 2, &graph, &err), &err);
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
-    uint64_t arena = cairn_layout_arena_bytes(none->layout);
+    uint64_t arena = none->layout->arena_bytes;
     uint64_t stationary = cairn_stationary_bytes(graph, costs, 2);
 
     cairn_budget b = resolve(graph, costs, 5000000, false, false, NULL);
@@ -94,7 +94,7 @@ static void test_budgets(void) {
     CHECK(strstr(err.message, "struct_size") != NULL);
 
     /* Two micro-batches and an update. */
-    int64_t time = cairn_sim_result(none->sim)->time_ns;
+    int64_t time = none->sim->summary->time_ns;
     CHECK(cairn_solution_step_ns(none, 2, 30) == 2 * time + 30);
     CHECK(cairn_solution_step_ns(none, 1, INT64_MAX) == INT64_MAX);
     cairn_solution_destroy(none);
@@ -128,7 +128,7 @@ static uint64_t arena_at(uint32_t batch) {
     cairn_error err = {0};
     CHECK_OK(open_batch(&o, batch, &graph, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
-    uint64_t arena = cairn_layout_arena_bytes(none->layout);
+    uint64_t arena = none->layout->arena_bytes;
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);

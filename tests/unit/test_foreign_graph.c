@@ -100,8 +100,8 @@ static void test_memory(void) {
     cairn_plan_builder_destroy(builder);
     cairn_sim *sim = NULL;
     CHECK_OK(cairn_simulate(graph, costs, plan, NULL, &sim, &err), &err);
-    uint32_t count;
-    const cairn_sim_step *at = cairn_sim_steps(sim, &count);
+    const cairn_sim_step *at = sim->steps;
+    uint32_t count = sim->step_count;
     static const uint64_t expected[] = {256,                   /* a */
                                         768,                   /* a b */
                                         960,                   /* a b logits scale */
@@ -115,7 +115,7 @@ static void test_memory(void) {
     CHECK_U64(count, 10);
     for (uint32_t i = 0; i < count && i < 10; i++)
         CHECK_U64(at[i].bytes, expected[i]);
-    CHECK_U64(cairn_sim_result(sim)->peak_bytes, 1728);
+    CHECK_U64(sim->summary->peak_bytes, 1728);
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     cairn_costs_destroy(costs);
@@ -129,7 +129,7 @@ static void test_solved(void) {
     cairn_costs *costs = step_costs(graph);
     cairn_solution *solution;
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &solution, &err), &err);
-    CHECK_U64(cairn_sim_result(solution->sim)->peak_bytes, 1728);
+    CHECK_U64(solution->sim->summary->peak_bytes, 1728);
     cairn_solution_destroy(solution);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);

@@ -101,9 +101,10 @@ static void test_strings(void) {
 static void check_steps(const char *data, const cairn_costs *costs,
                         const cairn_solution *solution) {
     static uint64_t kind[4096], id[4096], start[4096], length[4096];
-    uint32_t count, implementations;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
-    const cairn_sim_step *times = cairn_sim_steps(solution->sim, &count);
+    uint32_t implementations;
+    const cairn_step *steps = solution->plan->steps;
+    uint32_t count = solution->plan->step_count;
+    const cairn_sim_step *times = solution->sim->steps;
     CHECK_U64(read_column(find_column(data, "steps", "kind"), kind, 4096), count);
     CHECK_U64(read_column(find_column(data, "steps", "id"), id, 4096), count);
     CHECK_U64(read_column(find_column(data, "steps", "start"), start, 4096), count);
@@ -124,10 +125,10 @@ static void check_steps(const char *data, const cairn_costs *costs,
 
 static void check_lifetimes(const char *data, const cairn_solution *solution) {
     static uint64_t first[4096], length[4096], tensor[4096], bytes[4096], offset[4096];
-    uint32_t count, steps;
-    const cairn_lifetime *lives = cairn_sim_lifetimes(solution->sim, &count);
-    const uint64_t *offsets = cairn_layout_offsets(solution->layout, &count);
-    cairn_plan_steps(solution->plan, &steps);
+    const cairn_lifetime *lives = solution->sim->lifetimes;
+    uint32_t count = solution->sim->lifetime_count;
+    const uint64_t *offsets = solution->layout->offsets;
+    uint32_t steps = solution->plan->step_count;
     CHECK(count > 0);
     CHECK_U64(read_column(find_column(data, "lives", "first"), first, 4096), count);
     CHECK_U64(read_column(find_column(data, "lives", "length"), length, 4096), count);
@@ -163,7 +164,7 @@ static void test_network(const char *name, const char *algorithm, uint64_t perce
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);
     options.machine = &machine;
-    options.budget_bytes = cairn_layout_arena_bytes(none->layout) / 100 * percent;
+    options.budget_bytes = none->layout->arena_bytes / 100 * percent;
     CHECK_OK(cairn_solve(graph, costs, algorithm, &options, &solution, &err), &err);
 
     CHECK_OK(cairn_page_create(graph, costs, NULL, &page), &err);

@@ -11,8 +11,9 @@ static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_si
     cairn_plan *plan = hand_plan(g, CAIRN_GOAL_TRAIN, text);
     CHECK_OK(cairn_simulate(g, costs, plan, options, &sim, &err), &err);
     uint32_t count, seen = 0;
-    const cairn_step *steps = cairn_plan_steps(plan, &count);
-    const cairn_sim_step *recorded = cairn_sim_steps(sim, &count);
+    const cairn_step *steps = plan->steps;
+    count = plan->step_count;
+    const cairn_sim_step *recorded = sim->steps;
     uint64_t peak = 0;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].kind == CAIRN_STEP_RUN) {
@@ -22,8 +23,8 @@ static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_si
             seen++;
         }
     CHECK_U64(seen, runs);
-    CHECK_U64(cairn_sim_result(sim)->peak_bytes, peak * UNIT);
-    CHECK_U64((uint64_t)cairn_sim_result(sim)->time_ns, (uint64_t)time_ns);
+    CHECK_U64(sim->summary->peak_bytes, peak * UNIT);
+    CHECK_U64((uint64_t)sim->summary->time_ns, (uint64_t)time_ns);
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
 }
@@ -93,8 +94,8 @@ static void test_chain_example(void) {
     cairn_sim *sim;
     options.budget_bytes -= 1;
     CHECK(cairn_simulate(g, costs, plan, &options, &sim, &err) == CAIRN_EINVAL);
-    CHECK(cairn_sim_result(sim)->rule == CAIRN_RULE_OVER_BUDGET);
-    CHECK_U64(cairn_sim_result(sim)->broken_step, 2);
+    CHECK(sim->summary->rule == CAIRN_RULE_OVER_BUDGET);
+    CHECK_U64(sim->summary->broken_step, 2);
     CHECK_STRING(err.name, "f3");
     CHECK(strstr(err.message, "step 2 (run F3) needs more memory than the budget") != NULL);
     CHECK(strstr(err.message, "384 bytes against 383") != NULL);
@@ -289,7 +290,7 @@ static void test_offload_example(void) {
     cairn_sim *sim;
     machine.host_memory_bytes--;
     CHECK(cairn_simulate(g, costs, plan, &options, &sim, &err) == CAIRN_EINVAL);
-    CHECK(cairn_sim_result(sim)->rule == CAIRN_RULE_HOST_FULL);
+    CHECK(sim->summary->rule == CAIRN_RULE_HOST_FULL);
     CHECK_STRING(err.name, "x3");
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
@@ -323,9 +324,8 @@ static void test_duplex(void) {
         cairn_sim *sim;
         machine.full_duplex = full == 1;
         CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
-        const cairn_sim_summary *s = cairn_sim_result(sim);
-        uint32_t count;
-        const cairn_sim_step *steps = cairn_sim_steps(sim, &count);
+        const cairn_sim_summary *s = sim->summary;
+        const cairn_sim_step *steps = sim->steps;
         /* z out 0-3, x out 3-8. Full: z in 3-6, P 6-9. Half: z in 8-11, P 11-14. */
         CHECK_U64((uint64_t)steps[3].start_ns, 3);
         CHECK_U64((uint64_t)steps[3].end_ns, 8);
@@ -462,12 +462,13 @@ static void test_none_by_hand(void) {
                      "run fc1,run relu inplace,run fc2,run loss inplace,run loss.bwd inplace,"
                      "free label,run fc2.bwd_weight,run fc2.bwd_data,free fc2.grad,"
                      "run relu.bwd inplace,free relu,run fc1.bwd_weight,free x,free fc1.grad");
-    uint32_t count, my_count;
-    const cairn_step *steps = cairn_plan_steps(none->plan, &count);
-    const cairn_step *my_steps = cairn_plan_steps(mine, &my_count);
+    const cairn_step *steps = none->plan->steps;
+    uint32_t count = none->plan->step_count;
+    const cairn_step *my_steps = mine->steps;
+    uint32_t my_count = mine->step_count;
     CHECK_U64(count, my_count);
     CHECK(count == my_count && memcmp(steps, my_steps, count * sizeof *steps) == 0);
-    CHECK_U64(cairn_plan_get_header(none->plan)->predicted_peak_bytes, 23 * UNIT);
+    CHECK_U64(none->plan->header->predicted_peak_bytes, 23 * UNIT);
     cairn_plan_destroy(mine);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);

@@ -56,11 +56,11 @@ static void test_holders_when_host_nearly_full(void) {
     cairn_error err = {0};
     cairn_sim *sim;
     CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
-    uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    const cairn_holder *holders = sim->holders;
+    uint32_t count = sim->holder_count;
     CHECK_U64(count, 2);
     CHECK(count == 2 && holders[0].bytes == 3 * UNIT && holders[1].bytes == UNIT);
-    CHECK_U64(cairn_sim_result(sim)->host_bytes, 3 * UNIT);
+    CHECK_U64(sim->summary->host_bytes, 3 * UNIT);
     cairn_sim_destroy(sim);
     cairn_plan_destroy(plan);
     cairn_costs_destroy(costs);
@@ -85,8 +85,8 @@ static void test_holder_that_was_freed(void) {
     cairn_error err = {0};
     cairn_sim *sim;
     CHECK_OK(cairn_simulate(g, costs, plan, &options, &sim, &err), &err);
-    uint32_t count;
-    const cairn_holder *holders = cairn_sim_holders(sim, &count);
+    const cairn_holder *holders = sim->holders;
+    uint32_t count = sim->holder_count;
     CHECK_U64(count, 2);
     CHECK_STRING(cairn_graph_tensor(g, holders[0].tensor)->name, "flat");
     CHECK_STRING(cairn_graph_tensor(g, holders[1].tensor)->name, "loss");

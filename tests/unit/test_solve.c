@@ -36,11 +36,11 @@ static void close_network(network *net) {
 }
 
 static const char *algorithm_of(const cairn_solution *solution) {
-    return cairn_plan_get_header(solution->plan)->algorithm;
+    return solution->plan->header->algorithm;
 }
 
 static int64_t time_of(const cairn_solution *solution) {
-    return cairn_sim_result(solution->sim)->time_ns;
+    return solution->sim->summary->time_ns;
 }
 
 /* ---- Evaluating a plan ---- */
@@ -51,17 +51,17 @@ static void check_judgement(const network *net, const cairn_solution *solution) 
     cairn_plan *plan;
     cairn_solution *again;
     cairn_error err = {0};
-    uint32_t count, again_count;
     CHECK_OK(cairn_plan_to_text(solution->plan, net->graph, &text), &err);
     CHECK_OK(cairn_plan_from_text(net->graph, text.data, text.length, "p", &plan, &err), &err);
     CHECK_OK(cairn_solution_create(net->graph, net->costs, plan, &net->machine, &again, &err),
              &err);
     cairn_plan_destroy(plan); /* a solution has its own copy */
-    CHECK(memcmp(cairn_sim_result(again->sim), cairn_sim_result(solution->sim),
-                 sizeof(cairn_sim_summary)) == 0);
-    CHECK_U64(cairn_layout_arena_bytes(again->layout), cairn_layout_arena_bytes(solution->layout));
-    const uint64_t *offsets = cairn_layout_offsets(solution->layout, &count);
-    const uint64_t *again_offsets = cairn_layout_offsets(again->layout, &again_count);
+    CHECK(memcmp(again->sim->summary, solution->sim->summary, sizeof(cairn_sim_summary)) == 0);
+    CHECK_U64(again->layout->arena_bytes, solution->layout->arena_bytes);
+    const uint64_t *offsets = solution->layout->offsets;
+    uint32_t count = solution->layout->count;
+    const uint64_t *again_offsets = again->layout->offsets;
+    uint32_t again_count = again->layout->count;
     CHECK(count == again_count && memcmp(offsets, again_offsets, count * sizeof *offsets) == 0);
     CHECK_U64(again->costs_hash, solution->costs_hash);
     CHECK_STRING(algorithm_of(again), algorithm_of(solution));
@@ -104,7 +104,7 @@ static int64_t best_of_all(const network *net, const cairn_solve_options *option
         check_judgement(net, solution);
         CHECK_STRING(algorithm_of(solution), solver->name);
         CHECK(solution->lower_bound_ns > 0 && solution->lower_bound_ns <= time_of(solution));
-        CHECK(cairn_layout_arena_bytes(solution->layout) <= options->budget_bytes);
+        CHECK(solution->layout->arena_bytes <= options->budget_bytes);
         least = time_of(solution) < least ? time_of(solution) : least;
         cairn_solution_destroy(solution);
     }
@@ -117,7 +117,7 @@ static void check_best(const network *net, uint32_t percent, bool no_offload) {
     cairn_solution *best;
     cairn_error err = {0};
     options.machine = &net->machine;
-    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 100 * percent;
+    options.budget_bytes = net->none->layout->arena_bytes / 100 * percent;
     options.no_offload = no_offload;
     int64_t least = best_of_all(net, &options);
     cairn_status status = cairn_solve(net->graph, net->costs, NULL, &options, &best, &err);
@@ -131,7 +131,7 @@ static void check_best(const network *net, uint32_t percent, bool no_offload) {
     CHECK_STRING(algorithm_of(best), "auto");
     CHECK(time_of(best) <= least);
     if (no_offload)
-        CHECK_U64(cairn_sim_result(best->sim)->offloads, 0);
+        CHECK_U64(best->sim->summary->offloads, 0);
     cairn_solution_destroy(best);
 }
 
@@ -150,11 +150,11 @@ static void check_named_offload(const network *net) {
     cairn_solution *solution;
     cairn_error err = {0};
     options.machine = &net->machine;
-    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 10 * 9;
+    options.budget_bytes = net->none->layout->arena_bytes / 10 * 9;
     options.no_offload = true;
     CHECK_OK(cairn_solve(net->graph, net->costs, "offload-greedy", &options, &solution, &err),
              &err);
-    CHECK(cairn_sim_result(solution->sim)->offloads > 0);
+    CHECK(solution->sim->summary->offloads > 0);
     cairn_solution_destroy(solution);
 }
 
@@ -171,7 +171,7 @@ static void check_options(const network *net) {
     /* An older caller knows only the budget; fields behind it are not read. */
     options.struct_size = offsetof(cairn_solve_options, machine);
     options.machine = &net->machine;
-    options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 10 * 9;
+    options.budget_bytes = net->none->layout->arena_bytes / 10 * 9;
     CHECK(cairn_solve(net->graph, net->costs, "offload-greedy", &options, &solution, &err) ==
           CAIRN_EINVAL);
     CHECK(strstr(err.message, "machine") != NULL);
@@ -197,7 +197,8 @@ static void check_options(const network *net) {
 /* How often something is recomputed between a relu_bwd and the batch_norm_bwd that reads it. */
 static uint32_t count_gaps(const network *net, const cairn_solution *solution) {
     uint32_t count, gaps = 0;
-    const cairn_step *steps = cairn_plan_steps(solution->plan, &count);
+    const cairn_step *steps = solution->plan->steps;
+    count = solution->plan->step_count;
     const cairn_op *last = NULL; /* the last op of the backward pass */
     bool recomputed = false;     /* after that */
     for (uint32_t i = 0; i < count; i++) {
@@ -234,7 +235,7 @@ static void set_fused(network *net, bool fused) {
 static void check_fused(network *net) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     cairn_error err = {0};
-    uint64_t all = cairn_layout_arena_bytes(net->none->layout);
+    uint64_t all = net->none->layout->arena_bytes;
     /* In the least budget some of the moves do not fit. */
     static const uint32_t percents[] = {21, 30, 45, 60};
     uint32_t before = 0, after = 0;
@@ -245,7 +246,7 @@ static void check_fused(network *net) {
         set_fused(net, true);
         CHECK_OK(cairn_solve(net->graph, net->costs, "precise", &options, &fused, &err), &err);
         set_fused(net, false);
-        CHECK(cairn_layout_arena_bytes(fused->layout) <= options.budget_bytes);
+        CHECK(fused->layout->arena_bytes <= options.budget_bytes);
         CHECK(time_of(fused) == time_of(plain));
         uint32_t left = count_gaps(net, fused);
         before += count_gaps(net, plain);
@@ -263,8 +264,8 @@ static void check_fused(network *net) {
     CHECK_OK(cairn_solve(net->graph, net->costs, "auto", &options, &none, &err), &err);
     crn_costs_set_copy_slowdown(net->costs, 0);
     bool gains = time_of(copies) * 21 / 20 < time_of(none);
-    CHECK(cairn_sim_result(copies->sim)->host_bytes > 0 && !gains);
-    CHECK_U64(cairn_sim_result(none->sim)->host_bytes, 0);
+    CHECK(copies->sim->summary->host_bytes > 0 && !gains);
+    CHECK_U64(none->sim->summary->host_bytes, 0);
     CHECK(none->lower_bound_ns > 0 && none->lower_bound_ns <= time_of(copies));
     cairn_solution_destroy(copies);
     cairn_solution_destroy(none);
@@ -293,7 +294,7 @@ static void check_progress(const network *net) {
         cairn_solution *plain, *watched, *ended;
         patience endless = {0, UINT32_MAX}, none = {0, 0};
         options.machine = &net->machine;
-        options.budget_bytes = cairn_layout_arena_bytes(net->none->layout) / 4 * 3;
+        options.budget_bytes = net->none->layout->arena_bytes / 4 * 3;
         if (cairn_solve(net->graph, net->costs, solver->name, &options, &plain, &err) != CAIRN_OK)
             continue;
         options.progress = is_patient;

@@ -24,7 +24,7 @@ static void set_up(subject *s) {
     CHECK_OK(cairn_machine_find("cpu", &s->machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(s->graph, &s->machine, &s->costs, &err), &err);
     CHECK_OK(cairn_solve(s->graph, s->costs, "none", NULL, &s->none, &err), &err);
-    s->peak = cairn_layout_arena_bytes(s->none->layout);
+    s->peak = s->none->layout->arena_bytes;
 }
 
 static void tear_down(subject *s) {
@@ -34,7 +34,7 @@ static void tear_down(subject *s) {
 }
 
 static int64_t time_of(const cairn_solution *solution) {
-    return cairn_sim_result(solution->sim)->time_ns;
+    return solution->sim->summary->time_ns;
 }
 
 static cairn_solution *solve(const subject *s, const char *name,
@@ -43,9 +43,8 @@ static cairn_solution *solve(const subject *s, const char *name,
     cairn_error err = {0};
     CHECK_OK(cairn_solve(s->graph, s->costs, name, options, &solution, &err), &err);
     if (options->budget_bytes > 0)
-        CHECK((options->live_peak
-                   ? cairn_sim_result(solution->sim)->peak_bytes
-                   : cairn_layout_arena_bytes(solution->layout)) <= options->budget_bytes);
+        CHECK((options->live_peak ? solution->sim->summary->peak_bytes
+                                  : solution->layout->arena_bytes) <= options->budget_bytes);
     return solution;
 }
 
@@ -110,7 +109,7 @@ static void test_cost_models(const subject *s) {
             CHECK(status == CAIRN_OK || status == CAIRN_INFEASIBLE);
             CHECK((status == CAIRN_OK) == (solution != NULL));
             if (status == CAIRN_OK) {
-                CHECK(cairn_layout_arena_bytes(solution->layout) <= options.budget_bytes);
+                CHECK(solution->layout->arena_bytes <= options.budget_bytes);
                 CHECK(time_of(solution) >= time_of(s->none));
                 solved++;
             }
@@ -274,11 +273,11 @@ static void test_memo(const subject *s) {
         CHECK_U64(own.smallest_budget, err.smallest_budget);
         if (status == CAIRN_OK) {
             CHECK(time_of(one) == time_of(other));
-            uint32_t count, others;
-            const uint64_t *offsets = cairn_layout_offsets(one->layout, &count);
-            const uint64_t *same = cairn_layout_offsets(other->layout, &others);
-            CHECK_U64(cairn_layout_arena_bytes(one->layout),
-                      cairn_layout_arena_bytes(other->layout));
+            const uint64_t *offsets = one->layout->offsets;
+            uint32_t count = one->layout->count;
+            const uint64_t *same = other->layout->offsets;
+            uint32_t others = other->layout->count;
+            CHECK_U64(one->layout->arena_bytes, other->layout->arena_bytes);
             CHECK(count == others && memcmp(offsets, same, count * sizeof *same) == 0);
             CHECK(one->lower_bound_ns == other->lower_bound_ns);
         }

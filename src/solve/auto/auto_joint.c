@@ -100,7 +100,7 @@ static cairn_status compare(crn_joint *j, const crn_schedule *schedule, int64_t 
     options.no_holders = true;
     cairn_status status = cairn_simulate(p->graph, p->costs, plan, &options, &sim, &err);
     if (status == CAIRN_OK) {
-        const cairn_sim_summary *s = cairn_sim_result(sim);
+        const cairn_sim_summary *s = sim->summary;
         if (s->peak_bytes <= (uint64_t)limit && s->time_ns < j->best_time) {
             j->best_time = s->time_ns;
             j->best = *schedule;

@@ -10,15 +10,15 @@
 
 static cairn_status read_profile(crn_trips *trips, const cairn_plan *plan, const cairn_sim *sim) {
     uint64_t *memory;
-    uint32_t steps;
-    const cairn_step *list = cairn_plan_steps(plan, &steps);
-    const cairn_sim_step *done = cairn_sim_steps(sim, &steps);
+    const cairn_step *list = plan->steps;
+    uint32_t steps = plan->step_count;
+    const cairn_sim_step *done = sim->steps;
     CRN_TAKE(trips->problem->scratch, memory, trips->ops);
     for (uint32_t s = 0; s < steps; s++)
         if (list[s].kind == CAIRN_STEP_RUN)
             memory[list[s].id] = done[s].bytes;
     trips->memory = memory;
-    trips->peak = cairn_sim_result(sim)->peak_bytes;
+    trips->peak = sim->summary->peak_bytes;
     return CAIRN_OK;
 }
 
