@@ -11,12 +11,14 @@ steps, whose gradients are in the same memory every time.
 import itertools
 
 import torch
+from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from . import _check, _norms, _onto, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
 from ._errors import CairnError
+from ._geometry import place_of
 from ._plan import Planner
 from ._write import Writer
 
@@ -228,15 +230,12 @@ def once(backward):
     return _torch.boxed_call(run)
 
 
-def storage_of(tensor):
-    """The arena in which a tensor is."""
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-
-
-def at(arena, offset, dtype, size, stride):
-    """The tensor at an address of the arena. It is not a view: nothing of autograd's is shared with others."""
-    empty = torch.empty(0, dtype=dtype, device=arena.device)
-    return empty.set_(arena.untyped_storage(), offset // dtype.itemsize, size, stride)
+def at(arena, offset, size, dtype, place):
+    """The tensor at an address of the arena, with a storage of its own, which keeps the arena alive. Some ops look at the
+    whole storage of an operand: as_strided counts from its beginning, and some clone all of it."""
+    memory = from_dlpack(to_dlpack(arena[offset:offset + size]))
+    shape, stride, begin = place
+    return torch.empty(0, dtype=dtype, device=arena.device).set_(memory.untyped_storage(), begin, shape, stride)
 
 
 def copied_to(where, made):
@@ -244,27 +243,24 @@ def copied_to(where, made):
 
 
 class ArenaWriter(Writer):
-    """Writes graphs whose ops put their results into the arena. Their first run is not checked by storages, of which there
-    is one."""
-
-    def _finish(self):
-        super()._finish()
-        for node in self.graph.nodes:
-            node.meta.pop(_check.HOLDS, None)
+    """Writes graphs whose ops put their results into the arena."""
 
     def _begin(self):
         super()._begin()
         self._arena = None
 
     def _base(self):
-        """The arena: in the forward part a new one; in the backward part that of what the forward part has saved."""
+        """The arena: of the part that first needs it."""
         if self._arena is None:
-            saved = next((s for s in self.from_forward if s in self.in_arena and s in self.env), None)
-            if saved is None:
-                self._arena = self.graph.call_function(allocate, (self.plan.layout.bytes, self.device))
-            else:
-                self._arena = self.graph.call_function(storage_of, (self.env[saved],))
+            self._arena = self.graph.call_function(allocate, (self.plan.layout.bytes, self.device))
+            self._arena.meta["val"] = self._fake_bytes(self.plan.layout.bytes, self.device)
         return self._arena
+
+    def _also_saved(self):
+        return [self._arena] if self._arena is not None else []
+
+    def _also_arrives(self, nodes):
+        self._arena = next(iter(nodes), None)
 
     def _destination(self, s):
         """A node with the address of a storage that this step makes, or None if it is not in the arena."""
@@ -273,8 +269,8 @@ class ArenaWriter(Writer):
             self.in_arena.discard(s)
             return None
         self.in_arena.add(s)
-        like = s.like
-        new = self.graph.call_function(at, (self._base(), offset, like.dtype, tuple(like.shape), like.stride()))
+        like, size = s.like, s.like.untyped_storage().nbytes()
+        new = self.graph.call_function(at, (self._base(), offset, size, like.dtype, place_of(like)))
         new.meta["val"] = like
         return new
 
@@ -288,7 +284,7 @@ class ArenaWriter(Writer):
         for s in op.outs:
             if (self.step, s) in self.plan.layout.copied:
                 self.env[s] = self.graph.call_function(copied_to, (self._destination(s), self.env[s]))
-                self.env[s].meta["val"] = s.like
+                self.env[s].meta["val"], self.env[s].meta[_check.HOLDS] = s.like, [s]
 
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
@@ -321,5 +317,5 @@ class ArenaWriter(Writer):
         if where is None:
             return super()._emit_move(kind, s)
         self.env[s] = self.graph.call_function(_moves.fetch, (self.hosts[s], self.device, s.index, where))
-        self.env[s].meta["val"] = s.like
+        self.env[s].meta["val"], self.env[s].meta[_check.HOLDS] = s.like, [s]
         self.from_forward.discard(s)

@@ -174,10 +174,19 @@ class Writer:
                                         (self.env[op.state], self.device, op.node.target, *arguments), dict(keywords))
 
     def _fake_state(self):
+        return self._fake_bytes(torch.get_rng_state().numel() if self.device == "cpu" else 16, "cpu")
+
+    def _fake_bytes(self, size, device):
         mode = next(p.meta["val"].fake_mode for p in self.joint.placeholders if hasattr(p.meta["val"], "fake_mode"))
-        size = torch.get_rng_state().numel() if self.device == "cpu" else 16
         with mode:
-            return torch.empty(size, dtype=torch.uint8)
+            return torch.empty(size, dtype=torch.uint8, device=device)
+
+    def _also_saved(self):
+        """Nodes of the forward part that the backward part needs beside tensors of the plan."""
+        return []
+
+    def _also_arrives(self, nodes):
+        """They are placeholders of the backward part now."""
 
     def _emit_run(self, op, inplace):
         if op.kind == "results":
@@ -335,15 +344,16 @@ class Writer:
         results = self._updated([self._value(n) for n in joint.fwd_out])
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
+        also = self._also_saved()
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
-        tensors += self.numbers.values()
+        tensors += [*also, *self.numbers.values()]
         out = self.graph.output(tuple(results + tensors))
         self._describe(out, len(results), len(tensors))
         self._finish()
         self.numbers_given = self.numbers
         forward, old, old_hosts = self.graph, self.env, self.hosts
         self.forward_graph = forward
-        self.rest = (storages, hosts, states, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
+        self.rest = (storages, hosts, states, also, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
 
     def _emit_inputs(self):
@@ -400,7 +410,7 @@ class Writer:
     def backward(self, keep_saved):
         """`keep_saved`: what the forward part saved is not overwritten, because another backward may follow."""
         joint = self.joint
-        storages, hosts, states, old, old_hosts, going, ran, checked = self.rest
+        storages, hosts, states, also, old, old_hosts, going, ran, checked = self.rest
         self._begin()
         self.ran, self.checked, self.going, self.hosts = set(ran), set(checked), set(going), {}
         self.keep_saved, self.from_forward = keep_saved, set(self.saved)
@@ -418,6 +428,7 @@ class Writer:
             self.hosts[s] = arrive(old_hosts[s].name, old_hosts[s])
         for s in states:
             self.env[s] = arrive(old[s].name, old[s])
+        self._also_arrives([arrive(node.name, node) for node in also])
         tangents = []
         for p in joint.tangents:
             new = self.graph.placeholder(p.name)

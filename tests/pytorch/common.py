@@ -1,6 +1,8 @@
 """Shared by the tests: training a network and comparing bits."""
 
+import contextlib
 import copy
+from unittest import mock
 
 import torch
 
@@ -55,3 +57,23 @@ def allocator_peak(call):
     """The allocator's peak during a call, above what was in use before."""
     from cairn._peak import peak_of
     return peak_of(call, torch.device("cpu"))
+
+
+@contextlib.contextmanager
+def arenas():
+    """The addresses of arenas, of steps that are written in this block, as they are allocated."""
+    from cairn import _arena
+    found, allocate = [], _arena.allocate
+
+    def note(size, device):
+        made = allocate(size, device)
+        found.append(range(made.data_ptr(), made.data_ptr() + size))
+        return made
+    with mock.patch.object(_arena, "allocate", note):
+        yield found
+
+
+def matrices_in(arena, model):
+    """How many gradients of matrices there are, and how many of them are in an arena."""
+    gradients = [p.grad for p in model.parameters() if p.dim() == 2]
+    return len(gradients), sum(g.data_ptr() in arena for g in gradients)

@@ -9,6 +9,7 @@ import torch
 from torch._functorch.aot_autograd import aot_function
 
 from cairn import _backend, _costs, _moves
+from cairn._arena import ArenaWriter
 from cairn._joint import is_mutation
 from cairn._write import Writer, boxed
 from common import same
@@ -78,7 +79,8 @@ class Captured:
         return self.backend.plans[0].joint if self.backend.plans and self.backward.arguments is not None else None
 
     def plans(self, rng):
-        """Other plans of the step: one for a budget, in one of three cases, and a random one that no solver makes."""
+        """Other plans of the step: one for a budget, in one of three cases, and a random one that no solver makes; in one
+        of eight cases one in an arena."""
         planner = self.backend.planners[0]
         if rng.random() < 0.33:
             smallest, most = planner.smallest()[0], planner.none_peak()
@@ -86,12 +88,16 @@ class Captured:
                 yield planner.within(rng.choice((smallest, smallest, rng.randint(smallest, most))))
         runs, _ = random_runs(self.joint, rng, rng.choice((0.1, 0.4)))
         yield planner.read(plan_text(self.joint, planner.step, runs, rng))
+        if rng.random() < 0.125:
+            planner = _backend.planner_for(self.joint, _backend.Options(arena=True))
+            yield rng.choice((planner.none, lambda: planner.within(planner.smallest()[0])))()
 
     def differs(self, plan):
         """Why a plan does not give the same bits or takes other memory than predicted; None if it does neither."""
         results, tangents = len(self.joint.fwd_out), len(self.joint.tangents)
-        meter = _moves.Meter("cpu", plan.alignment)
-        forward, backward = map(boxed, Writer(self.joint, plan, meter).graphs())
+        meter, arena = _moves.Meter("cpu", plan.alignment), hasattr(plan, "layout")
+        writer = ArenaWriter(self.joint, plan) if arena else Writer(self.joint, plan, meter)
+        forward, backward = map(boxed, writer.graphs())
         for run in ("first run", "second run"):  # the first one is checked
             given = replicas(self.forward.arguments)
             torch.set_rng_state(self.forward.state)

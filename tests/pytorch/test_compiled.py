@@ -16,7 +16,7 @@ from torch import nn
 import cairn
 from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
 from cairn._real import random_like, real_tensors
-from common import allocator_peak, compiled, same, train, with_cairn
+from common import allocator_peak, arenas, compiled, matrices_in, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
 
 MODE = dict(mode="compiled")
@@ -444,19 +444,20 @@ class Arena(unittest.TestCase):
             with self.subTest(budget=budget):
                 backend, mine = cairn.backend(budget, **self.OPTIONS), copy.deepcopy(model)
                 call = compiled(mine, backend)
-                self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
-                plan = backend.plans[0]
-                self.assertLessEqual(plan.peak, budget)
-                self.check_memory(mine, call, inputs, plan)
+                with arenas() as found:
+                    self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
+                    plan = backend.plans[0]
+                    self.assertLessEqual(plan.peak, budget)
+                    self.check_memory(mine, call, inputs, plan, found)
 
-    def check_memory(self, model, call, inputs, plan):
+    def check_memory(self, model, call, inputs, plan, found):
         model.zero_grad(set_to_none=True)
         peak = allocator_peak(lambda: call(*inputs).backward())
         self.assertLessEqual(peak, plan.peak)
         self.assertGreater(peak, 0.995 * plan.peak)
         # Matrix products write their gradients into the arena; convolutions and batch norms insist on allocating.
-        sizes = [p.grad.untyped_storage().nbytes() for p in model.parameters() if p.dim() == 2]
-        self.assertGreaterEqual(2 * sizes.count(plan.layout.bytes), len(sizes))
+        matrices, inside = matrices_in(found[-1], model)
+        self.assertGreaterEqual(2 * inside, matrices)
 
     def test_gpt(self):
         self.check("gpt")
@@ -468,12 +469,13 @@ class Arena(unittest.TestCase):
         """Results of ops that allocate, copied into the arena: equal bits, and everything fits."""
         model, inputs, planner, expected = prepared("gpt")
         copying = functools.partial(_arena.Layout, copies=True)
-        with unittest.mock.patch.object(_arena, "Layout", copying), unittest.mock.patch.object(_arena, "LONG", 0):
+        with (unittest.mock.patch.object(_arena, "Layout", copying), unittest.mock.patch.object(_arena, "LONG", 0),
+              arenas() as found):
             backend, mine = cairn.backend(budgets(planner, 3)[1], **self.OPTIONS), copy.deepcopy(model)
             call = compiled(mine, backend)
             self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
-        self.assertGreater(len(backend.plans[0].layout.copied), LAYERS)
-        self.check_memory(mine, call, inputs, backend.plans[0])
+            self.assertGreater(len(backend.plans[0].layout.copied), LAYERS)
+            self.check_memory(mine, call, inputs, backend.plans[0], found)
 
     def test_results_of_allocations(self):
         """Read from code as Inductor writes it."""

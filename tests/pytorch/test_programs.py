@@ -3,8 +3,8 @@ programs are captured once by AOTAutograd and run under several plans (replay.py
 through torch.compile, with a budget, and every 75th one is compared in mode "compiled" with and without a budget,
 with an arena.
 
-CAIRN_PROGRAMS says how many programs (300), CAIRN_FIRST_PROGRAM which is the first, CAIRN_DEVICE where they run.
-With a GPU all of them go the whole way."""
+CAIRN_PROGRAMS says how many programs (300), CAIRN_FIRST_PROGRAM which is the first, CAIRN_COMPILED_SHARE which share is
+compiled (75: every 75th), CAIRN_DEVICE where they run. With a GPU all of them go the whole way."""
 
 import os
 import random
@@ -24,7 +24,7 @@ from replay import Captured, over, share_costs
 PROGRAMS = int(os.environ.get("CAIRN_PROGRAMS", 300))
 FIRST = int(os.environ.get("CAIRN_FIRST_PROGRAM", 0))
 DEVICE = os.environ.get("CAIRN_DEVICE", "cpu")
-WHOLE, COMPILED = 10, 75
+WHOLE, COMPILED = 10, int(os.environ.get("CAIRN_COMPILED_SHARE", 75))
 
 
 def trained(f, given, call=None):
