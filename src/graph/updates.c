@@ -3,7 +3,8 @@
  *     ops      ... conv.bwd_weight  conv.bwd_data  conv.weight.update  bn.bwd ...
  *
  * An update stands behind the last op that reads the parameter or makes a part of its gradient. So
- * in the order of the list every op sees the parameters as they were before the step. */
+ * in the order of the list every op sees the parameters as they were before the step. Some ops that
+ * make gradients come later than in the step: see delay_gradients.c. */
 #include "graph/graph_internal.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@ typedef struct work {
     cairn_id total;      /* the sum of squares so far, or CAIRN_NONE */
     cairn_id *sum_slots; /* if both: sums in the order of their parts */
     uint32_t sum_count;
+    cairn_id *order;    /* of the ops */
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
     cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
@@ -37,7 +39,8 @@ static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
 
 static void find_last_uses(work *at) {
     const cairn_graph *g = at->step;
-    for (cairn_id o = 0; o < g->ops.length; o++) {
+    for (uint32_t place = 0; place < g->ops.length; place++) {
+        cairn_id o = at->order[place];
         const cairn_op *op = &g->ops.data[o];
         for (uint32_t i = 0; i < op->param_count; i++)
             at->last[op->params[i]] = o;
@@ -187,7 +190,8 @@ static uint64_t find_part_bytes(const work *at) {
 }
 
 static cairn_status copy_ops(work *at) {
-    for (cairn_id o = 0; o < at->step->ops.length; o++) {
+    for (uint32_t place = 0; place < at->step->ops.length; place++) {
+        cairn_id o = at->order[place];
         const cairn_op *op = &at->step->ops.data[o];
         CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
@@ -197,7 +201,8 @@ static cairn_status copy_ops(work *at) {
     return CAIRN_OK;
 }
 
-/* Updates that read the norm of all gradients, in the order in which those are made. */
+/* Updates that read the norm of all gradients, in the order in which those are made. The order is
+ * that of the step, in which all gradients stay to the end. */
 static cairn_status add_clipped(work *at) {
     at->sum_count = 0;
     for (cairn_id o = 0; o < at->step->ops.length; o++)
@@ -219,6 +224,11 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
     CRN_TRY(fill_list(scratch, g->tensors.length, &at->last));
     CRN_TRY(fill_list(scratch, g->ops.length, &at->updated));
     CRN_TRY(fill_list(scratch, g->tensors.length, &at->next));
+    CRN_TAKE(scratch, at->order, g->ops.length);
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        at->order[o] = o;
+    if (!at->clips)
+        CRN_TRY(crn_delay_gradients(g, scratch, at->order));
     find_last_uses(at);
     if (!list_updates(at))
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
@@ -329,6 +339,31 @@ static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *station
         stationary[gradient] = true;
 }
 
+static cairn_id first_output(const cairn_graph *g, cairn_id op) {
+    return g->ops.data[op].output_count > 0 ? g->ops.data[op].outputs[0] : 0;
+}
+
+/* List all ops but the updates. Differentiating numbers tensors in the order of the backward ops,
+ * so a gradient with a smaller number than the result before it was delayed: its op goes back. */
+static uint32_t list_as_before(work *at) {
+    const cairn_graph *g = at->step;
+    uint32_t count = 0;
+    for (cairn_id o = 0; o < g->ops.length; o++) {
+        const cairn_op *op = &g->ops.data[o];
+        if (crn_op_updates(op))
+            continue;
+        uint32_t to = count++;
+        bool gradient = op->output_count > 0 && parameter_of(g, op->outputs[0]) != CAIRN_NONE;
+        while (gradient && to > 0 && g->ops.data[at->order[to - 1]].phase == CAIRN_PHASE_BACKWARD &&
+               first_output(g, at->order[to - 1]) > op->outputs[0]) {
+            at->order[to] = at->order[to - 1];
+            to--;
+        }
+        at->order[to] = o;
+    }
+    return count;
+}
+
 static cairn_status drop_all(work *at, crn_arena *scratch) {
     const cairn_graph *g = at->step;
     bool *stationary;
@@ -342,9 +377,10 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
         if (!is_added(g, &tensor))
             CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
     }
-    for (cairn_id o = 0; o < g->ops.length; o++)
-        if (!crn_op_updates(&g->ops.data[o]))
-            CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
+    CRN_TAKE(scratch, at->order, g->ops.length);
+    uint32_t count = list_as_before(at);
+    for (uint32_t i = 0; i < count; i++)
+        CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[at->order[i]], &(cairn_id){0}));
     return CAIRN_OK;
 }
 

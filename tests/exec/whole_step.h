@@ -26,6 +26,11 @@ static inline cairn_graph *residual(void) {
     return small_network("resnet18", 16);
 }
 
+/* Gradients of its large layers wait until activations are freed. */
+static inline cairn_graph *delayed(void) {
+    return small_network("alexnet", 8);
+}
+
 /* A weight of 20 MB, which is updated in two parts. */
 static inline cairn_graph *large(void) {
     cairn_builder *b;
@@ -136,6 +141,7 @@ static const row rows[] = {
     {recurrent, CAIRN_OPTIMIZER_ADAM, 0, 0, 2, false, CAIRN_DECAY_ALL, 0},
     {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL, 0},
     {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL, 0},
+    {delayed, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL, 0},
 };
 
 /* The same with clipping, by less than the norm of most steps. */
