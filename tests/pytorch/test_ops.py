@@ -164,7 +164,7 @@ class Ops(unittest.TestCase):
                 for given in settings:
                     self.judge(op, done, given)
             self.count("ops", done > 0)
-            if number % 50 == 49:
+            if number % 5 == 4:
                 print(f"so far: {self.counts}", flush=True)
         print(f"table of ops: {self.counts}", flush=True)
         self.assertGreater(self.counts["settings"] - self.counts["left out"], 0)

@@ -150,9 +150,13 @@ class Programs(unittest.TestCase):
                 self.count("nothing to compare with")
             except cairn.CairnError as error:
                 if "cannot be planned" not in str(error):
+                    print(f"failed: {number}: {error}\n{text}", flush=True)
                     raise
                 self.count("refused")
                 print(f"refused: {number}: {error}", flush=True)
+            except Exception as error:
+                print(f"failed: {number}: {type(error).__name__}: {error}\n{text}", flush=True)
+                raise
             self.count("wrong", -1)
 
     def go(self, number, rng, f, given):
@@ -171,6 +175,8 @@ class Programs(unittest.TestCase):
     def test_programs(self):
         for number in range(FIRST, FIRST + PROGRAMS):
             self.check(number)
+            if number % 20 == 19:
+                print(f"so far: {number + 1 - FIRST} programs from {FIRST}: {self.counts}", flush=True)
         print(f"{PROGRAMS} programs from {FIRST}: {self.counts}", flush=True)
         self.assertGreater(self.counts["compared"], 0.8 * PROGRAMS)
 
