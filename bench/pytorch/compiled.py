@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--limit SECONDS] [--out FOLDER]
        compiled.py --summary LOG
+       compiled.py --kernels FILE FILE
 
 Rows, one JSON line each as soon as it is known, all of one run; steps are recorded as CUDA graphs:
 
@@ -453,7 +454,7 @@ class Run:
         todo = [dict(job=job, network=n) for n in names for job in ("checkpoint", "graph")]
         todo += [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
         todo += [dict(job="cairn", network=n) for n in names]
-        todo += [dict(job="cairn", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
+        todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
         todo += [dict(job="bits", network=n) for n in names]
         return todo + [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
 
@@ -521,13 +522,24 @@ def summary(path):
             print(text)
 
 
+def compare_kernels(paths, most=40):
+    """The longest kernels of steps that were profiled, with their number and microseconds, one step after the other."""
+    for path in paths:
+        with open(path) as file:
+            rows = json.load(file)
+        print(f"{os.path.basename(path)}: {sum(n for _, n, _ in rows):.0f} kernels, {sum(t for _, _, t in rows):.0f} us")
+        for name, count, time_us in rows[:most]:
+            print(f"  {time_us:9.1f} us {count:6.1f} times {time_us / max(count, 1e-9):8.1f} each  {name[:100]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
     parser.add_argument("--summary", metavar="LOG", help="print a table of a log, and run nothing")
+    parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,bits,plain,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--rows", default="", help="cairn,whole,bits,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
@@ -539,6 +551,8 @@ def main():
     args = parser.parse_args()
     if args.summary:
         return summary(args.summary)
+    if args.kernels:
+        return compare_kernels(args.kernels)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
     os.environ.setdefault("CAIRN_CACHE", os.path.join(args.out, "cache"))
@@ -546,7 +560,7 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
-        return {"cairn": cairn_rows, "plain": cairn_rows, "columns": columns, "bits": bits_of_budgets}.get(args.job, peer)(args)
+        return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets}.get(args.job, peer)(args)
     return Run(args).go()
 
 
