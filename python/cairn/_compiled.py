@@ -14,7 +14,7 @@ from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
 from . import _inductor, _rows
-from ._geometry import FIXED, packet, propagate
+from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
 from ._plan import alignment_of
@@ -218,7 +218,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs, which `learn`
     measures. What runs as it is is tried first, so that kernels are compiled for results as they really are."""
     refuse(gm)
-    device = device_of(gm)
+    device, made = device_of(gm), Made(gm)
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
@@ -232,14 +232,15 @@ def capture(gm, num_fwd_outputs, options, learn):
 
     def runs_as_it_is(node):
         return not is_fusible(node, device)
-    propagate(gm, table.results, _costs.signature_of, runs_as_it_is)
+    propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
     learn(gm, table, device, alignment_of(device), runs_as_it_is)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
     choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True))
+    made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
-    propagate(fused, table.results, _costs.signature_of)
+    propagate(fused, table.results, _costs.signature_of, made=made)
     learn(fused, table, device, alignment_of(device))
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)

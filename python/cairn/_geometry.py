@@ -136,28 +136,57 @@ def _seen_view(node):
         return record(node.target(*args, **kwargs), tensors_of((args, kwargs)))
 
 
+class Made:
+    """From what and by which op the fake results of a graph were made. After passes over the graph a node whose op and
+    operands are still those need not be propagated."""
+
+    def __init__(self, gm):
+        self._ways = {id(n.meta["val"]): (n.meta["val"], _way(n)) for n in gm.graph.nodes
+                      if n.op == "call_function" and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))}
+
+    def is_right(self, node):
+        value, way = self._ways.get(id(node.meta.get("val")), (None, None))
+        return value is not None and way == _way(node)
+
+
+def _way(node):
+    """The op of a node with its arguments, the values of other nodes by their identity."""
+    return node.target, fx.node.map_aggregate((node.args, node.kwargs),
+                                              lambda a: ("val", id(a.meta.get("val"))) if isinstance(a, fx.Node) else a)
+
+
 class _Propagator(fx.Interpreter):
-    def __init__(self, gm, mode, seen, signature_of, wanted):
+    def __init__(self, gm, seen, signature_of, wanted, made):
         super().__init__(gm)
-        self.mode, self.seen, self.signature_of, self.wanted = mode, seen, signature_of, wanted
+        self.seen, self.signature_of, self.wanted, self.made = seen, signature_of, wanted, made
+        self._given = set()
 
     def run_node(self, node):
-        if is_tangent(node):  # a result that is returned twice has two gradients, whose fake tensors may be one
-            node.meta["val"] = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
+        if node.op == "placeholder":
+            self._part(node)
         if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
             return node.meta.get("val")
-        if FIXED in node.meta:
+        if self.made is not None and self.made.is_right(node):
+            result = node.meta["val"]
+        elif FIXED in node.meta:
             result = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
         else:
             result = super().run_node(node)
         if node.op == "call_function" and node.target is not operator.getitem:
             operands = values_of(node)
             rows = self._rows(node, result, operands)
-            if rows is not None:
+            if rows is not None and rows != record(result, operands):
                 result = _corrected(result, operands, rows)
         if node.op != "get_attr" or isinstance(result, torch.Tensor):
             node.meta["val"] = result
         return result
+
+    def _part(self, node):
+        """A result that is returned twice has two gradients, whose fake tensors may be one."""
+        keys = {key_of(v) for v in tensors_of(node.meta.get("val")) if is_strided([v])}
+        if is_tangent(node) and not keys.isdisjoint(self._given):
+            node.meta["val"] = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
+        self._given |= keys
 
     def _rows(self, node, result, operands):
         results = tensors_of(result)
@@ -176,13 +205,13 @@ def any_node(_):
     return True
 
 
-def propagate(gm, seen, signature_of, wanted=any_node):
-    """Make the fake results of all nodes again. `seen` are records of real results, by signature, where they differ
-    from fake ones; `wanted` says for which nodes they hold."""
+def propagate(gm, seen, signature_of, wanted=any_node, made=None):
+    """Make the fake results of all nodes again, but of those that are right by `made`. `seen` are records of real results,
+    by signature; `wanted` says for which nodes they hold."""
     mode = next((v.fake_mode for n in gm.graph.nodes if n.op == "placeholder"
                  for v in [n.meta.get("val")] if hasattr(v, "fake_mode")), None)
     if mode is None:
         return
     inputs = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     with mode, torch.no_grad():
-        _Propagator(gm, mode, seen, signature_of, wanted).run(*inputs)
+        _Propagator(gm, seen, signature_of, wanted, made).run(*inputs)

@@ -48,7 +48,8 @@ def compile_graph(graph, given):
     results = copy.graph_copy(graph, {})
     output = copy.output(results)
     output.meta["user_visible_output_idxs"] = list(range(len(results)))
-    mode = next((value.fake_mode for value in given if hasattr(value, "fake_mode")), None)
+    values = (n.meta.get("val") for n in graph.nodes)  # a graph may read nothing
+    mode = next((value.fake_mode for value in values if hasattr(value, "fake_mode")), None)
     context = None if mode is None else _torch.TracingContext(mode)  # without one, Inductor does not use its cache
     with torch.no_grad(), _torch.DisablePythonDispatcher(), _torch.tracing(context):
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)

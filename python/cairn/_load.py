@@ -22,12 +22,13 @@ ALIGNMENT = 512
 
 
 class _Ring:
-    """Operands of many ops in one tensor of random numbers; integers are 0."""
+    """Operands of many ops in one tensor of random numbers; integers are 0. They have both signs, as those of a step: with
+    numbers of one sign products take less power, and the clock is higher."""
 
     def __init__(self, values, device):
         sizes = [sum(self._bytes(v) for v in given) for given in values]
         self.bytes, self.at = max(sizes + [RING]), 0
-        self.drawn = torch.rand(self.bytes // 2, dtype=torch.bfloat16, device=device)
+        self.drawn = torch.randn(self.bytes // 2, dtype=torch.bfloat16, device=device)
         zeros = max((v.untyped_storage().nbytes() for given in values for v in given if v.dtype not in DRAWN), default=0)
         self.zeros = torch.zeros(zeros, dtype=torch.uint8, device=device)
 
