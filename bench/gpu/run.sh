@@ -135,27 +135,35 @@ planned_network() {
     esac
 }
 
-# whole NAME BATCH "OPTION ..." BUDGET [STEPS]: the step with everything on the device, whose gradients wait
-# for the update, and the step in a budget that counts everything. Both end with the same parameters.
+# whole NAME BATCH "OPTION ..." "BUDGET ..." [STEPS [PROFILED [ALL]]]: the step with everything on the
+# device, and the step in budgets that count everything. All end with the same parameters. PROFILED is
+# a network whose ops have the same signatures, for example with fewer layers, which takes less time
+# to measure. ALL is the budget of the first step; without it that is a step whose gradients wait for
+# the update.
 whole() {
     name=$1
     batch=$2
     options=$3
-    budget=$4
+    budgets=$4
     train_steps=${5:-20}
+    profiled=${6:-$name}
+    everything="--algorithm none"
+    [ -n "$7" ] && everything="--budget $7"
     costs=$out/$(echo "$name" | tr ':,=' '___').whole.costs.json
-    train_limit=240
+    train_limit=${whole_limit:-240}
     # shellcheck disable=SC2086 # the options are several words
     {
-        run 200 "$build/cairn" profile "$name" --backend cuda --batch "$batch" ${options%%--optimizer*} \
-            --every-implementation --seconds 30 --top 10 -o "$costs"
-        train "$name" "$batch" $options --costs "$costs" --algorithm none
+        run 100 "$build/cairn" profile "$profiled" --backend cuda --batch "$batch" ${options%%--optimizer*} \
+            --every-implementation --seconds 10 --top 10 -o "$costs"
+        train "$name" "$batch" $options --costs "$costs" $everything
         none=$hash
-        train "$name" "$batch" $options --costs "$costs" --budget "$budget"
+        for budget in $budgets; do
+            train "$name" "$batch" $options --costs "$costs" --budget "$budget"
+            same=no
+            [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
+            say "  bits as with everything on the device: $same"
+        done
     }
-    same=no
-    [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
-    say "  bits as none: $same"
     train_limit=60
     train_steps=20
 }
@@ -164,12 +172,16 @@ whole() {
 # models with as many tokens in a step as hide the copies.
 whole_network() {
     case $1 in
-    vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" 5000MiB ;;
+    vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" "6GiB 5000MiB" ;;
     resnet152) whole resnet152 4 "--math tf32 --optimizer adam" 512MiB ;;
-    gpt2_1558M) whole gpt2:1558M 16 \
-        "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --accumulate 8" 12GiB 5 ;;
-    llama_3b) whole llama:llama-2-7b,layers=26,width=3072,heads=24,kv_heads=24,ffn=8192 8 \
-        "--math bf16 --seq 2048 --classes 32000 --optimizer adamw --accumulate 4" 8GiB 5 ;;
+    gpt2_1558M) whole gpt2:1558M 24 "--math bf16 --seq 1024 --classes 50304 --optimizer adamw" 12GiB 4 \
+        gpt2:1558M,layers=3 ;;
+    llama_3b)
+        sizes=width=3072,heads=24,kv_heads=24,ffn=8192
+        whole llama:llama-2-7b,layers=26,$sizes 16 \
+            "--math bf16 --seq 2048 --classes 32000 --optimizer adamw" 8GiB 3 \
+            llama:llama-2-7b,layers=2,$sizes 128GiB
+        ;;
     *) say "there is no row for $1" ;;
     esac
 }

@@ -1,7 +1,9 @@
 /* sha256.c: SHA-256 as FIPS 180-4 writes it: a message is padded to blocks of 64 bytes (a one,
- * zeros, its length in bits), and each block changes eight words of state in 64 rounds. */
+ * zeros, its length in bits), and each block changes eight words of state in 64 rounds. Many
+ * processors have instructions for that, which take a tenth of the time. */
 #include "base/sha256.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ static void expand(const uint8_t block[64], uint32_t w[64]) {
     }
 }
 
-static void stir(uint32_t state[8], const uint8_t block[64]) {
+void crn_sha256_stir_plain(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64], s[8];
     expand(block, w);
     memcpy(s, state, sizeof s);
@@ -51,9 +53,55 @@ static void stir(uint32_t state[8], const uint8_t block[64]) {
         state[i] += s[i];
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+/* Four rounds at a time. The instructions want the state as two vectors of words, in this order
+ * from the highest: A B E F and C D G H. */
+__attribute__((target("sha,sse4.1"))) static void stir_by_instructions(uint32_t state[8],
+                                                                       const uint8_t block[64]) {
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
+    __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(badc, efgh, 8), cdgh = _mm_blend_epi16(efgh, badc, 0xf0);
+    __m128i before[2] = {abef, cdgh}, w[4];
+    for (int i = 0; i < 16; i++) {
+        __m128i *next = &w[i % 4], last = w[(i + 3) % 4];
+        if (i < 4)
+            *next = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * i)), swap);
+        else
+            *next = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(*next, w[(i + 1) % 4]),
+                                                       _mm_alignr_epi8(last, w[(i + 2) % 4], 4)),
+                                         last);
+        __m128i sum =
+            _mm_add_epi32(*next, _mm_loadu_si128((const __m128i *)(constants + 4 * (size_t)i)));
+        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+    }
+    abef = _mm_add_epi32(abef, before[0]);
+    cdgh = _mm_add_epi32(cdgh, before[1]);
+    __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+static crn_sha256_stir *choose_stir(void) {
+    unsigned a, b, c, d;
+    bool has = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) != 0 &&
+               __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) != 0;
+    return has ? stir_by_instructions : crn_sha256_stir_plain;
+}
+#else
+static crn_sha256_stir *choose_stir(void) {
+    return crn_sha256_stir_plain;
+}
+#endif
+
 void crn_sha256_init(crn_sha256 *hash) {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    hash->stir = choose_stir();
     memcpy(hash->state, start, sizeof start);
     hash->length = 0;
 }
@@ -65,10 +113,10 @@ void crn_sha256_add(crn_sha256 *hash, const void *bytes, size_t length) {
     while (filled + length >= 64) {
         size_t part = 64 - filled;
         if (filled == 0) {
-            stir(hash->state, from);
+            hash->stir(hash->state, from);
         } else {
             memcpy(hash->block + filled, from, part);
-            stir(hash->state, hash->block);
+            hash->stir(hash->state, hash->block);
         }
         from += part;
         length -= part;

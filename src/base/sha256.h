@@ -5,7 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Changes the state by a block. */
+typedef void crn_sha256_stir(uint32_t state[8], const uint8_t block[64]);
+crn_sha256_stir crn_sha256_stir_plain; /* for any processor */
+
 typedef struct crn_sha256 {
+    crn_sha256_stir *stir; /* the fastest that this processor has */
     uint32_t state[8];
     uint64_t length;   /* bytes so far */
     uint8_t block[64]; /* of which length % 64 are filled */
