@@ -74,7 +74,8 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
     return status;
 }
 
-#define MOST_PRODUCTS 4u
+#define MOST_PRODUCTS 8u /* the fastest one may be any of them */
+#define MOST_HEADS 4u
 #define MOST_OF_CHUNKS 2u
 
 /* Linear layers and heads: one implementation for each of cuBLASLt's first proposals, `most` of
@@ -242,7 +243,7 @@ static cairn_status add_heads(crn_device *device, const crn_site *site, crn_choi
             CRN_TRY(add_products(device, site, chunks,
                                  !half        ? 1
                                  : chunks > 1 ? MOST_OF_CHUNKS
-                                              : MOST_PRODUCTS,
+                                              : MOST_HEADS,
                                  out, count, err));
     return crn_cuda_take_failure(device, err);
 }

@@ -64,15 +64,20 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
             if (i >= at.end)
                 continue;
             pack gradient = open(gy[u]), decides = gate ? open(y[u]) : no_pack();
-            if (gate > CRN_SUMS_RELU)
-                gradient = FORM(gate_value)(gate, decides, gradient);
             EACH(k) {
                 if (gate == CRN_SUMS_RELU && decides.at[k] <= 0)
                     gradient.at[k] = 0;
-                sum.at[k] += gate > CRN_SUMS_RELU ? as_stored(gradient.at[k]) : gradient.at[k];
             }
-            if (gate)
-                put(p->masked, i * p->masked_pitch + c, gradient);
+            if (gate > CRN_SUMS_RELU)
+                gradient = FORM(gate_value)(gate, decides, gradient);
+            if (gate) {
+                raw made = pack_up(gradient);
+                store(p->masked, i * p->masked_pitch + c, made);
+                gradient = open(made);
+            }
+            EACH(k) {
+                sum.at[k] += gradient.at[k];
+            }
         }
     }
     EACH(k) {

@@ -9,6 +9,7 @@
 #include "backend/cuda/kernels/pool_kernels.h"
 #include "backend/cuda/kernels/depthwise_kernels.h"
 #include "backend/cuda/kernels/row_kernels.h"
+#include "backend/cuda/kernels/held_row_kernels.h"
 #include "backend/cuda/kernels/token_kernels.h"
 #include "backend/cuda/kernels/token_loss_kernels.h"
 #if PACK > 1 /* kernels that always take one element at a time have one form per type */

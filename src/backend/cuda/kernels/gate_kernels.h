@@ -1,10 +1,38 @@
 /* gate_kernels.h: the nonlinear ops of transformers: gelu, silu, products, swiglu, and the rotary
  * embedding; no guard. See pack.h, ref_gates.c and ref_attention.c. */
 
+#define gate_share FORM(gate_share)
+#define gate_silu FORM(gate_silu)
+#define gate_slope FORM(gate_slope)
 #define gate_value FORM(gate_value)
 #define gate_packs FORM(gate_packs)
 #define gate_packs_of (PACK == 1 ? 4 : 2) /* of a thread, the width of a block apart */
 #define rotary_packs_of 3
+
+/* The smaller share s of a sigmoid at x / gate_unit: the sigmoid is s if x < 0, else 1 - s. */
+#if FORM_BF16
+#define gate_unit 1.44269504f
+CRN_DEVICE float gate_share(float x) {
+    return crn_smaller_share_rough(x);
+}
+#else
+#define gate_unit 1.0f
+CRN_DEVICE float gate_share(float x) {
+    return crn_smaller_share(x);
+}
+#endif
+
+/* x times a sigmoid whose smaller share is `share` and that is above one half where x > 0. */
+CRN_DEVICE float gate_silu(float x, float share) {
+    return crn_fma(-fabsf(x), share, crn_relu(x));
+}
+
+/* Its slope: sigmoid + steep * sigmoid * (1 - sigmoid), steep being x times that of the argument.
+ */
+CRN_DEVICE float gate_slope(float x, float share, float steep) {
+    float rest = 1 - share;
+    return crn_fma(steep * share, rest, x < 0 ? share : rest);
+}
 
 /* op is a constant here */
 CRN_DEVICE pack gate_value(uint32_t op, pack a, pack b) {
@@ -19,18 +47,17 @@ CRN_DEVICE pack gate_value(uint32_t op, pack a, pack b) {
         }
         case CRN_GELU_TANH:
         case CRN_GELU_TANH_BWD: { /* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) */
-            float square = x * x, below;
-            below = crn_sigmoid(1.59576912f * x * crn_fma(0.044715f, square, 1.0f));
-            float steep = 1.59576912f * x * crn_fma(0.134145f, square, 1.0f);
-            x = op == CRN_GELU_TANH ? x * below : gy * below * (1 + steep * (1 - below));
+            float square = x * x;
+            float share =
+                gate_share(x * crn_fma(0.0713548163f * gate_unit, square, 1.59576912f * gate_unit));
+            float steep = x * crn_fma(0.214064449f, square, 1.59576912f);
+            x = op == CRN_GELU_TANH ? gate_silu(x, share) : gy * gate_slope(x, share, steep);
             break;
         }
         case CRN_SILU:
-            x = x * crn_sigmoid(x);
-            break;
         case CRN_SILU_BWD: {
-            float s = crn_sigmoid(x);
-            x = gy * s * (1 + x * (1 - s));
+            float share = gate_share(x * gate_unit);
+            x = op == CRN_SILU ? gate_silu(x, share) : gy * gate_slope(x, share, x);
             break;
         }
         default:
@@ -100,7 +127,7 @@ CRN_KERNEL_OF(FORM(swiglu), crn_swiglu_args, 256, 6) {
             SWIGLU_PLACE(i, u);
             pack a = open(first[u]), b = open(second[u]);
             EACH(k) {
-                a.at[k] = a.at[k] * crn_sigmoid(a.at[k]) * b.at[k];
+                a.at[k] = gate_silu(a.at[k], gate_share(a.at[k] * gate_unit)) * b.at[k];
             }
             put(p->y, at - row * p->width, a);
         }
@@ -123,9 +150,9 @@ CRN_KERNEL(FORM(swiglu_bwd), crn_swiglu_args) {
             SWIGLU_PLACE(i, u);
             pack a = open(first[u]), b = open(second[u]), gy = open(gradients[u]);
             EACH(k) {
-                float x = a.at[k], s = crn_sigmoid(x), gradient = gy.at[k];
-                a.at[k] = gradient * b.at[k] * s * (1 + x * (1 - s));
-                b.at[k] = gradient * x * s;
+                float x = a.at[k], share = gate_share(x * gate_unit), gradient = gy.at[k];
+                a.at[k] = gradient * b.at[k] * gate_slope(x, share, x);
+                b.at[k] = gradient * gate_silu(x, share);
             }
             put(p->gx, at, a);
             put(p->gx, at + p->width, b);
@@ -188,6 +215,10 @@ CRN_KERNEL(FORM(rotary), crn_rotary_args) {
 
 #undef SWIGLU_PLACE
 #undef ROTARY_PLACE
+#undef gate_unit
+#undef gate_share
+#undef gate_silu
+#undef gate_slope
 #undef gate_value
 #undef gate_packs
 #undef gate_packs_of

@@ -18,6 +18,9 @@
  *
  * CRN_FIRST_THREADS(t, count) is a phase of the first threads only, at least one. A
  * CRN_WARP_BARRIER() is enough where only threads of the same 32 read what others wrote.
+ * CRN_KEPT(type, name, count) declares values of a thread that outlive a phase: `count` of them are
+ * at CRN_OWN(name, t), in registers on a GPU, where all indices must be constants after unrolling.
+ * Blocks have at most 256 threads then.
  *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
  * writes. On a processor the order of the threads and of the blocks can be reversed
@@ -46,6 +49,8 @@ typedef struct crn_grid {
 #define CRN_EACH_THREAD(t) for (uint32_t t = threadIdx.x, once_##t = 1; once_##t != 0; once_##t = 0)
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t t = threadIdx.x, once_##t = t < (count); once_##t != 0; once_##t = 0)
+#define CRN_KEPT(type, name, count) type name[count]
+#define CRN_OWN(name, t) (name + 0 * (t))
 #define CRN_BARRIER() __syncthreads()
 #define CRN_WARP_BARRIER() __syncwarp()
 
@@ -88,6 +93,11 @@ CRN_DEVICE void crn_write_shared_part(float *at, float value) {
     __stcg(at, value);
 }
 
+/* Bring what is read soon into the second-level cache, without a register that waits for it. */
+CRN_DEVICE void crn_prefetch(const void *at) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
 #else
 
 #include <math.h>
@@ -104,6 +114,8 @@ CRN_DEVICE void crn_write_shared_part(float *at, float value) {
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t i_##t = 0, t = g.backwards ? (count)-1 : 0; i_##t < (count);                     \
          i_##t++, t = g.backwards ? t - 1 : t + 1)
+#define CRN_KEPT(type, name, count) type name[256][count]
+#define CRN_OWN(name, t) ((name)[t])
 #define CRN_BARRIER() ((void)0)
 #define CRN_WARP_BARRIER() ((void)0)
 
@@ -131,6 +143,10 @@ CRN_DEVICE float crn_read_shared_part(const float *at) {
 
 CRN_DEVICE void crn_write_shared_part(float *at, float value) {
     *at = value;
+}
+
+CRN_DEVICE void crn_prefetch(const void *at) {
+    (void)at;
 }
 
 #endif

@@ -6,23 +6,71 @@
 #define CRN_LIST_CHUNK 64u /* words of a block of token_lists */
 #define CRN_LIST_WORDS 8u  /* words of a block of embedding_bwd */
 #define CRN_LIST_FEW 64u   /* rows of a word that a warp adds up alone */
+#define CRN_LIST_EACH 8u   /* tokens of a thread in a tile */
+#define CRN_LIST_TILE (256 * CRN_LIST_EACH)
+
+/* What the second pass of token_lists keeps of a tile: the tokens of the block's words, in the
+ * order of their rows. */
+typedef struct crn_list_hits {
+    uint32_t counts[256];       /* of each thread */
+    uint32_t totals[8];         /* of each warp */
+    uint32_t at[CRN_LIST_TILE]; /* row of the tile * CRN_LIST_CHUNK + word of the block */
+} crn_list_hits;
+
+/* The word of row `i` of a tile, from the first of the block on; CRN_LIST_CHUNK: another one. */
+CRN_DEVICE uint32_t crn_list_word(const crn_embedding_args *CRN_RESTRICT p, uint32_t tile,
+                                  uint32_t i, uint32_t first, uint32_t mine) {
+    uint32_t row = tile * CRN_LIST_TILE + i;
+    uint32_t word = row < p->rows ? (uint32_t)p->tokens[row] - first : CRN_LIST_CHUNK;
+    return word < mine ? word : CRN_LIST_CHUNK;
+}
+
+/* Find the hits of a tile: a thread has the next CRN_LIST_EACH rows. */
+CRN_DEVICE void crn_list_tile(const crn_embedding_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
+                              uint32_t first, uint32_t mine, crn_list_hits *hits) {
+    CRN_EACH_THREAD(t) {
+        uint32_t count = 0;
+        CRN_UNROLL for (uint32_t i = 0; i < CRN_LIST_EACH; i++) count +=
+            crn_list_word(p, tile, t * CRN_LIST_EACH + i, first, mine) < CRN_LIST_CHUNK;
+        hits->counts[t] = count;
+    }
+    CRN_BARRIER();
+    CRN_FIRST_THREADS(t, 8) {
+        uint32_t total = 0;
+        CRN_UNROLL for (uint32_t i = 0; i < 32; i++) total += hits->counts[t * 32 + i];
+        hits->totals[t] = total;
+    }
+    CRN_BARRIER();
+    CRN_EACH_THREAD(t) {
+        uint32_t to = 0;
+        if (hits->counts[t] == 0)
+            continue;
+        for (uint32_t warp = 0; warp < t / 32; warp++)
+            to += hits->totals[warp];
+        for (uint32_t i = t / 32 * 32; i < t; i++)
+            to += hits->counts[i];
+        for (uint32_t i = t * CRN_LIST_EACH; i < (t + 1) * CRN_LIST_EACH; i++) {
+            uint32_t word = crn_list_word(p, tile, i, first, mine);
+            if (word < CRN_LIST_CHUNK)
+                hits->at[to++] = i * CRN_LIST_CHUNK + word;
+        }
+    }
+    CRN_BARRIER();
+}
 
 /* tokens -> starts, list. A block reads all tokens: those of words before its own say where its
- * lists begin. Then it takes 256 tokens at a time, and the thread of a word appends those of its
- * word. */
+ * lists begin. Then it takes a tile of them at a time, of which it keeps those of its words, and
+ * the thread of a word appends what is of its word. */
 CRN_KERNEL(crn_token_lists, crn_embedding_args) {
     CRN_SHARED(uint32_t, before, 256);
-    CRN_SHARED(uint32_t, words, 256);
     CRN_SHARED(uint32_t, counts, CRN_LIST_CHUNK);
     CRN_SHARED(uint32_t, next, CRN_LIST_CHUNK);
-    CRN_SHARED(uint32_t, found, 2);
+    CRN_SHARED(crn_list_hits, hits, 1);
     uint32_t first = g.x * CRN_LIST_CHUNK;
     uint32_t mine = crn_min_u32(p->words - first, CRN_LIST_CHUNK);
     CRN_EACH_THREAD(t) {
         if (t < CRN_LIST_CHUNK)
             counts[t] = 0;
-        if (t < 2)
-            found[t] = 0;
     }
     CRN_BARRIER();
     CRN_EACH_THREAD(t) {
@@ -46,25 +94,15 @@ CRN_KERNEL(crn_token_lists, crn_embedding_args) {
         if (t + 1 == mine && first + mine == p->words)
             p->starts[p->words] = start + counts[t];
     }
-    for (uint32_t tile = 0; tile * 256 < p->rows; tile++) {
+    for (uint32_t tile = 0; tile * CRN_LIST_TILE < p->rows; tile++) {
         CRN_BARRIER();
-        CRN_EACH_THREAD(t) {
-            uint32_t row = tile * 256 + t;
-            uint32_t word = row < p->rows ? (uint32_t)p->tokens[row] - first : mine;
-            words[t] = word;
-            if (word < mine)
-                crn_count_up(&found[tile % 2], 1);
-        }
-        CRN_BARRIER();
+        crn_list_tile(p, g, tile, first, mine, hits);
         CRN_FIRST_THREADS(t, CRN_LIST_CHUNK) {
-            if (t == 0)
-                found[(tile + 1) % 2] = 0;
-            if (found[tile % 2] == 0)
-                continue;
-            uint32_t to = next[t];
-            for (uint32_t i = 0; i < 256; i++)
-                if (words[i] == t && t < mine)
-                    p->list[to++] = tile * 256 + i;
+            uint32_t to = next[t], found = 0;
+            CRN_UNROLL for (uint32_t warp = 0; warp < 8; warp++) found += hits->totals[warp];
+            for (uint32_t i = 0; i < found; i++)
+                if (hits->at[i] % CRN_LIST_CHUNK == t)
+                    p->list[to++] = tile * CRN_LIST_TILE + hits->at[i] / CRN_LIST_CHUNK;
             next[t] = to;
         }
     }

@@ -157,6 +157,28 @@ CRN_DEVICE float crn_sigmoid(float x) {
     return x < 0 ? e * share : share;
 }
 
+/* The smaller of 1 / (1 + e^x) and 1 / (1 + e^-x): crn_sigmoid(-|x|). */
+CRN_DEVICE float crn_smaller_share(float x) {
+    float e = crn_exp_down(-fabsf(x));
+    return e * crn_inverse(1 + e);
+}
+
+/* The smaller of 1 / (1 + 2^x) and 1 / (1 + 2^-x), within 6e-5 of itself, for values that become
+ * bf16: the best polynomials of their degrees, and one step of Newton's method, whose error is
+ * -1e-4 to 0 and is shifted by half of that. n is added to the exponent of 2^f. */
+CRN_DEVICE float crn_smaller_share_rough(float x) {
+    float low = crn_at_least(-fabsf(x), -125.0f), shifted = low + 12582912.0f;
+    float f = low - (shifted - 12582912.0f);
+    float sum = 9.57010221e-3f;
+    sum = crn_fma(sum, f, 5.59178628e-2f);
+    sum = crn_fma(sum, f, 0.240247443f);
+    sum = crn_fma(sum, f, 0.693121791f);
+    sum = crn_fma(sum, f, 0.999999285f);
+    float e = crn_from_bits(crn_to_bits(sum) + (crn_to_bits(shifted) << 23)), both = 1 + e;
+    float y = crn_fma(crn_fma(0.323232532f, both, -1.45454645f), both, 2.12121320f);
+    return e * (y * crn_fma(-both, y, 2.00005102f));
+}
+
 /* Near zero the series is used, else e^2|x|, where nothing cancels. */
 CRN_DEVICE float crn_tanh(float x) {
     float size = x < 0 ? -x : x;

@@ -13,6 +13,8 @@
 #define raw FORM(raw)
 #define fetch FORM(fetch)
 #define open FORM(open)
+#define pack_up FORM(pack_up)
+#define store FORM(store)
 #define get FORM(get)
 #define get_one FORM(get_one)
 #define put FORM(put)
@@ -117,20 +119,30 @@ CRN_DEVICE pack get(const void *from, size_t index) {
     return open(fetch(from, index));
 }
 
-CRN_DEVICE void put(void *to, size_t index, pack value) {
+/* The pack as it is stored, rounded. */
+CRN_DEVICE raw pack_up(pack value) {
 #if defined(__CUDACC__) && PACK == 4
-    *(float4 *)((stored *)to + index) =
-        make_float4(value.at[0], value.at[1], value.at[2], value.at[3]);
+    return make_float4(value.at[0], value.at[1], value.at[2], value.at[3]);
 #elif defined(__CUDACC__) && PACK == 8
     uint32_t words[4];
     CRN_UNROLL for (uint32_t k = 0; k < 4; k++) words[k] =
         crn_to_bf16_pair(value.at[2 * k], value.at[2 * k + 1]);
-    *(uint4 *)((stored *)to + index) = make_uint4(words[0], words[1], words[2], words[3]);
+    return make_uint4(words[0], words[1], words[2], words[3]);
 #else
+    raw packed;
     EACH(k) {
-        put_one(to, index + k, value.at[k]);
+        put_one(packed.at, k, value.at[k]);
     }
+    return packed;
 #endif
+}
+
+CRN_DEVICE void store(void *to, size_t index, raw packed) {
+    *(raw *)((stored *)to + index) = packed;
+}
+
+CRN_DEVICE void put(void *to, size_t index, pack value) {
+    store(to, index, pack_up(value));
 }
 
 /* Read an array of floats per channel, from channel `first` on; channels from `end` on are 0. */

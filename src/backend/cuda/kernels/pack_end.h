@@ -7,6 +7,8 @@
 #undef raw
 #undef fetch
 #undef open
+#undef pack_up
+#undef store
 #undef get
 #undef get_one
 #undef put

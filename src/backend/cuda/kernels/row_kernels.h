@@ -1,4 +1,5 @@
-/* row_kernels.h: layer norm and RMS norm; no guard. See pack.h and ref_row_norm.c.
+/* row_kernels.h: layer norm and RMS norm of rows that do not fit into the registers of a block, see
+ * held_row_kernels.h; no guard. See pack.h and ref_row_norm.c.
  *
  * 32 threads, a warp, have a row: thread `lane` has packs lane, lane + 32, ... of it. A row is read
  * again from the first-level cache for each pass. */
@@ -118,7 +119,7 @@ CRN_DEVICE void row_norms(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, f
 }
 
 /* x (, added) -> y, mean, inverse (, sum) */
-CRN_KERNEL(FORM(row_norm), crn_row_norm_args) {
+CRN_KERNEL(FORM(row_norm_wide), crn_row_norm_args) {
     CRN_SHARED(float, sums, 256);
     CRN_SHARED(float, squares, 256);
     if (p->added)
@@ -240,7 +241,7 @@ CRN_DEVICE void row_gradients(const crn_row_norm_args *CRN_RESTRICT p, crn_grid 
 
 /* x, gy, mean, inverse (, other) -> gx, part. A block has a strip of rows, in chunks; a warp has a
  * few rows of each. A chunk is read twice, the second time from a cache. */
-CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, 256, 2) {
+CRN_KERNEL_OF(FORM(row_norm_bwd_wide), crn_row_norm_args, 256, 2) {
     CRN_SHARED(float, s, 2 * row_tile_packs * PACK * 256);
     CRN_SHARED(float, sums, row_each * 256);
     CRN_SHARED(float, products, row_each * 256);

@@ -9,13 +9,15 @@
  *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, part
  *     row_norm_finish    part -> ggamma, gbeta
  *
+ * Those called `wide` are for rows of more than 4 packs for each thread of a block.
  * With `added` the norm is that of sum = x + added. With `other` that is added to gx. y and sum may
  * be x or added, gx may be x, gy or other. */
-#define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd has at a time */
+#define CRN_ROW_HELD 4u   /* packs of a thread */
+#define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd_wide has at a time */
 #define CRN_ROW_WARPS 8u  /* of such a block */
 
 typedef struct crn_row_norm_args {
-    crn_cut cut; /* the caller gives rows and channels; row_norm_bwd fills in the rest */
+    crn_cut cut; /* the caller gives rows and channels; the launch fills in the rest */
     uint32_t element, centred;
     float epsilon;
     const void *x, *gy;

@@ -1,7 +1,7 @@
 /* sequence_launch.c: the forms and grids of the kernels for sequences; see kernel_launch.c. */
 #include "backend/cuda/kernels/launch_shapes.h"
 
-#define ROWS_OF_BLOCK 8u /* of a norm of rows: 256 threads, 32 for each */
+#define ROWS_OF_BLOCK 8u /* of a norm of long rows: 256 threads, 32 for each */
 #define LIST_CHUNK 64u   /* as in list_kernels.h */
 #define LIST_WORDS 8u    /* likewise */
 
@@ -21,23 +21,38 @@ static uint32_t norm_pack(const crn_row_norm_args *a, const void *to) {
     return pack_of(a->element, a->cut.channels, operands, 6);
 }
 
-crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
-    return launch_of(form_of(CRN_K_row_norm, given->element, norm_pack(given, given->y)),
-                     divide_up(given->cut.rows, ROWS_OF_BLOCK), 1, THREADS);
+/* A row belongs to the fewest warps that hold it, or, if it is too long for all of a block, to
+ * none: lanes == 0. */
+static void cut_lanes(crn_cut *cut, uint32_t pack) {
+    cut->lanes = 32;
+    while (cut->lanes <= THREADS && cut->channels > CRN_ROW_HELD * cut->lanes * pack)
+        cut->lanes *= 2;
+    cut->lanes = cut->lanes > THREADS ? 0 : cut->lanes;
 }
 
-/* A block has all columns of a strip of rows. */
-static void cut_strips(crn_cut *cut) {
-    uint32_t chunks = divide_up(cut->rows, CRN_ROW_CHUNK);
-    cut->strip = CRN_ROW_CHUNK * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
+crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
+    uint32_t pack = norm_pack(given, given->y);
+    cut_lanes(&given->cut, pack);
+    bool wide = given->cut.lanes == 0;
+    return launch_of(form_of(wide ? CRN_K_row_norm_wide : CRN_K_row_norm, given->element, pack),
+                     divide_up(given->cut.rows, wide ? ROWS_OF_BLOCK : THREADS / given->cut.lanes),
+                     1, THREADS);
+}
+
+/* A block has all columns of a strip of rows, of which `groups` at a time. */
+static void cut_strips(crn_cut *cut, uint32_t pack) {
+    cut_lanes(cut, pack);
+    cut->groups = cut->lanes == 0 ? CRN_ROW_CHUNK : THREADS / cut->lanes;
+    uint32_t chunks = divide_up(cut->rows, cut->groups);
+    cut->strip = cut->groups * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
     cut->strips = divide_up(cut->rows, cut->strip);
 }
 
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->gx);
-    cut_strips(&given->cut);
-    return launch_of(form_of(CRN_K_row_norm_bwd, given->element, pack), given->cut.strips, 1,
-                     THREADS);
+    cut_strips(&given->cut, pack);
+    crn_kernel_id kernel = given->cut.lanes == 0 ? CRN_K_row_norm_bwd_wide : CRN_K_row_norm_bwd;
+    return launch_of(form_of(kernel, given->element, pack), given->cut.strips, 1, THREADS);
 }
 
 crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
@@ -46,9 +61,11 @@ crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
 }
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
-    crn_cut cut = given->cut;
-    cut_strips(&cut);
-    return ((uint64_t)cut.strips * 2 * cut.channels * sizeof(float) + 15) / 16 * 16;
+    crn_cut wide = given->cut, narrow = given->cut; /* enough for both forms */
+    cut_strips(&wide, wide_pack(given->element));
+    cut_strips(&narrow, 1);
+    uint64_t strips = larger(wide.strips, narrow.strips);
+    return (strips * 2 * wide.channels * sizeof(float) + 15) / 16 * 16;
 }
 
 /* ---- Gates ---- */
