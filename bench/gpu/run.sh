@@ -37,7 +37,7 @@ run() {
     shift
     say "\$ $*"
     began=$(date +%s)
-    timeout "$limit" "$@" >>"$log" 2>&1 # straight into the log, which keeps it if the run is cut off
+    timeout --foreground "$limit" "$@" >>"$log" 2>&1 # straight into the log, which keeps it if the run is cut off
     status=$?
     tail -n 12 "$log"
     say "  (status $status, $(($(date +%s) - began)) s)"
@@ -50,7 +50,7 @@ train() {
     batch=$2
     shift 2
     say "\$ cairn train $name --backend cuda --batch $batch --steps ${train_steps:-20} $*"
-    timeout ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps ${train_steps:-20} "$@" >"$out/last.txt" 2>&1
+    timeout --foreground ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps ${train_steps:-20} "$@" >"$out/last.txt" 2>&1
     status=$?
     grep -v -E '^ +([2-9]|1[0-9]) ' "$out/last.txt" | tee -a "$log"
     awk '/^ +([2-9]|1[0-9]|20) /{print $3}' "$out/last.txt" | sort -n |

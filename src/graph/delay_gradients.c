@@ -13,6 +13,7 @@
 #include "graph/graph_internal.h"
 
 #define LEAST_RATIO 4 /* of a gradient to what must wait with it */
+#define LEAST_PART 32 /* of the peak: a smaller gradient is not worth it */
 
 typedef struct storage {
     uint64_t bytes;       /* 0: not a tensor of the plan */
@@ -122,8 +123,22 @@ static void add_up(work *at) {
             hold(at, place, last_use(at, place), made);
         at->moves[place] = at->moves[place] && made > 0;
     }
-    for (uint32_t place = 0; place < g->ops.length; place++)
+}
+
+static void find_limit(work *at) {
+    for (uint32_t place = 0; place < at->step->ops.length; place++)
         at->limit = CRN_MAX(at->limit, at->live[place]);
+}
+
+/* Small gradients stay where they are. */
+static void leave_small(work *at) {
+    for (uint32_t place = 0; place < at->step->ops.length; place++) {
+        uint64_t made = at->moves[place] ? gradients_of(at, place) : 0;
+        if (made == 0 || made >= at->limit / LEAST_PART)
+            continue;
+        at->moves[place] = false;
+        hold(at, place, last_use(at, place), made);
+    }
 }
 
 /* ---- Places ---- */
@@ -208,6 +223,9 @@ cairn_status crn_delay_gradients(const cairn_graph *step, crn_arena *scratch, ca
     CRN_TAKE(scratch, to, step->ops.length);
     find_storages(&at);
     add_up(&at);
+    find_limit(&at);
+    leave_small(&at);
+    find_limit(&at);
     for (uint32_t place = 0; place < step->ops.length; place++)
         if (at.moves[place])
             at.limit = CRN_MAX(at.limit, least_memory(&at, place));

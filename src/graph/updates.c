@@ -24,11 +24,34 @@ typedef struct work {
     cairn_id *sum_slots; /* if both: sums in the order of their parts */
     uint32_t sum_count;
     cairn_id *order;    /* of the ops */
+    bool *read_late;    /* per op: a delayed op reads what it makes */
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
     cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
     cairn_id *next;     /* per parameter: the next one after the same op */
 } work;
+
+/* What a delayed op reads cannot be recomputed there: parameters that this takes may have been
+ * updated. So the ops that make it run only once. */
+static void mark_read_late(const work *at, const cairn_op *delayed) {
+    for (uint32_t i = 0; i < delayed->input_count; i++) {
+        const cairn_tensor *t = &at->step->tensors.data[delayed->inputs[i]];
+        for (; t->alias_of != CAIRN_NONE; t = &at->step->tensors.data[t->alias_of])
+            at->read_late[t->producer] = true;
+        if (t->producer != CAIRN_NONE)
+            at->read_late[t->producer] = true;
+    }
+}
+
+/* An op that comes behind one with a higher number was delayed. */
+static void find_read_late(work *at) {
+    cairn_id highest = 0;
+    for (uint32_t place = 0; place < at->step->ops.length; place++) {
+        if (at->order[place] < highest)
+            mark_read_late(at, &at->step->ops.data[at->order[place]]);
+        highest = CRN_MAX(highest, at->order[place]);
+    }
+}
 
 /* The parameter of which the tensor is a gradient or a part of one, or CAIRN_NONE. */
 static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
@@ -192,10 +215,12 @@ static uint64_t find_part_bytes(const work *at) {
 static cairn_status copy_ops(work *at) {
     for (uint32_t place = 0; place < at->step->ops.length; place++) {
         cairn_id o = at->order[place];
-        const cairn_op *op = &at->step->ops.data[o];
-        CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
+        cairn_op op = at->step->ops.data[o];
+        if (at->read_late[o] && op.phase == CAIRN_PHASE_FORWARD)
+            op.flags |= CAIRN_OP_FLAG_NEVER_AGAIN;
+        CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
-            CRN_TRY(for_parts(at, p, op->of, at->clips && !at->sums,
+            CRN_TRY(for_parts(at, p, op.of, at->clips && !at->sums,
                               at->clips ? add_squares : add_update));
     }
     return CAIRN_OK;
@@ -229,6 +254,8 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
         at->order[o] = o;
     if (!at->clips)
         CRN_TRY(crn_delay_gradients(g, scratch, at->order));
+    CRN_TAKE(scratch, at->read_late, g->ops.length);
+    find_read_late(at);
     find_last_uses(at);
     if (!list_updates(at))
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
@@ -360,6 +387,8 @@ static uint32_t list_as_before(work *at) {
             to--;
         }
         at->order[to] = o;
+        if (to + 1 < count)
+            mark_read_late(at, op);
     }
     return count;
 }
@@ -378,9 +407,14 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
             CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
     }
     CRN_TAKE(scratch, at->order, g->ops.length);
+    CRN_TAKE(scratch, at->read_late, g->ops.length);
     uint32_t count = list_as_before(at);
-    for (uint32_t i = 0; i < count; i++)
-        CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[at->order[i]], &(cairn_id){0}));
+    for (uint32_t i = 0; i < count; i++) {
+        cairn_op op = g->ops.data[at->order[i]];
+        if (at->read_late[at->order[i]] && op.phase == CAIRN_PHASE_FORWARD)
+            op.flags &= ~(uint32_t)CAIRN_OP_FLAG_NEVER_AGAIN;
+        CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
+    }
     return CAIRN_OK;
 }
 
