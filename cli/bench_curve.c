@@ -71,8 +71,7 @@ static cairn_status bench_budget(const cli_args *args, const cli_model *net,
     cairn_solution *solution;
     int64_t start = cli_clock();
     cairn_status status =
-        cli_solve(net, "precise", cairn_share_of(none->layout->arena_bytes, percent * 10000), 0,
-                  &solution, err);
+        cli_solve(net, "precise", none->layout->arena_bytes * percent / 100, 0, &solution, err);
     int64_t time = cli_clock() - start;
     if (status != CAIRN_OK)
         return status;

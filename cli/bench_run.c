@@ -48,7 +48,7 @@ static cairn_status open_network(const trial *t, const cairn_zoo_entry *entry, c
     out->header.batch = options.batch;
     memcpy(out->header.input, options.input, sizeof options.input);
     const char *name = entry->small != NULL ? entry->small : entry->name;
-    cairn_status status = cairn_zoo_build(NULL, name, &options, &forward, err);
+    cairn_status status = cairn_model_open(NULL, name, &options, &forward, err);
     if (status == CAIRN_OK)
         status = cairn_graph_differentiate(forward, NULL, &out->graph, err);
     if (status == CAIRN_OK)
@@ -152,7 +152,7 @@ static cairn_status run_budget(trial *t, const char *algorithm, uint32_t percent
                                cairn_error *err) {
     char words[16];
     cairn_solution *solution;
-    uint64_t budget = cairn_share_of(t->none_arena, percent * UINT64_C(10000));
+    uint64_t budget = t->none_arena * percent / 100;
     snprintf(words, sizeof words, "%u%%", percent);
     cairn_status status = cli_solve(&t->model, algorithm, budget, 1, &solution, err);
     if (status == CAIRN_INFEASIBLE) {

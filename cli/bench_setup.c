@@ -29,6 +29,6 @@ cairn_status cli_bench_profile(cli_model *model, cairn_error *err) {
         cairn_profile(model->graph, model->device, &options, model->costs, &origin, err);
     model->measured = status == CAIRN_OK;
     if (status == CAIRN_OK)
-        model->update_ns = cairn_costs_update_ns(&origin, model->graph);
+        model->update_ns = cli_update_ns(&origin, model->graph);
     return status;
 }

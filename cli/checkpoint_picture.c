@@ -27,7 +27,7 @@ int cli_draw_checkpoints(const cli_model *model, const char *algorithm, uint64_t
         return CLI_WRONG_INPUT;
     }
     cairn_status status =
-        cairn_dag_view_create(model->graph, cairn_costs_all_bytes(model->costs), &view, &err);
+        cairn_dag_view_create(model->graph, cairn_costs_bytes(model->costs), &view, &err);
     if (status == CAIRN_OK)
         status = cairn_acg_solve(NULL, &view->dag, algorithm, &options, &ours, &err);
     /* Chen's search is for chains; elsewhere there is no second set to compare with. */

@@ -74,6 +74,14 @@ bool cli_real(const cli_args *args, const char *option, double low, double high,
 bool cli_choice_value(const cli_args *args, const char *option, const char *(*name_of)(uint32_t),
                       uint32_t fallback, uint32_t *out);
 
+/* Define such a function from one of the library's lists of names. */
+#define CLI_NAMES(function, LIST)                                                                  \
+    static const char *function(uint32_t index) {                                                  \
+        static const char *const names[] = {LIST(CLI_NAME_OF)};                                    \
+        return index < sizeof names / sizeof *names ? names[index] : NULL;                         \
+    }
+#define CLI_NAME_OF(name, number, text) [number] = text,
+
 /* "1024", "8GiB", "500MB", "40%". A percentage is given in parts per million of something that the
  * caller knows. */
 typedef struct cli_size {

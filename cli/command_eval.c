@@ -129,7 +129,7 @@ static void take_down(evaluating *e) {
 
 static cairn_status keep(void *context, const cairn_prediction *p, cairn_error *err) {
     evaluating *e = context;
-    uint32_t number = cairn_data_number(e->data, e->split, p->place);
+    uint32_t number = p->number;
     (void)err;
     e->all[number] =
         (said){p->label, p->predicted, p->probability, e->split == CAIRN_SPLIT_TRAIN ? 't' : 'v'};

@@ -128,7 +128,7 @@ static void print_json(const profile *p) {
            "\"link_bytes_per_second\": %llu, \"link_latency_ns\": %lld}\n",
            p->model.header.model, p->origin.backend, p->origin.threads,
            cairn_graph_op_count(p->model.graph), p->group_count, (long long)p->total_ns,
-           (long long)cairn_costs_update_ns(&p->origin, p->model.graph),
+           (long long)cli_update_ns(&p->origin, p->model.graph),
            (unsigned long long)p->origin.link_bytes_per_second,
            (long long)p->origin.link_latency_ns);
 }
@@ -138,7 +138,7 @@ static void print_text(const profile *p) {
            p->origin.backend, p->origin.threads, p->origin.threads == 1 ? "" : "s",
            cairn_graph_op_count(p->model.graph), p->group_count);
     printf("a step takes %s, and %s to update the parameters\n", cli_time(p->total_ns),
-           cli_time(cairn_costs_update_ns(&p->origin, p->model.graph)));
+           cli_time(cli_update_ns(&p->origin, p->model.graph)));
     printf("a copy takes %s and a second for every %s\n", cli_time(p->origin.link_latency_ns),
            cli_bytes(p->origin.link_bytes_per_second));
     if (p->top > 0)

@@ -9,13 +9,15 @@
 
 /* ---- A step and what follows it ---- */
 
-/* A step, or the score where there is one. */
-static int log_line(cli_training *t, uint64_t step, const cairn_train_score *score) {
+/* The step, or with `scored` the evaluation, that the history ends with. */
+static int log_line(cli_training *t, bool scored) {
     cairn_text text = {0};
+    cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
     if (t->log == NULL)
         return CLI_DONE;
-    cairn_status status = score == NULL ? cairn_train_log_step(t->train, step, &text)
-                                        : cairn_train_log_score(t->train, score, &text);
+    cairn_train_get_history(t->train, &h);
+    cairn_status status =
+        cairn_train_log(t->train, h.steps - !scored, h.score_count - scored, &text);
     return status == CAIRN_OK ? cli_train_log(t, &text) : cli_fail(status, NULL);
 }
 
@@ -31,7 +33,7 @@ static int evaluate(cli_training *t, const cairn_train_result *r) {
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     cli_train_print_score(t, r, &score);
-    return log_line(t, 0, &score);
+    return log_line(t, true);
 }
 
 static int take_snapshot(cli_training *t) {
@@ -70,7 +72,7 @@ static int one_step(cli_training *t) {
     t->samples += r.samples;
     t->measured_peak = r.measured_peak_bytes;
     cli_train_print_step(t, &r);
-    int code = log_line(t, r.step, NULL);
+    int code = log_line(t, false);
     if (code == CLI_DONE)
         code = check_loss(t, &r);
     if (code == CLI_DONE && scored)

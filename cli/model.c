@@ -223,6 +223,17 @@ static cairn_status merge_table(cli_model *model, const cairn_text *text, const 
     return CAIRN_OK;
 }
 
+int64_t cli_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph) {
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph_summarize(graph, &summary);
+    if (origin->update_bytes_per_second == 0)
+        return 0;
+    return (int64_t)(1e9 * (double)summary.parameter_bytes /
+                     (double)origin->update_bytes_per_second);
+}
+
+CLI_NAMES(math_name, CAIRN_MATH_LIST)
+
 static cairn_status open_device(const cli_args *args, cli_model *model, const char *backend,
                                 uint32_t threads, cairn_error *err) {
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
@@ -233,8 +244,7 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
     if (cli_size_value(args, "link-bandwidth", &bandwidth))
         options.link_bytes_per_second = bandwidth.bytes;
     const char *math = cli_value(args, "math"), *name = NULL;
-    while (math != NULL && (name = cairn_math_name(options.math)) != NULL &&
-           strcmp(name, math) != 0)
+    while (math != NULL && (name = math_name(options.math)) != NULL && strcmp(name, math) != 0)
         options.math++;
     if (math != NULL && name == NULL) {
         snprintf(err->message, sizeof err->message, "--math must be tf32, fp32 or bf16, not %.32s",
@@ -335,13 +345,32 @@ static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
                                                  "uniform-memory or uniform");
 }
 
+/* The training step of a network: one with a loss and without backward ops is differentiated; a
+ * graph file may have both already, or neither. */
+static cairn_status complete(cli_model *model, cairn_error *err) {
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_differentiate_options options = CAIRN_DIFFERENTIATE_OPTIONS_INIT;
+    cairn_graph *step;
+    cairn_graph_summarize(model->graph, &summary);
+    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
+        return CAIRN_OK;
+    options.join_head = true;
+    cairn_status status = cairn_graph_differentiate(model->graph, &options, &step, err);
+    if (status != CAIRN_OK)
+        return status;
+    cairn_graph_destroy(model->graph);
+    model->graph = step;
+    return CAIRN_OK;
+}
+
 /* A graph file may have nothing to update, or its own updates: it stays as it is. */
 static cairn_status add_updates(cli_model *model, cairn_error *err) {
     cairn_graph *whole;
-    uint32_t slots = model->header.updates - 1, clips = model->header.clips;
-    cairn_status status =
-        clips > 0 ? cairn_graph_add_clipped_updates(model->graph, slots, clips == 2, &whole, err)
-                  : cairn_graph_add_updates(model->graph, slots, &whole, err);
+    cairn_updates_options options = CAIRN_UPDATES_OPTIONS_INIT;
+    options.slots = model->header.updates - 1;
+    options.clip = model->header.clips > 0;
+    options.sums = model->header.clips == 2;
+    cairn_status status = cairn_graph_add_updates(model->graph, &options, &whole, err);
     if (status == CAIRN_EINVAL) {
         model->header.updates = model->header.clips = 0;
         return CAIRN_OK;
@@ -370,7 +399,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
     snprintf(out->header.model, sizeof out->header.model, "%s", name);
     cairn_status status = open_graph(name, out->smoothing, &out->header, &out->graph, err);
     if (status == CAIRN_OK)
-        status = cairn_graph_complete(&out->graph, err);
+        status = complete(out, err);
     if (status == CAIRN_OK && out->header.updates > 0)
         status = add_updates(out, err);
     if (status == CAIRN_OK && out->header.goal == CAIRN_GOAL_INFER)

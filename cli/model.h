@@ -116,4 +116,7 @@ bool cli_model_stays(const cli_model *model);
 /* Put the model's description into a plan's header. */
 void cli_model_sign(const cli_model *model, cairn_plan *plan);
 
+/* How long updating all parameters takes by a table of costs; 0: it does not say. */
+int64_t cli_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
+
 #endif

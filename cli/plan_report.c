@@ -12,6 +12,8 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
     const cairn_sim_summary *s = r->solution->sim->summary;
     uint64_t copies = model->one_memory ? s->host_bytes : 0;
     uint64_t total = r->arena_bytes + r->stationary_bytes + copies;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph_summarize(r->graph, &summary);
     bool of_all = limit->stationary_bytes > 0, of_arena = limit->plan_bytes > 0 && !of_all;
     printf("  %s%-25s %10s%s", cli_style_code(CLI_BOLD), "memory", cli_bytes(total),
            cli_style_code(CLI_PLAIN));
@@ -24,7 +26,7 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
     if (r->none_arena_bytes > 0)
         printf(", %.1f%% of none", 100.0 * (double)s->peak_bytes / (double)r->none_arena_bytes);
     printf("\n    %-23s %10s   parameters, %soptimiser\n", "stationary",
-           cli_bytes(r->stationary_bytes), cairn_graph_has_updates(r->graph) ? "" : "gradients, ");
+           cli_bytes(r->stationary_bytes), summary.has_updates ? "" : "gradients, ");
     if (s->host_bytes > 0)
         printf("%s%-*s %10s%s\n", copies > 0 ? "    " : "  ", copies > 0 ? 23 : 25,
                copies > 0 ? "copies" : "host memory", cli_bytes(s->host_bytes),
@@ -40,16 +42,15 @@ static void print_memory(const cairn_report *r, const cli_model *model, const ca
 
 static void print_time(const cairn_report *r, const cli_model *model) {
     const cairn_sim_summary *s = r->solution->sim->summary;
-    int64_t gather;
-    uint32_t micro_batches = cairn_solution_micro_batches(r->solution, &gather);
+    uint32_t micro_batches = r->solution->micro_batches;
     int64_t time = cairn_solution_step_ns(r->solution, micro_batches, 0);
     printf("  %-25s %10s   on %s", "time of a step", cli_time(time), model->machine.name);
     if (r->none_time_ns > 0)
         printf(", %+.1f%% against none", (double)cairn_report_overhead_ppm(r) / 1e4);
     printf("\n");
     if (micro_batches > 1)
-        printf("    %-23s %10s   of %u; the last one %s\n", "a micro-batch", cli_time(gather),
-               micro_batches, cli_time(s->time_ns));
+        printf("    %-23s %10s   of %u; the last one %s\n", "a micro-batch",
+               cli_time(r->solution->gather_ns), micro_batches, cli_time(s->time_ns));
     int64_t bound = r->solution->lower_bound_ns;
     if (bound > 0)
         printf("    %-23s %10s   %s\n", "no plan takes less than", cli_time(bound),

@@ -116,7 +116,7 @@ int cli_train_open_log(cli_training *t) {
     }
     if (t->log_path == NULL)
         return CLI_DONE;
-    cairn_status status = cairn_train_log(t->train, &text);
+    cairn_status status = cairn_train_log(t->train, 0, 0, &text);
     if (status == CAIRN_OK)
         status = cairn_text_save(&text, t->log_path, &err);
     cairn_text_release(&text);

@@ -4,17 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *optimizer_name(uint32_t index) {
-    return cairn_optimizer_name((cairn_optimizer)index);
-}
-
-static const char *decay_name(uint32_t index) {
-    return cairn_decay_name((cairn_decay)index);
-}
-
-static const char *schedule_name(uint32_t index) {
-    return cairn_schedule_name((cairn_schedule_kind)index);
-}
+CLI_NAMES(optimizer_name, CAIRN_OPTIMIZER_LIST)
+CLI_NAMES(decay_name, CAIRN_DECAY_LIST)
+CLI_NAMES(schedule_name, CAIRN_SCHEDULE_LIST)
 
 /* An option that another choice makes meaningless. */
 static bool refuse_options(const cli_training *t, const char *why, const char *const *names) {

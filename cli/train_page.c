@@ -26,16 +26,14 @@ static void place_steps(const cairn_solution *solution, const int64_t *times, ui
 }
 
 int cli_train_write_page(const cli_training *t) {
-    uint32_t count;
-    const int64_t *times = cairn_exec_times(cairn_train_exec(t->train), &count);
+    cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
     if (cli_value(t->args, "html") == NULL && cli_value(t->args, "against") == NULL)
         return CLI_DONE;
-    cairn_sim_step *measured = calloc((size_t)count + 1, sizeof *measured);
+    cairn_sim_step *measured = calloc((size_t)figures.time_count + 1, sizeof *measured);
     if (measured == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);
     bool ran = cairn_train_steps(t->train) > t->first_step; /* a finished run may be resumed */
-    place_steps(t->solution, times, count, measured);
-    cairn_exec_figures figures = *cairn_exec_get_figures(cairn_train_exec(t->train));
+    place_steps(t->solution, figures.times, figures.time_count, measured);
     int code = cli_write_page(t->args, &t->model, t->solution, figures.stationary_bytes,
                               t->limit.plan_bytes, ran ? measured : NULL);
     free(measured);

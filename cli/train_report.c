@@ -33,18 +33,20 @@ static bool has_backend(const char *name) {
 
 /* What a GPU's driver and libraries have taken for themselves. */
 static void print_outside(const cairn_device *device) {
-    const char *stage;
-    uint64_t bytes;
-    for (uint32_t i = 0; (stage = cairn_device_outside(device, i, &bytes)) != NULL; i++)
+    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
+    cairn_device_describe(device, &facts);
+    for (uint32_t i = 0; i < facts.stage_count; i++)
         printf("%s%s %s", i == 0 ? "  device memory outside the arena, after each stage: " : ", ",
-               stage, cli_bytes(bytes));
-    if (cairn_device_outside(device, 0, &bytes) != NULL)
+               facts.stages[i].name, cli_bytes(facts.stages[i].outside_bytes));
+    if (facts.stage_count > 0)
         printf("\n");
 }
 
 static void print_text_head(const cli_training *t) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
     const cairn_plan_header *h = t->solution->plan->header;
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph_summarize(t->model.graph, &summary);
     printf("%s", h->model);
     if (h->batch > 0)
         printf(", batch %u", h->batch);
@@ -62,7 +64,7 @@ static void print_text_head(const cli_training *t) {
         printf("of a budget of %s; ", cli_bytes(t->limit.given_bytes));
     printf("predicted peak %llu bytes", (unsigned long long)f.predicted_peak_bytes);
     printf("\n    stationary    %12s   parameters, %sstate, %s\n", cli_bytes(f.stationary_bytes),
-           cairn_graph_has_updates(t->model.graph) ? "" : "gradients, ",
+           summary.has_updates ? "" : "gradients, ",
            t->exec.optimizer == CAIRN_OPTIMIZER_SGD ? "momenta" : "moments");
     if (f.host_bytes > 0)
         printf("  host memory     %12s   %s\n", cli_bytes(f.host_bytes),
@@ -155,8 +157,7 @@ void cli_train_print_step(cli_training *t, const cairn_train_result *r) {
 static void recent(const cli_training *t, double *loss, double *accuracy) {
     cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
     cairn_train_get_history(t->train, &h);
-    uint64_t wanted = cairn_train_epoch_steps(t->train);
-    uint64_t count = wanted > 0 && wanted < h.steps ? wanted : h.steps;
+    uint64_t count = h.epoch_steps > 0 && h.epoch_steps < h.steps ? h.epoch_steps : h.steps;
     uint64_t correct = 0;
     *loss = 0;
     for (uint64_t i = h.steps - count; i < h.steps; i++) {

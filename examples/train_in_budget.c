@@ -26,7 +26,7 @@ int main(void) {
     cairn_train_result result = CAIRN_TRAIN_RESULT_INIT;
     cairn_error err = {0};
     options.schedule.rate = 0.001;
-    int ok = cairn_zoo_build(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
+    int ok = cairn_model_open(NULL, "resnet18", &network, &forward, &err) == CAIRN_OK &&
              cairn_graph_differentiate(forward, NULL, &step, &err) == CAIRN_OK &&
              cairn_device_open(NULL, NULL, &device, &err) == CAIRN_OK && /* the best backend */
              cairn_bind(step, device, &costs, &err) == CAIRN_OK &&

@@ -2,6 +2,7 @@
  * used for estimates. A table that is accepted gives usable costs, in both ways of merging it. */
 #include "cost/crn_cost.h"
 #include "fuzz.h"
+#include "import/importer.h"
 
 static void check_machine(const cairn_graph *graph, const cairn_machine *machine) {
     cairn_costs *costs;
@@ -28,7 +29,7 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
     cairn_status status = crn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
     FUZZ_CHECK(times == (status == CAIRN_OK));
     if (cairn_costs_origin_from_json(text, size, "t", &origin, NULL) == CAIRN_OK)
-        FUZZ_CHECK(cairn_costs_update_ns(&origin, graph) >= 0);
+        FUZZ_CHECK(crn_costs_update_ns(&origin, graph) >= 0);
     else
         FUZZ_CHECK(status != CAIRN_OK);
     if (status == CAIRN_OK)
@@ -47,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cairn_graph *forward;
         cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
         options.batch = 1;
-        FUZZ_CHECK(cairn_zoo_build(NULL, "alexnet", &options, &forward, &err) == CAIRN_OK);
+        FUZZ_CHECK(crn_zoo_build(NULL, "alexnet", &options, &forward, &err) == CAIRN_OK);
         FUZZ_CHECK(cairn_graph_differentiate(forward, NULL, &graph, &err) == CAIRN_OK);
         cairn_graph_destroy(forward);
     }

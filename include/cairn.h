@@ -4,7 +4,7 @@
  *
  * In short, a ResNet-50 with batch 32 in 4 GiB (examples/train_in_budget.c is a whole program):
  *
- *     cairn_zoo_build(NULL, "resnet50", &size, &forward, &err);             a network
+ *     cairn_model_open(NULL, "resnet50", &size, &forward, &err);            a network
  *     cairn_graph_differentiate(forward, NULL, &graph, &err);               its training step
  *     cairn_device_open(NULL, NULL, &device, &err);                         where it runs
  *     cairn_bind(graph, device, &costs, &err);                              what it costs there

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/crn_base.h"
 
 /* How many random cases, or failing calls, of `count` are tried: a quarter under sanitizers, which
  * judge how memory is used, not what comes out. */
@@ -58,7 +59,7 @@ static long check_count;
         check_count++;                                                                             \
         if (check_s != CAIRN_OK) {                                                                 \
             fprintf(stderr, "%s:%d: failed: %s: %s: %s\n", __FILE__, __LINE__, #call,              \
-                    cairn_status_name(check_s), (err)->message);                                   \
+                    crn_status_name(check_s), (err)->message);                                     \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
@@ -68,5 +69,9 @@ static inline int check_result(void) {
     printf("%ld checks, %d failed\n", check_count, check_failures);
     return check_failures > 0 || check_count == 0;
 }
+
+/* Options for cairn_graph_add_updates(). */
+#define UPDATES_OF(...)                                                                            \
+    (&(cairn_updates_options){.struct_size = sizeof(cairn_updates_options), __VA_ARGS__})
 
 #endif

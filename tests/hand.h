@@ -11,6 +11,9 @@
 
 #include "cairn.h"
 #include "check.h"
+#include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
+#include "sim/crn_sim.h"
 
 #define UNIT 64u
 
@@ -53,7 +56,7 @@ static inline cairn_id hand_tensor(hand *h, const char *name, cairn_role role, u
 static inline cairn_id hand_alias(hand *h, const char *name, const char *of) {
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.alias_of = hand_find(h, of);
-    t.bytes = cairn_builder_peek(h->builder, t.alias_of).bytes;
+    t.bytes = crn_builder_peek(h->builder, t.alias_of).bytes;
     t.role = CAIRN_ROLE_ACTIVATION;
     return hand_add(h, name, t);
 }
@@ -63,7 +66,7 @@ static inline cairn_id hand_stationary(hand *h, const char *name, const char *of
     cairn_tensor t = CAIRN_TENSOR_INIT;
     t.role = CAIRN_ROLE_GRADIENT;
     t.gradient_of = hand_find(h, of);
-    t.bytes = cairn_builder_peek(h->builder, t.gradient_of).bytes;
+    t.bytes = crn_builder_peek(h->builder, t.gradient_of).bytes;
     t.stationary = true;
     return hand_add(h, name, t);
 }
@@ -123,7 +126,7 @@ static inline void hand_cost(const cairn_graph *graph, cairn_costs *costs, const
     cairn_error err = {0};
     cairn_implementation given = {
         .name = "given", .time_ns = time_ns, .workspace_bytes = workspace_units * UNIT};
-    CHECK_OK(cairn_costs_set_op(costs, cairn_graph_find_op(graph, op), &given, 1), &err);
+    CHECK_OK(cairn_costs_set_op(costs, crn_graph_find_op(graph, op), &given, 1), &err);
 }
 
 static inline cairn_step hand_step(const cairn_graph *graph, const char *text, int length) {
@@ -134,7 +137,7 @@ static inline cairn_step hand_step(const cairn_graph *graph, const char *text, i
     cairn_step step = {0};
     while (strcmp(cairn_step_kind_name((cairn_step_kind)step.kind), verb) != 0)
         step.kind++;
-    step.id = step.kind == CAIRN_STEP_RUN ? cairn_graph_find_op(graph, name)
+    step.id = step.kind == CAIRN_STEP_RUN ? crn_graph_find_op(graph, name)
                                           : cairn_graph_find_tensor(graph, name);
     step.inplace = (uint8_t)(mode[0] != '\0' ? way : 0);
     if (step.id == CAIRN_NONE)
@@ -144,18 +147,18 @@ static inline cairn_step hand_step(const cairn_graph *graph, const char *text, i
 
 static inline cairn_plan *hand_plan(const cairn_graph *graph, cairn_goal goal, const char *text) {
     cairn_error err = {0};
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *plan;
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     header.goal = goal;
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
     while (*text != '\0') {
         int length = (int)strcspn(text, ",");
-        CHECK_OK(cairn_plan_builder_add(builder, hand_step(graph, text, length)), &err);
+        CHECK_OK(crn_plan_builder_add(builder, hand_step(graph, text, length)), &err);
         text += length + (text[length] == ',');
     }
-    CHECK_OK(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
-    cairn_plan_builder_destroy(builder);
+    CHECK_OK(crn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
+    crn_plan_builder_destroy(builder);
     return plan;
 }
 
@@ -181,7 +184,7 @@ static inline cairn_rule hand_rule(const cairn_graph *graph, const cairn_costs *
         cairn_error rule_err;                                                                      \
         uint32_t rule_step;                                                                        \
         cairn_rule rule = hand_rule(graph, costs, goal, text, &rule_step, &rule_err);              \
-        CHECK_STRING(cairn_rule_name(rule), #expected_rule);                                       \
+        CHECK_STRING(crn_rule_name(rule), #expected_rule);                                         \
         CHECK_U64(rule_step, expected_step);                                                       \
         CHECK_STRING(rule_err.name, expected_name);                                                \
     } while (0)

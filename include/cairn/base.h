@@ -53,8 +53,7 @@ typedef enum cairn_status {
 #undef X
 } cairn_status;
 
-/* "CAIRN_EINVAL" and "the input is wrong"; never NULL. */
-CAIRN_API const char *cairn_status_name(cairn_status status);
+/* "the input is wrong"; never NULL. */
 CAIRN_API const char *cairn_status_message(cairn_status status);
 
 /* Progress of a long call, and the way to end it. It is called now and then by the thread that made

@@ -35,9 +35,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_budget_resolve(const cairn_graph *graph,
                                                        const cairn_budget_options *options,
                                                        cairn_budget *out, cairn_error *err);
 
-/* `millionths` of `whole`, rounded down. */
-CAIRN_API uint64_t cairn_share_of(uint64_t whole, uint64_t millionths);
-
 /* ---- The largest batch ---- */
 
 /* The training step of a network at a batch, and its costs; the library

@@ -76,8 +76,7 @@ CAIRN_API void cairn_costs_destroy(cairn_costs *costs);
 /* Whether plans use only the implementations that `none` uses, so that they give its bits. */
 CAIRN_API void cairn_costs_set_same_bits(cairn_costs *costs, bool same_bits);
 
-CAIRN_API uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor);
-CAIRN_API const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs); /* per tensor */
+CAIRN_API const uint64_t *cairn_costs_bytes(const cairn_costs *costs); /* per tensor */
 CAIRN_API const cairn_implementation *cairn_costs_op(const cairn_costs *costs, cairn_id op,
                                                      uint32_t *count);
 
@@ -105,10 +104,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_costs_origin_from_json(const char *text,
                                                                const char *file,
                                                                cairn_costs_origin *out,
                                                                cairn_error *err);
-
-/* How long updating all parameters of the graph takes; 0 where the origin does not say, or has no
- * struct_size. */
-CAIRN_API int64_t cairn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
 
 /* Start from CAIRN_MEASURED_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_measured_options {

@@ -91,10 +91,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_data_set_statistics(cairn_data *data, co
                                                             const float *deviation,
                                                             cairn_error *err);
 
-/* The number of a sample of a split, counted over all files of the source: the place at which a
- * user has it. `place` is below the number of samples of the split. */
-CAIRN_API uint32_t cairn_data_number(const cairn_data *data, cairn_split split, uint32_t place);
-
 #ifdef __cplusplus
 }
 #endif

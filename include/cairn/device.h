@@ -38,14 +38,16 @@ typedef struct cairn_device cairn_device;
 
 /* In what precision a GPU multiplies in convolutions and matrix products; sums are fp32. A
  * processor's is fp32; it refuses bf16. */
-typedef enum cairn_math {
-    CAIRN_MATH_TF32 = 0, /* on tensor cores, 10 bits of mantissa */
-    CAIRN_MATH_FP32 = 1,
-    CAIRN_MATH_BF16 = 2 /* images are stored as bf16, in half the memory; all else as with TF32 */
-} cairn_math;
+#define CAIRN_MATH_LIST(X)                                                                         \
+    X(TF32, 0, "tf32") /* on tensor cores, 10 bits of mantissa */                                  \
+    X(FP32, 1, "fp32")                                                                             \
+    X(BF16, 2, "bf16") /* images are stored as bf16, in half the memory; all else as with TF32 */
 
-/* "tf32", "fp32", "bf16"; NULL past the end of the list. */
-CAIRN_API const char *cairn_math_name(cairn_math math);
+typedef enum cairn_math {
+#define X(name, number, text) CAIRN_MATH_##name = number,
+    CAIRN_MATH_LIST(X)
+#undef X
+} cairn_math;
 
 /* Start from CAIRN_DEVICE_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_options {
@@ -70,6 +72,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_device_open(const char *name,
 /* Destroy everything made on the device first. */
 CAIRN_API void cairn_device_close(cairn_device *device);
 
+/* How much memory of the device was in use beside the regions of executors (the driver's, the
+ * libraries', recorded steps) after a stage of opening and using it. */
+#define CAIRN_DEVICE_STAGES 8
+typedef struct cairn_device_stage {
+    const char *name; /* "context" */
+    uint64_t outside_bytes;
+} cairn_device_stage;
+
 /* What a device is. Start from CAIRN_DEVICE_FACTS_INIT; fields are only ever added at the end. */
 typedef struct cairn_device_facts {
     uint32_t struct_size;
@@ -80,24 +90,14 @@ typedef struct cairn_device_facts {
     uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
     bool separate_memory;         /* from the host's: only then does offloading gain memory */
     const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
-    char math[8];                 /* cairn_math_name() of what a GPU was opened with; else empty */
+    char math[8];                 /* the name of the math that a GPU was opened with; else empty */
+    uint32_t stage_count;         /* 0: not known */
+    cairn_device_stage stages[CAIRN_DEVICE_STAGES]; /* of opening and using it, in their order */
 } cairn_device_facts;
 #define CAIRN_DEVICE_FACTS_INIT CAIRN_INIT_SIZED(cairn_device_facts)
 
 /* Fill as many fields as `facts->struct_size` says that the caller knows. */
 CAIRN_API void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts);
-
-/* Memory of the device that is in use beside the regions of executors: the driver's, the
- * libraries', recorded steps. As it was after stage `index` of opening and using the device;
- * returns the name of the stage, NULL past the end and where it is not known. */
-CAIRN_API const char *cairn_device_outside(const cairn_device *device, uint32_t index,
-                                           uint64_t *bytes);
-
-/* Memory of the host from which the device copies fastest (pinned, where that means something), for
- * code that makes its inputs. Zeroed. CAIRN_ESYSTEM: refused. */
-CAIRN_API CAIRN_MUST cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes,
-                                                            void **out, cairn_error *err);
-CAIRN_API void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes);
 
 /* ---- Costs ---- */
 

@@ -51,14 +51,15 @@ CAIRN_API cairn_exec *cairn_evaluator_exec(cairn_evaluator *evaluator);
 /* What the network says about one sample, or one token of a sequence. Only the library makes one;
  * fields are only ever added at the end. */
 typedef struct cairn_prediction {
-    uint32_t place; /* of the sample in its split; see cairn_data_number() */
+    uint32_t place; /* of the sample in its split */
     int32_t label;
     int32_t predicted;   /* the likeliest class; of equals the first; -1: an output is NaN */
     double probability;  /* of that class */
     double loss;         /* without label smoothing */
     const float *logits; /* one per class; valid during the call */
     uint32_t classes;
-    uint32_t token; /* of a sequence, from 0 */
+    uint32_t token;  /* of a sequence, from 0 */
+    uint32_t number; /* of the sample, counted over all files of the source */
 } cairn_prediction;
 
 /* Called with every sample, in the order of the split. Any status but CAIRN_OK ends the run. */

@@ -44,7 +44,7 @@ typedef struct cairn_exec_options {
                                arena where that is large enough; it has the same graph, or one with
                                the same parameters (cairn_graph_network()), and the same device,
                                outlives this one, and the two are never run at once */
-    bool timed; /* note how long every step takes, see cairn_exec_times(); a device that records
+    bool timed; /* note how long every step takes, see cairn_exec_figures; a device that records
                    runs then runs one action after the other, and is slower */
     bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
                            with several micro-batches each run adds to the sum of gradients, and
@@ -53,7 +53,7 @@ typedef struct cairn_exec_options {
     cairn_decay decay_on; /* the parameters that have weight decay */
     double clip_norm;     /* gradients are multiplied by clip_norm / (norm + 1e-6) if that is less
                              than 1, with the norm of all gradients of an update together; 0: never.
-                             The graph is then of cairn_graph_add_clipped_updates() */
+                             The graph then has updates with `clip` */
 } cairn_exec_options;
 #define CAIRN_EXEC_OPTIONS_INIT                                                                    \
     CAIRN_INIT_WITH(cairn_exec_options,                                                            \
@@ -91,6 +91,10 @@ typedef struct cairn_exec_figures {
     uint64_t host_bytes;           /* copies on the host */
     uint32_t threads;              /* compute units of the device */
     uint64_t home_bytes;           /* of host_bytes: stationary tensors whose home is the host */
+    const int64_t *times; /* of a `timed` executor, else NULL: how long the compute lane spent on
+                             each step of the plan in the last run, in ns: a wait until its copy had
+                             ended, the start of a copy next to nothing */
+    uint32_t time_count;
 } cairn_exec_figures;
 CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exec);
 
@@ -99,14 +103,13 @@ CAIRN_API const cairn_exec_figures *cairn_exec_get_figures(const cairn_exec *exe
 /* Write a tensor: an input or label, before each run, because a run may overwrite it; or a
  * stationary tensor: a parameter, state, a parameter's gradient. `data` is all of its elements in
  * plain layout. CAIRN_EINVAL: the plan has no place for the tensor between steps, for example for a
- * label in evaluation; cairn_exec_takes() tells beforehand. Other failures are the device's, also
- * of earlier calls that did not wait for it. */
+ * label in evaluation. Other failures are the device's, also of earlier calls that did not wait for
+ * it. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_write(cairn_exec *exec, cairn_id tensor,
                                                    const void *data, cairn_error *err);
-CAIRN_API bool cairn_exec_takes(const cairn_exec *exec, cairn_id tensor);
 
 /* The same without waiting: `data` must stay as it is until the next run has ended, and then any
- * failure shows. Fastest from memory that cairn_device_host_reserve() gave. */
+ * failure shows. On a GPU it is fastest from pinned memory. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_feed(cairn_exec *exec, cairn_id tensor,
                                                   const void *data, cairn_error *err);
 
@@ -137,11 +140,6 @@ typedef struct cairn_exec_result {
  * cairn_exec_destroy() may follow. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step,
                                                  cairn_exec_result *out, cairn_error *err);
-
-/* How long the compute lane spent on every step of the plan in the last run, in their order, in
- * nanoseconds: a wait until its copy had ended, the start of a copy next to nothing. NULL: the
- * executor is not `timed`. Valid until the next run. */
-CAIRN_API const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count);
 
 /* The learning rate of the updates that follow; before the first call it is that of the options. */
 CAIRN_API void cairn_exec_set_rate(cairn_exec *exec, double rate);

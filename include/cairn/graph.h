@@ -159,7 +159,6 @@ CAIRN_API const cairn_op *cairn_graph_op(const cairn_graph *graph, cairn_id op);
 
 /* By name; CAIRN_NONE if there is none. O(n). */
 CAIRN_API cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name);
-CAIRN_API cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name);
 
 /* The figures of a network. Start from CAIRN_GRAPH_SUMMARY_INIT; fields are only ever added at the
  * end. */
@@ -172,6 +171,7 @@ typedef struct cairn_graph_summary {
     uint64_t activation_bytes; /* made by forward ops, aliases and internals not counted */
     uint32_t forward_ops, backward_ops;
     cairn_id input, output, loss; /* first input, what the loss reads or the last activation */
+    bool has_updates;             /* updates of parameters are ops of it */
 } cairn_graph_summary;
 #define CAIRN_GRAPH_SUMMARY_INIT CAIRN_INIT_SIZED(cairn_graph_summary)
 
@@ -192,9 +192,6 @@ CAIRN_API void cairn_builder_destroy(cairn_builder *builder);
 /* Any tensor, any op. `bytes` 0 with a shape: as the shape and dtype say. */
 CAIRN_API cairn_id cairn_builder_tensor(cairn_builder *builder, const cairn_tensor *tensor);
 CAIRN_API cairn_id cairn_builder_op(cairn_builder *builder, const cairn_op *op);
-
-/* The shape of a tensor so far, for code that builds on it; a tensor of rank 0 after an error. */
-CAIRN_API cairn_tensor cairn_builder_peek(const cairn_builder *builder, cairn_id tensor);
 
 /* Check everything and freeze. The builder is empty afterwards and can only be destroyed.
  * CAIRN_EINVAL or CAIRN_EOVERFLOW names the op or tensor at fault. O(n). */
@@ -220,16 +217,25 @@ CAIRN_API CAIRN_MUST cairn_status
 cairn_graph_differentiate(const cairn_graph *forward, const cairn_differentiate_options *options,
                           cairn_graph **out, cairn_error *err);
 
-/* Make `*graph` that of a whole training step: one with a loss and without backward ops is
- * differentiated with a joined head, and the old one destroyed; any other stays as it is. On
- * failure nothing is changed. */
-CAIRN_API CAIRN_MUST cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err);
-
 /* The network of a step with a head_loss: its forward ops with the layer and the loss as two ops,
  * so that there are logits. Parameters keep their ids. `*out` NULL: the step has no such op, and is
  * its own network. CAIRN_EINVAL: the step was not made by cairn_graph_differentiate(). O(n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_network(const cairn_graph *step, cairn_graph **out,
                                                       cairn_error *err);
+
+/* Start from CAIRN_UPDATES_OPTIONS_INIT; fields are only ever added at the end. */
+#define CAIRN_MOST_SLOTS 3
+typedef struct cairn_updates_options {
+    uint32_t struct_size;
+    uint32_t slots; /* tensors of role slot per parameter: cairn_optimizer_slots() */
+    bool clip;      /* gradients are clipped by the norm of all of them: an op per gradient adds its
+                       squares to a sum, in the order of the graph, and every update, which then
+                       stands at the end, reads the sum. How large the norm may be is one of the
+                       executor's options */
+    bool sums;      /* with `clip`: the last slot is the sum of the gradients of several
+                       micro-batches; its squares count, and gradients are freed behind that op */
+} cairn_updates_options;
+#define CAIRN_UPDATES_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_updates_options)
 
 /* The whole step: a new graph that also has the updates of the parameters. A gradient of a
  * parameter is then an ordinary tensor, freed after its update.
@@ -237,24 +243,12 @@ CAIRN_API CAIRN_MUST cairn_status cairn_graph_network(const cairn_graph *step, c
  *     conv.bwd_weight --gw--> conv.weight.update    works in place on conv.weight, which all other
  *     conv.bwd_data                                 ops have read by then, and on its slots
  *
- * Each parameter has `slots` tensors of role slot (cairn_optimizer_slots()). Large slots are
- * divided into parts of rows with an update each, so that not all of them need be in memory at
- * once. The executor's options say which optimiser it is. CAIRN_EINVAL: `step` has updates already,
- * or no gradient of a parameter. O(n). */
-#define CAIRN_MOST_SLOTS 3
-CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots,
+ * Large slots are divided into parts of rows with an update each, so that not all of them need be
+ * in memory at once. The executor's options say which optimiser it is. `options` may be NULL.
+ * CAIRN_EINVAL: `step` has updates already, or no gradient of a parameter. O(n). */
+CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step,
+                                                          const cairn_updates_options *options,
                                                           cairn_graph **out, cairn_error *err);
-CAIRN_API bool cairn_graph_has_updates(const cairn_graph *graph);
-
-/* The same with clipping by the norm of all gradients: an op per gradient adds its squares to a
- * sum, in the order of the graph, and every update, which now stands at the end, reads the sum.
- * With `sums` the last slot is the sum of the gradients of several micro-batches: its squares
- * count, and gradients are freed behind that op. The executor's options say how large the norm may
- * be. */
-CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step,
-                                                                  uint32_t slots, bool sums,
-                                                                  cairn_graph **out,
-                                                                  cairn_error *err);
 
 /* ---- Files ---- */
 

@@ -1,7 +1,7 @@
 /* import.h: a model by its name or its file, whatever made it.
  *
  *     "resnet50"   -> zoo     \
- *     "net.json"   -> graph    > cairn_model_open() -> graph -> cairn_graph_complete()
+ *     "net.json"   -> graph    > cairn_model_open() -> graph -> cairn_graph_differentiate()
  *                              /
  */
 #ifndef CAIRN_IMPORT_H
@@ -25,11 +25,17 @@ typedef struct cairn_importer {
  * the one for graph files. Whether there is such a file is not looked at. */
 CAIRN_API const cairn_importer *cairn_model_importer(const char *model);
 
-/* The graph of a model as it stands: for a network of the zoo the forward pass, for a file what is
- * in it. `size`, which may be NULL, says what a model is to be built for that can be built for
- * several sizes; on success it says what it was built for, and for a file, which has one size only,
- * it is all zero. CAIRN_EUNKNOWN: there is neither a model nor a file of that name; otherwise the
- * statuses of cairn_zoo_build() and cairn_graph_from_json(). */
+/* The graph of a model as it stands: what is in a file; of a network of the zoo the forward pass,
+ * loss included: input and label in, mean cross-entropy out. Transformers of the zoo come in sizes:
+ * after their name there may be a colon and a list of sizes, such as "gpt2:1558M" or
+ * "llama:layers=4,width=256,heads=8,kv_heads=2,ffn=704" (docs/transformers.md).
+ *
+ * `size`, which may be NULL, says for what size to build a model that has several. On success it
+ * holds the size that was built; all of it is zero for a graph file, which has only one.
+ *
+ * CAIRN_EUNKNOWN: there is neither a model nor a file of that name; CAIRN_EINVAL: it cannot have
+ * that input; CAIRN_EOVERFLOW: a tensor would be too large; otherwise as cairn_graph_from_json().
+ */
 CAIRN_API CAIRN_MUST cairn_status cairn_model_open(const cairn_allocator *allocator,
                                                    const char *model, cairn_zoo_options *size,
                                                    cairn_graph **out, cairn_error *err);

@@ -14,22 +14,29 @@ extern "C" {
  *     adam   g += decay p; m += (1 - beta1) (g - m); v = beta2 v + (1 - beta2) g g;
  *            p -= r / (1 - beta1^n) m / (sqrt(v) / sqrt(1 - beta2^n) + epsilon)
  *     adamw  the same with p *= 1 - r decay in place of the first */
+#define CAIRN_OPTIMIZER_LIST(X)                                                                    \
+    X(SGD, 0, "sgd")                                                                               \
+    X(ADAM, 1, "adam")                                                                             \
+    X(ADAMW, 2, "adamw")
+
 typedef enum cairn_optimizer {
-    CAIRN_OPTIMIZER_SGD = 0,
-    CAIRN_OPTIMIZER_ADAM = 1,
-    CAIRN_OPTIMIZER_ADAMW = 2
+#define X(name, number, text) CAIRN_OPTIMIZER_##name = number,
+    CAIRN_OPTIMIZER_LIST(X)
+#undef X
 } cairn_optimizer;
 
 /* Which parameters have weight decay. Matrices are parameters of rank 2 or more, tables of
  * embeddings too, but not positions and class tokens; biases and the scales of norms have rank 1.
  */
-typedef enum cairn_decay { CAIRN_DECAY_ALL = 0, CAIRN_DECAY_MATRICES = 1 } cairn_decay;
+#define CAIRN_DECAY_LIST(X)                                                                        \
+    X(ALL, 0, "all")                                                                               \
+    X(MATRICES, 1, "matrices")
 
-/* "all", "matrices"; NULL past the end of the list. */
-CAIRN_API const char *cairn_decay_name(cairn_decay decay);
-
-/* "sgd", "adam", "adamw"; NULL past the end of the list. */
-CAIRN_API const char *cairn_optimizer_name(cairn_optimizer optimizer);
+typedef enum cairn_decay {
+#define X(name, number, text) CAIRN_DECAY_##name = number,
+    CAIRN_DECAY_LIST(X)
+#undef X
+} cairn_decay;
 
 #ifdef __cplusplus
 }

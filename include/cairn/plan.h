@@ -74,22 +74,12 @@ typedef struct cairn_plan {
 
 CAIRN_API void cairn_plan_destroy(cairn_plan *plan);
 
-/* ---- Building one by hand ---- */
-
-typedef struct cairn_plan_builder cairn_plan_builder;
-
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_create(const cairn_allocator *allocator,
-                                                            cairn_plan_builder **out);
-CAIRN_API void cairn_plan_builder_destroy(cairn_plan_builder *builder);
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_add(cairn_plan_builder *builder,
-                                                         cairn_step step);
-
-/* The header's hash is taken from `graph`; ids of steps are checked against it. The builder can
- * only be destroyed afterwards. Whether the plan is legal is the simulator's to say. */
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder,
-                                                            const cairn_graph *graph,
-                                                            const cairn_plan_header *header,
-                                                            cairn_plan **out, cairn_error *err);
+/* A plan from a list of steps, which is copied. The header's hash is taken from `graph`; ids of
+ * steps are checked against it. Whether the plan is legal is the simulator's to say. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_create(const cairn_graph *graph,
+                                                    const cairn_plan_header *header,
+                                                    const cairn_step *steps, uint32_t count,
+                                                    cairn_plan **out, cairn_error *err);
 
 /* Replace the header but for its hash, for callers that know more about the model. CAIRN_EINVAL:
  * its size was never set. */

@@ -55,8 +55,6 @@ typedef enum cairn_rule {
 #undef X
 } cairn_rule;
 
-CAIRN_API const char *cairn_rule_name(cairn_rule rule); /* "READ_AFTER_FREE" */
-
 typedef struct cairn_sim_options {
     uint32_t struct_size;
     uint64_t budget_bytes; /* 0: none */

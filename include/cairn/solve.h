@@ -78,13 +78,11 @@ typedef struct cairn_solution {
                                step takes no less */
     uint64_t costs_hash;    /* over the bytes and workspaces of the costs it was judged with */
     void *memory;           /* the solution's own */
+    uint32_t micro_batches; /* for how many it was made, at least 1 */
+    int64_t gather_ns;      /* if these are several: the time of one before the last; else 0 */
 } cairn_solution;
 
 CAIRN_API void cairn_solution_destroy(cairn_solution *solution);
-
-/* How much longer than lower_bound_ns the plan takes, in millionths of it, rounded up: no plan can
- * be faster by more. 0 where the bound is not known. */
-CAIRN_API int64_t cairn_solution_gap_ppm(const cairn_solution *solution);
 
 /* Solve with the algorithm called `name`; NULL: with `auto`, or without a budget with `none`,
  * the fastest possible plan.
@@ -135,10 +133,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph
  */
 CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
                                          int64_t update_ns);
-
-/* For how many micro-batches the solution was made, at least 1. If they are several, `gather_ns` is
- * the time of one before the last; else 0. It may be NULL. */
-CAIRN_API uint32_t cairn_solution_micro_batches(const cairn_solution *solution, int64_t *gather_ns);
 
 #ifdef __cplusplus
 }

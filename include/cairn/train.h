@@ -23,10 +23,15 @@ extern "C" {
 
 /* ---- Learning rates ---- */
 
+#define CAIRN_SCHEDULE_LIST(X)                                                                     \
+    X(CONSTANT, 0, "constant")                                                                     \
+    X(STEP, 1, "step")     /* multiplied by `factor` after each `every` updates */                 \
+    X(COSINE, 2, "cosine") /* half a cosine down to `least` at update `total` */
+
 typedef enum cairn_schedule_kind {
-    CAIRN_SCHEDULE_CONSTANT = 0,
-    CAIRN_SCHEDULE_STEP = 1,  /* multiplied by `factor` after each `every` updates */
-    CAIRN_SCHEDULE_COSINE = 2 /* half a cosine down to `least` at update `total` */
+#define X(name, number, text) CAIRN_SCHEDULE_##name = number,
+    CAIRN_SCHEDULE_LIST(X)
+#undef X
 } cairn_schedule_kind;
 
 typedef struct cairn_schedule {
@@ -39,9 +44,6 @@ typedef struct cairn_schedule {
     uint64_t total;
     double least;
 } cairn_schedule;
-
-/* "constant", "step", "cosine"; NULL past the end of the list. */
-CAIRN_API const char *cairn_schedule_name(cairn_schedule_kind kind);
 
 /* ---- A session ---- */
 
@@ -83,9 +85,8 @@ CAIRN_API void cairn_train_destroy(cairn_train *train);
 /* The executor that trains: its figures, its parameters. */
 CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
 
-/* Steps done; steps of an epoch, 0 where there is no data. A step is an update. */
+/* Steps done. A step is an update. */
 CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
-CAIRN_API uint64_t cairn_train_epoch_steps(const cairn_train *train);
 
 /* The result of a step. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
  * end. */
@@ -140,22 +141,18 @@ typedef struct cairn_train_history {
     uint64_t predictions;
     uint32_t score_count;
     const cairn_train_score *scores;
-    uint64_t best_step; /* of the best evaluation: most correct, of equals the first; 0: none */
+    uint64_t best_step;   /* of the best evaluation: most correct, of equals the first; 0: none */
+    uint64_t epoch_steps; /* steps of an epoch; 0 where there is no data */
 } cairn_train_history;
 #define CAIRN_TRAIN_HISTORY_INIT CAIRN_INIT_SIZED(cairn_train_history)
 
 /* Fill as many fields as `out->struct_size` says that the caller knows. */
 CAIRN_API void cairn_train_get_history(const cairn_train *train, cairn_train_history *out);
 
-/* A step and an evaluation as lines of a log: JSON, one object a line, with numbers that are the
- * same in every run; docs/training.md. */
-CAIRN_API CAIRN_MUST cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step,
-                                                       cairn_text *out);
-CAIRN_API CAIRN_MUST cairn_status cairn_train_log_score(const cairn_train *train,
-                                                        const cairn_train_score *score,
-                                                        cairn_text *out);
-/* The same for the whole history. */
-CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, cairn_text *out);
+/* The history as lines of a log: JSON, one object a line, with numbers that are the same in every
+ * run; docs/training.md. The first `steps` steps and `scores` evaluations are left out. */
+CAIRN_API CAIRN_MUST cairn_status cairn_train_log(const cairn_train *train, uint64_t steps,
+                                                  uint32_t scores, cairn_text *out);
 
 /* ---- Weights ---- */
 

@@ -30,16 +30,6 @@ typedef struct cairn_zoo_entry {
 /* Entry `index`, or NULL past the end. */
 CAIRN_API const cairn_zoo_entry *cairn_zoo_list(uint32_t index);
 
-/* The forward graph of a network, loss included: input and label in, mean cross-entropy out.
- * Transformers come in sizes: after their name there may be a colon and a list of sizes, such as
- * "gpt2:1558M" or "llama:layers=4,width=256,heads=8,kv_heads=2,ffn=704" (docs/transformers.md).
- * CAIRN_EUNKNOWN: there is no network of that name; CAIRN_EINVAL: it cannot have that input;
- * CAIRN_EOVERFLOW: a tensor would be too large. */
-CAIRN_API CAIRN_MUST cairn_status cairn_zoo_build(const cairn_allocator *allocator,
-                                                  const char *name,
-                                                  const cairn_zoo_options *options,
-                                                  cairn_graph **out, cairn_error *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -213,7 +213,8 @@ typedef struct crn_backend {
     /* All but `struct_size`, `backend` and the address of the machine, which are filled in before.
      */
     void (*describe)(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
-    /* As cairn_device_outside(). NULL: it is not known. */
+    /* Stage `index` of cairn_device_facts; NULL past the end. The function may be NULL: it is not
+     * known. */
     const char *(*outside)(crn_device *device, uint32_t index, uint64_t *bytes);
 
     /* ---- Memory ---- */

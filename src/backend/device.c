@@ -1,6 +1,7 @@
 /* device.c: the list of backends, and functions for all open devices. */
 #include "backend/backend.h"
 #include "backend/choice_cache.h"
+#include "backend/crn_device.h"
 #include "base/processors.h"
 
 #include <stdio.h>
@@ -120,37 +121,30 @@ void cairn_device_close(cairn_device *device) {
 
 /* ---- Using a device ---- */
 
-void cairn_device_describe(const cairn_device *device, cairn_device_facts *facts) {
-    crn_write_output(facts, &device->facts, sizeof *facts);
+void cairn_device_describe(const cairn_device *device, cairn_device_facts *out) {
+    cairn_device_facts facts = device->facts;
+    const crn_backend *backend = device->backend;
+    while (backend->outside != NULL && facts.stage_count < CAIRN_DEVICE_STAGES) {
+        cairn_device_stage *stage = &facts.stages[facts.stage_count];
+        stage->name = backend->outside(device->state, facts.stage_count, &stage->outside_bytes);
+        if (stage->name == NULL)
+            break;
+        facts.stage_count++;
+    }
+    crn_write_output(out, &facts, sizeof facts);
 }
 
-const char *cairn_device_outside(const cairn_device *device, uint32_t index, uint64_t *bytes) {
-    return device->backend->outside == NULL ? NULL
-                                            : device->backend->outside(device->state, index, bytes);
-}
+CRN_NAMES(crn_math_name, cairn_math, CAIRN_MATH_LIST)
+CRN_NAMES(crn_decay_name, cairn_decay, CAIRN_DECAY_LIST)
+CRN_NAMES(crn_optimizer_name, cairn_optimizer, CAIRN_OPTIMIZER_LIST)
 
-const char *cairn_math_name(cairn_math math) {
-    static const char *const names[] = {"tf32", "fp32", "bf16"};
-    return (unsigned)math < CRN_LENGTH(names) ? names[math] : NULL;
-}
-
-const char *cairn_decay_name(cairn_decay decay) {
-    static const char *const names[] = {"all", "matrices"};
-    return (unsigned)decay < CRN_LENGTH(names) ? names[decay] : NULL;
-}
-
-const char *cairn_optimizer_name(cairn_optimizer optimizer) {
-    static const char *const names[] = {"sgd", "adam", "adamw"};
-    return (unsigned)optimizer < CRN_LENGTH(names) ? names[optimizer] : NULL;
-}
-
-cairn_status cairn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
-                                       cairn_error *err) {
+cairn_status crn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
+                                     cairn_error *err) {
     crn_error_clear(err);
     return device->backend->reserve(device->state, CRN_SPACE_HOST, bytes, out, err);
 }
 
-void cairn_device_host_release(cairn_device *device, void *region, uint64_t bytes) {
+void crn_device_host_release(cairn_device *device, void *region, uint64_t bytes) {
     if (region != NULL)
         device->backend->release(device->state, CRN_SPACE_HOST, region, bytes);
 }

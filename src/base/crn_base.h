@@ -42,6 +42,9 @@ crn_fail_at(cairn_error *err, cairn_status status, const char *name, const char 
 
 cairn_status crn_fail_memory(cairn_error *err);
 
+/* "CAIRN_EINVAL"; never NULL. */
+const char *crn_status_name(cairn_status status);
+
 /* Whether a string has no control characters, which a terminal would obey. */
 bool crn_printable(const char *string);
 
@@ -136,6 +139,14 @@ char *crn_arena_string(crn_arena *arena, const char *string);
 
 /* A growing array in an arena: struct { T *data; uint32_t length, capacity; }. Growth copies, so
  * an arena holds at most twice what its arrays need. */
+/* Define a function from a value of an enum to its name in the enum's list; NULL past the end. */
+#define CRN_NAMES(function, type, LIST)                                                            \
+    const char *function(type value) {                                                             \
+        static const char *const names[] = {LIST(CRN_NAME_OF)};                                    \
+        return (unsigned)value < CRN_LENGTH(names) ? names[value] : NULL;                          \
+    }
+#define CRN_NAME_OF(name, number, text) [number] = text,
+
 #define CRN_ARRAY(type)                                                                            \
     struct {                                                                                       \
         type *data;                                                                                \

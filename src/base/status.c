@@ -10,7 +10,7 @@ const char *cairn_version(void) {
     return VERSION_OF(CAIRN_VERSION_MAJOR, CAIRN_VERSION_MINOR, CAIRN_VERSION_PATCH);
 }
 
-const char *cairn_status_name(cairn_status status) {
+const char *crn_status_name(cairn_status status) {
     switch (status) {
 #define X(name, value, message)                                                                    \
     case CAIRN_##name:                                                                             \

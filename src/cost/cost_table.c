@@ -336,7 +336,7 @@ cairn_status cairn_costs_origin_from_json(const char *text, size_t length, const
     return status;
 }
 
-int64_t cairn_costs_update_ns(const cairn_costs_origin *given, const cairn_graph *graph) {
+int64_t crn_costs_update_ns(const cairn_costs_origin *given, const cairn_graph *graph) {
     cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
     cairn_costs_origin origin = CAIRN_COSTS_ORIGIN_INIT;
     if (crn_read_options(&origin, sizeof origin, given, "cairn_costs_origin", NULL) != CAIRN_OK ||

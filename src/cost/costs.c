@@ -78,11 +78,7 @@ void crn_costs_set_again(cairn_costs *costs, cairn_id op, int64_t saving_ns) {
     costs->ops[op].saving_ns = saving_ns;
 }
 
-uint64_t cairn_costs_bytes(const cairn_costs *costs, cairn_id tensor) {
-    return costs->bytes[tensor];
-}
-
-const uint64_t *cairn_costs_all_bytes(const cairn_costs *costs) {
+const uint64_t *cairn_costs_bytes(const cairn_costs *costs) {
     return costs->bytes;
 }
 

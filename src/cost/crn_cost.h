@@ -7,6 +7,10 @@
 /* How long copying `bytes` over the link takes, in ns. */
 int64_t crn_machine_copy_ns(const cairn_machine *machine, uint64_t bytes);
 
+/* How long updating all parameters of the graph takes; 0 where the origin does not say, or has no
+ * struct_size. */
+int64_t crn_costs_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph);
+
 /* The arithmetic and the traffic behind the analytic time of an op. */
 void crn_op_work(const cairn_graph *graph, cairn_id op, uint64_t *flops, uint64_t *bytes);
 

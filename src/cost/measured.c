@@ -3,6 +3,7 @@
 #include "base/crn_base.h"
 #include "cairn/cost.h"
 #include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
 
 #include <stdio.h>
 
@@ -63,8 +64,8 @@ cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, 
     crn_copy_string(made.backend, sizeof made.backend, origin.backend);
     CRN_TRY(set_updates(costs, graph, &origin, &made.matched));
     made.complete = made.matched == cairn_graph_op_count(graph);
-    if (!cairn_graph_has_updates(graph)) /* else they are ops of it */
-        made.update_ns = cairn_costs_update_ns(&origin, graph);
+    if (!crn_graph_has_updates(graph)) /* else they are ops of it */
+        made.update_ns = crn_costs_update_ns(&origin, graph);
     if (options.machine != NULL)
         describe_machine(&origin, options.machine);
     crn_write_output(out, &made, sizeof made);

@@ -5,6 +5,7 @@
  * held out, the next one is held out with probability h / n. One pass, every subset equally likely,
  * and both splits keep the order of the files, so that reading a split is reading forwards. */
 #include "data/data_internal.h"
+#include "data/loader.h"
 
 #include <stdio.h>
 
@@ -235,7 +236,7 @@ const cairn_data_info *cairn_data_get_info(const cairn_data *data) {
 
 /* ---- Samples ---- */
 
-uint32_t cairn_data_number(const cairn_data *data, cairn_split split, uint32_t place) {
+uint32_t crn_data_split_number(const cairn_data *data, cairn_split split, uint32_t place) {
     return crn_data_number(data, split == CAIRN_SPLIT_TRAIN ? place : data->info.train + place);
 }
 

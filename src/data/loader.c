@@ -9,6 +9,7 @@
  * except making the batch. A batch that failed stays in its slot with its error, and is not
  * skipped. */
 #include "data/batch_maker.h"
+#include "backend/crn_device.h"
 
 typedef struct slot {
     float *inputs;
@@ -91,7 +92,7 @@ static cairn_status place_in_region(crn_loader *l, uint64_t bytes, cairn_error *
     uint64_t both = inputs + crn_align(labels_of(l) * sizeof(int32_t));
     if (!crn_mul_u64(both, l->slot_count, &l->region_bytes))
         return crn_fail(err, CAIRN_EOVERFLOW, "%u batches are too large", l->slot_count);
-    CRN_TRY(cairn_device_host_reserve(l->maker.options.device, l->region_bytes, &l->region, err));
+    CRN_TRY(crn_device_host_reserve(l->maker.options.device, l->region_bytes, &l->region, err));
     for (uint32_t i = 0; i < l->slot_count; i++) {
         char *first = (char *)l->region + i * both;
         l->slots[i].inputs = (void *)first;
@@ -168,7 +169,7 @@ void crn_loader_destroy(crn_loader *l) {
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     if (l->region != NULL)
-        cairn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
+        crn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
     crn_arena_destroy(&l->arena);
 }
 

@@ -46,6 +46,10 @@ void crn_loader_destroy(crn_loader *loader);
  * validation fills it up with samples from the beginning of the split. */
 uint64_t crn_loader_batches(const crn_loader *loader);
 
+/* The number of a sample of a split, counted over all files of the source: the place at which a
+ * user has it. `place` is below the number of samples of the split. */
+uint32_t crn_data_split_number(const cairn_data *data, cairn_split split, uint32_t place);
+
 /* Memory the loader holds. */
 uint64_t crn_loader_bytes(const crn_loader *loader);
 

@@ -7,6 +7,9 @@
 /* Wait for all that was asked of the device. */
 CAIRN_MUST cairn_status crn_exec_join(cairn_exec *exec, cairn_error *err);
 
+/* Whether cairn_exec_write() has a place for the tensor. */
+bool crn_exec_takes(const cairn_exec *exec, cairn_id tensor);
+
 /* What the optimiser keeps, for writing it to a file and reading it back: the name of slot
  * `slot` ("momentum_buffer" of sgd, "exp_avg" and "exp_avg_sq" of adam), or NULL past the end; and
  * its elements, as many as the parameter has. CAIRN_EINVAL: the tensor is no parameter or there is

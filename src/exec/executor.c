@@ -14,6 +14,7 @@
  * So a copy begins when the compute lane has reached it. The op that made its source, or the ops
  * that used its target before, have ended then. */
 #include "exec/exec_internal.h"
+#include "graph/crn_graph.h"
 
 #include <time.h>
 
@@ -146,13 +147,13 @@ static cairn_status check_budget(const cairn_exec *exec, const cairn_plan *plan,
 static cairn_status check_storage(const cairn_exec *exec, const cairn_costs *costs,
                                   cairn_error *err) {
     for (cairn_id t = 0; t < cairn_graph_tensor_count(exec->graph); t++)
-        if (exec->storage[t].bytes != cairn_costs_bytes(costs, t))
+        if (exec->storage[t].bytes != cairn_costs_bytes(costs)[t])
             return crn_fail_at(err, CAIRN_EINVAL, cairn_graph_tensor(exec->graph, t)->name,
                                "tensor \"%s\" takes %llu bytes on backend \"%s\", and the costs "
                                "say %llu; they were not bound for this backend",
                                cairn_graph_tensor(exec->graph, t)->name,
                                (unsigned long long)exec->storage[t].bytes, exec->backend->name,
-                               (unsigned long long)cairn_costs_bytes(costs, t));
+                               (unsigned long long)cairn_costs_bytes(costs)[t]);
     return CAIRN_OK;
 }
 
@@ -224,6 +225,8 @@ static cairn_status create_events(cairn_exec *exec, cairn_error *err) {
     uint32_t count = program->event_count;
     if (exec->timed) {
         CRN_TAKE(&exec->memory, exec->times, program->count);
+        exec->figures.times = exec->times;
+        exec->figures.time_count = program->count;
         count += program->count + 1;
     }
     return exec->backend->events(exec->queue, count, exec->timed, err);
@@ -300,7 +303,7 @@ cairn_status crn_exec_create(const cairn_graph *graph, cairn_device *device,
     exec->options = options;
     exec->options.micro_batches = CRN_MAX(options.micro_batches, 1);
     exec->training = solution->plan->header->goal == CAIRN_GOAL_TRAIN;
-    exec->whole = exec->training && cairn_graph_has_updates(graph);
+    exec->whole = exec->training && crn_graph_has_updates(graph);
     exec->timed = timed || exec->options.timed;
     cairn_status status = prepare_solution(exec, costs, solution, err);
     if (status != CAIRN_OK) {
@@ -386,11 +389,6 @@ cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step, cairn_exec_result *
                               .time_ns = crn_exec_clock() - start};
     crn_write_output(out, &made, sizeof made);
     return CAIRN_OK;
-}
-
-const int64_t *cairn_exec_times(const cairn_exec *exec, uint32_t *count) {
-    *count = exec->timed ? exec->program.count : 0;
-    return exec->times;
 }
 
 cairn_status crn_exec_join(cairn_exec *exec, cairn_error *err) {

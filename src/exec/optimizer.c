@@ -40,11 +40,12 @@ static cairn_status check_clipping(const cairn_exec *exec, cairn_error *err) {
         sums = sums || gathers(op);
     }
     if (clips != measured)
-        return crn_fail(err, CAIRN_EINVAL,
-                        clips ? "clipping needs the updates of cairn_graph_add_clipped_updates(), "
-                                "which graph \"%s\" does not have"
-                              : "the updates of graph \"%s\" need clip_norm",
-                        cairn_graph_name(exec->graph));
+        return crn_fail(
+            err, CAIRN_EINVAL,
+            clips ? "clipping needs the updates of cairn_graph_add_updates() with `clip`, "
+                    "which graph \"%s\" does not have"
+                  : "the updates of graph \"%s\" need clip_norm",
+            cairn_graph_name(exec->graph));
     if (measured && sums != (exec->options.micro_batches > 1))
         return crn_fail(err, CAIRN_EINVAL,
                         "graph \"%s\" is %sfor sums of gradients of several micro-batches",

@@ -1,6 +1,7 @@
 /* profile_plan.c: the plan whose steps a profile runs. */
 #include "base/host_memory.h"
 #include "exec/profile_internal.h"
+#include "plan/crn_plan.h"
 
 /* The free memory of a device: its own, or that of the machine; UINT64_MAX: not known. */
 static uint64_t free_memory(const cairn_device *device) {
@@ -57,26 +58,26 @@ cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution 
 
 cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                               cairn_solution **out) {
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *varied = NULL;
     uint32_t choices;
     const cairn_step *steps = plan->steps;
     uint32_t count = plan->step_count;
     *out = NULL;
-    cairn_status status = cairn_plan_builder_create(&p->memory.allocator, &builder);
+    cairn_status status = crn_plan_builder_create(&p->memory.allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++) {
         cairn_step step = steps[i];
         if (step.kind == CAIRN_STEP_RUN) {
             cairn_costs_op(p->costs, step.id, &choices);
             step.implementation = (uint16_t)(k < choices ? k : 0);
         }
-        status = cairn_plan_builder_add(builder, step);
+        status = crn_plan_builder_add(builder, step);
     }
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, p->graph, plan->header, &varied, p->err);
+        status = crn_plan_builder_finish(builder, p->graph, plan->header, &varied, p->err);
     if (status == CAIRN_OK)
         status = cairn_solution_create(p->graph, p->costs, varied, NULL, out, p->err);
     cairn_plan_destroy(varied);
-    cairn_plan_builder_destroy(builder);
+    crn_plan_builder_destroy(builder);
     return status;
 }

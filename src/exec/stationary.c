@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "exec/exec_internal.h"
 #include "sim/slot_bytes.h"
+#include "graph/crn_graph.h"
 
 #include <stdlib.h>
 
@@ -57,7 +58,7 @@ static void lay_out_gradients(cairn_exec *exec, const cairn_costs *costs, uint64
                 continue;
             cairn_id before = sum_before(exec->graph, op, i);
             offsets[t] =
-                before != CAIRN_NONE ? offsets[before] : take(used, cairn_costs_bytes(costs, t));
+                before != CAIRN_NONE ? offsets[before] : take(used, cairn_costs_bytes(costs)[t]);
         }
     }
 }
@@ -144,13 +145,13 @@ cairn_status crn_stationary_layout(cairn_exec *exec, const cairn_costs *costs,
     CRN_TRY(take_arrays(exec));
     find_homes(exec, plan);
     find_decay(exec);
-    if (!cairn_graph_has_updates(exec->graph))
+    if (!crn_graph_has_updates(exec->graph))
         s->slot_count = cairn_optimizer_slots(&exec->options);
     *bytes = 0;
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(exec->graph, t);
         if (stays(tensor->role) || is_kept_input(tensor))
-            s->offsets[t] = take(s->on_host[t] ? &host : bytes, cairn_costs_bytes(costs, t));
+            s->offsets[t] = take(s->on_host[t] ? &host : bytes, cairn_costs_bytes(costs)[t]);
     }
     for (cairn_id t = 0; t < tensors; t++)
         for (uint32_t slot = 0; slot < s->slot_count; slot++) {

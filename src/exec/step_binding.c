@@ -231,7 +231,7 @@ static cairn_status place_on_host(binder *b, cairn_id tensor, uint64_t bytes, vo
 }
 
 static cairn_status bind_copy(binder *b, cairn_id tensor, crn_action *action) {
-    uint64_t bytes = cairn_costs_bytes(b->in->costs, tensor);
+    uint64_t bytes = cairn_costs_bytes(b->in->costs)[tensor];
     CRN_TRY(place_on_host(b, tensor, bytes, &action->host));
     action->device = address_of(b, 0, tensor);
     action->bytes = bytes;

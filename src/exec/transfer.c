@@ -9,6 +9,7 @@
  * there, between runs. */
 #include "backend/formats.h"
 #include "exec/exec_internal.h"
+#include "exec/crn_exec.h"
 
 #define PART ((uint64_t)1 << 20)
 
@@ -118,7 +119,7 @@ cairn_status cairn_exec_write(cairn_exec *exec, cairn_id tensor, const void *dat
     return exec->backend->join(exec->queue, NULL, err);
 }
 
-bool cairn_exec_takes(const cairn_exec *exec, cairn_id tensor) {
+bool crn_exec_takes(const cairn_exec *exec, cairn_id tensor) {
     return place_of(exec, tensor) != NULL;
 }
 

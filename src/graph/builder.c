@@ -1,5 +1,6 @@
 /* builder.c: building a graph, tensor by tensor and op by op. */
 #include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 
 cairn_status cairn_builder_create(const cairn_allocator *allocator, const char *name,
                                   cairn_builder **out) {
@@ -150,7 +151,7 @@ cairn_id cairn_builder_op(cairn_builder *builder, const cairn_op *op) {
     return settle(builder, status, id);
 }
 
-cairn_tensor cairn_builder_peek(const cairn_builder *builder, cairn_id tensor) {
+cairn_tensor crn_builder_peek(const cairn_builder *builder, cairn_id tensor) {
     if (builder->status != CAIRN_OK || tensor >= builder->graph->tensors.length)
         return (cairn_tensor)CAIRN_TENSOR_INIT;
     return builder->graph->tensors.data[tensor];

@@ -11,6 +11,9 @@ const char *crn_phase_name(cairn_phase phase);
 /* What the graph was made with, and what is made from it uses too. */
 cairn_allocator crn_graph_allocator(const cairn_graph *graph);
 
+/* The op of that name; CAIRN_NONE if there is none. O(n). */
+cairn_id crn_graph_find_op(const cairn_graph *graph, const char *name);
+
 /* The ops that read a tensor as an input, in canonical order, each once. */
 const cairn_id *crn_graph_readers(const cairn_graph *graph, cairn_id tensor, uint32_t *count);
 
@@ -31,6 +34,9 @@ uint64_t crn_graph_hash(const cairn_graph *graph);
 
 /* ---- Building ---- */
 
+/* The shape of a tensor so far, for code that builds on it; a tensor of rank 0 after an error. */
+cairn_tensor crn_builder_peek(const cairn_builder *builder, cairn_id tensor);
+
 /* Make the builder fail with a sentence of the caller's. */
 void crn_builder_fail(cairn_builder *builder, const char *sentence);
 
@@ -44,6 +50,9 @@ cairn_id crn_build_op(cairn_builder *builder, cairn_op_kind kind, const char *na
                       const cairn_id *params, const cairn_attributes *attributes);
 
 /* ---- Ops of the optimiser ---- */
+
+/* Whether updates of parameters are ops of the graph. */
+bool crn_graph_has_updates(const cairn_graph *graph);
 
 /* Whether the executor runs the op by its optimiser: an update, or a sum of squares for it. */
 bool crn_op_is_of_optimizer(const cairn_op *op);

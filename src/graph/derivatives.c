@@ -373,18 +373,3 @@ cairn_status cairn_graph_differentiate(const cairn_graph *forward,
     cairn_builder_destroy(at.builder);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
-
-cairn_status cairn_graph_complete(cairn_graph **graph, cairn_error *err) {
-    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
-    cairn_graph *step;
-    crn_error_clear(err);
-    cairn_graph_summarize(*graph, &summary);
-    if (summary.backward_ops > 0 || summary.loss == CAIRN_NONE)
-        return CAIRN_OK;
-    cairn_differentiate_options options = CAIRN_DIFFERENTIATE_OPTIONS_INIT;
-    options.join_head = true;
-    CRN_TRY(cairn_graph_differentiate(*graph, &options, &step, err));
-    cairn_graph_destroy(*graph);
-    *graph = step;
-    return CAIRN_OK;
-}

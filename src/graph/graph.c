@@ -1,5 +1,6 @@
 /* graph.c: access to a finished graph. */
 #include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 
 void cairn_graph_destroy(cairn_graph *graph) {
     if (graph == NULL)
@@ -40,7 +41,7 @@ cairn_id cairn_graph_find_tensor(const cairn_graph *graph, const char *name) {
     return crn_names_find(&graph->tensor_names, name);
 }
 
-cairn_id cairn_graph_find_op(const cairn_graph *graph, const char *name) {
+cairn_id crn_graph_find_op(const cairn_graph *graph, const char *name) {
     return crn_names_find(&graph->op_names, name);
 }
 
@@ -132,5 +133,6 @@ static void summarize(const cairn_graph *graph, cairn_graph_summary *out) {
 void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
     cairn_graph_summary made = {.input = CAIRN_NONE, .output = CAIRN_NONE, .loss = CAIRN_NONE};
     summarize(graph, &made);
+    made.has_updates = crn_graph_has_updates(graph);
     crn_write_output(out, &made, sizeof made);
 }

@@ -1,5 +1,6 @@
 /* layers.c: adds forward ops to a network, each with its parameters. */
 #include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 
 #include <stdio.h>
 
@@ -106,7 +107,7 @@ cairn_id crn_build_conv2d(cairn_builder *builder, const char *name, cairn_id x,
         a.dilation[i] = or_one(conv->dilation[i]);
     }
     memcpy(a.pad, conv->pad, sizeof a.pad);
-    uint32_t channels = cairn_builder_peek(builder, x).shape[1];
+    uint32_t channels = crn_builder_peek(builder, x).shape[1];
     uint32_t weight_shape[] = {conv->channels, channels / (uint32_t)a.groups, (uint32_t)a.kernel[0],
                                (uint32_t)a.kernel[1]};
     cairn_id params[2];
@@ -121,7 +122,7 @@ cairn_id crn_build_conv_transpose2d(cairn_builder *builder, const char *name, ca
     cairn_attributes a = {0};
     for (int i = 0; i < 2; i++)
         a.kernel[i] = a.stride[i] = or_one(factor);
-    uint32_t weight_shape[] = {cairn_builder_peek(builder, x).shape[1], channels,
+    uint32_t weight_shape[] = {crn_builder_peek(builder, x).shape[1], channels,
                                (uint32_t)a.kernel[0], (uint32_t)a.kernel[1]};
     cairn_id params[2];
     params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 4, weight_shape);
@@ -131,7 +132,7 @@ cairn_id crn_build_conv_transpose2d(cairn_builder *builder, const char *name, ca
 
 /* The length of the last dimension; 0 after an error. */
 static uint32_t last_of(const cairn_builder *builder, cairn_id x) {
-    cairn_tensor tensor = cairn_builder_peek(builder, x);
+    cairn_tensor tensor = crn_builder_peek(builder, x);
     return tensor.rank == 0 ? 0 : tensor.shape[tensor.rank - 1];
 }
 
@@ -153,7 +154,7 @@ cairn_id crn_build_linear_with(cairn_builder *builder, const char *name, cairn_i
 cairn_id crn_build_batch_norm(cairn_builder *builder, const char *name, cairn_id x,
                               double epsilon) {
     cairn_attributes a = {.epsilon = epsilon, .momentum = 0.1};
-    uint32_t channels = cairn_builder_peek(builder, x).shape[1];
+    uint32_t channels = crn_builder_peek(builder, x).shape[1];
     cairn_id params[4];
     params[0] = add_param(builder, name, "weight", CAIRN_ROLE_PARAMETER, 1, &channels);
     params[1] = add_param(builder, name, "bias", CAIRN_ROLE_PARAMETER, 1, &channels);

@@ -6,6 +6,7 @@
  * in the order of the list every op sees the parameters as they were before the step. Some ops that
  * make gradients come later than in the step: see delay_gradients.c. */
 #include "graph/graph_internal.h"
+#include "graph/crn_graph.h"
 
 #include <stdio.h>
 
@@ -300,7 +301,7 @@ void crn_graph_mark_last(const cairn_graph *graph, bool *of_last) {
     }
 }
 
-bool cairn_graph_has_updates(const cairn_graph *graph) {
+bool crn_graph_has_updates(const cairn_graph *graph) {
     for (cairn_id o = graph->ops.length; o-- > 0;)
         if (graph->ops.data[o].kind != CAIRN_OP_SQUARE_SUM && crn_op_updates(&graph->ops.data[o]))
             return true;
@@ -311,7 +312,7 @@ static cairn_status add_updates(const cairn_graph *step, uint32_t slots, bool cl
                                 cairn_graph **out, cairn_error *err) {
     *out = NULL;
     crn_error_clear(err);
-    if (slots > CAIRN_MOST_SLOTS || cairn_graph_has_updates(step))
+    if (slots > CAIRN_MOST_SLOTS || crn_graph_has_updates(step))
         return crn_fail(err, CAIRN_EINVAL,
                         slots > CAIRN_MOST_SLOTS ? "graph \"%s\" cannot have more than three slots"
                                                  : "graph \"%s\" has updates already",
@@ -327,14 +328,12 @@ static cairn_status add_updates(const cairn_graph *step, uint32_t slots, bool cl
     return finish(&at, &scratch, add_all(&at, &scratch, err), out, err);
 }
 
-cairn_status cairn_graph_add_updates(const cairn_graph *step, uint32_t slots, cairn_graph **out,
-                                     cairn_error *err) {
-    return add_updates(step, slots, false, false, out, err);
-}
-
-cairn_status cairn_graph_add_clipped_updates(const cairn_graph *step, uint32_t slots, bool sums,
-                                             cairn_graph **out, cairn_error *err) {
-    return add_updates(step, slots, true, sums, out, err);
+cairn_status cairn_graph_add_updates(const cairn_graph *step, const cairn_updates_options *given,
+                                     cairn_graph **out, cairn_error *err) {
+    cairn_updates_options options = CAIRN_UPDATES_OPTIONS_INIT;
+    *out = NULL;
+    CRN_READ_OPTIONS(cairn_updates_options, options, given, err);
+    return add_updates(step, options.slots, options.clip, options.sums, out, err);
 }
 
 /* ---- The way back ---- */

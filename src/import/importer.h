@@ -25,6 +25,13 @@ CAIRN_MUST cairn_status crn_network_from_text(const cairn_allocator *allocator, 
                                               cairn_zoo_options *size, cairn_graph **out,
                                               cairn_error *err);
 
+/* The forward graph of a network of the zoo, loss included: input and label in, mean cross-entropy
+ * out. CAIRN_EUNKNOWN: there is no network of that name; CAIRN_EINVAL: it cannot have that input;
+ * CAIRN_EOVERFLOW: a tensor would be too large. */
+CAIRN_MUST cairn_status crn_zoo_build(const cairn_allocator *allocator, const char *name,
+                                      const cairn_zoo_options *options, cairn_graph **out,
+                                      cairn_error *err);
+
 /* The place in the zoo's list of the network that a name, with or without sizes, means; UINT32_MAX:
  * there is none. */
 uint32_t crn_zoo_find(const char *name);

@@ -10,6 +10,7 @@
  * A layer reads the one before it unless `from` says otherwise. Names in a block begin with the
  * name of the line that uses it. */
 #include "import/network_words.h"
+#include "graph/crn_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +141,7 @@ static cairn_status make_params(crn_net *n, const crn_net_scope *s, const crn_la
 
 /* A loss without labels gets them: "label", of the logits' shape without the classes. */
 static cairn_status make_label(crn_net *n, const crn_layer *layer, cairn_id logits, cairn_id *out) {
-    cairn_tensor x = cairn_builder_peek(n->builder, logits);
+    cairn_tensor x = crn_builder_peek(n->builder, logits);
     uint32_t shape[CAIRN_MAX_RANK], rank = 0;
     uint32_t drop = layer->label < 0 ? x.rank - 1 : (uint32_t)layer->label;
     if (x.rank < 2)
@@ -187,7 +188,7 @@ static cairn_status build_layer(crn_net *n, crn_net_scope *s, cairn_op_kind kind
         attributes.smoothing = n->size->label_smoothing;
     CRN_TRY(find_inputs(n, s, layer, facts, inputs, &input_count));
     CRN_TRY(crn_net_tensors(n, s, "params", params, &param_count));
-    cairn_tensor x = cairn_builder_peek(n->builder, inputs[0]);
+    cairn_tensor x = crn_builder_peek(n->builder, inputs[0]);
     if (param_count == 0 && crn_net_given(n, s, "params") == NULL)
         CRN_TRY(make_params(n, s, layer, name, &x, &attributes, params, &param_count));
     if (param_count < facts->least_params || param_count > facts->most_params)

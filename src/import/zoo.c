@@ -104,7 +104,7 @@ cairn_id crn_zoo_conv_norm_relu(crn_zoo *net, crn_zoo_names names, cairn_id x, c
 }
 
 uint32_t crn_zoo_channels(const crn_zoo *net, cairn_id x) {
-    return cairn_builder_peek(net->builder, x).shape[1];
+    return crn_builder_peek(net->builder, x).shape[1];
 }
 
 /* ---- building ---- */
@@ -193,9 +193,8 @@ cairn_status crn_import_zoo(const cairn_allocator *allocator, const char *name,
     return status;
 }
 
-cairn_status cairn_zoo_build(const cairn_allocator *allocator, const char *name,
-                             const cairn_zoo_options *options, cairn_graph **out,
-                             cairn_error *err) {
+cairn_status crn_zoo_build(const cairn_allocator *allocator, const char *name,
+                           const cairn_zoo_options *options, cairn_graph **out, cairn_error *err) {
     cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
     *out = NULL;
     crn_error_clear(err);

@@ -13,6 +13,7 @@
  * step applies two ops to two states and appends the sum as a new state; the cell's output is the
  * concatenation of some of them. Cells 6 and 13 halve the image and double the width. */
 #include "import/zoo_internal.h"
+#include "graph/crn_graph.h"
 
 #define CELLS 20
 #define WIDTH 36 /* of the first cells; the stem is three times as wide */
@@ -134,7 +135,7 @@ static cairn_id relu_conv_norm(crn_zoo *net, cairn_id x, uint32_t channels) {
  * the code of NASNet. */
 static cairn_id factorised_reduction(crn_zoo *net, cairn_id x, uint32_t channels) {
     cairn_builder *b = net->builder;
-    cairn_tensor image = cairn_builder_peek(b, x);
+    cairn_tensor image = crn_builder_peek(b, x);
     crn_conv even = crn_zoo_square(channels / 2, 1, 2, 0), odd = even;
     odd.pad[0] = odd.pad[1] = -1;
     odd.pad[2] = (int32_t)(image.shape[2] % 2);

@@ -2,6 +2,7 @@
  *
  * The name of a network may end in a colon and a list: the name of a published size, then any of
  * layers, width, heads, kv_heads and ffn as KEY=NUMBER. */
+#include "graph/crn_graph.h"
 #include "import/zoo_internal.h"
 
 #include <stdio.h>
@@ -115,7 +116,7 @@ bool crn_zoo_read_sizes(crn_zoo *net, const char *family, crn_zoo_sizes *out) {
 
 cairn_id crn_zoo_linear(crn_zoo *net, const char *name, cairn_id x, uint32_t features, bool bias,
                         double deviation) {
-    cairn_tensor input = cairn_builder_peek(net->builder, x);
+    cairn_tensor input = crn_builder_peek(net->builder, x);
     uint32_t shape[] = {features, input.rank == 0 ? 1 : input.shape[input.rank - 1]};
     cairn_id weight =
         crn_build_parameter(net->builder, crn_zoo_name(net, "%s.weight", name), 2, shape);

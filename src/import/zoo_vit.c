@@ -5,6 +5,7 @@
  *           -> head -> loss
  *     layer:  x + out_proj(attention(in_proj(ln_1(x)))),  then x + mlp.3(gelu(mlp.0(ln_2(x)))) */
 #include "import/zoo_internal.h"
+#include "graph/crn_graph.h"
 
 #define PATCH 16
 
@@ -41,7 +42,7 @@ static cairn_id patches(crn_zoo *net, const crn_zoo_sizes *s) {
     cairn_id x = crn_build_conv2d(b, "conv_proj", crn_zoo_images(net), &conv);
     cairn_id token = crn_build_parameter(b, "class_token", 1, &s->width);
     x = crn_build_image_tokens(b, "tokens", x, token);
-    uint32_t shape[] = {cairn_builder_peek(b, x).shape[1], s->width};
+    uint32_t shape[] = {crn_builder_peek(b, x).shape[1], s->width};
     cairn_id positions = crn_build_parameter(b, "encoder.pos_embedding", 2, shape);
     return crn_build_add_positions(b, "encoder.positions", x, positions, false, CRN_ZOO_DEVIATION);
 }

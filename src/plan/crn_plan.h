@@ -4,6 +4,20 @@
 
 #include "cairn/plan.h"
 
+/* ---- Building one step by step ---- */
+
+typedef struct crn_plan_builder crn_plan_builder;
+
+CAIRN_MUST cairn_status crn_plan_builder_create(const cairn_allocator *allocator,
+                                                crn_plan_builder **out);
+void crn_plan_builder_destroy(crn_plan_builder *builder);
+CAIRN_MUST cairn_status crn_plan_builder_add(crn_plan_builder *builder, cairn_step step);
+
+/* As cairn_plan_create(). The builder can only be destroyed afterwards. */
+CAIRN_MUST cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const cairn_graph *graph,
+                                                const cairn_plan_header *header, cairn_plan **out,
+                                                cairn_error *err);
+
 CAIRN_MUST cairn_status crn_plan_copy(const cairn_plan *plan, cairn_plan **out);
 
 #endif

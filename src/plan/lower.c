@@ -1,6 +1,7 @@
 /* lower.c: turns decisions into steps, for a whole plan or for a part that is only measured. */
 #include "graph/crn_graph.h"
 #include "plan/lowering.h"
+#include "plan/crn_plan.h"
 
 cairn_status crn_lower_tables_make(const cairn_graph *graph, crn_arena *arena,
                                    crn_lower_tables *out) {
@@ -64,7 +65,7 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
     l.decisions = schedule->decisions.data;
     l.count = schedule->decisions.length;
     l.implementations = schedule->implementations;
-    cairn_status status = cairn_plan_builder_create(&allocator, &l.builder);
+    cairn_status status = crn_plan_builder_create(&allocator, &l.builder);
     if (status == CAIRN_OK)
         status = find_ends(&l, goal);
     if (status == CAIRN_OK)
@@ -75,9 +76,9 @@ cairn_status crn_lower(const cairn_graph *graph, const cairn_costs *costs,
         cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
         header.goal = goal;
         crn_copy_string(header.model, sizeof header.model, cairn_graph_name(graph));
-        status = cairn_plan_builder_finish(l.builder, graph, &header, out, err);
+        status = crn_plan_builder_finish(l.builder, graph, &header, out, err);
     }
-    cairn_plan_builder_destroy(l.builder);
+    crn_plan_builder_destroy(l.builder);
     crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }

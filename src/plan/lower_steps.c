@@ -25,7 +25,7 @@ static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id, uin
         step.implementation = implementation(l, id);
     if (l->builder == NULL)
         return CAIRN_OK;
-    return cairn_plan_builder_add(l->builder, step);
+    return crn_plan_builder_add(l->builder, step);
 }
 
 static bool is_stationary(const crn_lowering *l, cairn_id tensor) {
@@ -42,7 +42,7 @@ static cairn_status settle(crn_lowering *l, uint32_t id, uint32_t share) {
         l->storages.data[share].users++;
         return CAIRN_OK;
     }
-    crn_plan_storage fresh = {crn_align(cairn_costs_bytes(l->costs, i->tensor)), 1};
+    crn_plan_storage fresh = {crn_align(cairn_costs_bytes(l->costs)[i->tensor]), 1};
     i->storage = l->storages.length;
     l->live += fresh.bytes;
     CRN_PUSH(l->scratch, l->storages, fresh);
@@ -104,7 +104,7 @@ static uint8_t find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t 
         bool fits = is_stationary(l, operand->tensor);
         if (operand->storage != CRN_NO_INSTANCE) {
             const crn_plan_storage *s = &l->storages.data[operand->storage];
-            uint64_t bytes = crn_align(cairn_costs_bytes(l->costs, op->outputs[pair.output]));
+            uint64_t bytes = crn_align(cairn_costs_bytes(l->costs)[op->outputs[pair.output]]);
             fits = s->users == 1 && bytes <= s->bytes;
         }
         if (operand->last_use == d && fits && !operand->going && !operand->offloaded &&
@@ -137,10 +137,10 @@ static uint64_t bytes_needed(const crn_lowering *l, const cairn_op *op, cairn_id
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             crn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
-            need += crn_align(cairn_costs_bytes(l->costs, op->outputs[i]));
+            need += crn_align(cairn_costs_bytes(l->costs)[op->outputs[i]]);
     if (inplace > 0 && !is_stationary(l, op->outputs[op->inplace[inplace - 1].output]))
         need -=
-            crn_align(cairn_costs_bytes(l->costs, op->outputs[op->inplace[inplace - 1].output]));
+            crn_align(cairn_costs_bytes(l->costs)[op->outputs[op->inplace[inplace - 1].output]]);
     return need;
 }
 
@@ -194,7 +194,7 @@ static cairn_status write_fetch(crn_lowering *l, uint32_t d) {
         source->resident = false;
         return CAIRN_OK;
     }
-    CRN_TRY(make_room(l, crn_align(cairn_costs_bytes(l->costs, i->tensor)), d));
+    CRN_TRY(make_room(l, crn_align(cairn_costs_bytes(l->costs)[i->tensor]), d));
     CRN_TRY(emit(l, CAIRN_STEP_FETCH, i->tensor, 0));
     CRN_TRY(settle(l, id, CRN_NO_INSTANCE));
     l->instances.data[id].coming = true;

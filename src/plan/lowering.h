@@ -13,6 +13,7 @@
 #define CRN_LOWERING_H
 
 #include "plan/lower.h"
+#include "plan/crn_plan.h"
 
 #define CRN_NO_INSTANCE UINT32_MAX
 #define CRN_TO_THE_END UINT32_MAX
@@ -47,7 +48,7 @@ typedef struct crn_lowering {
     uint64_t budget;
     crn_arena *scratch;
     crn_lower_tables *tables;
-    cairn_plan_builder *builder; /* NULL: nothing is written, only measured */
+    crn_plan_builder *builder; /* NULL: nothing is written, only measured */
 
     CRN_ARRAY(crn_instance) instances;
     CRN_ARRAY(uint32_t) reads; /* instances read, decision by decision */

@@ -1,5 +1,6 @@
 /* plan.c: the list of steps in memory, eight bytes a step, and its builder. */
 #include "plan/plan_internal.h"
+#include "plan/crn_plan.h"
 
 const char *cairn_step_kind_name(cairn_step_kind kind) {
     static const char *const names[] = {"run", "free", "offload", "fetch", "wait"};
@@ -54,21 +55,21 @@ cairn_status crn_plan_copy(const cairn_plan *plan, cairn_plan **out) {
     return status;
 }
 
-cairn_status cairn_plan_builder_create(const cairn_allocator *allocator, cairn_plan_builder **out) {
+cairn_status crn_plan_builder_create(const cairn_allocator *allocator, crn_plan_builder **out) {
     *out = NULL;
     cairn_allocator from = crn_allocator_or_default(allocator);
     crn_plan *plan = CRN_OBJECT(&from, crn_plan, arena);
-    cairn_plan_builder *builder = plan == NULL ? NULL : crn_resize(&from, NULL, 0, sizeof *builder);
+    crn_plan_builder *builder = plan == NULL ? NULL : crn_resize(&from, NULL, 0, sizeof *builder);
     if (builder == NULL) {
         cairn_plan_destroy((cairn_plan *)plan);
         return CAIRN_ENOMEM;
     }
-    *builder = (cairn_plan_builder){.allocator = from, .plan = plan};
+    *builder = (crn_plan_builder){.allocator = from, .plan = plan};
     *out = builder;
     return CAIRN_OK;
 }
 
-void cairn_plan_builder_destroy(cairn_plan_builder *builder) {
+void crn_plan_builder_destroy(crn_plan_builder *builder) {
     if (builder == NULL)
         return;
     cairn_plan_destroy((cairn_plan *)builder->plan);
@@ -76,7 +77,7 @@ void cairn_plan_builder_destroy(cairn_plan_builder *builder) {
     crn_resize(&from, builder, sizeof *builder, 0);
 }
 
-cairn_status cairn_plan_builder_add(cairn_plan_builder *builder, cairn_step step) {
+cairn_status crn_plan_builder_add(crn_plan_builder *builder, cairn_step step) {
     CRN_PUSH(&builder->plan->arena, builder->plan->steps, step);
     return CAIRN_OK;
 }
@@ -95,9 +96,9 @@ static cairn_status check_step(const cairn_graph *graph, const cairn_step *step,
     return CAIRN_OK;
 }
 
-cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_graph *graph,
-                                       const cairn_plan_header *given, cairn_plan **out,
-                                       cairn_error *err) {
+cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const cairn_graph *graph,
+                                     const cairn_plan_header *given, cairn_plan **out,
+                                     cairn_error *err) {
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     *out = NULL;
     crn_error_clear(err);
@@ -112,4 +113,21 @@ cairn_status cairn_plan_builder_finish(cairn_plan_builder *builder, const cairn_
     builder->plan = NULL;
     *out = show(plan);
     return CAIRN_OK;
+}
+
+cairn_status cairn_plan_create(const cairn_graph *graph, const cairn_plan_header *header,
+                               const cairn_step *steps, uint32_t count, cairn_plan **out,
+                               cairn_error *err) {
+    cairn_allocator allocator = crn_graph_allocator(graph);
+    crn_plan_builder *builder;
+    *out = NULL;
+    if (crn_plan_builder_create(&allocator, &builder) != CAIRN_OK)
+        return crn_fail_memory(err);
+    cairn_status status = CAIRN_OK;
+    for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
+        status = crn_plan_builder_add(builder, steps[i]);
+    status = status == CAIRN_OK ? crn_plan_builder_finish(builder, graph, header, out, err)
+                                : crn_fail_memory(err);
+    crn_plan_builder_destroy(builder);
+    return status;
 }

@@ -15,7 +15,7 @@ typedef struct crn_plan {
     CRN_ARRAY(cairn_step) steps;
 } crn_plan;
 
-struct cairn_plan_builder {
+struct crn_plan_builder {
     cairn_allocator allocator;
     crn_plan *plan; /* NULL after finish */
 };

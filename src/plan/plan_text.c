@@ -3,6 +3,8 @@
  * The form is strict: a fixed order, single spaces, the number of steps. So a text that is accepted
  * is, byte for byte, the text that would be written, and a damaged text is detected. */
 #include "plan/plan_internal.h"
+#include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 
 #include <stdio.h>
 
@@ -351,8 +353,7 @@ static cairn_status read_step(cursor *c, const cairn_graph *graph, cairn_step *s
     const char *start = c->at;
     CRN_TRY(next_word(c, "a name"));
     bool is_run = step->kind == CAIRN_STEP_RUN;
-    step->id =
-        is_run ? cairn_graph_find_op(graph, c->word) : cairn_graph_find_tensor(graph, c->word);
+    step->id = is_run ? crn_graph_find_op(graph, c->word) : cairn_graph_find_tensor(graph, c->word);
     if (step->id == CAIRN_NONE) {
         char message[400];
         snprintf(message, sizeof message, "the graph has no %s \"%s\"", is_run ? "op" : "tensor",
@@ -366,7 +367,7 @@ static cairn_status read_step(cursor *c, const cairn_graph *graph, cairn_step *s
     return expect(c, '\n', "the end of the line");
 }
 
-static cairn_status read_steps(cursor *c, const cairn_graph *graph, cairn_plan_builder *builder) {
+static cairn_status read_steps(cursor *c, const cairn_graph *graph, crn_plan_builder *builder) {
     uint64_t count = 0;
     if (!key(c, "steps"))
         return fail_here(c, c->at, "expected \"steps\" and their number here");
@@ -377,7 +378,7 @@ static cairn_status read_steps(cursor *c, const cairn_graph *graph, cairn_plan_b
         if (c->at == c->end)
             return fail_here(c, c->at, "the file ends here, before the number of steps is reached");
         CRN_TRY(read_step(c, graph, &step));
-        CRN_TRY(cairn_plan_builder_add(builder, step));
+        CRN_TRY(crn_plan_builder_add(builder, step));
     }
     if (c->at != c->end)
         return fail_here(c, c->at, "there is more here than the number of steps says");
@@ -400,12 +401,12 @@ cairn_status cairn_plan_from_text(const cairn_graph *graph, const char *text, si
                         (unsigned long long)crn_graph_hash(graph));
     }
     cairn_allocator allocator = crn_graph_allocator(graph);
-    cairn_plan_builder *builder;
-    if (cairn_plan_builder_create(&allocator, &builder) != CAIRN_OK)
+    crn_plan_builder *builder;
+    if (crn_plan_builder_create(&allocator, &builder) != CAIRN_OK)
         return crn_fail_memory(err);
     cairn_status status = read_steps(&c, graph, builder);
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, graph, &header, out, err);
-    cairn_plan_builder_destroy(builder);
+        status = crn_plan_builder_finish(builder, graph, &header, out, err);
+    crn_plan_builder_destroy(builder);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }

@@ -76,8 +76,7 @@ static cairn_status write_entry(cairn_page *page, const cairn_solution *solution
     cairn_text text, *out = &text;
     const char *algorithm = solution->plan->header->algorithm;
     int64_t bound = e->bound_ns;
-    if (bound <= 0 &&
-        cairn_solution_micro_batches(solution, NULL) == 1) /* else it is not one of the plan */
+    if (bound <= 0 && solution->micro_batches == 1) /* else it is not one of the plan */
         bound = solution->lower_bound_ns;
     cairn_allocator allocator = crn_graph_allocator(page->graph);
     crn_text_init(out, &allocator);
@@ -142,7 +141,7 @@ static void write_data(cairn_text *out, const cairn_page *page) {
     crn_text_page_string(out, page->machine);
     crn_page_number(out, "batch", page->batch);
     crn_page_number(out, "stationary", page->stationary_bytes);
-    crn_page_number(out, "whole", cairn_graph_has_updates(page->graph));
+    crn_page_number(out, "whole", crn_graph_has_updates(page->graph));
     crn_text_printf(out, ",\"graph\":");
     crn_page_graph(out, page->graph, page->costs);
     crn_text_printf(out, ",\"plans\":[");

@@ -42,7 +42,7 @@ static void write_tensors(cairn_text *text, const cairn_graph *graph, const cair
     }
     crn_text_printf(text, "]");
     COLUMN("role", count, TENSOR->role);
-    COLUMN("bytes", count, cairn_costs_bytes(costs, i));
+    COLUMN("bytes", count, cairn_costs_bytes(costs)[i]);
     COLUMN("producer", count, or_none(TENSOR->producer));
     COLUMN("alias", count, or_none(TENSOR->alias_of));
     COLUMN("stationary", count, TENSOR->stationary);

@@ -2,6 +2,7 @@
 #include "base/crn_base.h"
 #include "cairn/report.h"
 #include "graph/crn_graph.h"
+#include "solve/solution.h"
 
 void cairn_report_destroy(cairn_report *report) {
     if (report == NULL)
@@ -20,7 +21,7 @@ static void compare(cairn_report *r, const cairn_solution *none) {
 /* Compare with the plan of `none` for the same graph. */
 static cairn_status compare_with_own(cairn_report *r, cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
-    options.micro_batches = cairn_solution_micro_batches(r->solution, NULL);
+    options.micro_batches = r->solution->micro_batches;
     CRN_TRY(cairn_solve(r->graph, r->costs, "none", &options, &r->own_none, err));
     compare(r, r->own_none);
     return CAIRN_OK;
@@ -55,7 +56,7 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
 }
 
 int64_t cairn_report_overhead_ppm(const cairn_report *report) {
-    uint32_t micro_batches = cairn_solution_micro_batches(report->solution, NULL);
+    uint32_t micro_batches = report->solution->micro_batches;
     if (report->none_time_ns <= 0)
         return 0;
     int64_t time = cairn_solution_step_ns(report->solution, micro_batches, 0);
@@ -114,7 +115,7 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     NUMBER("none_arena_bytes", r->none_arena_bytes);
     NUMBER("time_ns", s->time_ns);
     NUMBER("none_time_ns", r->none_time_ns);
-    uint32_t micro_batches = cairn_solution_micro_batches(r->solution, NULL);
+    uint32_t micro_batches = r->solution->micro_batches;
     if (micro_batches > 1) {
         NUMBER("micro_batches", micro_batches);
         NUMBER("step_ns", cairn_solution_step_ns(r->solution, micro_batches, 0));
@@ -124,7 +125,7 @@ cairn_status cairn_report_to_json(const cairn_report *r, cairn_text *out) {
     if (r->solution->lower_bound_ns > 0) {
         NUMBER("bound_ns", r->solution->lower_bound_ns);
         crn_text_printf(out, ", \"gap\": ");
-        write_ppm(out, cairn_solution_gap_ppm(r->solution));
+        write_ppm(out, crn_solution_gap_ppm(r->solution));
     }
     NUMBER("compute_ns", s->compute_ns);
     NUMBER("idle_ns", s->idle_ns);

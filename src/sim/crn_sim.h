@@ -4,6 +4,8 @@
 
 #include "cairn/sim.h"
 
+const char *crn_rule_name(cairn_rule rule); /* "READ_AFTER_FREE"; NULL past the end */
+
 /* The lifetime in which operand `operand` of step `step` is: its place in its lifetimes.
  * The operands of a run are its op's inputs, its outputs, its workspace and its params, one after
  * the other; any other step has one, its tensor. CAIRN_NONE: it is in none: it is at home on the

@@ -58,7 +58,7 @@ cairn_status crn_sim_take_storage(crn_sim_walk *w, cairn_id tensor) {
     p->storage = NO_STORAGE;
     if (crn_sim_outside(w, tensor))
         return CAIRN_OK;
-    crn_sim_storage fresh = {.bytes = crn_align(cairn_costs_bytes(w->costs, tensor)), .users = 1};
+    crn_sim_storage fresh = {.bytes = crn_align(cairn_costs_bytes(w->costs)[tensor]), .users = 1};
     CRN_TRY(crn_sim_record_lifetime(w, tensor, fresh.bytes, UINT32_MAX, &fresh.lifetime));
     if (w->free_slots.length > 0) {
         p->storage = w->free_slots.data[--w->free_slots.length];

@@ -38,7 +38,7 @@ static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
         start = CRN_MAX(start, CRN_MAX(w->out_free, w->in_free));
     int64_t length = 0;
     if (w->machine != NULL)
-        length = crn_machine_copy_ns(w->machine, cairn_costs_bytes(w->costs, tensor));
+        length = crn_machine_copy_ns(w->machine, cairn_costs_bytes(w->costs)[tensor]);
     *lane = crn_add_time(start, length);
     int64_t *busy = out ? &w->sim->summary.copy_out_ns : &w->sim->summary.copy_in_ns;
     *busy = crn_add_time(*busy, length);
@@ -54,7 +54,7 @@ cairn_status crn_sim_offload(crn_sim_walk *w, cairn_id tensor) {
     if (p->flight != AT_REST)
         return crn_sim_break_rule(w, CAIRN_RULE_OFFLOAD_IN_FLIGHT, tensor);
     if (!p->on_host && !p->homed)
-        w->sim->summary.host_bytes += crn_align(cairn_costs_bytes(w->costs, tensor));
+        w->sim->summary.host_bytes += crn_align(cairn_costs_bytes(w->costs)[tensor]);
     if (w->machine != NULL && w->sim->summary.host_bytes > w->machine->host_memory_bytes)
         return crn_sim_break_rule(w, CAIRN_RULE_HOST_FULL, tensor);
     p->on_host = true;

@@ -1,9 +1,10 @@
 /* sim_rules.c: names and error messages of the rules. */
 #include "sim/sim_walk.h"
+#include "sim/crn_sim.h"
 
 #include <stdio.h>
 
-const char *cairn_rule_name(cairn_rule rule) {
+const char *crn_rule_name(cairn_rule rule) {
     static const char *const names[] = {
 #define X(name, number, words) [number] = #name,
         CAIRN_RULE_LIST(X)

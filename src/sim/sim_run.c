@@ -114,7 +114,7 @@ static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t i
     cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
     uint32_t s = w->places[input].storage; /* backends may store them with different sizes */
     bool fits = s == NO_STORAGE ||
-                crn_align(cairn_costs_bytes(w->costs, output)) <= w->storages.data[s].bytes;
+                crn_align(cairn_costs_bytes(w->costs)[output]) <= w->storages.data[s].bytes;
     if (w->places[output].resident || !fits)
         return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_FORBIDDEN, output);
     if (w->places[input].flight != AT_REST)

@@ -52,7 +52,7 @@ static cairn_status find_homes(crn_sim_walk *w) {
             continue;
         *p = (crn_sim_place){
             .storage = NO_STORAGE, .homed = true, .on_host = true, .absence = AT_HOME};
-        summary->home_bytes += crn_align(cairn_costs_bytes(w->costs, steps[i].id));
+        summary->home_bytes += crn_align(cairn_costs_bytes(w->costs)[steps[i].id]);
         summary->host_bytes = summary->home_bytes;
         if (w->machine != NULL && summary->host_bytes > w->machine->host_memory_bytes)
             return crn_sim_break_rule(w, CAIRN_RULE_HOST_FULL, steps[i].id);
@@ -203,17 +203,17 @@ uint64_t crn_slot_bytes(const cairn_graph *graph, const cairn_costs *costs, cair
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         if (tensor->gradient_of == parameter && tensor->stationary)
-            return cairn_costs_bytes(costs, t);
+            return cairn_costs_bytes(costs)[t];
     }
-    return cairn_costs_bytes(costs, parameter);
+    return cairn_costs_bytes(costs)[parameter];
 }
 
 uint64_t cairn_stationary_bytes(const cairn_graph *graph, const cairn_costs *costs,
                                 uint32_t optimizer_slots) {
-    uint64_t sum = 0, slots = cairn_graph_has_updates(graph) ? 0 : optimizer_slots;
+    uint64_t sum = 0, slots = crn_graph_has_updates(graph) ? 0 : optimizer_slots;
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-        uint64_t bytes = crn_align(cairn_costs_bytes(costs, t));
+        uint64_t bytes = crn_align(cairn_costs_bytes(costs)[t]);
         if (tensor->role == CAIRN_ROLE_PARAMETER)
             sum += bytes + (slots > 0 ? slots * crn_align(crn_slot_bytes(graph, costs, t)) : 0);
         else if (tensor->role == CAIRN_ROLE_STATE || tensor->role == CAIRN_ROLE_SLOT)

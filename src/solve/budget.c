@@ -1,8 +1,9 @@
 /* budget.c: computes the memory that a user's limit leaves for a plan. */
 #include "base/crn_base.h"
 #include "cairn/budget.h"
+#include "solve/solution.h"
 
-uint64_t cairn_share_of(uint64_t whole, uint64_t millionths) {
+uint64_t crn_share_of(uint64_t whole, uint64_t millionths) {
     return whole / 1000000 * millionths + whole % 1000000 * millionths / 1000000;
 }
 
@@ -31,7 +32,7 @@ cairn_status cairn_budget_resolve(const cairn_graph *graph, const cairn_costs *c
     if (options.share) {
         uint64_t whole;
         CRN_TRY(find_whole(graph, costs, options.none, &whole, err));
-        made.given_bytes = cairn_share_of(whole + made.stationary_bytes, options.amount);
+        made.given_bytes = crn_share_of(whole + made.stationary_bytes, options.amount);
     }
     made.plan_bytes =
         made.given_bytes > made.stationary_bytes ? made.given_bytes - made.stationary_bytes : 1;

@@ -53,7 +53,7 @@ static bool find_gap(const search *s, uint32_t d, cairn_id with, gap *out) {
         s->schedule->decisions.data[r - 1].id != with)
         return false;
     *out = (gap){.before = r - 1, .from = r, .to = d};
-    out->bytes = cairn_costs_bytes(s->problem->costs, op_at(s, r - 1)->outputs[0]);
+    out->bytes = cairn_costs_bytes(s->problem->costs)[op_at(s, r - 1)->outputs[0]];
     while (out->before > 0 && is_fused(s, out->before))
         out->before--;
     return true;

@@ -10,6 +10,7 @@
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
 #include "solve/place_homes.h"
+#include "plan/crn_plan.h"
 
 #include <stdlib.h>
 
@@ -40,13 +41,13 @@ typedef struct work {
 } work;
 
 static uint64_t bytes_of(const work *at, cairn_id tensor) {
-    return crn_align(cairn_costs_bytes(at->in->costs, tensor));
+    return crn_align(cairn_costs_bytes(at->in->costs)[tensor]);
 }
 
 static int64_t copy_time(const work *at, cairn_id tensor) {
     if (at->in->machine == NULL)
         return 0;
-    return crn_machine_copy_ns(at->in->machine, cairn_costs_bytes(at->in->costs, tensor));
+    return crn_machine_copy_ns(at->in->machine, cairn_costs_bytes(at->in->costs)[tensor]);
 }
 
 /* Whether the tensor can be in memory during a step in addition. */
@@ -256,13 +257,13 @@ static void leave_late(work *at) {
 
 /* ---- The new plan ---- */
 
-static cairn_status emit(cairn_plan_builder *builder, cairn_step_kind kind, cairn_id tensor) {
-    return cairn_plan_builder_add(builder, (cairn_step){.kind = (uint8_t)kind, .id = tensor});
+static cairn_status emit(crn_plan_builder *builder, cairn_step_kind kind, cairn_id tensor) {
+    return crn_plan_builder_add(builder, (cairn_step){.kind = (uint8_t)kind, .id = tensor});
 }
 
 /* What stands before or behind a step for the visits of one list. */
 static cairn_status emit_list(work *at, const crn_visit_index *by, int which, uint32_t step,
-                              cairn_plan_builder *builder) {
+                              crn_plan_builder *builder) {
     for (uint32_t k = by->first[step]; k < by->first[step + 1]; k++) {
         const visit *v = &at->visits.data[by->visits[k]];
         if (which == LEAVE && v->changed)
@@ -279,7 +280,7 @@ static cairn_status emit_list(work *at, const crn_visit_index *by, int which, ui
     return CAIRN_OK;
 }
 
-static cairn_status emit_all(work *at, cairn_plan_builder *builder) {
+static cairn_status emit_all(work *at, crn_plan_builder *builder) {
     crn_visit_index by[STEPS];
     for (int which = 0; which < STEPS; which++)
         CRN_TRY(index_by(at, which, &by[which]));
@@ -288,7 +289,7 @@ static cairn_status emit_all(work *at, cairn_plan_builder *builder) {
             CRN_TRY(emit_list(at, &by[which], which, i, builder));
         if (i == at->step_count)
             break;
-        CRN_TRY(cairn_plan_builder_add(builder, at->steps[i]));
+        CRN_TRY(crn_plan_builder_add(builder, at->steps[i]));
         CRN_TRY(emit_list(at, &by[LAST], LAST, i, builder));
     }
     return CAIRN_OK;
@@ -311,7 +312,7 @@ static cairn_status read_clock(work *at, const cairn_sim *sim) {
 }
 
 static cairn_status place(work *at, const cairn_sim *sim, const cairn_plan *plan,
-                          cairn_plan_builder *builder, cairn_plan **out, cairn_error *err) {
+                          crn_plan_builder *builder, cairn_plan **out, cairn_error *err) {
     uint32_t tensors = cairn_graph_tensor_count(at->in->graph);
     at->steps = plan->steps;
     at->step_count = plan->step_count;
@@ -324,14 +325,14 @@ static cairn_status place(work *at, const cairn_sim *sim, const cairn_plan *plan
     CRN_TRY(begin_all_early(at));
     leave_late(at);
     CRN_TRY(emit_all(at, builder));
-    return cairn_plan_builder_finish(builder, at->in->graph, plan->header, out, err);
+    return crn_plan_builder_finish(builder, at->in->graph, plan->header, out, err);
 }
 
 cairn_status crn_place_homes(const crn_homes *homes, const cairn_plan *plan, cairn_plan **out,
                              cairn_error *err) {
     cairn_allocator allocator = crn_graph_allocator(homes->graph);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    cairn_plan_builder *builder = NULL;
+    crn_plan_builder *builder = NULL;
     cairn_sim *sim = NULL;
     crn_arena scratch;
     *out = NULL;
@@ -339,10 +340,10 @@ cairn_status crn_place_homes(const crn_homes *homes, const cairn_plan *plan, cai
     CRN_TRY(cairn_simulate(homes->graph, homes->costs, plan, &options, &sim, err));
     crn_arena_init(&scratch, &allocator);
     work at = {.in = homes, .scratch = &scratch};
-    cairn_status status = cairn_plan_builder_create(&allocator, &builder);
+    cairn_status status = crn_plan_builder_create(&allocator, &builder);
     if (status == CAIRN_OK)
         status = place(&at, sim, plan, builder, out, err);
-    cairn_plan_builder_destroy(builder);
+    crn_plan_builder_destroy(builder);
     crn_arena_release(&scratch);
     cairn_sim_destroy(sim);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;

@@ -20,7 +20,7 @@ crn_key crn_problem_key(uint64_t sort, const cairn_graph *graph, const cairn_cos
     crn_key_add(&key, crn_graph_hash(graph));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         crn_key_add(&key, cairn_graph_tensor(graph, t)->bytes);
-        crn_key_add(&key, cairn_costs_bytes(costs, t));
+        crn_key_add(&key, cairn_costs_bytes(costs)[t]);
     }
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         add_op(&key, costs, o);

@@ -11,8 +11,6 @@
 typedef struct solution_memory {
     cairn_solution solution;
     cairn_allocator allocator;
-    uint32_t micro_batches;
-    int64_t gather_ns; /* of a micro-batch before the last; 0: there is one only */
 } solution_memory;
 
 void cairn_solution_destroy(cairn_solution *solution) {
@@ -29,8 +27,7 @@ void cairn_solution_destroy(cairn_solution *solution) {
 int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
                                int64_t update_ns) {
     int64_t time = solution->sim->summary->time_ns;
-    const solution_memory *memory = solution->memory;
-    int64_t before = memory->gather_ns > 0 ? memory->gather_ns : time;
+    int64_t before = solution->gather_ns > 0 ? solution->gather_ns : time;
     if (micro_batches == 0)
         return update_ns;
     if (before > INT64_MAX / micro_batches)
@@ -38,32 +35,24 @@ int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_ba
     return crn_add_time(crn_add_time(before * (micro_batches - 1), time), update_ns);
 }
 
-uint32_t cairn_solution_micro_batches(const cairn_solution *solution, int64_t *gather_ns) {
-    const solution_memory *memory = solution->memory;
-    if (gather_ns != NULL)
-        *gather_ns = memory->gather_ns;
-    return CRN_MAX(memory->micro_batches, 1);
-}
-
 int64_t crn_solution_time(const cairn_solution *solution) {
-    return cairn_solution_step_ns(solution, cairn_solution_micro_batches(solution, NULL), 0);
+    return cairn_solution_step_ns(solution, solution->micro_batches, 0);
 }
 
 cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *costs,
                                  const cairn_solve_options *given, cairn_solution *solution,
                                  cairn_error *err) {
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
-    solution_memory *memory = solution->memory;
     cairn_sim *sim;
-    if (given->micro_batches < 2 || memory->gather_ns > 0 || !cairn_graph_has_updates(graph) ||
+    if (given->micro_batches < 2 || solution->gather_ns > 0 || !crn_graph_has_updates(graph) ||
         solution->plan->header->goal != CAIRN_GOAL_TRAIN)
         return CAIRN_OK;
     options.machine = given->machine;
     options.no_holders = true;
     options.gathers = true;
     CRN_TRY(cairn_simulate(graph, costs, solution->plan, &options, &sim, err));
-    memory->micro_batches = given->micro_batches;
-    memory->gather_ns = sim->summary->time_ns;
+    solution->micro_batches = given->micro_batches;
+    solution->gather_ns = sim->summary->time_ns;
     cairn_sim_destroy(sim);
     if (solution->lower_bound_ns > 0) {
         int64_t before = solution->lower_bound_ns - crn_sim_gather_saves(graph, costs);
@@ -73,7 +62,7 @@ cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *co
     return CAIRN_OK;
 }
 
-int64_t cairn_solution_gap_ppm(const cairn_solution *solution) {
+int64_t crn_solution_gap_ppm(const cairn_solution *solution) {
     int64_t time = crn_solution_time(solution), bound = solution->lower_bound_ns;
     if (bound <= 0 || time <= bound)
         return 0;
@@ -104,8 +93,8 @@ cairn_status crn_solution_take(const cairn_graph *graph, const cairn_costs *cost
         cairn_plan_destroy(plan);
         return crn_fail_memory(err);
     }
-    *memory =
-        (solution_memory){.solution = {.plan = plan, .memory = memory}, .allocator = allocator};
+    *memory = (solution_memory){.solution = {.plan = plan, .memory = memory, .micro_batches = 1},
+                                .allocator = allocator};
     memory->solution.costs_hash = crn_costs_memory_hash(costs);
     cairn_status status = judge(graph, costs, machine, brief, memo, &memory->solution, err);
     if (status == CAIRN_OK)

@@ -22,6 +22,13 @@ CAIRN_MUST cairn_status crn_solution_certify(const cairn_graph *graph, const cai
 /* The time of a step by the solution, over all its micro-batches. */
 int64_t crn_solution_time(const cairn_solution *solution);
 
+/* How much longer than lower_bound_ns the plan takes, in millionths of it, rounded up: no plan can
+ * be faster by more. 0 where the bound is not known. */
+int64_t crn_solution_gap_ppm(const cairn_solution *solution);
+
+/* `millionths` of `whole`, rounded down: a share as people give it. */
+uint64_t crn_share_of(uint64_t whole, uint64_t millionths);
+
 /* Set the time of the micro-batches before the last, if the options have several, and make the
  * bound one of the whole step. */
 CAIRN_MUST cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *costs,

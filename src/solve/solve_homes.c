@@ -109,7 +109,7 @@ static cairn_status list_candidates(search *s) {
     mark_used(s, used, changed);
     for (cairn_id t = 0; t < tensors; t++) {
         const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
-        uint64_t bytes = crn_align(cairn_costs_bytes(s->costs, t));
+        uint64_t bytes = crn_align(cairn_costs_bytes(s->costs)[t]);
         if (!is_movable(tensor))
             continue;
         s->movable += bytes;
@@ -157,7 +157,7 @@ static uint64_t visited_by(const search *s, const cairn_op *op) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < op->param_count; i++)
         if (s->on_host[op->params[i]])
-            bytes += crn_align(cairn_costs_bytes(s->costs, op->params[i]));
+            bytes += crn_align(cairn_costs_bytes(s->costs)[op->params[i]]);
     return bytes;
 }
 
@@ -166,7 +166,7 @@ static cairn_status add_visits(const search *s, cairn_costs *costs) {
     crn_costs_set_copy_slowdown(costs, crn_costs_copy_slowdown(s->costs));
     cairn_costs_set_same_bits(costs, crn_costs_same_bits(s->costs));
     for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
-        cairn_costs_set_bytes(costs, t, cairn_costs_bytes(s->costs, t));
+        cairn_costs_set_bytes(costs, t, cairn_costs_bytes(s->costs)[t]);
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
         uint32_t count;
         const cairn_implementation *known = cairn_costs_op(s->costs, o, &count);
@@ -468,9 +468,8 @@ static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **b
 static bool may_gain(const search *s, const cairn_solution *solution, int64_t bound) {
     const cairn_sim_summary *summary = solution->sim->summary;
     int64_t waits = summary->idle_ns, reruns = summary->rerun_ns;
-    int64_t gather;
-    if (cairn_solution_micro_batches(solution, &gather) > 1) /* the last one is a small part */
-        waits = gather - (summary->compute_ns - s->saved);
+    if (solution->micro_batches > 1) /* the last one is a small part */
+        waits = solution->gather_ns - (summary->compute_ns - s->saved);
     return !is_good(solution, bound) && reruns > waits;
 }
 
@@ -548,7 +547,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
     s.options.micro_batches = 0;
     s.options.start = NULL;
     *out = NULL;
-    if (!cairn_graph_has_updates(graph))
+    if (!crn_graph_has_updates(graph))
         return crn_fail(err, CAIRN_EINVAL,
                         "a limit for everything on the device needs a graph with updates, which "
                         "\"%s\" is not",

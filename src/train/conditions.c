@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "graph/crn_graph.h"
 #include "train/train_internal.h"
+#include "backend/crn_device.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void add_float(cairn_train *train, const char *name, float value) {
 }
 
 static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
-    add(train, "optimizer", "%s", cairn_optimizer_name(exec->optimizer));
+    add(train, "optimizer", "%s", crn_optimizer_name(exec->optimizer));
     if (exec->optimizer == CAIRN_OPTIMIZER_SGD) {
         add_float(train, "momentum", exec->momentum);
         add(train, "nesterov", "%s", exec->nesterov ? "yes" : "no");
@@ -59,12 +60,12 @@ static void add_optimizer(cairn_train *train, const cairn_exec_options *exec) {
     if (exec->clip_norm > 0)
         add_real(train, "largest norm", exec->clip_norm);
     if (exec->decay_on != CAIRN_DECAY_ALL)
-        add(train, "weight decay on", "%s", cairn_decay_name(exec->decay_on));
+        add(train, "weight decay on", "%s", crn_decay_name(exec->decay_on));
 }
 
 static void add_schedule(cairn_train *train) {
     const cairn_schedule *s = &train->options.schedule;
-    add(train, "schedule", "%s", cairn_schedule_name(s->kind));
+    add(train, "schedule", "%s", crn_schedule_name(s->kind));
     add_real(train, "learning rate", s->rate);
     add(train, "warm-up", "%llu", (unsigned long long)s->warmup);
     if (s->kind == CAIRN_SCHEDULE_STEP)
@@ -109,7 +110,7 @@ static void add_data(cairn_train *train) {
  */
 static cairn_status step_to_json(const cairn_graph *graph, cairn_text *out) {
     cairn_graph *step;
-    if (!cairn_graph_has_updates(graph))
+    if (!crn_graph_has_updates(graph))
         return cairn_graph_to_json(graph, out);
     CRN_TRY(crn_graph_drop_updates(graph, &step, NULL));
     cairn_status status = cairn_graph_to_json(step, out);

@@ -3,6 +3,7 @@
 #include "cairn/evaluate.h"
 #include "graph/crn_graph.h"
 #include "train/network_ends.h"
+#include "data/loader.h"
 
 #include <math.h>
 
@@ -12,6 +13,8 @@ struct cairn_evaluator {
     cairn_graph *network; /* of a step that has no logits, with its costs; else NULL */
     cairn_costs *costs;
     cairn_exec *exec;
+    const cairn_data *data;
+    cairn_split split;
     crn_loader *loader;
     float *logits;   /* of a batch */
     uint32_t labels; /* of a sample: its tokens, or one */
@@ -25,7 +28,8 @@ static cairn_status create_loader(cairn_evaluator *evaluator, cairn_device *devi
                                   cairn_data *data, const cairn_evaluator_options *given,
                                   cairn_error *err) {
     crn_loader_options options = CRN_LOADER_OPTIONS_INIT;
-    options.split = given->split;
+    evaluator->data = data;
+    options.split = evaluator->split = given->split;
     options.batch = evaluator->ends.batch;
     options.normalise = given->normalise;
     options.device = device;
@@ -143,6 +147,7 @@ static cairn_status run_batch(cairn_evaluator *evaluator, cairn_predicted predic
                               .token = (uint32_t)(made->predictions % evaluator->labels),
                               .label = batch.labels[n],
                               .classes = ends->classes};
+        p.number = crn_data_split_number(evaluator->data, evaluator->split, p.place);
         judge(evaluator->logits + (size_t)n * ends->classes, &p);
         made->loss += p.loss;
         made->correct += p.predicted == p.label;

@@ -59,7 +59,8 @@ void cairn_train_get_history(const cairn_train *train, cairn_train_history *out)
                                 .predictions = train->predictions,
                                 .score_count = h->score_count,
                                 .scores = h->scores,
-                                .best_step = h->best_step};
+                                .best_step = h->best_step,
+                                .epoch_steps = crn_train_epoch_steps(train)};
     crn_write_output(out, &made, sizeof made);
 }
 
@@ -107,27 +108,15 @@ static void put_score(const cairn_train_score *score, cairn_text *text) {
     crn_text_printf(text, "}\n");
 }
 
-cairn_status cairn_train_log_step(const cairn_train *train, uint64_t step, cairn_text *out) {
-    crn_text_init(out, &train->memory.allocator);
-    put_step(train, step, out);
-    return crn_text_finish(out);
-}
-
-cairn_status cairn_train_log_score(const cairn_train *train, const cairn_train_score *score,
-                                   cairn_text *out) {
-    crn_text_init(out, &train->memory.allocator);
-    put_score(score, out);
-    return crn_text_finish(out);
-}
-
-cairn_status cairn_train_log(const cairn_train *train, cairn_text *out) {
+cairn_status cairn_train_log(const cairn_train *train, uint64_t steps, uint32_t scores,
+                             cairn_text *out) {
     const crn_history *h = &train->history;
-    uint32_t score = 0;
     crn_text_init(out, &train->memory.allocator);
-    for (uint64_t step = 1; step <= h->steps; step++) {
-        put_step(train, step, out);
-        for (; score < h->score_count && h->scores[score].step <= step; score++)
-            put_score(&h->scores[score], out);
+    for (uint64_t step = steps; step <= h->steps; step++) {
+        if (step > steps)
+            put_step(train, step, out);
+        for (; scores < h->score_count && h->scores[scores].step <= step; scores++)
+            put_score(&h->scores[scores], out);
     }
     return crn_text_finish(out);
 }

@@ -5,10 +5,7 @@
 
 #include <math.h>
 
-const char *cairn_schedule_name(cairn_schedule_kind kind) {
-    static const char *const names[] = {"constant", "step", "cosine"};
-    return (unsigned)kind < CRN_LENGTH(names) ? names[kind] : NULL;
-}
+CRN_NAMES(crn_schedule_name, cairn_schedule_kind, CAIRN_SCHEDULE_LIST)
 
 static double cosine(const cairn_schedule *s, uint64_t n) {
     const double pi = 3.14159265358979323846;

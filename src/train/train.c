@@ -134,7 +134,7 @@ uint64_t cairn_train_steps(const cairn_train *train) {
     return train->history.steps;
 }
 
-uint64_t cairn_train_epoch_steps(const cairn_train *train) {
+uint64_t crn_train_epoch_steps(const cairn_train *train) {
     if (train->loader == NULL)
         return 0;
     return CRN_MAX(crn_loader_batches(train->loader) / train->micro_batches, 1);

@@ -26,6 +26,10 @@ typedef struct crn_history {
 } crn_history;
 
 /* The learning rate of an update, counted from 0. */
+/* Steps of an epoch; 0 where there is no data. */
+uint64_t crn_train_epoch_steps(const cairn_train *train);
+
+const char *crn_schedule_name(cairn_schedule_kind kind); /* NULL past the end */
 double crn_schedule_rate(const cairn_schedule *schedule, uint64_t update);
 
 struct cairn_train {

@@ -93,7 +93,7 @@ static cairn_status find_weight(loading *l, const char *name, cairn_id *out) {
 /* Whether a tensor is the head of a network whose head is a parameter with another name, and has
  * that parameter's elements. */
 static bool is_tied_head(const loading *l, const cairn_named_tensor *tensor) {
-    cairn_id head = cairn_graph_find_op(l->graph, "lm_head");
+    cairn_id head = crn_graph_find_op(l->graph, "lm_head");
     if (strcmp(tensor->name, "lm_head.weight") != 0 || head == CAIRN_NONE)
         return false;
     cairn_id weight = cairn_graph_op(l->graph, head)->params[0];

@@ -7,6 +7,8 @@
 #include "cairn/zoo.h"
 #include "check.h"
 #include "graph/layers.h"
+#include "graph/crn_graph.h"
+#include "import/importer.h"
 
 typedef struct narrowing {
     const cairn_graph *from;
@@ -27,7 +29,7 @@ static inline cairn_id narrow_conv(const narrowing *n, cairn_id id, cairn_id x) 
     uint32_t old_channels = cairn_graph_tensor(n->from, op->inputs[0])->shape[1];
     crn_conv conv = {
         .channels = narrow_width(n, id, cairn_graph_tensor(n->from, op->outputs[0])->shape[1]),
-        .groups = (uint32_t)a->groups == old_channels ? cairn_builder_peek(n->to, x).shape[1]
+        .groups = (uint32_t)a->groups == old_channels ? crn_builder_peek(n->to, x).shape[1]
                                                       : (uint32_t)a->groups,
         .bias = op->param_count > 1};
     for (int i = 0; i < 2; i++) {
@@ -100,7 +102,7 @@ static inline cairn_graph *narrow_build(const char *name, const cairn_zoo_option
     cairn_graph *from, *to;
     cairn_error err = {0};
     const char *small = divisor > 1 ? narrow_small(name) : NULL;
-    CHECK_OK(cairn_zoo_build(NULL, small != NULL ? small : name, options, &from, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, small != NULL ? small : name, options, &from, &err), &err);
     if (divisor == 1 || small != NULL)
         return from;
     uint32_t tensors = cairn_graph_tensor_count(from), ops = cairn_graph_op_count(from);

@@ -11,6 +11,7 @@
 #include "backend/rig.h"
 #include "graph/graph_internal.h"
 #include "graph/layers.h"
+#include "graph/crn_graph.h"
 
 #include <jansson.h>
 
@@ -105,9 +106,9 @@ static inline bool case_is_loss(cairn_op_kind kind) {
 static inline cairn_id case_loss(cairn_builder *b, const json_t *given, cairn_op *op) {
     if (!case_is_loss(op->kind)) {
         cairn_id y = case_op(b, given, op), flat = y;
-        if (cairn_builder_peek(b, y).rank > 2)
+        if (crn_builder_peek(b, y).rank > 2)
             flat = crn_build_flatten(b, "flat", y);
-        cairn_id labels = crn_build_label(b, "labels", 1, cairn_builder_peek(b, flat).shape);
+        cairn_id labels = crn_build_label(b, "labels", 1, crn_builder_peek(b, flat).shape);
         crn_build_cross_entropy(b, "loss", flat, labels);
         return y;
     }

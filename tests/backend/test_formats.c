@@ -181,7 +181,7 @@ static void test_groups(void) {
 
 static void test_accesses(void) {
     cairn_graph *graph = toy_network(NULL, 2, 16);
-    const cairn_op *op = cairn_graph_op(graph, cairn_graph_find_op(graph, "bn1"));
+    const cairn_op *op = cairn_graph_op(graph, crn_graph_find_op(graph, "bn1"));
     uint32_t tensors = cairn_graph_tensor_count(graph);
     crn_storage *storage = calloc(tensors, sizeof *storage);
     for (cairn_id t = 0; t < tensors; t++)

@@ -110,14 +110,16 @@ static void refused(cairn_graph *graph, const cairn_exec_options *options, const
 
 static void test_wrong(void) {
     cairn_exec_options clips = plain_sgd(1, 1), usual = plain_sgd(1, 0), sums = plain_sgd(2, 1);
-    refused(toy(), &clips, "clipping needs the updates of cairn_graph_add_clipped_updates()");
+    refused(toy(), &clips, "clipping needs the updates of cairn_graph_add_updates() with `clip`");
     refused(with_updates(toy(), &usual), &clips, "clipping needs the updates");
     refused(with_updates(toy(), &clips), &usual, "need clip_norm");
     cairn_graph *step = toy(), *whole;
     cairn_error err = {0};
-    CHECK(cairn_graph_add_clipped_updates(step, 0, true, &whole, &err) == CAIRN_EINVAL);
+    CHECK(cairn_graph_add_updates(step, UPDATES_OF(.clip = true, .sums = true), &whole, &err) ==
+          CAIRN_EINVAL);
     CHECK(strstr(err.message, "needs a slot for sums") != NULL);
-    CHECK_OK(cairn_graph_add_clipped_updates(step, 1, false, &whole, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = 1, .clip = true), &whole, &err),
+             &err);
     cairn_graph_destroy(step);
     refused(whole, &sums, "is not for sums of gradients of several micro-batches");
 }

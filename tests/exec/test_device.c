@@ -4,6 +4,7 @@
 #include "exec/fingerprint.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
+#include "backend/crn_device.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -219,10 +220,10 @@ static void test_facts(void) {
     cairn_device_describe(device, &facts);
     CHECK_STRING(facts.backend, "ref");
     CHECK_U64(facts.memory_bytes, 0);
-    CHECK_OK(cairn_device_host_reserve(device, 1000, &region, &err), &err);
+    CHECK_OK(crn_device_host_reserve(device, 1000, &region, &err), &err);
     memset(region, 1, 1000); /* the host may write to it */
-    cairn_device_host_release(device, region, 1000);
-    cairn_device_host_release(device, NULL, 0);
+    crn_device_host_release(device, region, 1000);
+    crn_device_host_release(device, NULL, 0);
     cairn_device_close(device);
     cairn_device_close(NULL);
     /* a simulated link has separate device memory */

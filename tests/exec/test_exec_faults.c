@@ -2,6 +2,8 @@
  * without memory. */
 #include "exec/fingerprint.h"
 #include "exec/toy_network.h"
+#include "import/importer.h"
+#include "plan/crn_plan.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -184,7 +186,7 @@ static void test_wrong_plans(void) {
     cairn_zoo_options zoo = CAIRN_ZOO_OPTIONS_INIT;
     zoo.steps = 3;
     cairn_graph *forward, *other;
-    CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "rnn", &zoo, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &other, &err), &err);
     CHECK_OK(cairn_bind(other, s.device, &other_costs, &err), &err);
     CHECK_OK(cairn_solve(other, other_costs, "none", NULL, &other_solution, &err), &err);
@@ -192,17 +194,17 @@ static void test_wrong_plans(void) {
            CAIRN_EINVAL, &err, "another graph");
 
     /* A plan without its last step is not complete. */
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *damaged;
     cairn_solution *refused;
     const cairn_step *steps = s.solution->plan->steps;
     uint32_t count = s.solution->plan->step_count;
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i + 1 < count; i++)
-        CHECK_OK(cairn_plan_builder_add(builder, steps[i]), &err);
-    CHECK_OK(cairn_plan_builder_finish(builder, s.graph, s.solution->plan->header, &damaged, &err),
+        CHECK_OK(crn_plan_builder_add(builder, steps[i]), &err);
+    CHECK_OK(crn_plan_builder_finish(builder, s.graph, s.solution->plan->header, &damaged, &err),
              &err);
-    cairn_plan_builder_destroy(builder);
+    crn_plan_builder_destroy(builder);
     expect(cairn_solution_create(s.graph, s.costs, damaged, NULL, &refused, &err), CAIRN_EINVAL,
            &err, "at the end");
     CHECK(refused == NULL);

@@ -7,6 +7,7 @@
 #include "exec/fingerprint.h"
 #include "plan/lower.h"
 #include "property/random_graph.h"
+#include "plan/crn_plan.h"
 
 #define GRAPHS 600
 #define LONGEST 400
@@ -86,7 +87,7 @@ static void add_round_trip(crn_rng *rng, const cairn_graph *graph, list *l) {
 /* The same steps with random implementations; all runs of an op use the same one. */
 static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph,
                                           cairn_plan *plan) {
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *chosen;
     cairn_error err = {0};
     const cairn_step *steps = plan->steps;
@@ -94,15 +95,15 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     uint16_t *by = calloc(cairn_graph_op_count(graph), sizeof *by);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
         by[o] = (uint16_t)below(rng, 2);
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < count; i++) {
         cairn_step step = steps[i];
         if (step.kind == CAIRN_STEP_RUN)
             step.implementation = by[step.id];
-        CHECK_OK(cairn_plan_builder_add(builder, step), &err);
+        CHECK_OK(crn_plan_builder_add(builder, step), &err);
     }
-    CHECK_OK(cairn_plan_builder_finish(builder, graph, plan->header, &chosen, &err), &err);
-    cairn_plan_builder_destroy(builder);
+    CHECK_OK(crn_plan_builder_finish(builder, graph, plan->header, &chosen, &err), &err);
+    crn_plan_builder_destroy(builder);
     cairn_plan_destroy(plan);
     free(by);
     return chosen;

@@ -312,7 +312,7 @@ static void test_parameters(void) {
     CHECK(cairn_exec_read(s.exec, inside, weight, &err) == CAIRN_EINVAL);
     CHECK_STRING(err.name, "relu1");
     CHECK(cairn_exec_write(s.exec, inside, weight, &err) == CAIRN_EINVAL);
-    CHECK(!cairn_exec_takes(s.exec, inside) && cairn_exec_takes(s.exec, id));
+    CHECK(!crn_exec_takes(s.exec, inside) && crn_exec_takes(s.exec, id));
     free(again);
     free(scale);
     free(mean);
@@ -388,7 +388,7 @@ static void test_evaluation(void) {
     run_step(s.exec, 3, 99); /* no dropout: the number of the step does not matter */
     float *output = read_named(&s, "fc2");
     CHECK(memcmp(kept, output, 20 * sizeof *kept) == 0);
-    CHECK(!cairn_exec_takes(s.exec, cairn_graph_find_tensor(s.graph, "label")));
+    CHECK(!crn_exec_takes(s.exec, cairn_graph_find_tensor(s.graph, "label")));
     free(kept);
     free(output);
     close_subject(&s);
@@ -400,15 +400,16 @@ static void test_times(void) {
     subject s = open_subject(computing, "none", 32, false);
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     cairn_error err = {0};
-    uint32_t count;
     int64_t sum = 0;
-    CHECK(cairn_exec_times(s.exec, &count) == NULL && count == 0);
+    CHECK(cairn_exec_get_figures(s.exec)->times == NULL);
+    CHECK_U64(cairn_exec_get_figures(s.exec)->time_count, 0);
     cairn_exec_destroy(s.exec);
     options.timed = true;
     CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
              &err);
     cairn_exec_result result = train_step(s.exec, 0);
-    const int64_t *times = cairn_exec_times(s.exec, &count);
+    const int64_t *times = cairn_exec_get_figures(s.exec)->times;
+    uint32_t count = cairn_exec_get_figures(s.exec)->time_count;
     uint32_t steps = s.solution->plan->step_count;
     CHECK_U64(count, steps);
     for (uint32_t i = 0; i < count; i++) {

@@ -5,6 +5,7 @@
 #include "exec/exec_internal.h"
 #include "exec/test_backends.h"
 #include "exec/toy_network.h"
+#include "graph/crn_graph.h"
 
 typedef struct subject {
     cairn_graph *graph;
@@ -70,8 +71,8 @@ static void test_times(const subject *s) {
         CHECK(cost.low_ns > 0 && cost.low_ns <= cost.time_ns && cost.time_ns <= cost.high_ns);
     }
     /* four blocks are equal, so their costs are equal */
-    cairn_id third = cairn_graph_find_op(s->graph, "conv3");
-    cairn_id fourth = cairn_graph_find_op(s->graph, "conv4");
+    cairn_id third = crn_graph_find_op(s->graph, "conv3");
+    cairn_id fourth = crn_graph_find_op(s->graph, "conv4");
     CHECK_U64((uint64_t)cost_of(s->costs, third, 0).time_ns,
               (uint64_t)cost_of(s->costs, fourth, 0).time_ns);
     CHECK_STRING(s->origin.backend, s->backend);
@@ -111,7 +112,7 @@ static void test_table(const subject *s) {
     CHECK(memcmp(&origin, &s->origin, sizeof origin) == 0);
     CHECK_OK(cairn_costs_to_json(bound, s->graph, &origin, &again), &err);
     CHECK_STRING(again.data, text.data);
-    CHECK(cairn_costs_update_ns(&origin, s->graph) > 0);
+    CHECK(crn_costs_update_ns(&origin, s->graph) > 0);
     cairn_text_release(&again);
     cairn_text_release(&text);
     cairn_costs_destroy(bound);
@@ -124,7 +125,7 @@ static void test_times_alone(const subject *s) {
     cairn_text signature;
     uint32_t matched;
     char table[1024];
-    cairn_id op = cairn_graph_find_op(s->graph, "conv3");
+    cairn_id op = crn_graph_find_op(s->graph, "conv3");
     CHECK_OK(cairn_bind(s->graph, mixing, &bound, &err), &err);
     cairn_implementation before = cost_of(bound, op, 1);
     CHECK_OK(cairn_op_signature(s->graph, op, &signature), &err);

@@ -7,6 +7,7 @@
 #include "exec/subject.h"
 #include "exec/test_backends.h"
 #include "graph/layers.h"
+#include "exec/crn_exec.h"
 
 #define BATCH 32u
 #define STEPS 300u
@@ -66,7 +67,7 @@ static crn_batch give_next(const trial *t, cairn_exec *exec, crn_loader *loader)
     cairn_error err = {0};
     CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     CHECK_OK(cairn_exec_feed(exec, t->input, batch.inputs, &err), &err);
-    if (cairn_exec_takes(exec, t->label))
+    if (crn_exec_takes(exec, t->label))
         CHECK_OK(cairn_exec_feed(exec, t->label, batch.labels, &err), &err);
     return batch;
 }

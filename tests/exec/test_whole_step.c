@@ -2,6 +2,8 @@
  * the end, in less memory: over networks, optimisers, micro-batches, algorithms, and with a
  * parameter that is updated in parts. Argument: the backend. */
 #include "exec/whole_step.h"
+#include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 
 static void test_same_bits(const row *r) {
     cairn_exec_options options = options_of(r);
@@ -58,24 +60,25 @@ static void test_wrong(void) {
     cairn_error err = {0};
     cairn_graph *graph = with_updates(toy(), &options), *again;
     cairn_costs *costs;
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     cairn_plan *plan;
-    CHECK(cairn_graph_add_updates(graph, 1, &again, &err) == CAIRN_EINVAL && again == NULL);
+    CHECK(cairn_graph_add_updates(graph, UPDATES_OF(.slots = 1), &again, &err) == CAIRN_EINVAL &&
+          again == NULL);
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
-    cairn_id update = cairn_graph_find_op(graph, "conv1.weight.update");
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
+    cairn_id update = crn_graph_find_op(graph, "conv1.weight.update");
     CHECK(update != CAIRN_NONE);
     for (cairn_id o = 0; o <= update; o++)
-        CHECK_OK(cairn_plan_builder_add(builder, (cairn_step){.kind = CAIRN_STEP_RUN, .id = o}),
+        CHECK_OK(crn_plan_builder_add(builder, (cairn_step){.kind = CAIRN_STEP_RUN, .id = o}),
                  &err);
-    cairn_step repeat = {.kind = CAIRN_STEP_RUN, .id = cairn_graph_find_op(graph, "conv1")};
-    CHECK_OK(cairn_plan_builder_add(builder, repeat), &err);
-    CHECK_OK(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
+    cairn_step repeat = {.kind = CAIRN_STEP_RUN, .id = crn_graph_find_op(graph, "conv1")};
+    CHECK_OK(crn_plan_builder_add(builder, repeat), &err);
+    CHECK_OK(crn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
     CHECK(cairn_simulate(graph, costs, plan, NULL, NULL, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "reads \"conv1.weight\" after its update") != NULL);
     cairn_plan_destroy(plan);
-    cairn_plan_builder_destroy(builder);
+    crn_plan_builder_destroy(builder);
 
     cairn_device *device = test_device(backend, 1);
     cairn_solution *solution;

@@ -9,6 +9,7 @@
 #include "exec/subject.h"
 #include "exec/toy_network.h"
 #include "graph/layers.h"
+#include "graph/crn_graph.h"
 
 #define UPDATES 3
 
@@ -54,12 +55,11 @@ static inline cairn_graph *with_updates(cairn_graph *step, const cairn_exec_opti
     cairn_graph *whole;
     cairn_error err = {0};
     uint32_t slots = cairn_optimizer_slots(options);
-    cairn_status status =
-        options->clip_norm > 0
-            ? cairn_graph_add_clipped_updates(step, slots, options->micro_batches > 1, &whole, &err)
-            : cairn_graph_add_updates(step, slots, &whole, &err);
-    CHECK_OK(status, &err);
-    CHECK(cairn_graph_has_updates(whole) && !cairn_graph_has_updates(step));
+    bool clip = options->clip_norm > 0, sums = clip && options->micro_batches > 1;
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = slots, .clip = clip, .sums = sums),
+                                     &whole, &err),
+             &err);
+    CHECK(crn_graph_has_updates(whole) && !crn_graph_has_updates(step));
     cairn_graph_destroy(step);
     return whole;
 }

@@ -23,7 +23,7 @@ int main() {
         return 1;
     cairn_graph *made = nullptr;
     cairn_error err = {};
-    if (cairn_zoo_build(nullptr, "alexnet", &options, &made, &err) != CAIRN_OK) {
+    if (cairn_model_open(nullptr, "alexnet", &options, &made, &err) != CAIRN_OK) {
         std::fprintf(stderr, "%s\n", err.message);
         return 1;
     }

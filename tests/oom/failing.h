@@ -11,6 +11,7 @@
 
 #include "cairn/base.h"
 #include "check.h"
+#include "base/crn_base.h"
 
 typedef struct memory {
     uint64_t live;    /* bytes given out */
@@ -76,7 +77,7 @@ static void fail_each_k(memory *m, const char *name, const char *what,
         CHECK_U64(m->live, live);
         if (check_failures > before) {
             fprintf(stderr, "that was %s on %s at allocation %llu: %s\n", name, what,
-                    (unsigned long long)k, cairn_status_name(status));
+                    (unsigned long long)k, crn_status_name(status));
             return;
         }
     } while (m->failed);

@@ -9,6 +9,7 @@
 #include "failing.h"
 #include "graph/layers.h"
 #include "import/importer.h"
+#include "plan/crn_plan.h"
 
 /* ---- The input of the entries, made while nothing fails ---- */
 
@@ -110,7 +111,7 @@ static cairn_status build_network(fixture *f, cairn_graph **out, cairn_error *er
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = 1;
     options.steps = strcmp(f->network, "lstm") == 0 ? 3 : 0;
-    return cairn_zoo_build(&f->allocator, f->network, &options, out, err);
+    return crn_zoo_build(&f->allocator, f->network, &options, out, err);
 }
 
 static cairn_status solve(fixture *f, cairn_solution **out, cairn_error *err) {
@@ -217,17 +218,17 @@ static cairn_status try_costs_merge(fixture *f) {
 
 /* A plan that is built step by step, as another program would do it. */
 static cairn_status build_plan(fixture *f, cairn_plan **out, cairn_error *err) {
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     const cairn_step *steps = f->solution->plan->steps;
     uint32_t count = f->solution->plan->step_count;
-    cairn_status status = cairn_plan_builder_create(&f->allocator, &builder);
+    cairn_status status = crn_plan_builder_create(&f->allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
-        status = cairn_plan_builder_add(builder, steps[i]);
+        status = crn_plan_builder_add(builder, steps[i]);
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, f->graph, f->solution->plan->header, out, err);
+        status = crn_plan_builder_finish(builder, f->graph, f->solution->plan->header, out, err);
     else
         *err = (cairn_error){.status = status, .message = "out of memory"};
-    cairn_plan_builder_destroy(builder);
+    crn_plan_builder_destroy(builder);
     return status;
 }
 TRY_OBJECT(plan_builder, cairn_plan, cairn_plan_destroy, build_plan(f, out, err))

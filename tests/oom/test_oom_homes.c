@@ -23,7 +23,9 @@ static cairn_status run_updates(void *context) {
     cairn_graph *graph;
     cairn_error err = {0};
     cairn_status status;
-    ARMED(&f->memory, status, cairn_graph_add_clipped_updates(f->step, 2, true, &graph, &err));
+    ARMED(&f->memory, status,
+          cairn_graph_add_updates(f->step, UPDATES_OF(.slots = 2, .clip = true, .sums = true),
+                                  &graph, &err));
     check_result_of(status, graph);
     check_error(status, &err);
     cairn_graph_destroy(graph);
@@ -103,7 +105,7 @@ static void set_up(fixture *f) {
     cairn_device_options device = CAIRN_DEVICE_OPTIONS_INIT;
     f->allocator = (cairn_allocator){resize, &f->memory};
     f->step = toy_network(&f->allocator, 2, 8);
-    CHECK_OK(cairn_graph_add_updates(f->step, 1, &f->whole, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(f->step, UPDATES_OF(.slots = 1), &f->whole, &err), &err);
     device.threads = 1;
     device.allocator = &f->allocator;
     CHECK_OK(cairn_device_open("ref", &device, &f->device, &err), &err);

@@ -97,7 +97,7 @@ static cairn_status run_log(void *context) {
     fixture *f = context;
     cairn_text text = {0};
     cairn_status status;
-    ARMED(&f->memory, status, cairn_train_log(f->train, &text));
+    ARMED(&f->memory, status, cairn_train_log(f->train, 0, 0, &text));
     check_result_of(status, text.data);
     cairn_text_release(&text);
     return status;

@@ -2,6 +2,8 @@
 #include "graph/crn_graph.h"
 #include "property/agree.h"
 #include "sim/crn_sim.h"
+#include "base/crn_base.h"
+#include "plan/crn_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,18 +13,18 @@
 cairn_plan *agree_plan(const cairn_graph *graph, const cairn_step *steps, uint32_t count,
                        cairn_goal goal) {
     cairn_error err = {0};
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *plan = NULL;
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     header.goal = goal;
-    cairn_status status = cairn_plan_builder_create(NULL, &builder);
+    cairn_status status = crn_plan_builder_create(NULL, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
-        status = cairn_plan_builder_add(builder, steps[i]);
+        status = crn_plan_builder_add(builder, steps[i]);
     if (status == CAIRN_OK)
-        status = cairn_plan_builder_finish(builder, graph, &header, &plan, &err);
-    cairn_plan_builder_destroy(builder);
+        status = crn_plan_builder_finish(builder, graph, &header, &plan, &err);
+    crn_plan_builder_destroy(builder);
     if (status != CAIRN_OK) {
-        fprintf(stderr, "agree_plan: %s: %s\n", cairn_status_name(status), err.message);
+        fprintf(stderr, "agree_plan: %s: %s\n", crn_status_name(status), err.message);
         exit(1);
     }
     return plan;
@@ -115,7 +117,7 @@ static uint32_t operand(follower *f, uint32_t index, cairn_id tensor) {
         const cairn_lifetime *l = &f->lifetimes[lifetime];
         f->good = same("first step", l->first <= f->step, true) &&
                   same("last step", l->last == UINT32_MAX || f->step <= l->last + 1, true) &&
-                  same("room", cairn_costs_bytes(f->costs, tensor) <= l->bytes, true);
+                  same("room", cairn_costs_bytes(f->costs)[tensor] <= l->bytes, true);
     }
     return lifetime;
 }
@@ -236,7 +238,7 @@ bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan 
     uint32_t count = plan->step_count;
     cairn_status status = cairn_simulate(graph, costs, plan, options, &sim, &err);
     if (sim == NULL) {
-        fprintf(stderr, "agree: %s: %s\n", cairn_status_name(status), err.message);
+        fprintf(stderr, "agree: %s: %s\n", crn_status_name(status), err.message);
         exit(1);
     }
     naive_simulate(graph, costs, steps, count, plan->header->goal, options, &naive);
@@ -245,8 +247,8 @@ bool agree(const cairn_graph *graph, const cairn_costs *costs, const cairn_plan 
     if (!good) {
         cairn_text text;
         fprintf(stderr, "  the simulators differ; step %u, %s against %s: %s\n",
-                sim->summary->broken_step, cairn_rule_name(sim->summary->rule),
-                cairn_rule_name(naive.broken_count > 0 ? naive.broken[0].rule : CAIRN_RULE_NONE),
+                sim->summary->broken_step, crn_rule_name(sim->summary->rule),
+                crn_rule_name(naive.broken_count > 0 ? naive.broken[0].rule : CAIRN_RULE_NONE),
                 err.message);
         if (count < 200 && cairn_plan_to_text(plan, graph, &text) == CAIRN_OK) {
             fprintf(stderr, "%s\n", text.data);

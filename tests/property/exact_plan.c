@@ -190,7 +190,7 @@ static bool read_graph(const cairn_graph *graph, const cairn_costs *costs, small
             continue;
         if (g->value_count > 40 || tensor->alias_of != CAIRN_NONE)
             return false;
-        g->bytes[value_of[t]] = crn_align(cairn_costs_bytes(costs, t));
+        g->bytes[value_of[t]] = crn_align(cairn_costs_bytes(costs)[t]);
         if (tensor->producer == CAIRN_NONE)
             g->start |= 1ull << value_of[t];
         if (crn_graph_is_result(graph, t))

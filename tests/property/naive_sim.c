@@ -70,7 +70,7 @@ static bool is_stationary(const world *w, cairn_id t) {
 /* ---- Storage ---- */
 
 static uint64_t bytes_of(const world *w, cairn_id t) {
-    return rounded_up(cairn_costs_bytes(w->costs, t));
+    return rounded_up(cairn_costs_bytes(w->costs)[t]);
 }
 
 static uint32_t new_storage(world *w, cairn_id t) {
@@ -417,7 +417,7 @@ static void copy(world *w, cairn_id t, flight direction, int64_t *from, int64_t 
     if (machine != NULL && !machine->full_duplex)
         free_at = w->out_ns > w->in_ns ? w->out_ns : w->in_ns;
     *from = w->compute_ns > free_at ? w->compute_ns : free_at;
-    uint64_t bytes = cairn_costs_bytes(w->costs, t);
+    uint64_t bytes = cairn_costs_bytes(w->costs)[t];
     int64_t takes = 0;
     if (machine != NULL) {
         __extension__ typedef unsigned __int128 wide;

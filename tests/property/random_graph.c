@@ -3,6 +3,7 @@
 #include "graph/crn_graph.h"
 #include "graph/layers.h"
 #include "property/random_graph.h"
+#include "base/crn_base.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 static void must(cairn_status status, const cairn_error *err) {
     if (status == CAIRN_OK)
         return;
-    fprintf(stderr, "random graph: %s: %s\n", cairn_status_name(status), err->message);
+    fprintf(stderr, "random graph: %s: %s\n", crn_status_name(status), err->message);
     exit(1);
 }
 
@@ -81,7 +82,7 @@ static void choose_inputs(maker *m, draft *d) {
 }
 
 static cairn_id root_of(maker *m, cairn_id t) {
-    cairn_tensor tensor = cairn_builder_peek(m->builder, t);
+    cairn_tensor tensor = crn_builder_peek(m->builder, t);
     return tensor.alias_of == CAIRN_NONE ? t : tensor.alias_of;
 }
 
@@ -93,10 +94,10 @@ static void make_outputs(maker *m, draft *d, cairn_role role) {
         if (d->op.input_count > 0)
             like = d->inputs[below(m->rng, d->op.input_count)];
         if (like != CAIRN_NONE && !one_in(m->rng, 3))
-            bytes = cairn_builder_peek(m->builder, like).bytes;
+            bytes = crn_builder_peek(m->builder, like).bytes;
         if (like != CAIRN_NONE && one_in(m->rng, 6)) {
             alias = root_of(m, like);
-            bytes = cairn_builder_peek(m->builder, alias).bytes;
+            bytes = crn_builder_peek(m->builder, alias).bytes;
         }
         if (role != CAIRN_ROLE_INTERNAL && one_in(m->rng, 10)) {
             d->outputs[d->op.output_count++] = CAIRN_NONE;
@@ -113,8 +114,8 @@ static void permit(maker *m, draft *d) {
         cairn_inplace pair = {below(m->rng, d->op.output_count), below(m->rng, d->op.input_count)};
         if (d->outputs[pair.output] == CAIRN_NONE)
             continue;
-        cairn_tensor out = cairn_builder_peek(m->builder, d->outputs[pair.output]);
-        cairn_tensor in = cairn_builder_peek(m->builder, d->inputs[pair.input]);
+        cairn_tensor out = crn_builder_peek(m->builder, d->outputs[pair.output]);
+        cairn_tensor in = crn_builder_peek(m->builder, d->inputs[pair.input]);
         if (out.bytes <= in.bytes && out.alias_of == CAIRN_NONE && !out.stationary)
             d->inplace[d->op.inplace_count++] = pair;
     }
@@ -332,7 +333,7 @@ cairn_costs *random_costs(crn_rng *rng, const cairn_graph *graph, bool uneven) {
         uint64_t more = uneven && root == t && one_in(rng, 4) ? 64 * below(rng, 3) : padding;
         cairn_costs_set_bytes(costs, t,
                               root == t ? cairn_graph_tensor(graph, t)->bytes + more
-                                        : cairn_costs_bytes(costs, root));
+                                        : cairn_costs_bytes(costs)[root]);
     }
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         cairn_implementation list[3];

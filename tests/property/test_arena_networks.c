@@ -3,6 +3,7 @@
  * of them is used, but not on every network; `cairn-bench layout` prints all combinations. */
 #include "cairn.h"
 #include "check.h"
+#include "import/importer.h"
 
 #define BATCH 32u
 #define SLOW "offload-best" /* takes seconds: on every third network */
@@ -82,7 +83,7 @@ static void test_network(const cairn_zoo_entry *entry, uint32_t turn) {
     cairn_error err = {0};
     network net = {.name = entry->name};
     options.batch = BATCH;
-    CHECK_OK(cairn_zoo_build(NULL, entry->name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, entry->name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find(machines[turn % MACHINES], &net.machine, &err), &err);

@@ -4,6 +4,7 @@
 #include "property/random_graph.h"
 #include "solve/auto/auto_search.h"
 #include "solve/auto/auto_starts.h"
+#include "import/importer.h"
 
 typedef struct fixture {
     cairn_graph *graph;
@@ -159,7 +160,7 @@ static void check_network(const char *name) {
     cairn_graph *forward;
     fixture f = {0};
     options.batch = 1;
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &f.graph, &err), &err);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(f.graph, &machine, &f.costs, &err), &err);

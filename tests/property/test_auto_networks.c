@@ -4,6 +4,8 @@
 #include "check.h"
 #include "cairn.h"
 #include "solve/auto/auto_search.h"
+#include "solve/solution.h"
+#include "import/importer.h"
 
 typedef struct network {
     cairn_graph *graph;
@@ -21,7 +23,7 @@ static network open_network(const char *name, uint32_t batch, uint32_t steps) {
     network net;
     options.batch = batch;
     options.steps = steps;
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     cairn_graph_destroy(forward);
     net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
@@ -143,7 +145,7 @@ static void check_apart(const network *net, uint32_t budgets, bool copies, int64
             continue;
         }
         CHECK(options.budget_bytes >= smallest);
-        int64_t time = time_of(solution), gap = cairn_solution_gap_ppm(solution);
+        int64_t time = time_of(solution), gap = crn_solution_gap_ppm(solution);
         CHECK(time <= solution->lower_bound_ns + (int64_t)((double)time * (double)gap / 1e6) + 1);
         if (least < INT64_MAX) {
             CHECK(solution->lower_bound_ns <= least);

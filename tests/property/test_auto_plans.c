@@ -3,6 +3,7 @@
 #include "base/sha256.h"
 #include "cairn.h"
 #include "check.h"
+#include "import/importer.h"
 
 typedef struct expected {
     const char *network;
@@ -34,7 +35,7 @@ static void check_plan(const expected *e) {
     char digits[65];
     zoo.batch = e->batch;
     zoo.steps = e->steps;
-    CHECK_OK(cairn_zoo_build(NULL, e->network, &zoo, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, e->network, &zoo, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);

@@ -28,7 +28,9 @@ static problem make_problem(uint64_t seed) {
     cairn_error err = {0};
     problem p = {.machine = CAIRN_MACHINE_INIT};
     cairn_graph *step = random_network(&rng);
-    CHECK_OK(cairn_graph_add_updates(step, (uint32_t)crn_rng_below(&rng, 3), &p.graph, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = (uint32_t)crn_rng_below(&rng, 3)),
+                                     &p.graph, &err),
+             &err);
     cairn_graph_destroy(step);
     CHECK_OK(cairn_machine_find("v100", &p.machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(p.graph, &p.machine, &p.costs, &err), &err);

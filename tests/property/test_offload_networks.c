@@ -9,6 +9,8 @@
 #include "solve/offload/offload_solvers.h"
 #include "solve/offload/trips_by_chain.h"
 #include "ration.h"
+#include "graph/crn_graph.h"
+#include "import/importer.h"
 
 static const char *const algorithms[] = {"vdnn",           "tflms",           "autoswap",
                                          "offload-greedy", "offload-dynprog", "offload-best"};
@@ -30,7 +32,7 @@ static network open_network(const char *name, const char *machine) {
     options.steps = recurrent ? 12 : 0;
     if (strncmp(name, "densenet", 8) == 0 || strcmp(name, "unet") == 0)
         options.input[0] = 3, options.input[1] = options.input[2] = 64;
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find(machine, &net.machine, &err), &err);
@@ -131,7 +133,7 @@ static int64_t check_plan(const network *net, const char *name, uint64_t budget,
     cairn_status status = cairn_solve(net->graph, net->costs, name, &options, &solution, &err);
     if (status == CAIRN_INFEASIBLE) {
         CHECK(solution == NULL && err.smallest_budget > budget);
-        CHECK(cairn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
+        CHECK(crn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
         return -1;
     }
     CHECK_OK(status, &err);
@@ -569,7 +571,7 @@ static cairn_status plan_with(const cairn_allocator *allocator, const char *name
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     options.machine = &machine;
     options.budget_bytes = 16000;
-    cairn_status status = cairn_zoo_build(allocator, "rnn", &zoo, &forward, &err);
+    cairn_status status = crn_zoo_build(allocator, "rnn", &zoo, &forward, &err);
     if (status == CAIRN_OK)
         status = cairn_graph_differentiate(forward, NULL, &graph, &err);
     if (status == CAIRN_OK)

@@ -6,6 +6,7 @@
 #include "property/agree.h"
 #include "property/random_graph.h"
 #include "sim/crn_sim.h"
+#include "import/importer.h"
 
 #define KEEP_SETS 3
 #define TWICE 600 /* lifetimes; larger layouts are not made twice, because that takes too long */
@@ -99,7 +100,7 @@ static uint64_t check_plan(const char *name, const cairn_graph *graph, const cai
     cairn_rule rule;
     bool good = agree(graph, costs, plan, &options, &rule, NULL);
     if (!good || rule != CAIRN_RULE_NONE)
-        fprintf(stderr, "%s: %s\n", name, cairn_rule_name(rule));
+        fprintf(stderr, "%s: %s\n", name, crn_rule_name(rule));
     CHECK(good && rule == CAIRN_RULE_NONE);
     CHECK_OK(cairn_simulate(graph, costs, plan, &options, &sim, &err), &err);
     check_text(graph, plan, twin);
@@ -188,7 +189,7 @@ static bool build(const cairn_zoo_entry *entry, uint32_t side, cairn_graph **out
         options.input[1] = options.input[2] = side;
     }
     *out = NULL;
-    if (cairn_zoo_build(NULL, entry->name, &options, &forward, &err) != CAIRN_OK)
+    if (crn_zoo_build(NULL, entry->name, &options, &forward, &err) != CAIRN_OK)
         return false;
     CHECK_OK(cairn_graph_differentiate(forward, NULL, out, &err), &err);
     cairn_graph_destroy(forward);

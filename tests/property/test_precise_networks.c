@@ -4,6 +4,8 @@
 #include "cairn/papers.h"
 #include "check.h"
 #include "solve/chain/network_pieces.h"
+#include "graph/crn_graph.h"
+#include "import/importer.h"
 
 typedef struct network {
     cairn_graph *graph;
@@ -22,7 +24,7 @@ static network open_network(const char *name, uint32_t batch, uint32_t size, uin
         options.input[0] = 3;
         options.input[1] = options.input[2] = size;
     }
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(net.graph, &machine, &net.costs, &err), &err);
@@ -92,7 +94,7 @@ static void check_budgets(const char *name) {
         cairn_status status = cairn_solve(net.graph, net.costs, "precise", &options, &within, &err);
         if (status == CAIRN_INFEASIBLE) {
             CHECK(within == NULL && err.smallest_budget > options.budget_bytes);
-            CHECK(cairn_graph_find_op(net.graph, err.name) != CAIRN_NONE);
+            CHECK(crn_graph_find_op(net.graph, err.name) != CAIRN_NONE);
             continue;
         }
         CHECK(status == CAIRN_OK);

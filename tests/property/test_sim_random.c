@@ -12,6 +12,7 @@
 #include "property/agree.h"
 #include "property/random_graph.h"
 #include "solve/place_homes.h"
+#include "sim/crn_sim.h"
 
 #define GRAPHS CHECK_ROUNDS(12000)
 #define MUTANTS 16
@@ -407,7 +408,7 @@ static void check_plan(subject *s, uint64_t budget) {
     plans++;
     cairn_rule rule = judge(s, s->steps, s->step_count, s->goal, &options, &peak);
     if (rule != CAIRN_RULE_NONE)
-        complain(s, cairn_rule_name(rule), 0);
+        complain(s, crn_rule_name(rule), 0);
     CHECK(rule == CAIRN_RULE_NONE);
     check_frees(s);
     check_reruns(s);
@@ -480,7 +481,8 @@ static void check_homes(uint64_t seed) {
     subject s = {.seed = seed, .rng = {seed}, .goal = CAIRN_GOAL_TRAIN};
     cairn_graph *step = random_network(&s.rng), *graph;
     cairn_error err = {0};
-    CHECK_OK(cairn_graph_add_updates(step, below(&s.rng, 3), &graph, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = below(&s.rng, 3)), &graph, &err),
+             &err);
     cairn_costs *costs = random_costs(&s.rng, graph, true);
     cairn_machine machine = random_machine(&s.rng);
     cairn_sim_options options = CAIRN_SIM_OPTIONS_INIT;
@@ -524,7 +526,7 @@ int main(int argc, char **argv) {
     CHECK(visits > 1000);
     printf("%ld mutants, %ld of them legal\n", mutants, legal_mutants);
     for (int r = 0; r < RULES; r++) {
-        printf("%8ld %s\n", rule_counts[r], cairn_rule_name((cairn_rule)r));
+        printf("%8ld %s\n", rule_counts[r], crn_rule_name((cairn_rule)r));
         CHECK(rule_counts[r] > 0);
     }
     return check_result();

@@ -6,6 +6,7 @@
 #include "cairn/papers.h"
 #include "check.h"
 #include "graph/layers.h"
+#include "plan/crn_plan.h"
 
 #include <time.h>
 
@@ -85,20 +86,20 @@ static cairn_graph *test_graph(void) {
 
 /* ---- A plan of a million steps ---- */
 
-static void add_step(cairn_plan_builder *b, uint8_t kind, cairn_id id, uint32_t *count) {
+static void add_step(crn_plan_builder *b, uint8_t kind, cairn_id id, uint32_t *count) {
     cairn_error err = {0};
     cairn_step step = {.kind = kind, .id = id};
-    CHECK_OK(cairn_plan_builder_add(b, step), &err);
+    CHECK_OK(crn_plan_builder_add(b, step), &err);
     ++*count;
 }
 
 /* The forward pass many times, with everything freed after each, and then the plan itself. */
 static cairn_plan *long_plan(const cairn_graph *g, const cairn_plan *plan) {
-    cairn_plan_builder *b;
+    crn_plan_builder *b;
     cairn_plan *out;
     cairn_error err = {0};
     uint32_t steps = 0, count;
-    CHECK_OK(cairn_plan_builder_create(NULL, &b), &err);
+    CHECK_OK(crn_plan_builder_create(NULL, &b), &err);
     while (steps < STEPS) {
         for (cairn_id o = 0; cairn_graph_op(g, o)->phase == CAIRN_PHASE_FORWARD; o++)
             add_step(b, CAIRN_STEP_RUN, o, &steps);
@@ -111,9 +112,9 @@ static cairn_plan *long_plan(const cairn_graph *g, const cairn_plan *plan) {
     const cairn_step *rest = plan->steps;
     count = plan->step_count;
     for (uint32_t i = 0; i < count; i++)
-        CHECK_OK(cairn_plan_builder_add(b, rest[i]), &err);
-    CHECK_OK(cairn_plan_builder_finish(b, g, plan->header, &out, &err), &err);
-    cairn_plan_builder_destroy(b);
+        CHECK_OK(crn_plan_builder_add(b, rest[i]), &err);
+    CHECK_OK(crn_plan_builder_finish(b, g, plan->header, &out, &err), &err);
+    crn_plan_builder_destroy(b);
     return out;
 }
 

@@ -8,6 +8,8 @@
 #include "exec/toy_network.h"
 #include "graph/layers.h"
 #include "train/train_internal.h"
+#include "backend/crn_device.h"
+#include "import/importer.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -70,7 +72,7 @@ static double at(const json_t *array, size_t i) {
 static cairn_exec_options options_of(const json_t *given) {
     cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
     const char *name = json_string_value(json_object_get(given, "optimizer"));
-    while (strcmp(cairn_optimizer_name(options.optimizer), name) != 0)
+    while (strcmp(crn_optimizer_name(options.optimizer), name) != 0)
         options.optimizer++;
     options.momentum = (float)real(given, "momentum", 0.9);
     options.nesterov = json_is_true(json_object_get(given, "nesterov"));
@@ -116,7 +118,7 @@ static void test_schedule(const json_t *given) {
     const char *name = json_string_value(json_object_get(given, "schedule"));
     cairn_schedule s = {.rate = 0.4, .every = 4, .factor = 0.25, .total = 12, .least = 0.04};
     const json_t *rates = json_object_get(given, "rates");
-    while (strcmp(cairn_schedule_name(s.kind), name) != 0)
+    while (strcmp(crn_schedule_name(s.kind), name) != 0)
         s.kind++;
     for (size_t i = 0; i < json_array_size(rates); i++)
         CHECK(fabs(crn_schedule_rate(&s, i) - at(rates, i)) < 1e-12);
@@ -169,7 +171,7 @@ static void test_slots(void) {
               CAIRN_EINVAL);
         close_subject(&s);
     }
-    CHECK(cairn_optimizer_name((cairn_optimizer)3) == NULL);
+    CHECK(crn_optimizer_name((cairn_optimizer)3) == NULL);
 }
 
 /* ---- Decay ---- */
@@ -201,7 +203,7 @@ static cairn_graph *small_gpt(void) {
     cairn_graph *forward, *graph;
     cairn_error err = {0};
     small.batch = 1, small.steps = 4, small.classes = 8;
-    CHECK_OK(cairn_zoo_build(NULL, "gpt2:layers=1,width=8,heads=2,ffn=16", &small, &forward, &err),
+    CHECK_OK(crn_zoo_build(NULL, "gpt2:layers=1,width=8,heads=2,ffn=16", &small, &forward, &err),
              &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     cairn_graph_destroy(forward);
@@ -252,7 +254,7 @@ static void train_some(uint32_t threads, cairn_optimizer optimizer, char hash[65
 }
 
 static void test_threads(void) {
-    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; cairn_optimizer_name(o) != NULL; o++) {
+    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; crn_optimizer_name(o) != NULL; o++) {
         char one[65], several[65];
         train_some(1, o, one);
         train_some(3, o, several);
@@ -335,7 +337,7 @@ static void train_in_run(const cairn_exec_options *with, bool in_run, char hash[
 
 static void test_update_in_run(void) {
     char asked[65], in_run[65];
-    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; cairn_optimizer_name(o) != NULL; o++)
+    for (cairn_optimizer o = CAIRN_OPTIMIZER_SGD; crn_optimizer_name(o) != NULL; o++)
         for (uint32_t micro_batches = 1; micro_batches <= 3; micro_batches++) {
             cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
             options.optimizer = o;
@@ -385,7 +387,7 @@ int main(int argc, char **argv) {
         test_schedule(json_array_get(schedules, i));
     json_decref(root);
     test_slots();
-    for (int on = CAIRN_DECAY_ALL; cairn_decay_name((cairn_decay)on) != NULL; on++) {
+    for (int on = CAIRN_DECAY_ALL; crn_decay_name((cairn_decay)on) != NULL; on++) {
         bool has_embeddings = strcmp(backend, "cuda-host") != 0;
         test_decay(toy_network(NULL, 2, 8), CAIRN_OPTIMIZER_SGD, (cairn_decay)on);
         if (has_embeddings)

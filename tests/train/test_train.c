@@ -10,6 +10,7 @@
 #include "exec/toy_network.h"
 #include "graph/layers.h"
 #include "weights/crn_weights.h"
+#include "import/importer.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -157,7 +158,7 @@ static outcome outcome_of(subject *s) {
     CHECK_OK(cairn_exec_sha256(cairn_train_exec(s->train), CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE,
                                o.hash, &err),
              &err);
-    CHECK_OK(cairn_train_log(s->train, &o.log), &err);
+    CHECK_OK(cairn_train_log(s->train, 0, 0, &o.log), &err);
     return o;
 }
 
@@ -229,7 +230,9 @@ static void test_drawn(void) {
     subject s = open_subject(&with);
     cairn_error err = {0};
     cairn_train_score score;
-    CHECK_U64(cairn_train_epoch_steps(s.train), 0);
+    cairn_train_history h = CAIRN_TRAIN_HISTORY_INIT;
+    cairn_train_get_history(s.train, &h);
+    CHECK_U64(h.epoch_steps, 0);
     CHECK(cairn_train_evaluate(s.train, &score, &err) == CAIRN_EINVAL);
     CHECK(strstr(err.message, "no validation samples") != NULL);
     take_steps(&s, 4);
@@ -729,7 +732,7 @@ static void test_wrong_networks(void) {
     cairn_graph *words;
     zoo.batch = BATCH;
     zoo.steps = 3;
-    CHECK_OK(cairn_zoo_build(NULL, "rnn", &zoo, &words, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "rnn", &zoo, &words, &err), &err);
     check_network_refused(words, "take");
     check_network_refused(odd_network(2, false), "does not take one input and one label");
     check_network_refused(odd_network(1, true), "does not take one label a sample");

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "check.h"
+#include "base/crn_base.h"
 
 #include <unistd.h>
 
@@ -120,7 +121,7 @@ int main(void) {
     test_text();
     test_json();
     test_rng();
-    CHECK_STRING(cairn_status_name(CAIRN_EINVAL), "CAIRN_EINVAL");
+    CHECK_STRING(crn_status_name(CAIRN_EINVAL), "CAIRN_EINVAL");
     CHECK_STRING(cairn_version(), "0.1.0");
     return check_result();
 }

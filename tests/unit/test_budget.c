@@ -1,52 +1,30 @@
 /* test_budget.c: the memory that budgets leave for a plan, the largest batch, predicted times of
- * steps, and completing graphs. */
+ * steps. */
 #include "cairn.h"
 #include "check.h"
 #include "graph/layers.h"
+#include "solve/solution.h"
+#include "import/importer.h"
 
 static cairn_status build(const char *name, uint32_t batch, cairn_graph **out, cairn_error *err) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = batch;
-    cairn_status status = cairn_zoo_build(NULL, name, &options, out, err);
-    if (status == CAIRN_OK)
-        status = cairn_graph_complete(out, err);
+    cairn_graph *forward;
+    cairn_status status = crn_zoo_build(NULL, name, &options, &forward, err);
+    if (status != CAIRN_OK)
+        return status;
+    status = cairn_graph_differentiate(forward, NULL, out, err);
+    cairn_graph_destroy(forward);
     return status;
-}
-
-/* ---- Completing a graph ---- */
-
-static void test_complete(void) {
-    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
-    cairn_error err = {0};
-    cairn_graph *graph;
-    CHECK_OK(build("alexnet", 2, &graph, &err), &err);
-    cairn_graph_summarize(graph, &summary);
-    CHECK(summary.backward_ops > 0);
-    cairn_graph *before = graph;
-    CHECK_OK(cairn_graph_complete(&graph, &err), &err); /* it is complete already */
-    CHECK(graph == before);
-    cairn_graph_destroy(graph);
-
-    /* Without a loss there is nothing to differentiate. */
-    cairn_builder *builder;
-    CHECK_OK(cairn_builder_create(NULL, "bare", &builder), &err);
-    cairn_id x = crn_build_input(builder, "x", 2, (const uint32_t[]){4, 8});
-    crn_build_linear(builder, "fc", x, 3);
-    CHECK_OK(cairn_builder_finish(builder, &graph, &err), &err);
-    cairn_builder_destroy(builder);
-    before = graph;
-    CHECK_OK(cairn_graph_complete(&graph, &err), &err);
-    CHECK(graph == before);
-    cairn_graph_destroy(graph);
 }
 
 /* ---- Budgets ---- */
 
 static void test_shares(void) {
-    CHECK_U64(cairn_share_of(1000, 500000), 500);
-    CHECK_U64(cairn_share_of(999, 333333), 332);
-    CHECK_U64(cairn_share_of(0, 1000000), 0);
-    CHECK_U64(cairn_share_of(UINT64_MAX, 1000000), UINT64_MAX);
+    CHECK_U64(crn_share_of(1000, 500000), 500);
+    CHECK_U64(crn_share_of(999, 333333), 332);
+    CHECK_U64(crn_share_of(0, 1000000), 0);
+    CHECK_U64(crn_share_of(UINT64_MAX, 1000000), UINT64_MAX);
 }
 
 static cairn_budget resolve(const cairn_graph *graph, const cairn_costs *costs, uint64_t amount,
@@ -82,11 +60,11 @@ static void test_budgets(void) {
     b = resolve(graph, costs, stationary, false, true, NULL); /* nothing is left */
     CHECK_U64(b.plan_bytes, 1);
     b = resolve(graph, costs, 400000, true, false, NULL);
-    CHECK_U64(b.plan_bytes, cairn_share_of(arena, 400000));
+    CHECK_U64(b.plan_bytes, crn_share_of(arena, 400000));
     cairn_budget same = resolve(graph, costs, 400000, true, false, none);
     CHECK_U64(same.plan_bytes, b.plan_bytes);
     b = resolve(graph, costs, 999000, true, true, none);
-    CHECK_U64(b.given_bytes, cairn_share_of(arena + stationary, 999000));
+    CHECK_U64(b.given_bytes, crn_share_of(arena + stationary, 999000));
     CHECK_U64(b.plan_bytes, b.given_bytes - stationary);
 
     cairn_budget_options unset = {0};
@@ -176,7 +154,6 @@ static void test_fit(void) {
 }
 
 int main(void) {
-    test_complete();
     test_shares();
     test_budgets();
     test_fit();

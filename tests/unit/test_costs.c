@@ -5,13 +5,14 @@
 #include "check.h"
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
+#include "import/importer.h"
 
 static cairn_graph *network(const char *name, uint32_t batch) {
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     cairn_graph *forward, *graph;
     cairn_error err = {0};
     options.batch = batch;
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     cairn_graph_destroy(forward);
     return graph;
@@ -19,8 +20,7 @@ static cairn_graph *network(const char *name, uint32_t batch) {
 
 static int64_t time_of(const cairn_graph *graph, const cairn_costs *costs, const char *op) {
     uint32_t count;
-    const cairn_implementation *list =
-        cairn_costs_op(costs, cairn_graph_find_op(graph, op), &count);
+    const cairn_implementation *list = cairn_costs_op(costs, crn_graph_find_op(graph, op), &count);
     CHECK_U64(count, 1);
     return list[0].time_ns;
 }
@@ -59,7 +59,7 @@ static void test_analytic(void) {
     uint64_t flops, bytes;
     /* conv1: 32*64*112*112 outputs, each 3*7*7 multiply-adds; two operations each, a thousand a ns.
      */
-    crn_op_work(graph, cairn_graph_find_op(graph, "conv1"), &flops, &bytes);
+    crn_op_work(graph, crn_graph_find_op(graph, "conv1"), &flops, &bytes);
     CHECK_U64(flops, 2ull * 32 * 64 * 112 * 112 * 3 * 49);
     CHECK_U64(bytes, 4ull * (32 * 3 * 224 * 224 + 32 * 64 * 112 * 112 + 64 * 3 * 49));
     CHECK_U64((uint64_t)time_of(graph, costs, "conv1"), 7 + (flops + 999) / 1000);
@@ -84,7 +84,7 @@ static void test_table(void) {
 
     cairn_costs_origin origin = {.struct_size = sizeof origin, .source = "a test"};
     cairn_text text, again;
-    cairn_id norm = cairn_graph_find_op(graph, "bn1");
+    cairn_id norm = crn_graph_find_op(graph, "bn1");
     int64_t time = time_of(graph, costs, "bn1");
     crn_costs_set_again(costs, norm, time / 3);
     CHECK_OK(cairn_costs_to_json(costs, graph, &origin, &text), &err);
@@ -108,7 +108,7 @@ static void test_table(void) {
     CHECK_U64(matched, 1);
     uint32_t count;
     const cairn_implementation *list =
-        cairn_costs_op(costs, cairn_graph_find_op(graph, "relu"), &count);
+        cairn_costs_op(costs, crn_graph_find_op(graph, "relu"), &count);
     CHECK_U64(count, 2);
     CHECK_STRING(list[1].name, "b");
     const char *more = /* saved than it takes */

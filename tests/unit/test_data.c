@@ -338,7 +338,7 @@ static void test_complete(void) {
     CHECK_OK(crn_loader_next(loader, &batch, &err), &err);
     CHECK_U64(batch.count, 2);
     CHECK(is_sample(&batch, 1, 6, 12 * 9) && is_sample(&batch, 2, 0, 12 * 9));
-    CHECK_U64(cairn_data_number(data, CAIRN_SPLIT_VALIDATION, 1), 8);
+    CHECK_U64(crn_data_split_number(data, CAIRN_SPLIT_VALIDATION, 1), 8);
     crn_loader_destroy(loader);
     cairn_data_destroy(data);
     folder_remove(&f);
@@ -454,7 +454,7 @@ static void check_wrong(const char *source, const cairn_data_options *options, c
     CHECK(strstr(text, name) != NULL && strstr(text, part) != NULL && strchr(text, '\n') == NULL);
     CHECK(cairn_data_open(source, options, &data, NULL) == status); /* without an error struct */
     if (check_failures > before)
-        fprintf(stderr, "that was line %d: %s: %s\n", line, cairn_status_name(got), text);
+        fprintf(stderr, "that was line %d: %s: %s\n", line, crn_status_name(got), text);
     cairn_data_destroy(data);
 }
 #define WRONG(source, status, name, part)                                                          \

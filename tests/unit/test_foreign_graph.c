@@ -3,6 +3,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 
 #include <string.h>
 
@@ -54,7 +55,7 @@ static cairn_costs *step_costs(const cairn_graph *graph) {
     cairn_costs *costs = NULL;
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
     cairn_implementation loss = {.name = "caller", .time_ns = 5, .workspace_bytes = 640};
-    CHECK_OK(cairn_costs_set_op(costs, cairn_graph_find_op(graph, "boundary"), &loss, 1), &err);
+    CHECK_OK(cairn_costs_set_op(costs, crn_graph_find_op(graph, "boundary"), &loss, 1), &err);
     return costs;
 }
 
@@ -78,26 +79,26 @@ static void test_memory(void) {
     cairn_error err = {0};
     cairn_graph *graph = read_step(step);
     cairn_costs *costs = step_costs(graph);
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *plan = NULL;
     static const char *const runs[] = {"embed",     "norm",      "head",      "boundary",
                                        "head_back", "norm_back", "embed_back"};
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < 7; i++) {
-        cairn_step run = {.kind = CAIRN_STEP_RUN, .id = cairn_graph_find_op(graph, runs[i])};
+        cairn_step run = {.kind = CAIRN_STEP_RUN, .id = crn_graph_find_op(graph, runs[i])};
         run.inplace = i == 5;
-        CHECK_OK(cairn_plan_builder_add(builder, run), &err);
+        CHECK_OK(crn_plan_builder_add(builder, run), &err);
         static const char *const dead[] = {NULL, NULL, NULL, NULL, "b", "a", "ga"};
         cairn_step gone = {.kind = CAIRN_STEP_FREE};
         if (dead[i] != NULL) {
             gone.id = cairn_graph_find_tensor(graph, dead[i]);
-            CHECK_OK(cairn_plan_builder_add(builder, gone), &err);
+            CHECK_OK(crn_plan_builder_add(builder, gone), &err);
         }
     }
     cairn_plan_header header = CAIRN_PLAN_HEADER_INIT;
     header.goal = CAIRN_GOAL_TRAIN;
-    CHECK_OK(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
-    cairn_plan_builder_destroy(builder);
+    CHECK_OK(crn_plan_builder_finish(builder, graph, &header, &plan, &err), &err);
+    crn_plan_builder_destroy(builder);
     cairn_sim *sim = NULL;
     CHECK_OK(cairn_simulate(graph, costs, plan, NULL, &sim, &err), &err);
     const cairn_sim_step *at = sim->steps;

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "graph/crn_graph.h"
 #include "graph/layers.h"
+#include "import/importer.h"
 
 static cairn_graph *finish(cairn_builder *builder) {
     cairn_error err = {0};
@@ -39,7 +40,7 @@ static cairn_graph *residual(void) {
 }
 
 static const cairn_op *op_named(const cairn_graph *g, const char *name) {
-    cairn_id id = cairn_graph_find_op(g, name);
+    cairn_id id = crn_graph_find_op(g, name);
     if (id == CAIRN_NONE) {
         fprintf(stderr, "no op %s\n", name);
         exit(1);
@@ -62,14 +63,14 @@ static void test_differentiate(void) {
     CHECK_STRING(input_name(g, "bn.bwd", 1), "bn.stats");
     CHECK_U64(op_named(g, "conv.bwd_data")->input_count, 1);
     /* An add has no backward op: both branches read the same gradient tensor. */
-    CHECK(cairn_graph_find_op(g, "add.bwd") == CAIRN_NONE);
+    CHECK(crn_graph_find_op(g, "add.bwd") == CAIRN_NONE);
     CHECK_STRING(input_name(g, "conv.bwd_data", 0), "add.grad");
     /* stem has two readers: the add's gradient and batch-norm's are summed by an op. */
     CHECK_STRING(input_name(g, "stem.grad.sum2", 0), "add.grad");
     CHECK_STRING(input_name(g, "stem.grad.sum2", 1), "stem.grad.2");
     CHECK_STRING(input_name(g, "stem.bwd_weight", 1), "stem.grad.sum2");
     /* The input has no gradient. */
-    CHECK(cairn_graph_find_op(g, "stem.bwd_data") == CAIRN_NONE);
+    CHECK(crn_graph_find_op(g, "stem.bwd_data") == CAIRN_NONE);
     CHECK(op_named(g, "stem.bwd_weight")->flags & CAIRN_OP_FLAG_NEVER_AGAIN);
     CHECK(op_named(g, "bn")->flags & CAIRN_OP_FLAG_ONCE);
     const cairn_tensor *flat = cairn_graph_tensor(g, cairn_graph_find_tensor(g, "flat.grad"));
@@ -88,7 +89,7 @@ static void test_differentiate(void) {
     cairn_differentiate_options options = CAIRN_DIFFERENTIATE_OPTIONS_INIT;
     options.input_gradients = true;
     CHECK_OK(cairn_graph_differentiate(forward, &options, &again, &err), &err);
-    CHECK(cairn_graph_find_op(again, "stem.bwd_data") != CAIRN_NONE);
+    CHECK(crn_graph_find_op(again, "stem.bwd_data") != CAIRN_NONE);
     CHECK(crn_graph_hash(again) != crn_graph_hash(g));
     cairn_graph_destroy(again);
     cairn_graph_destroy(g);
@@ -290,7 +291,7 @@ static void test_smoothing(void) {
 /* ---- The order of a step with updates ---- */
 
 static cairn_id place_of(const cairn_graph *g, const char *op) {
-    cairn_id place = cairn_graph_find_op(g, op);
+    cairn_id place = crn_graph_find_op(g, op);
     CHECK(place != CAIRN_NONE);
     return place;
 }
@@ -304,10 +305,11 @@ static void test_delayed(void) {
     cairn_text text, again;
     cairn_error err = {0};
     options.batch = 64;
-    CHECK_OK(cairn_zoo_build(NULL, "vgg11", &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "vgg11", &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &step, &err), &err);
-    CHECK_OK(cairn_graph_add_updates(step, 1, &whole, &err), &err);
-    CHECK_OK(cairn_graph_add_clipped_updates(step, 1, false, &clipped, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = 1), &whole, &err), &err);
+    CHECK_OK(cairn_graph_add_updates(step, UPDATES_OF(.slots = 1, .clip = true), &clipped, &err),
+             &err);
     CHECK(place_of(step, "classifier.0.bwd_weight") < place_of(step, "classifier.0.bwd_data"));
     CHECK(place_of(whole, "classifier.0.bwd_weight") > place_of(whole, "features.18.bwd_data"));
     CHECK_U64(place_of(whole, "classifier.0.weight.update.row0"),

@@ -18,14 +18,14 @@ static void test_importers(void) {
     CHECK_STRING(cairn_model_importer("net")->name, "graph");
 }
 
-/* A network of the zoo: as cairn_zoo_build() makes it, and the options receive the defaults. */
+/* A network of the zoo: as crn_zoo_build() makes it, and the options receive the defaults. */
 static void test_zoo(void) {
     cairn_zoo_options size = CAIRN_ZOO_OPTIONS_INIT;
     cairn_graph *opened, *built;
     cairn_error err = {0};
     size.batch = 3;
     CHECK_OK(cairn_model_open(NULL, "alexnet", &size, &opened, &err), &err);
-    CHECK_OK(cairn_zoo_build(NULL, "alexnet", &size, &built, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "alexnet", &size, &built, &err), &err);
     CHECK(size.batch == 3 && size.classes == 1000 && size.steps == 0);
     CHECK(size.input[0] == 3 && size.input[1] == 224 && size.input[2] == 224);
     CHECK_U64(size.struct_size, sizeof size);

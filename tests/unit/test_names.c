@@ -5,6 +5,9 @@
 #include "graph/crn_graph.h"
 #include "graph/layers.h"
 #include "weights/crn_weights.h"
+#include "base/crn_base.h"
+#include "sim/crn_sim.h"
+#include "train/train_internal.h"
 
 static void test_statuses(void) {
     const cairn_status all[] = {
@@ -13,15 +16,15 @@ static void test_statuses(void) {
 #undef X
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        CHECK(strncmp(cairn_status_name(all[i]), "CAIRN_", 6) == 0);
+        CHECK(strncmp(crn_status_name(all[i]), "CAIRN_", 6) == 0);
         CHECK(cairn_status_message(all[i])[0] != '\0');
         for (size_t k = 0; k < i; k++) {
-            CHECK(strcmp(cairn_status_name(all[i]), cairn_status_name(all[k])) != 0);
+            CHECK(strcmp(crn_status_name(all[i]), crn_status_name(all[k])) != 0);
             CHECK(strcmp(cairn_status_message(all[i]), cairn_status_message(all[k])) != 0);
         }
     }
     cairn_status beyond = (cairn_status)12345;
-    CHECK_STRING(cairn_status_name(beyond), "unknown status");
+    CHECK_STRING(crn_status_name(beyond), "unknown status");
     CHECK_STRING(cairn_status_message(beyond), "unknown status");
 }
 
@@ -43,9 +46,9 @@ static void test_enumerations(void) {
     CHECK_NAMES(cairn_phase, crn_phase_name);
     CHECK_NAMES(cairn_op_kind, cairn_op_kind_name);
     CHECK_NAMES(cairn_step_kind, cairn_step_kind_name);
-    CHECK_NAMES(cairn_rule, cairn_rule_name);
+    CHECK_NAMES(cairn_rule, crn_rule_name);
     CHECK_NAMES(cairn_element, crn_element_name);
-    CHECK_NAMES(cairn_schedule_kind, cairn_schedule_name);
+    CHECK_NAMES(cairn_schedule_kind, crn_schedule_name);
     CHECK_U64(crn_element_bytes((cairn_element)UINT16_MAX), 0);
 }
 

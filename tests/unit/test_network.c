@@ -3,6 +3,7 @@
 #include "cairn.h"
 #include "check.h"
 #include "import/importer.h"
+#include "graph/crn_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static cairn_graph *read_in(const cairn_text *source, cairn_zoo_options size) {
 static void check_same(const char *name, const cairn_text *source, cairn_zoo_options size) {
     cairn_graph *wanted;
     cairn_error err = {0};
-    CHECK_OK(cairn_zoo_build(NULL, name, &size, &wanted, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &size, &wanted, &err), &err);
     cairn_graph *found = read_in(source, size);
     if (found == NULL) {
         cairn_graph_destroy(wanted);
@@ -140,7 +141,7 @@ static void test_small(void) {
              "in2 conv2d channels=3 kernel=1\n"
              "x{1..2} twice width=3 from=in2\n");
     CHECK_OK(crn_network_from_text(NULL, text, strlen(text), "f", &size, &graph, &err), &err);
-    CHECK(cairn_graph_find_op(graph, "x2.sum") != CAIRN_NONE);
+    CHECK(crn_graph_find_op(graph, "x2.sum") != CAIRN_NONE);
     cairn_id wide = cairn_graph_find_tensor(graph, "x1.b");
     CHECK(cairn_graph_tensor(graph, wide)->shape[1] == 6);
     size = (cairn_zoo_options)CAIRN_ZOO_OPTIONS_INIT;

@@ -7,6 +7,8 @@
 #include "cairn/report.h"
 #include "check.h"
 #include "graph/layers.h"
+#include "import/importer.h"
+#include "plan/crn_plan.h"
 
 static cairn_error err;
 
@@ -36,7 +38,7 @@ static void test_planning(const cairn_graph *forward, const cairn_graph *graph,
     cairn_fit_result fit = CAIRN_FIT_RESULT_INIT;
     cairn_arrays_step *step;
     cairn_builder *builder;
-    expect(cairn_zoo_build(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
+    expect(crn_zoo_build(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
            "cairn_zoo_options");
     expect(cairn_model_open(NULL, "convnet", &(cairn_zoo_options){0}, &other, &err),
            "cairn_zoo_options");
@@ -162,7 +164,7 @@ static void test_both_ways(const cairn_graph *graph, const cairn_costs *costs,
     cairn_sim *sim;
     cairn_solution *solution;
     cairn_offload_view *view;
-    cairn_plan_builder *builder;
+    crn_plan_builder *builder;
     cairn_plan *plan;
     cairn_plan_header header = {0};
     cairn_sim_options simulate = CAIRN_SIM_OPTIONS_INIT;
@@ -184,9 +186,9 @@ static void test_both_ways(const cairn_graph *graph, const cairn_costs *costs,
     expect(cairn_plan_header_from_text(text, strlen(text), "p", &header, &err),
            "cairn_plan_header");
     expect(cairn_plan_set_header(none->plan, &header, &err), "cairn_plan_header");
-    CHECK_OK(cairn_plan_builder_create(NULL, &builder), &err);
-    expect(cairn_plan_builder_finish(builder, graph, &header, &plan, &err), "cairn_plan_header");
-    cairn_plan_builder_destroy(builder);
+    CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
+    expect(crn_plan_builder_finish(builder, graph, &header, &plan, &err), "cairn_plan_header");
+    crn_plan_builder_destroy(builder);
 
     /* A caller of an older version knows fewer fields. */
     machine =
@@ -257,7 +259,7 @@ int main(void) {
     cairn_costs *costs;
     cairn_solution *none;
     size.batch = 1;
-    CHECK_OK(cairn_zoo_build(NULL, "convnet", &size, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "convnet", &size, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
     CHECK_OK(cairn_solve(graph, costs, "none", NULL, &none, &err), &err);

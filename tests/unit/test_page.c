@@ -4,6 +4,7 @@
 #include "cairn/page.h"
 #include "hand.h"
 #include "report/page_columns.h"
+#include "import/importer.h"
 
 /* ---- Reading ---- */
 
@@ -158,7 +159,7 @@ static void test_network(const char *name, const char *algorithm, uint64_t perce
     cairn_page *page;
     cairn_text text;
     zoo.batch = 2;
-    CHECK_OK(cairn_zoo_build(NULL, name, &zoo, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &zoo, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
     CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
     CHECK_OK(cairn_costs_analytic(graph, &machine, &costs, &err), &err);

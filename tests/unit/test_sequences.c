@@ -48,7 +48,7 @@ static cairn_graph *tied_network(void) {
 }
 
 static const cairn_op *op_named(const cairn_graph *g, const char *name) {
-    cairn_id op = cairn_graph_find_op(g, name);
+    cairn_id op = crn_graph_find_op(g, name);
     CHECK(op != CAIRN_NONE);
     return cairn_graph_op(g, op);
 }
@@ -64,7 +64,7 @@ static void test_tied(const cairn_graph *g) {
     CHECK(cairn_graph_tensor(g, table->outputs[0])->stationary);
     CHECK(crn_graph_is_result(g, table->outputs[0]));
     CHECK(crn_graph_is_summed(g, head->outputs[0]));
-    CHECK(cairn_graph_find_op(g, "wte.grad.sum2") == CAIRN_NONE);
+    CHECK(crn_graph_find_op(g, "wte.grad.sum2") == CAIRN_NONE);
 }
 
 /* Positions pass the gradient on: the embedding's backward reads that of their result. */
@@ -80,8 +80,8 @@ static void test_attention(const cairn_graph *g) {
     CHECK_U64(backward->input_count, 4);
     CHECK_U64(backward->inputs[2], forward->outputs[1]);
     uint64_t flops, more, bytes;
-    crn_op_work(g, cairn_graph_find_op(g, "attention"), &flops, &bytes);
-    crn_op_work(g, cairn_graph_find_op(g, "attention.bwd"), &more, &bytes);
+    crn_op_work(g, crn_graph_find_op(g, "attention"), &flops, &bytes);
+    crn_op_work(g, crn_graph_find_op(g, "attention.bwd"), &more, &bytes);
     CHECK_U64(flops, 2 * BATCH * TOKENS * TOKENS * WIDTH); /* two causal products, one head */
     CHECK_U64(more * 2, flops * 5);
 }

@@ -2,6 +2,7 @@
  * out. */
 #include "graph/layers.h"
 #include "hand.h"
+#include "graph/crn_graph.h"
 
 /* Simulate, and check the memory of every run, in units, and the total time. */
 static void trace(const cairn_graph *g, const cairn_costs *costs, const cairn_sim_options *options,
@@ -491,8 +492,8 @@ static void test_once_and_random(void) {
     crn_build_cross_entropy(b, "loss", x, label);
     cairn_graph *g = differentiated(b);
     cairn_costs *costs = hand_costs(g);
-    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "bn"))->flags & CAIRN_OP_FLAG_ONCE);
-    CHECK(cairn_graph_op(g, cairn_graph_find_op(g, "drop"))->flags & CAIRN_OP_FLAG_RANDOM);
+    CHECK(cairn_graph_op(g, crn_graph_find_op(g, "bn"))->flags & CAIRN_OP_FLAG_ONCE);
+    CHECK(cairn_graph_op(g, crn_graph_find_op(g, "drop"))->flags & CAIRN_OP_FLAG_RANDOM);
     /* x 6, label 1. bn 6+1+6+1 = 14; drop in place, without the statistics 13; flat, an alias, 13;
      * fc +1 = 14; without flat the loss, its probabilities in place, 6+1+1+1 = 9; its gradient in
      * place 9; bn again, without the label, 8+6+1 = 15; drop, flat again and fc.bwd_weight 15;

@@ -2,6 +2,7 @@
  * what went wrong. */
 #include "hand.h"
 #include "plan/lower.h"
+#include "graph/crn_graph.h"
 
 /* Check the steps that decisions such as "run A, offload x, evict x, fetch x" are lowered to. The
  * plan must be legal. */
@@ -19,7 +20,7 @@ static void check_lowered(const cairn_graph *g, const cairn_costs *costs, cairn_
         while (strcmp(verbs[kind], verb) != 0)
             kind++;
         cairn_id id =
-            kind == CRN_RUN ? cairn_graph_find_op(g, name) : cairn_graph_find_tensor(g, name);
+            kind == CRN_RUN ? crn_graph_find_op(g, name) : cairn_graph_find_tensor(g, name);
         CHECK_OK(crn_schedule_add(&schedule, &arena, (crn_decision_kind)kind, id), &err);
         length += decisions[length] == ',';
     }

@@ -2,6 +2,8 @@
 #include "cairn.h"
 #include "check.h"
 #include "cost/crn_cost.h"
+#include "graph/crn_graph.h"
+#include "import/importer.h"
 
 #include <stdlib.h>
 
@@ -19,7 +21,7 @@ static network open_network(const char *name) {
     cairn_error err = {0};
     options.batch = 4;
     options.steps = strcmp(name, "rnn") == 0 ? 6 : 0;
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &forward, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &forward, &err), &err);
     CHECK_OK(cairn_graph_differentiate(forward, NULL, &net.graph, &err), &err);
     net.machine = (cairn_machine)CAIRN_MACHINE_INIT;
     CHECK_OK(cairn_machine_find("v100", &net.machine, &err), &err);
@@ -84,7 +86,7 @@ static void check_costs_hash(const network *net) {
     CHECK_OK(cairn_costs_set_op(costs, 0, &changed, 1), &err);
     uint64_t with_workspace = crn_costs_memory_hash(costs);
     CHECK(with_workspace != net->none->costs_hash);
-    cairn_costs_set_bytes(costs, 0, cairn_costs_bytes(costs, 0) + 64);
+    cairn_costs_set_bytes(costs, 0, cairn_costs_bytes(costs)[0] + 64);
     CHECK(crn_costs_memory_hash(costs) != with_workspace);
     cairn_costs_destroy(costs);
 }
@@ -123,7 +125,7 @@ static void check_best(const network *net, uint32_t percent, bool no_offload) {
     cairn_status status = cairn_solve(net->graph, net->costs, NULL, &options, &best, &err);
     if (least == INT64_MAX) {
         CHECK(status == CAIRN_INFEASIBLE && best == NULL);
-        CHECK(cairn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
+        CHECK(crn_graph_find_op(net->graph, err.name) != CAIRN_NONE);
         options.budget_bytes = err.smallest_budget; /* which the error says is enough */
         status = cairn_solve(net->graph, net->costs, NULL, &options, &best, &err);
     }

@@ -8,6 +8,7 @@
 #include "exec/toy_network.h"
 #include "graph/layers.h"
 #include "layout/crn_layout.h"
+#include "solve/solution.h"
 
 typedef struct subject {
     cairn_graph *graph;
@@ -167,11 +168,11 @@ static void test_bounds(const subject *s) {
         cairn_solution *solution = solve(s, "auto", &options);
         CHECK(bound >= all && bound <= time_of(solution));
         CHECK(solution->lower_bound_ns <= time_of(solution));
-        int64_t gap = cairn_solution_gap_ppm(solution);
+        int64_t gap = crn_solution_gap_ppm(solution);
         CHECK(gap >= 0 && (gap == 0) == (time_of(solution) == solution->lower_bound_ns));
         cairn_solution_destroy(solution);
     }
-    CHECK(cairn_solution_gap_ppm(s->none) == 0);
+    CHECK(crn_solution_gap_ppm(s->none) == 0);
     CHECK(cairn_solution_step_ns(s->none, 2, 5) == 2 * time_of(s->none) + 5);
     CHECK(cairn_solution_step_ns(s->none, UINT32_MAX, INT64_MAX) == INT64_MAX);
 }

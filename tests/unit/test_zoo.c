@@ -5,6 +5,7 @@
 #include "check.h"
 #include "graph/crn_graph.h"
 #include "ration.h"
+#include "import/importer.h"
 
 #include <limits.h>
 
@@ -12,7 +13,7 @@ static cairn_graph *build(const char *name, cairn_zoo_options options) {
     cairn_error err = {0};
     cairn_graph *graph = NULL;
     options.struct_size = sizeof(options);
-    CHECK_OK(cairn_zoo_build(NULL, name, &options, &graph, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, name, &options, &graph, &err), &err);
     return graph;
 }
 
@@ -41,7 +42,7 @@ static void test_list(void) {
 static void test_options(void) {
     cairn_error err = {0};
     cairn_graph *graph = NULL;
-    CHECK_OK(cairn_zoo_build(NULL, "resnet18", NULL, &graph, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "resnet18", NULL, &graph, &err), &err);
     const cairn_tensor *input = cairn_graph_tensor(graph, cairn_graph_find_tensor(graph, "input"));
     CHECK(input->shape[0] == 32 && input->shape[1] == 3 && input->shape[2] == 224);
     CHECK_STRING(cairn_graph_name(graph), "resnet18");
@@ -49,7 +50,7 @@ static void test_options(void) {
 
     /* a caller that knows only the first two fields */
     cairn_zoo_options older = {.struct_size = 8, .batch = 5, .classes = 77};
-    CHECK_OK(cairn_zoo_build(NULL, "resnet18", &older, &graph, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, "resnet18", &older, &graph, &err), &err);
     CHECK_U64(cairn_graph_tensor(graph, cairn_graph_find_tensor(graph, "fc"))->shape[0], 5);
     CHECK_U64(cairn_graph_tensor(graph, cairn_graph_find_tensor(graph, "fc"))->shape[1], 1000);
     cairn_graph_destroy(graph);
@@ -183,7 +184,7 @@ static void test_parameter_names(void) {
 /* ---- what sizes and counts do not show ---- */
 
 static const cairn_op *op_of(const cairn_graph *graph, const char *name) {
-    cairn_id id = cairn_graph_find_op(graph, name);
+    cairn_id id = crn_graph_find_op(graph, name);
     if (id == CAIRN_NONE) {
         fprintf(stderr, "%s has no op %s\n", cairn_graph_name(graph), name);
         exit(1);
@@ -366,9 +367,9 @@ static void check_refused(const char *name, cairn_zoo_options options, cairn_sta
     cairn_error err = {0};
     cairn_graph *graph = (cairn_graph *)&err;
     options.struct_size = sizeof(options);
-    cairn_status given = cairn_zoo_build(NULL, name, &options, &graph, &err);
+    cairn_status given = crn_zoo_build(NULL, name, &options, &graph, &err);
     if (given != status || strstr(err.message, part) == NULL)
-        fprintf(stderr, "%s: %s: %s\n", name, cairn_status_name(given), err.message);
+        fprintf(stderr, "%s: %s: %s\n", name, crn_status_name(given), err.message);
     CHECK(given == status && graph == NULL);
     CHECK(strstr(err.message, part) != NULL);
     CHECK(err.message[0] != '\0' && strchr(err.message, '\n') == NULL);
@@ -436,7 +437,7 @@ static void test_out_of_memory(void) {
             cairn_allocator allocator = {rationed, &given};
             cairn_error err = {0};
             cairn_graph *graph = NULL;
-            status = cairn_zoo_build(&allocator, names[i], NULL, &graph, &err);
+            status = crn_zoo_build(&allocator, names[i], NULL, &graph, &err);
             CHECK(status == CAIRN_OK || (status == CAIRN_ENOMEM && graph == NULL));
             cairn_graph_destroy(graph);
             CHECK(given.held == 0);

@@ -9,6 +9,7 @@
 #include "cairn/zoo.h"
 #include "check.h"
 #include "graph/crn_graph.h"
+#include "import/importer.h"
 
 typedef struct reference {
     uint32_t vertices, edges;
@@ -248,7 +249,7 @@ static void test_network(const char *network, uint32_t side, bool searched,
     cairn_zoo_options options = CAIRN_ZOO_OPTIONS_INIT;
     options.batch = 1;
     options.input[1] = options.input[2] = side;
-    CHECK_OK(cairn_zoo_build(NULL, network, &options, &graph, &err), &err);
+    CHECK_OK(crn_zoo_build(NULL, network, &options, &graph, &err), &err);
     reference read = read_reference(network);
     check_sizes(graph, &read, searched, skips_in_reduction);
     check_edges(graph, &read, searched);

@@ -3,6 +3,7 @@
 #include "cairn/weights.h"
 #include "check.h"
 #include "weights/crn_weights.h"
+#include "base/crn_base.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -246,7 +247,7 @@ static void test_damages(void) {
             cairn_error_text(&err, text, sizeof text);
         CHECK(status == d->status && strstr(text, d->says) != NULL);
         if (status != d->status || strstr(text, d->says) == NULL)
-            fprintf(stderr, "  %s: %s, \"%s\"\n", d->header, cairn_status_name(status), text);
+            fprintf(stderr, "  %s: %s, \"%s\"\n", d->header, crn_status_name(status), text);
     }
 }
 
@@ -331,7 +332,7 @@ static void test_full_disk(void) {
         bool good = status == CAIRN_EIO && strstr(err.message, path) != NULL &&
                     strstr(err.message, "File too large") != NULL;
         if (!good)
-            fprintf(stderr, "%s: %s\n", cairn_status_name(status), err.message);
+            fprintf(stderr, "%s: %s\n", crn_status_name(status), err.message);
         _exit(!good);
     }
     int result;
@@ -361,7 +362,7 @@ static void test_closed_folder(void) {
         cairn_status status = save_large(path, &err);
         bool good = status == CAIRN_EIO && strstr(err.message, "Permission denied") != NULL;
         if (!good)
-            fprintf(stderr, "%s: %s\n", cairn_status_name(status), err.message);
+            fprintf(stderr, "%s: %s\n", crn_status_name(status), err.message);
         _exit(!good);
     }
     int result;

@@ -4,6 +4,7 @@
 #include "exec/toy_network.h"
 #include "weights/crn_weights.h"
 #include "weights/evaluation.h"
+#include "import/importer.h"
 
 #include <unistd.h>
 
@@ -550,7 +551,7 @@ static void test_known_names(void) {
     for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
         cairn_graph *graph;
         cairn_error err = {0};
-        CHECK_OK(cairn_zoo_build(NULL, known_names[i].network, NULL, &graph, &err), &err);
+        CHECK_OK(crn_zoo_build(NULL, known_names[i].network, NULL, &graph, &err), &err);
         cairn_id t = cairn_graph_find_tensor(graph, known_names[i].name);
         uint32_t rank = 0;
         while (known_names[i].shape[rank] > 0)

@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/cuda_loader.h"
 #include "base/host_memory.h"
+#include "backend/crn_device.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -332,7 +333,7 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
     cairn_math math = device->half    ? CAIRN_MATH_BF16
                       : device->exact ? CAIRN_MATH_FP32
                                       : CAIRN_MATH_TF32;
-    crn_copy_string(out->math, sizeof out->math, cairn_math_name(math));
+    crn_copy_string(out->math, sizeof out->math, crn_math_name(math));
     /* kHz, both clock edges, bits; four fifths of it are reached */
     uint64_t bandwidth =
         attribute(device, CRN_CUDA_MEMORY_KHZ) * 2000 * attribute(device, CRN_CUDA_BUS_BITS) / 8;

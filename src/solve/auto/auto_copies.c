@@ -125,7 +125,7 @@ static bool try_copy(crn_copies *c, uint32_t value) {
     crn_copy copy = {.value = value};
     if (!find_reads(c, value, &copy))
         return false;
-    copy.ns = crn_machine_copy_ns(c->machine, cairn_costs_bytes(f->costs, f->root[value])) >>
+    copy.ns = crn_machine_copy_ns(c->machine, cairn_costs_bytes(f->costs)[f->root[value]]) >>
               f->time_shift;
     int64_t out_end = CRN_MAX(c->out_end, c->end[f->producer[value] + 1]) + copy.ns;
     copy.gone = CRN_MAX(first_ending(c, out_end), copy.last);

@@ -35,7 +35,7 @@ static cairn_status number_values(crn_flat *f, crn_arena *arena) {
         f->aliased[v] = f->aliased[v] || tensor->alias_of != CAIRN_NONE;
         if (tensor->alias_of != CAIRN_NONE)
             continue;
-        f->bytes[v] = f->room[v] = crn_align(cairn_costs_bytes(f->costs, t));
+        f->bytes[v] = f->room[v] = crn_align(cairn_costs_bytes(f->costs)[t]);
         f->producer[v] = tensor->producer == CAIRN_NONE ? CRN_NO_OP : tensor->producer;
         f->root[v] = t;
     }
@@ -369,7 +369,7 @@ cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
     f->graph = graph;
     f->costs = costs;
     f->op_count = cairn_graph_op_count(graph);
-    f->updates = cairn_graph_has_updates(graph);
+    f->updates = crn_graph_has_updates(graph);
     CRN_TRY(number_values(f, arena));
     CRN_TRY(add_operands(f, arena));
     CRN_TRY(index_readers(f, arena));

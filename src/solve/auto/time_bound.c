@@ -25,7 +25,7 @@ cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_arena *arena, 
         uint64_t *bytes;
         CRN_TAKE(arena, bytes, flat->value_count);
         for (uint32_t v = 0; v < flat->value_count; v++)
-            bytes[v] = cairn_costs_bytes(flat->costs, flat->root[v]);
+            bytes[v] = cairn_costs_bytes(flat->costs)[flat->root[v]];
         b->bytes = bytes;
     }
     uint64_t bytes = 1, workspace = 0;

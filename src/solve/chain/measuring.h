@@ -28,7 +28,7 @@ typedef struct crn_measuring {
 
 /* The size of a tensor in the arena. */
 static inline uint64_t crn_measured_bytes(const crn_measuring *m, cairn_id tensor) {
-    return crn_align(cairn_costs_bytes(m->problem->costs, tensor));
+    return crn_align(cairn_costs_bytes(m->problem->costs)[tensor]);
 }
 
 /* ---- backward_of_piece.c ---- */

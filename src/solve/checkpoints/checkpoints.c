@@ -90,7 +90,7 @@ static cairn_status make_schedule(const crn_problem *problem, const cairn_dag_vi
 
 cairn_status crn_solve_checkpoints(const crn_problem *problem, crn_schedule *schedule) {
     cairn_dag_view *view;
-    CRN_TRY(cairn_dag_view_create(problem->graph, cairn_costs_all_bytes(problem->costs), &view,
+    CRN_TRY(cairn_dag_view_create(problem->graph, cairn_costs_bytes(problem->costs), &view,
                                   problem->err));
     cairn_acg_solution *kept = NULL;
     cairn_status status = solve_view(problem, view, &kept);

@@ -110,9 +110,9 @@ static bool find_places(const crn_trips *trips, cairn_id t, crn_trip *out) {
         else
             out->need = CRN_MIN(out->need, readers[i]);
     }
-    out->bytes = crn_align(cairn_costs_bytes(trips->problem->costs, t));
+    out->bytes = crn_align(cairn_costs_bytes(trips->problem->costs)[t]);
     out->copy =
-        crn_machine_copy_ns(trips->problem->machine, cairn_costs_bytes(trips->problem->costs, t));
+        crn_machine_copy_ns(trips->problem->machine, cairn_costs_bytes(trips->problem->costs)[t]);
     return out->need != CAIRN_NONE && out->leaves < out->need && out->bytes > 0;
 }
 

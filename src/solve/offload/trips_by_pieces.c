@@ -38,7 +38,7 @@ static uint64_t input_bytes(const crn_problem *p, cairn_id input) {
     const cairn_id *readers = crn_graph_readers(p->graph, input, &count);
     for (uint32_t i = 0; i < count; i++)
         if (cairn_graph_op(p->graph, readers[i])->phase != CAIRN_PHASE_FORWARD)
-            return crn_align(cairn_costs_bytes(p->costs, input));
+            return crn_align(cairn_costs_bytes(p->costs)[input]);
     return 0;
 }
 
