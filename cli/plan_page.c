@@ -2,7 +2,6 @@
 #include "cairn/page.h"
 #include "plan_page.h"
 #include "planning.h"
-#include "refusal.h"
 
 #include <string.h>
 
@@ -13,8 +12,8 @@ static void find_smallest(const cli_model *model, const char *algorithm, uint64_
                           cairn_error *said, cairn_page_entry *entry) {
     cairn_solution *solution;
     if (cli_solve(model, algorithm, 1, 1, &solution, said) == CAIRN_INFEASIBLE) {
-        entry->smallest_budget = cli_smallest_budget(model, algorithm, said) +
-                                 (model->header.updates > 0 ? 0 : stationary);
+        entry->smallest_budget =
+            said->smallest_budget + (model->header.updates > 0 ? 0 : stationary);
         entry->smallest_op = said->name;
     }
     cairn_solution_destroy(solution);

@@ -5,6 +5,7 @@
 #include "terminal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define MOST_TRIES 12
 #define MIB ((uint64_t)1 << 20)
@@ -31,12 +32,15 @@ static uint64_t least_with(const cli_args *args, const cli_model *like, const ch
     return least;
 }
 
-/* Whether there is a plan at this batch, not only the promise of one. */
+/* Whether there is a plan at this batch. What `auto` says that it needs is always enough; the
+ * budgets that other algorithms name are not tried by them. */
 static bool fits_with(const cli_args *args, const cli_model *like, const char *algorithm,
                       uint64_t limit, uint32_t batch) {
     cairn_error err = {0};
     cli_model model;
     cairn_solution *found = NULL;
+    if (algorithm == NULL || strcmp(algorithm, "auto") == 0)
+        return true;
     cairn_status status = cli_model_with_batch(args, like, batch, &model, &err);
     if (status == CAIRN_OK)
         status = cli_solve(&model, algorithm, limit, 1, &found, &err);
@@ -45,49 +49,48 @@ static bool fits_with(const cli_args *args, const cli_model *like, const char *a
     return status == CAIRN_OK;
 }
 
-uint64_t cli_smallest_budget(const cli_model *model, const char *algorithm, cairn_error *err) {
-    uint64_t smallest = err->smallest_budget;
-    for (int tries = 0; tries < MOST_TRIES && model->header.updates > 0; tries++) {
-        uint64_t unit = smallest < MIB ? 1024 : MIB; /* of what is printed to be typed */
-        cairn_error said = {0};
-        cairn_solution *found = NULL;
-        cairn_status status =
-            cli_solve(model, algorithm, (smallest + unit - 1) / unit * unit, 1, &found, &said);
-        cairn_solution_destroy(found);
-        if (status != CAIRN_INFEASIBLE || said.smallest_budget <= smallest)
-            break;
-        smallest = said.smallest_budget;
-        if (said.name[0] != '\0')
-            *err = said;
-    }
-    return smallest;
+/* What a batch needs. */
+typedef struct need {
+    uint32_t batch;
+    uint64_t bytes;
+} need;
+
+/* The largest batch within `limit` on the line through two needs. */
+static double guess_batch(need a, need b, uint64_t limit) {
+    double slope = ((double)b.bytes - (double)a.bytes) / ((double)b.batch - (double)a.batch);
+    return slope <= 0 ? a.batch : a.batch + ((double)limit - (double)a.bytes) / slope;
 }
 
-/* A batch that fits `limit`, in the terms of cli_solve(), and the largest if few tries find that;
- * 0: none. The batch of the model needs `least`, which is more. Memory grows about as the batch
- * does. */
+/* A batch that fits `limit`, in the terms of cli_solve(), 0: none. The batch of the model needs
+ * `least`, which is more. Memory grows about as the batch does: where the line between a batch that
+ * fits and one that does not says that the first is the largest, that is believed. */
 static uint32_t largest_batch(const cli_args *args, const cli_model *model, const char *algorithm,
                               uint64_t limit, uint64_t least) {
-    uint32_t fits = 0, fails = model->header.batch;
-    uint64_t below = 0, above = least; /* what these need */
+    need fits = {0, 0}, fails = {model->header.batch, least}, other = fits;
     if (!cairn_model_importer(model->header.model)->sized || least <= limit)
         return 0;
-    for (int tries = 0; tries < MOST_TRIES && fails - fits > 1; tries++) {
-        double share = (double)(limit - below) / (double)(above - below);
-        uint32_t batch = fits + (uint32_t)(share * (fails - fits));
-        batch = batch <= fits ? fits + 1 : batch >= fails ? fails - 1 : batch;
-        uint64_t needed = least_with(args, model, algorithm, batch);
-        if (needed == 0)
+    for (int tries = 0; tries < MOST_TRIES && fails.batch - fits.batch > 1; tries++) {
+        double guess = guess_batch(other, fails, limit);
+        if (fits.batch > 0 && guess < fits.batch + 1)
             break;
-        if (needed <= limit)
-            fits = batch, below = needed;
-        else
-            fails = batch, above = needed;
+        need next = {guess <= fits.batch + 1 ? fits.batch + 1
+                     : guess >= fails.batch  ? fails.batch - 1
+                                             : (uint32_t)guess,
+                     0};
+        next.bytes = least_with(args, model, algorithm, next.batch);
+        if (next.bytes == 0)
+            break;
+        if (next.bytes <= limit)
+            other = fits = next;
+        else {
+            other = fits.batch > 0 ? fits : fails; /* two that fail are a line, too */
+            fails = next;
+        }
     }
-    while (fits > 0 && !fits_with(args, model, algorithm, limit, fits))
-        fits -= 1 + fits / 16;
+    while (fits.batch > 0 && !fits_with(args, model, algorithm, limit, fits.batch))
+        fits.batch -= 1 + fits.batch / 16;
     cli_progress_clear(args);
-    return fits;
+    return fits.batch;
 }
 
 static void advise_batch(const cli_args *args, uint32_t batch, const char *option,
@@ -112,7 +115,7 @@ int cli_refuse_budget(const cli_args *args, const cli_model *model, const cairn_
                       const char *algorithm, cairn_error *err) {
     if (err->smallest_budget == 0)
         return cli_fail(CAIRN_INFEASIBLE, err);
-    uint64_t smallest = cli_smallest_budget(model, algorithm, err) + limit->stationary_bytes;
+    uint64_t smallest = err->smallest_budget + limit->stationary_bytes;
     const char *option = cli_value(args, "budget") != NULL ? "budget" : "activation-budget";
     char by[64] = "";
     if (algorithm != NULL)

@@ -9,11 +9,6 @@
 int cli_refuse_budget(const cli_args *args, const cli_model *model, const cairn_budget *limit,
                       const char *algorithm, cairn_error *err);
 
-/* The smallest budget of a refusal, in the terms of cli_solve(): if that is refused too, when it is
- * rounded up to what a person types, the next one that is named, and so on. `err` then names the op
- * that sets it. */
-uint64_t cli_smallest_budget(const cli_model *model, const char *algorithm, cairn_error *err);
-
 /* A step by `algorithm` needs more than the memory of the machine; `stationary` bytes of it are no
  * plan's. Returns the exit code. */
 int cli_refuse_machine(const cli_args *args, const cli_model *model, const char *algorithm,

@@ -155,6 +155,8 @@ static void sign(cairn_solution *solution, const char *algorithm) {
     (void)!cairn_plan_set_header(solution->plan, &header, NULL); /* its size is set */
 }
 
+/* If no plan fits, `*out` is nevertheless the one that needs the least memory; the caller destroys
+ * it. */
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
@@ -186,12 +188,8 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
     crn_arena_release(&scratch);
     if (status == CAIRN_OK && (*out)->lower_bound_ns == 0)
         status = crn_solution_certify(graph, costs, options, *out, err);
-    if (status == CAIRN_OK) {
+    if (*out != NULL)
         sign(*out, solvers[which].name);
-        return CAIRN_OK;
-    }
-    cairn_solution_destroy(*out);
-    *out = NULL;
     return status;
 }
 
@@ -215,7 +213,7 @@ static cairn_status compare_with_start(const cairn_graph *graph, const cairn_cos
     uint64_t needed =
         options->live_peak ? start->sim->summary->peak_bytes : start->layout->arena_bytes;
     bool fits = options->budget_bytes == 0 || needed <= options->budget_bytes;
-    bool faster = fits && (*out == NULL || time_of(start) < time_of(*out));
+    bool faster = fits && (status != CAIRN_OK || time_of(start) < time_of(*out));
     cairn_solution *other = faster ? *out : start;
     if (faster) {
         *out = start;
@@ -252,6 +250,23 @@ cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs,
     if (status == CAIRN_OK)
         status = crn_solution_gather(graph, costs, options, *out, err);
     if (status == CAIRN_OK)
+        return CAIRN_OK;
+    cairn_solution_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+cairn_status crn_solve_least(const cairn_graph *graph, const cairn_costs *costs, const char *name,
+                             const cairn_solve_options *given, cairn_solution **out,
+                             cairn_error *err) {
+    cairn_solve_options options = *given;
+    uint32_t which = 0;
+    *out = NULL;
+    options.budget_bytes = 1;
+    options.effort = 1; /* of every refusal, or they would name different budgets */
+    CRN_TRY(find_solver(name, &which, err));
+    cairn_status status = solve_by(graph, costs, which, &options, out, err);
+    if (status == CAIRN_OK || (status == CAIRN_INFEASIBLE && *out != NULL))
         return CAIRN_OK;
     cairn_solution_destroy(*out);
     *out = NULL;

@@ -53,6 +53,8 @@ typedef struct search {
     uint32_t on_host_count;     /* at the level that is solved */
     bool share_link;            /* activations may be offloaded too, beside visits */
     int64_t bounds[LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
+    cairn_solution *least;      /* in the least memory; NULL: not known, or handed out */
+    uint64_t least_base;        /* what its plan without visits needs */
     crn_arena *scratch;
     cairn_error *err;
 } search;
@@ -286,35 +288,79 @@ static cairn_status solve_short(const search *s, const cairn_costs *costs, uint6
     cairn_solve_options options = s->options;
     cairn_solution *base;
     options.budget_bytes = budget;
-    CRN_TRY(cairn_solve(s->graph, costs, s->algorithm, &options, &base, s->err));
+    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, &base, s->err));
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
     return status;
 }
 
-/* The last resort: short visits in the whole room, and else the plan in the least memory. What that
- * one needs is the smallest budget of every refusal, so a budget that was named is enough. */
-static cairn_status solve_strictly(const search *s, const cairn_costs *costs, uint64_t room,
+/* The last resort: short visits in the whole room, then in the least memory, and at last the plan
+ * that is known to fit. */
+static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t room,
                                    cairn_solution **out) {
-    char op[sizeof s->err->name];
-    cairn_status status = solve_short(s, costs, room, out);
-    if (status == CAIRN_OK && memory_of(s, *out) <= room)
-        return CAIRN_OK;
-    cairn_solution_destroy(*out);
-    *out = NULL;
+    const uint64_t budgets[] = {room, s->least_base};
+    for (uint32_t k = 0; k < CRN_LENGTH(budgets); k++) {
+        cairn_status status = solve_short(s, costs, budgets[k], out);
+        if (status == CAIRN_OK && memory_of(s, *out) <= room)
+            return CAIRN_OK;
+        cairn_solution_destroy(*out);
+        *out = NULL;
+        if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
+            return status;
+    }
+    *out = s->least;
+    s->least = NULL;
+    return CAIRN_OK;
+}
+
+/* Costs in which the first tensors of the list, those of a level, are at home on the host. */
+static cairn_status open_level(search *s, uint32_t level, cairn_costs **out) {
+    for (uint32_t i = 0; i < s->count; i++)
+        s->on_host[s->order[i]] = i < s->first_of[level];
+    s->on_host_count = s->first_of[level];
+    CRN_TRY(cairn_costs_create(s->graph, out, s->err));
+    cairn_status status = add_visits(s, *out);
     if (status == CAIRN_OK)
-        status = solve_short(s, costs, 1, out);
-    if (status != CAIRN_INFEASIBLE || s->err->smallest_budget == 0)
-        return status;
-    crn_copy_string(op, sizeof op, s->err->name);
-    CRN_TRY(solve_short(s, costs, s->err->smallest_budget, out));
-    if (memory_of(s, *out) <= room)
         return CAIRN_OK;
-    s->err->smallest_budget = memory_of(s, *out);
+    cairn_costs_destroy(*out);
+    return status;
+}
+
+/* The plan in the least memory with its visits. Short visits need no more at any moment, but leave
+ * more holes in the arena; longer ones are tried if those are too many. */
+static cairn_status visit_least(search *s, const cairn_plan *plan) {
+    cairn_solution *longer;
+    CRN_TRY(visit(s, 0, plan, &s->least));
+    if (memory_of(s, s->least) <= s->least_base)
+        return CAIRN_OK;
+    CRN_TRY(visit(s, s->least_base, plan, &longer));
+    bool smaller = memory_of(s, longer) < memory_of(s, s->least);
+    cairn_solution_destroy(smaller ? s->least : longer);
+    s->least = smaller ? longer : s->least;
+    return CAIRN_OK;
+}
+
+/* Find the plan in the least memory: all that can be is at home on the host, and activations may be
+ * offloaded. It does not depend on the limit. A limit below what it needs is
+ * refused, so all refusals name the same smallest budget, and that one is enough. */
+static cairn_status find_least(search *s) {
+    uint64_t room = room_of(s, s->bytes_of[LEVELS]);
+    char op[sizeof s->err->name];
+    cairn_costs *costs;
+    cairn_solution *base;
+    CRN_TRY(open_level(s, LEVELS, &costs));
+    cairn_status status =
+        crn_solve_least(s->graph, costs, s->algorithm, &s->options, &base, s->err);
+    cairn_costs_destroy(costs);
+    CRN_TRY(status);
+    crn_copy_string(op, sizeof op, s->err->name);
+    s->least_base = memory_of(s, base);
+    status = visit_least(s, base->plan);
+    cairn_solution_destroy(base);
+    CRN_TRY(status);
     crn_copy_string(s->err->name, sizeof s->err->name, op);
-    cairn_solution_destroy(*out);
-    *out = NULL;
-    return CAIRN_INFEASIBLE;
+    s->err->smallest_budget = memory_of(s, s->least);
+    return s->err->smallest_budget <= room ? CAIRN_OK : CAIRN_INFEASIBLE;
 }
 
 /* The best solution of a level; NULL: none fits. */
@@ -323,14 +369,9 @@ static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out)
     *out = NULL;
     if (room == 0 && level < LEVELS)
         return CAIRN_OK;
-    for (uint32_t i = 0; i < s->count; i++)
-        s->on_host[s->order[i]] = i < s->first_of[level];
-    s->on_host_count = s->first_of[level];
     cairn_costs *costs;
-    CRN_TRY(cairn_costs_create(s->graph, &costs, s->err));
-    cairn_status status = add_visits(s, costs);
-    if (status == CAIRN_OK)
-        status = solve_in(s, costs, CRN_MAX(room, 1), out);
+    CRN_TRY(open_level(s, level, &costs));
+    cairn_status status = solve_in(s, costs, CRN_MAX(room, 1), out);
     if (status == CAIRN_INFEASIBLE && level == LEVELS && s->share_link)
         status = solve_strictly(s, costs, CRN_MAX(room, 1), out);
     cairn_costs_destroy(costs);
@@ -457,6 +498,7 @@ static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution 
 
 /* Nothing fits at level 0. Activations are offloaded only if nothing fits without that. */
 static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **best) {
+    CRN_TRY(find_least(s));
     cairn_status status = find_least_level(s, level, best);
     if (status != CAIRN_INFEASIBLE)
         return status;
@@ -554,6 +596,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                         cairn_graph_name(graph));
     crn_arena_init(&scratch, &allocator);
     cairn_status status = solve_all(&s, out);
+    cairn_solution_destroy(s.least);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK)
         return CAIRN_OK;

@@ -48,6 +48,12 @@ CAIRN_MUST cairn_status crn_solve_round(const cairn_graph *graph, const cairn_co
                                         const char *name, const cairn_solve_options *options,
                                         cairn_solution **out, cairn_error *err);
 
+/* The plan in the least memory that the algorithm finds, which is the one that its refusals name.
+ * After CAIRN_OK `err` is that of the refusal: it names the memory and the op that sets it. */
+CAIRN_MUST cairn_status crn_solve_least(const cairn_graph *graph, const cairn_costs *costs,
+                                        const char *name, const cairn_solve_options *options,
+                                        cairn_solution **out, cairn_error *err);
+
 /* How much to subtract from the budget if the arena exceeds it by `excess` in round `round` (from
  * 0). There are at most CRN_MOST_ROUNDS rounds. */
 #define CRN_MOST_ROUNDS 8
