@@ -12,8 +12,8 @@
  *     cairn_train_create(graph, device, costs, solution, NULL, &train, &err);
  *     cairn_train_step(train, &result, &err);                               again and again
  *
- * A program that has its own kernels describes its step (graph.h, or plain arrays: arrays.h), gives
- * costs, solves, and carries the plan out itself: docs/embedding.md.
+ * A program that has its own kernels describes its step (graph.h), gives costs, solves, and carries
+ * the plan out itself: docs/embedding.md.
  *
  * ---- Conventions ----
  *
@@ -28,9 +28,10 @@
  *   do not.
  * - Lists (cairn_solver_list(), cairn_zoo_list(), ...) are indexed from 0 and end with NULL; an
  *   entry has a name and a summary.
- * - The library never prints and never exits. It keeps nothing between calls outside the objects
- *   that the caller holds. The libraries that it uses may: oneDNN, OpenMP, and NVIDIA's, which stay
- *   open once a GPU was opened.
+ * - The library never prints and never exits. Between calls it keeps, outside the objects that the
+ *   caller holds, only what it works out once and never changes: tables of kernels, the number of
+ *   GPUs, oneDNN's engine. The libraries that it uses keep more: oneDNN, OpenMP, and NVIDIA's,
+ * which stay open once a GPU was opened.
  *
  * ---- Threads ----
  *
@@ -61,7 +62,6 @@
 #include "cairn/layout.h"    /* an address for every tensor */
 #include "cairn/solve.h"     /* from a budget to a plan; how good any plan can be */
 #include "cairn/budget.h"    /* budgets as people give them; the largest batch */
-#include "cairn/arrays.h"    /* the same for a step that is given as arrays */
 
 /* Run */
 #include "cairn/data.h"      /* samples */
@@ -72,6 +72,7 @@
 #include "cairn/train.h"     /* a session: optimiser, learning rate, history, snapshots */
 
 /* Not included, because few programs need them:
+ *     cairn/arrays.h    a step that is given as arrays, for fronts in other languages
  *     cairn/report.h    what is shown of a plan: figures, pictures, traces
  *     cairn/page.h      plans as a page for the browser
  *     cairn/papers.h    the abstract problems of the papers, for research */

@@ -72,7 +72,8 @@ def program(structs: dict[str, type[ctypes.Structure]]) -> str:
                          f'sizeof((({struct} *)0)->{place}));')
     lines += [f'printf("{name} %lld\\n", (long long){value});' for name, value in CONSTANTS.items()]
     body = "\n    ".join(lines)
-    return f"#include <cairn.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {{\n    {body}\n    return 0;\n}}\n"
+    headers = "".join(f"#include <{name}>\n" for name in ("cairn.h", "cairn/arrays.h", "stddef.h", "stdio.h"))
+    return f"{headers}int main(void) {{\n    {body}\n    return 0;\n}}\n"
 
 
 def printed(source: str, compiler: str, text: str) -> dict[str, str]:

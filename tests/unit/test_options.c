@@ -2,6 +2,7 @@
  * filled in the same way. A size of 0 is refused by all, and the message names the struct. A caller
  * that knows fewer fields gets those. */
 #include "cairn.h"
+#include "cairn/arrays.h"
 #include "cairn/page.h"
 #include "cairn/papers.h"
 #include "cairn/report.h"

@@ -1,6 +1,7 @@
 /* use_c99.c: a C99 program can use the headers: every _INIT macro makes an object of its type, and
  * the program links with the whole library and with the planner alone. */
 #include <cairn.h>
+#include <cairn/arrays.h>
 #include <cairn/page.h>
 #include <cairn/papers.h>
 #include <cairn/report.h>
