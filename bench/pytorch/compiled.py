@@ -168,7 +168,7 @@ class Bench:
         """A hash of the loss and one of every gradient."""
         self.restore()
         loss = self.step(call)
-        found = [hashlib.sha256(t.detach().float().cpu().numpy().tobytes()).hexdigest()[:12]
+        found = [hashlib.sha256(t.detach().cpu().float().numpy().tobytes()).hexdigest()[:12]
                  for t in [loss] + [p.grad for p in self.model.parameters()]]
         self.restore()
         return found

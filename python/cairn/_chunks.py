@@ -11,8 +11,9 @@ begins, and none need be made twice. The backward part only multiplies those gra
 The number of chunks depends on shapes alone, not on the budget, so that the bits are the same for every budget. They are
 not those of the loss at once, as the sum over chunks rounds otherwise: so mode "exact" has no chunks.
 
-A chunk has ROWS rows. With fewer, adding to the gradient of the weight takes as long as the product that is added. The
-types are those in which sums of gradients that nothing has scaled cannot overflow.
+A chunk has as many rows as the layer reads numbers, so that its logits are as large as the weight, and at least ROWS. With
+fewer, adding to the gradient of the weight takes as long as the product that is added. The types are those in which sums of
+gradients that nothing has scaled cannot overflow.
 """
 
 import math
@@ -110,7 +111,7 @@ def _chunks_of(linear, count):
     if count is not None:
         return count
     rows = math.prod(x.shape[:-1])
-    return rows // ROWS if made.shape[-1] >= WIDE * x.shape[-1] else 1
+    return rows // max(ROWS, x.shape[-1]) if made.shape[-1] >= WIDE * x.shape[-1] else 1
 
 
 def _value(node):

@@ -29,6 +29,9 @@ class Kernel:
     def __init__(self, function):
         self.function = function
 
+    def __call__(self, *given):
+        return self.function(*given)  # of another kernel
+
     def __getitem__(self, grid):
         def launch(*given, num_warps=4, **constants):
             given = [Pointer(g) if isinstance(g, torch.Tensor) else g for g in given]
@@ -62,6 +65,7 @@ def language():
     tl.zeros, tl.full = (lambda shape, dtype: torch.zeros(shape, dtype=dtype),
                          lambda shape, value, dtype: torch.full(shape, value, dtype=dtype))
     tl.int1, tl.constexpr, tl.arange, tl.load, tl.store, tl.where = torch.bool, int, torch.arange, load, store, where
+    tl.range = lambda first, end, step, num_stages: range(first, end, step)
     tl.program_id = lambda axis: torch.tensor(Kernel.program[axis])
     tl.broadcast_to = lambda x, shape: torch.as_tensor(x).broadcast_to(shape)
     tl.sum = lambda x, axis, keep_dims=False: x.sum(axis, keepdim=keep_dims)
