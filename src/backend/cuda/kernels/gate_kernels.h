@@ -6,7 +6,7 @@
 #define gate_slope FORM(gate_slope)
 #define gate_value FORM(gate_value)
 #define gate_packs FORM(gate_packs)
-#define gate_packs_of (PACK == 1 ? 4 : 2) /* of a thread, the width of a block apart */
+#define gate_packs_of 4 /* of a thread, the width of a block apart; half of two operands each */
 #define rotary_packs_of 3
 
 /* The smaller share s of a sigmoid at x / gate_unit: the sigmoid is s if x < 0, else 1 - s. */
@@ -73,13 +73,13 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
                            uint32_t step) {
     raw a[gate_packs_of], b[gate_packs_of];
     int two = op >= CRN_MULTIPLY;
-    CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of; u++) {
+    CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of / (two ? 2 : 1); u++) {
         PLACE(first + u * step);
         a[u] = fetch(p->a, row * p->a_pitch + at);
         if (two)
             b[u] = fetch(p->b, row * p->b_pitch + at);
     }
-    CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of; u++) {
+    CRN_UNROLL for (uint32_t u = 0; u < gate_packs_of / (two ? 2 : 1); u++) {
         PLACE(first + u * step);
         put(p->to, row * p->to_pitch + at,
             gate_value(op, open(a[u]), two ? open(b[u]) : no_pack()));
@@ -87,9 +87,9 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
 }
 
 /* a, b -> to */
-CRN_KERNEL_OF(FORM(gate), crn_pointwise_args, 256, 6) {
+CRN_KERNEL_OF(FORM(gate), crn_pointwise_args, 256, 5) {
     CRN_EACH_THREAD(t) {
-        uint32_t first = g.x * g.threads * gate_packs_of + t;
+        uint32_t first = g.x * g.threads * (gate_packs_of / (p->op >= CRN_MULTIPLY ? 2 : 1)) + t;
         switch (p->op) {
             OP_CASE(gate_packs, CRN_GELU);
             OP_CASE(gate_packs, CRN_GELU_TANH);

@@ -20,7 +20,7 @@
  * CRN_WARP_BARRIER() is enough where only threads of the same 32 read what others wrote.
  * CRN_KEPT(type, name, count) declares values of a thread that outlive a phase: `count` of them are
  * at CRN_OWN(name, t), in registers on a GPU, where all indices must be constants after unrolling.
- * Blocks have at most 256 threads then.
+ * Blocks have at most 512 threads.
  *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
  * writes. On a processor the order of the threads and of the blocks can be reversed
@@ -114,7 +114,7 @@ CRN_DEVICE void crn_prefetch(const void *at) {
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t i_##t = 0, t = g.backwards ? (count)-1 : 0; i_##t < (count);                     \
          i_##t++, t = g.backwards ? t - 1 : t + 1)
-#define CRN_KEPT(type, name, count) type name[256][count]
+#define CRN_KEPT(type, name, count) type name[512][count]
 #define CRN_OWN(name, t) ((name)[t])
 #define CRN_BARRIER() ((void)0)
 #define CRN_WARP_BARRIER() ((void)0)

@@ -1,17 +1,17 @@
 /* held_row_kernels.h: layer norm and RMS norm of rows that fit into the registers of a block, which
  * reads them once; no guard. See pack.h and ref_row_norm.c.
  *
- * `lanes` threads have a row: one warp, or several if the row is long. Thread `lane` has packs
- * lane, lane + lanes, ... of it, four at most. lanes is a constant in these functions, or the
+ * Forward, `lanes` threads have a row: one warp, or several if the row is long. Thread `lane` has
+ * packs lane, lane + lanes, ... of it, four at most. lanes is a constant in these functions, or the
  * columns need registers too. */
 
-#define held_prefetch FORM(held_prefetch)
-#define held_row FORM(held_row)
-#define held_gradient FORM(held_gradient)
+#define strip_own FORM(strip_own)
+#define strip_place FORM(strip_place)
+#define strip_load FORM(strip_load)
+#define strip_write FORM(strip_write)
+#define strip_sum FORM(strip_sum)
+#define strip_columns FORM(strip_columns)
 #define held_sum FORM(held_sum)
-#define held_store FORM(held_store)
-#define held_add FORM(held_add)
-#define held_strip FORM(held_strip)
 #define held_barrier FORM(held_barrier)
 #define held_load FORM(held_load)
 #define held_part FORM(held_part)
@@ -154,173 +154,169 @@ CRN_KERNEL(FORM(row_norm), crn_row_norm_args) {
     HELD_CASES(held_norms, p, g, sums, squares)
 }
 
-/* ---- backward: see row_kernels.h. A thread has the same columns in all its rows, and a sum for
- * each of them ---- */
+/* ---- backward: see row_kernels.h. A block has a strip of rows, `groups` at a time. A thread has
+ * one pack of a row, the same columns in all its rows, and a sum for each of them ---- */
 
-/* Ask for the packs of a row that is read soon. */
-CRN_DEVICE void held_prefetch(const void *from, uint32_t row, uint32_t width, uint32_t lane,
-                              uint32_t lanes) {
-    const stored *at = (const stored *)from + (size_t)row * width + lane * PACK;
-    CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) < width)
-            crn_prefetch(at + u * lanes * PACK);
-    }
+/* What a thread keeps from row to row, and of its row. */
+typedef struct strip_own {
+    pack gamma, of_gamma, of_beta;
+    pack away; /* xhat */
+    raw gy, other;
+} strip_own;
+
+/* Whether a thread has a pack of the rows that begin with `from`; where it is. */
+CRN_DEVICE int strip_place(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from, uint32_t end,
+                           uint32_t t, uint32_t *row, size_t *at) {
+    uint32_t group = t / p->cut.lanes, c = (t - group * p->cut.lanes) * PACK;
+    *row = from + group;
+    *at = (size_t)*row * p->cut.channels + c;
+    return group < p->cut.groups && *row < end && c < p->cut.channels;
 }
 
-/* Load the packs of a row; add to the sums of the columns; the parts of the sums over the row. */
-CRN_DEVICE void held_row(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, uint32_t lane,
-                         uint32_t lanes, raw *x, raw *gy, float *columns, float *products,
-                         float *total, float *along) {
-    uint32_t width = p->cut.channels;
-    size_t at = (size_t)row * width;
-    float mean = p->centred ? p->mean[row] : 0, inverse = p->inverse[row];
-    float sum = 0, product = 0;
-    CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= width)
-            continue;
-        x[u] = fetch(p->x, at + HELD_COLUMN(u));
-        gy[u] = fetch(p->gy, at + HELD_COLUMN(u));
+/* Load a pack and the next one's lines; add to the sums of the columns; the parts of the sums over
+ * the row. */
+CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, size_t at,
+                           uint32_t end, strip_own *own, float *total, float *along) {
+    float mean = p->centred ? p->mean[row] : 0, inverse = p->inverse[row], sum = 0, product = 0;
+    raw x = fetch(p->x, at);
+    own->gy = fetch(p->gy, at);
+    if (p->other)
+        own->other = fetch(p->other, at);
+    if (row + p->cut.groups < end) {
+        size_t next = at + (size_t)p->cut.groups * p->cut.channels;
+        crn_prefetch((const stored *)p->x + next);
+        crn_prefetch((const stored *)p->gy + next);
+        if (p->other)
+            crn_prefetch((const stored *)p->other + next);
     }
-    CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= width)
-            continue;
-        pack value = open(x[u]), gradient = open(gy[u]);
-        pack gamma = get_floats(p->gamma, HELD_COLUMN(u), width);
-        EACH(k) {
-            float away = (value.at[k] - mean) * inverse;
-            float weighted = gradient.at[k] * gamma.at[k];
-            columns[u * PACK + k] += gradient.at[k];
-            products[u * PACK + k] = crn_fma(gradient.at[k], away, products[u * PACK + k]);
-            sum += weighted;
-            product = crn_fma(weighted, away, product);
-        }
+    pack value = open(x), gradient = open(own->gy);
+    EACH(k) {
+        float away = (value.at[k] - mean) * inverse;
+        float weighted = gradient.at[k] * own->gamma.at[k];
+        own->of_beta.at[k] += gradient.at[k];
+        own->of_gamma.at[k] = crn_fma(gradient.at[k], away, own->of_gamma.at[k]);
+        sum += weighted;
+        product = crn_fma(weighted, away, product);
+        own->away.at[k] = away;
     }
     *total = sum;
     *along = product;
 }
 
-/* other is a constant here: whether p->other is added. */
-CRN_DEVICE void held_gradient(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, uint32_t lane,
-                              uint32_t lanes, const raw *x, const raw *gy, float shift, float slope,
-                              int other) {
-    uint32_t width = p->cut.channels;
-    size_t at = (size_t)row * width;
-    float mean = p->centred ? p->mean[row] : 0, inverse = p->inverse[row];
-    CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= width)
-            continue;
-        pack value = open(x[u]), gradient = open(gy[u]);
-        pack gamma = get_floats(p->gamma, HELD_COLUMN(u), width);
-        pack added = other ? get(p->other, at + HELD_COLUMN(u)) : no_pack();
-        EACH(k) {
-            float away = (value.at[k] - mean) * inverse;
-            float gx = inverse * (gradient.at[k] * gamma.at[k] - shift - away * slope);
-            value.at[k] = other ? as_stored(gx) + added.at[k] : gx;
-        }
-        put(p->gx, at + HELD_COLUMN(u), value);
+/* gx = (g - shift - xhat * slope) / deviation, and what is added to it */
+CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, size_t at,
+                            const strip_own *own, float shift, float slope) {
+    float inverse = p->inverse[row];
+    pack value, gradient = open(own->gy), added = p->other ? open(own->other) : no_pack();
+    EACH(k) {
+        float weighted = gradient.at[k] * own->gamma.at[k];
+        value.at[k] = inverse * (weighted - shift - own->away.at[k] * slope);
     }
+    raw made = pack_up(value);
+    if (p->other) {
+        value = open(made);
+        EACH(k) {
+            value.at[k] += added.at[k];
+        }
+        made = pack_up(value);
+    }
+    store(p->gx, at, made);
 }
 
-/* Sums of columns, `held_apart` floats apart in shared memory, so that neither side has conflicts.
+/* The sum over a row of what its warps wrote. */
+CRN_DEVICE float strip_sum(const crn_row_norm_args *CRN_RESTRICT p, const float *parts,
+                           uint32_t t) {
+    uint32_t warps = p->cut.lanes / 32, first = t / p->cut.lanes * warps;
+    float sum = parts[first];
+    for (uint32_t warp = 1; warp < warps; warp++)
+        sum += parts[first + warp];
+    return sum;
+}
+
+/* Sums of columns, `strip_apart` floats apart in shared memory, so that neither side has conflicts.
  */
-#define held_apart (256 + 32 / PACK)
+#define strip_apart (CRN_COLUMN_THREADS + 32 / PACK)
 
-CRN_DEVICE void held_store(float *s, uint32_t t, const float *sums) {
-    CRN_UNROLL for (uint32_t i = 0; i < CRN_ROW_HELD * PACK; i++) s[i * held_apart + t] = sums[i];
-}
-
-/* Add up those of the rows that the block has at a time. */
-CRN_DEVICE void held_add(const crn_row_norm_args *CRN_RESTRICT p, const float *s, uint32_t t,
-                         uint32_t lanes, float *to) {
-    for (uint32_t c = t; c < p->cut.channels; c += 256) {
-        uint32_t lane = c / PACK % lanes, i = c / PACK / lanes * PACK + c % PACK;
+CRN_DEVICE void strip_columns(const crn_row_norm_args *CRN_RESTRICT p, const float *s, uint32_t t,
+                              float *to) {
+    for (uint32_t c = t; c < p->cut.channels; c += CRN_COLUMN_THREADS) {
         float sum = 0;
-        CRN_UNROLL for (uint32_t first = 0; first < 256; first += lanes) sum +=
-            s[i * held_apart + first + lane];
+        for (uint32_t row = 0; row < p->cut.groups; row++)
+            sum += s[c % PACK * strip_apart + row * p->cut.lanes + c / PACK];
         to[c] = sum;
     }
 }
 
-CRN_DEVICE void held_strip(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, float *s,
-                           float *sums, float *products, uint32_t lanes) {
-    CRN_KEPT(raw, x, CRN_ROW_HELD);
-    CRN_KEPT(raw, gy, CRN_ROW_HELD);
-    CRN_KEPT(float, of_beta, CRN_ROW_HELD *PACK);
-    CRN_KEPT(float, of_gamma, CRN_ROW_HELD *PACK);
+/* x, gy, mean, inverse (, other) -> gx, part */
+CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED(float, s, PACK *strip_apart);
+    CRN_SHARED(float, sums, CRN_COLUMN_THREADS);
+    CRN_SHARED(float, products, CRN_COLUMN_THREADS);
+    CRN_SHARED(float, parts, 4 * CRN_COLUMN_THREADS / 32); /* of this turn and of the one before */
+    CRN_KEPT(strip_own, own, 1);
     uint32_t begin = g.x * p->cut.strip, end = crn_min_u32(begin + p->cut.strip, p->cut.rows);
+    uint32_t warps = CRN_COLUMN_THREADS / 32, turn = 0;
     float count = (float)p->cut.channels;
     float *part = (float *)p->part + (size_t)g.x * 2 * p->cut.channels;
     CRN_EACH_THREAD(t) {
-        CRN_UNROLL for (uint32_t i = 0; i < CRN_ROW_HELD * PACK; i++) CRN_OWN(of_beta, t)[i] =
-            CRN_OWN(of_gamma, t)[i] = 0;
+        CRN_OWN(own, t)->gamma = get_floats(p->gamma, t % p->cut.lanes * PACK, p->cut.channels);
+        CRN_OWN(own, t)->of_gamma = CRN_OWN(own, t)->of_beta = no_pack();
     }
-    for (uint32_t from = begin; from < end; from += 256 / lanes) {
+    for (uint32_t from = begin; from < end; from += p->cut.groups, turn = 2 * warps - turn) {
         CRN_EACH_THREAD(t) {
-            uint32_t row = from + t / lanes;
-            if (row < end && p->other)
-                held_prefetch(p->other, row, p->cut.channels, t % lanes, lanes);
-            if (row + 256 / lanes < end) {
-                held_prefetch(p->x, row + 256 / lanes, p->cut.channels, t % lanes, lanes);
-                held_prefetch(p->gy, row + 256 / lanes, p->cut.channels, t % lanes, lanes);
+            uint32_t row;
+            size_t at;
+            float total = 0, along = 0;
+            if (strip_place(p, from, end, t, &row, &at))
+                strip_load(p, row, at, end, CRN_OWN(own, t), &total, &along);
+            sums[t] = total;
+            products[t] = along;
+        }
+        CRN_WARP_BARRIER();
+        CRN_EACH_THREAD(t) {
+            float total = crn_add_warp(sums, t), along = crn_add_warp(products, t);
+            if (t % 32 == 0) {
+                parts[turn + t / 32] = total;
+                parts[turn + warps + t / 32] = along;
             }
-            if (row < end)
-                held_row(p, row, t % lanes, lanes, CRN_OWN(x, t), CRN_OWN(gy, t),
-                         CRN_OWN(of_beta, t), CRN_OWN(of_gamma, t), &sums[t], &products[t]);
         }
-        held_barrier(lanes);
+        CRN_BARRIER();
         CRN_EACH_THREAD(t) {
-            uint32_t row = from + t / lanes;
-            if (row >= end || !p->gx)
+            uint32_t row;
+            size_t at;
+            if (!p->gx || !strip_place(p, from, end, t, &row, &at))
                 continue;
-            float shift = p->centred ? held_sum(sums, lanes, t) / count : 0;
-            float slope = held_sum(products, lanes, t) / count;
-            if (p->other)
-                held_gradient(p, row, t % lanes, lanes, CRN_OWN(x, t), CRN_OWN(gy, t), shift, slope,
-                              1);
-            else
-                held_gradient(p, row, t % lanes, lanes, CRN_OWN(x, t), CRN_OWN(gy, t), shift, slope,
-                              0);
+            float shift = p->centred ? strip_sum(p, parts + turn, t) / count : 0;
+            float slope = strip_sum(p, parts + turn + warps, t) / count;
+            strip_write(p, row, at, CRN_OWN(own, t), shift, slope);
         }
-        held_barrier(lanes);
     }
-    if (!p->part)
-        return;
-    CRN_EACH_THREAD(t) {
-        held_store(s, t, CRN_OWN(of_gamma, t));
+    for (uint32_t array = 0; array < 2 && p->part; array++) {
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            EACH(k) {
+                s[k * strip_apart + t] =
+                    array == 0 ? CRN_OWN(own, t)->of_gamma.at[k] : CRN_OWN(own, t)->of_beta.at[k];
+            }
+        }
+        CRN_BARRIER();
+        CRN_EACH_THREAD(t) {
+            strip_columns(p, s, t, part + array * p->cut.channels);
+        }
     }
-    CRN_BARRIER();
-    CRN_EACH_THREAD(t) {
-        held_add(p, s, t, lanes, part);
-    }
-    CRN_BARRIER();
-    CRN_EACH_THREAD(t) {
-        held_store(s, t, CRN_OWN(of_beta, t));
-    }
-    CRN_BARRIER();
-    CRN_EACH_THREAD(t) {
-        held_add(p, s, t, lanes, part + p->cut.channels);
-    }
-}
-
-/* x, gy, mean, inverse (, other) -> gx, part. A block has a strip of rows. */
-CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, 256, 2) {
-    CRN_SHARED(float, s, CRN_ROW_HELD *PACK *held_apart);
-    CRN_SHARED(float, sums, 256);
-    CRN_SHARED(float, products, 256);
-    HELD_CASES(held_strip, p, g, s, sums, products)
 }
 
 #undef HELD_CASES
 #undef HELD_COLUMN
-#undef held_apart
+#undef strip_apart
 
-#undef held_prefetch
-#undef held_row
-#undef held_gradient
+#undef strip_own
+#undef strip_place
+#undef strip_load
+#undef strip_write
+#undef strip_sum
+#undef strip_columns
 #undef held_sum
-#undef held_store
-#undef held_add
-#undef held_strip
 #undef held_barrier
 #undef held_load
 #undef held_part

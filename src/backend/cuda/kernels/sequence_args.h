@@ -9,10 +9,11 @@
  *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, part
  *     row_norm_finish    part -> ggamma, gbeta
  *
- * Those called `wide` are for rows of more than 4 packs for each thread of a block.
- * With `added` the norm is that of sum = x + added. With `other` that is added to gx. y and sum may
- * be x or added, gx may be x, gy or other. */
-#define CRN_ROW_HELD 4u   /* packs of a thread */
+ * Those called `wide` are for rows too long for a block: row_norm can have 4 packs of a row for
+ * each of 256 threads, row_norm_bwd one for each of 512. With `added` the norm is that of sum = x +
+ * added. With `other` that is added to gx. y and sum may be x or added, gx may be x, gy or other.
+ */
+#define CRN_ROW_HELD 4u   /* packs of a thread of row_norm */
 #define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd_wide has at a time */
 #define CRN_ROW_WARPS 8u  /* of such a block */
 

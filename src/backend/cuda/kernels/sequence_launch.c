@@ -39,10 +39,14 @@ crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
                      1, THREADS);
 }
 
-/* A block has all columns of a strip of rows, of which `groups` at a time. */
+/* A block of the backward pass has all columns of a strip of rows, of which `groups` at a time. A
+ * row belongs to as many warps as it has packs, or, if it is too long for a block, to none: lanes
+ * == 0.
+ */
 static void cut_strips(crn_cut *cut, uint32_t pack) {
-    cut_lanes(cut, pack);
-    cut->groups = cut->lanes == 0 ? CRN_ROW_CHUNK : THREADS / cut->lanes;
+    cut->lanes = divide_up(cut->channels, 32 * pack) * 32;
+    cut->lanes = cut->lanes > COLUMN_THREADS ? 0 : cut->lanes;
+    cut->groups = cut->lanes == 0 ? CRN_ROW_CHUNK : COLUMN_THREADS / cut->lanes;
     uint32_t chunks = divide_up(cut->rows, cut->groups);
     cut->strip = cut->groups * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
     cut->strips = divide_up(cut->rows, cut->strip);
@@ -51,8 +55,10 @@ static void cut_strips(crn_cut *cut, uint32_t pack) {
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->gx);
     cut_strips(&given->cut, pack);
-    crn_kernel_id kernel = given->cut.lanes == 0 ? CRN_K_row_norm_bwd_wide : CRN_K_row_norm_bwd;
-    return launch_of(form_of(kernel, given->element, pack), given->cut.strips, 1, THREADS);
+    bool wide = given->cut.lanes == 0;
+    return launch_of(
+        form_of(wide ? CRN_K_row_norm_bwd_wide : CRN_K_row_norm_bwd, given->element, pack),
+        given->cut.strips, 1, wide ? THREADS : COLUMN_THREADS);
 }
 
 crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
@@ -75,7 +81,7 @@ crn_launch crn_gate_launch(crn_pointwise_args *given) {
                                 {given->op >= CRN_MULTIPLY ? given->b : NULL, given->b_pitch},
                                 {given->to, given->to_pitch}};
     uint32_t pack = pack_of(given->element, given->channels, operands, 3);
-    uint32_t each = THREADS * (pack == 1 ? 4 : 2); /* as in gate_kernels.h */
+    uint32_t each = THREADS * (given->op >= CRN_MULTIPLY ? 2 : 4); /* as in gate_kernels.h */
     given->packs = divide_up(given->channels, pack);
     uint64_t all = (uint64_t)given->rows * given->packs;
     assert(all < UINT32_MAX - each);
