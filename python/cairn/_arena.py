@@ -24,6 +24,8 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
+LEVELS = 8  # of memory beside the arena that are tried
+PIECES = 16  # the allocator may lose such a share of what is beside the arena, because it is in pieces
 LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
@@ -96,9 +98,11 @@ class Layout:
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
-        beside = self.beside_by_step = [live + workspace for live, workspace in zip(beside, self.workspace)]
-        inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
-        self._fill(inside, beside)
+        beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        self.transient = max(self._taken())
+        _, inside, self.beside_by_step = min((self._fill(beside, most) for most in self._levels(beside)),
+                                             key=lambda found: found[0])
+        self.beside = max(self.beside_by_step)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
@@ -110,10 +114,21 @@ class Layout:
             taken[first] += size
         return taken
 
-    def _fill(self, inside, beside):
+    def _levels(self, beside):
+        """How much memory there may be beside the arena: as much as there must be, or so much more that one of the tensors
+        fits beside it where the arena is fullest. When that one is dead, others use its memory."""
+        live, least = _profile(self.placed.values(), len(beside)), max(beside)
+        fullest = max(range(len(live)), key=live.__getitem__)
+        sizes = {size for size, first, last in self.placed.values() if first <= fullest <= last}
+        more = sorted({beside[fullest] + size for size in sizes if beside[fullest] + size > least}, reverse=True)
+        return [least, *more[:LEVELS]]
+
+    def _fill(self, beside, most):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
-        they fit beside it."""
-        live, most = _profile(inside.values(), len(beside)), self.beside
+        no more than `most` is beside it. Returns what both need together, about, what is in the arena then, and what is beside
+        it at every step."""
+        inside, beside = dict(self.placed), list(beside)
+        live = _profile(inside.values(), len(beside))
         movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])
         for _ in range(MOVES):
             fullest = max(range(len(live)), key=live.__getitem__)
@@ -123,12 +138,13 @@ class Layout:
                 if size <= room and first <= fullest <= last and max(beside[first:last + 1]) + size <= most:
                     break
             else:
-                return
+                break
             movable.remove(key)
             del inside[key]
             for i in range(first, last + 1):
                 live[i] -= size
                 beside[i] += size
+        return max(live) + max(beside) + max(beside) // PIECES, inside, beside
 
 
 def is_handed(op):

@@ -37,7 +37,8 @@ class Kernel:
         self.form, self.chosen = self.forms[0], len(self.forms) == 1
 
     def __str__(self):
-        return self.__name__
+        """For signatures: each form has costs of its own."""
+        return self.__name__ if self.form is self.forms[0] else f"{self.__name__}/{self.form.name}"
 
     def __call__(self, *arguments):
         return tuple(self.form(list(arguments)))
