@@ -125,8 +125,8 @@ class Layout:
 
     def _fill(self, beside, most):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
-        no more than `most` is beside it. Returns what both need together, about, what is in the arena then, and what is beside
-        it at every step."""
+        no more than `most` is beside it. Returns about what both need together, what is in the arena then, and what is
+        beside it at every step."""
         inside, beside = dict(self.placed), list(beside)
         live = _profile(inside.values(), len(beside))
         movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])

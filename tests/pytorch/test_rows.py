@@ -171,7 +171,8 @@ class Steps(unittest.TestCase):
             kernel = _compiled.Kernel(f"test{expected}", graph, given)
             _compiled.choose_forms([kernel], Table, functools.partial(learn, times, failing))
             self.assertEqual(kernel.form.name, expected)
-            self.assertEqual(str(kernel).endswith("/" + expected), expected != "inductor")  # the costs of a form are not those of another
+            # The costs of a form are not those of another.
+            self.assertEqual(str(kernel).endswith("/" + expected), expected != "inductor")
 
 
 class Slopes(unittest.TestCase):
