@@ -473,10 +473,12 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
                 name);
         return CLI_WRONG_INPUT;
     }
-    cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     const char *backend = cli_value(args, "backend");
     if (backend == NULL && cli_runs(args))
         backend = cairn_device_list(0)->name;
+    if (backend == NULL && cli_value(args, "math") != NULL)
+        return cli_usage_error(args, "--math is of a backend: give --backend too");
+    cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
     if (status == CAIRN_OK)

@@ -12,22 +12,22 @@
         "seq", 0, "N", "steps of a recurrent network; tokens of a sequence"                        \
     }
 
+#define CLI_THREADS_OPTION                                                                         \
+    { "threads", 't', "N", "threads of the backend (default: OMP_NUM_THREADS, or all processors)" }
+
+#define CLI_MATH_OPTION                                                                            \
+    { "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16" }
+
 #define CLI_COST_OPTIONS                                                                           \
     {"machine", 'm', "NAME|FILE", "the device: v100 (default), h200, cpu, or a description"},      \
         CLI_MEASURED_OPTION,                                                                       \
-        {"backend", 0, "NAME", "plan for this backend's memory, implementations and machine"}, {   \
-        "threads", 't', "N",                                                                       \
-            "threads of the backend (default: OMP_NUM_THREADS, or all processors)"                 \
-    }
+        {"backend", 0, "NAME", "plan for this backend's memory, implementations and machine"},     \
+        CLI_THREADS_OPTION, CLI_MATH_OPTION
 
 /* And of those that run it. */
 #define CLI_RUN_OPTIONS                                                                            \
-    {"backend", 0, "NAME", "the backend (default: the best of this build)"},                       \
-        {"threads", 't', "N",                                                                      \
-         "threads of the backend (default: OMP_NUM_THREADS, or all processors)"},                  \
-    {                                                                                              \
-        "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16"                                \
-    }
+    {"backend", 0, "NAME", "the backend (default: the best of this build)"}, CLI_THREADS_OPTION,   \
+        CLI_MATH_OPTION
 
 #define CLI_SLOTS_OPTION                                                                           \
     { "optimizer-slots", 0, "N", "tensors per parameter that the optimiser keeps (default 1)" }

@@ -103,6 +103,9 @@ transformer() {
                 same=no
                 [ -n "$hash" ] && [ "$hash" = "$none" ] && same=yes
                 say "  ${bits:-chunks of the head allowed}: bits as none: $same"
+                "$build/cairn" plan "$name" --backend cuda --batch "$batch" --math bf16 $options \
+                    --costs "$costs" --activation-budget "$budget" $bits |
+                    grep -E 'time of a step|no plan takes|computed again' | tee -a "$log"
             done
         done
     }
