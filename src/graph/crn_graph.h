@@ -2,6 +2,7 @@
 #ifndef CRN_GRAPH_H
 #define CRN_GRAPH_H
 
+#include "base/crn_base.h"
 #include "cairn/graph.h"
 
 /* Names as they stand in files; NULL past the end of the list. */
@@ -67,6 +68,12 @@ bool crn_graph_is_square_sum(const cairn_graph *graph, cairn_id tensor);
 /* Mark the slots that only the last of several micro-batches uses: all but the sum of gradients,
  * which is the last of an update's params. */
 void crn_graph_mark_last(const cairn_graph *graph, bool *of_last);
+
+/* A step with updates in which ops that make large gradients of small tensors wait until
+ * activations are freed. Tensors keep their ids; `order` gets the ids in `step` of the ops of
+ * `*out`, and has room for all. `*out` NULL: nothing has to wait. */
+CAIRN_MUST cairn_status crn_graph_delay(const cairn_graph *step, crn_arena *scratch,
+                                        cairn_id *order, cairn_graph **out, cairn_error *err);
 
 /* The step before cairn_graph_add_updates(). */
 CAIRN_MUST cairn_status crn_graph_drop_updates(const cairn_graph *whole, cairn_graph **out,

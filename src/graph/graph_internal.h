@@ -53,13 +53,6 @@ CAIRN_MUST cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_
 CAIRN_MUST cairn_status crn_check_derivative(const cairn_graph *graph, const cairn_op *op,
                                              cairn_error *err);
 
-/* ---- delay_gradients.c ---- */
-
-/* The order in which a step runs its ops if parameters are updated inside it: ids, for as many ops
- * as the step has. */
-CAIRN_MUST cairn_status crn_delay_gradients(const cairn_graph *step, crn_arena *scratch,
-                                            cairn_id *order);
-
 /* ---- validate.c ---- */
 
 /* Check everything, and fill in producers, name tables, readers and hash. */

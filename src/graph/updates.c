@@ -3,8 +3,7 @@
  *     ops      ... conv.bwd_weight  conv.bwd_data  conv.weight.update  bn.bwd ...
  *
  * An update stands behind the last op that reads the parameter or makes a part of its gradient. So
- * in the order of the list every op sees the parameters as they were before the step. Some ops that
- * make gradients come later than in the step: see delay_gradients.c. */
+ * in the order of the list every op sees the parameters as they were before the step. */
 #include "graph/graph_internal.h"
 #include "graph/crn_graph.h"
 
@@ -24,35 +23,11 @@ typedef struct work {
     cairn_id total;      /* the sum of squares so far, or CAIRN_NONE */
     cairn_id *sum_slots; /* if both: sums in the order of their parts */
     uint32_t sum_count;
-    cairn_id *order;    /* of the ops */
-    bool *read_late;    /* per op: a delayed op reads what it makes */
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
     cairn_id *updated;  /* per op: the first parameter to update after it, or CAIRN_NONE */
     cairn_id *next;     /* per parameter: the next one after the same op */
 } work;
-
-/* What a delayed op reads cannot be recomputed there: parameters that this takes may have been
- * updated. So the ops that make it run only once. */
-static void mark_read_late(const work *at, const cairn_op *delayed) {
-    for (uint32_t i = 0; i < delayed->input_count; i++) {
-        const cairn_tensor *t = &at->step->tensors.data[delayed->inputs[i]];
-        for (; t->alias_of != CAIRN_NONE; t = &at->step->tensors.data[t->alias_of])
-            at->read_late[t->producer] = true;
-        if (t->producer != CAIRN_NONE)
-            at->read_late[t->producer] = true;
-    }
-}
-
-/* An op that comes behind one with a higher number was delayed. */
-static void find_read_late(work *at) {
-    cairn_id highest = 0;
-    for (uint32_t place = 0; place < at->step->ops.length; place++) {
-        if (at->order[place] < highest)
-            mark_read_late(at, &at->step->ops.data[at->order[place]]);
-        highest = CRN_MAX(highest, at->order[place]);
-    }
-}
 
 /* The parameter of which the tensor is a gradient or a part of one, or CAIRN_NONE. */
 static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
@@ -63,8 +38,7 @@ static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
 
 static void find_last_uses(work *at) {
     const cairn_graph *g = at->step;
-    for (uint32_t place = 0; place < g->ops.length; place++) {
-        cairn_id o = at->order[place];
+    for (cairn_id o = 0; o < g->ops.length; o++) {
         const cairn_op *op = &g->ops.data[o];
         for (uint32_t i = 0; i < op->param_count; i++)
             at->last[op->params[i]] = o;
@@ -214,21 +188,17 @@ static uint64_t find_part_bytes(const work *at) {
 }
 
 static cairn_status copy_ops(work *at) {
-    for (uint32_t place = 0; place < at->step->ops.length; place++) {
-        cairn_id o = at->order[place];
-        cairn_op op = at->step->ops.data[o];
-        if (at->read_late[o] && op.phase == CAIRN_PHASE_FORWARD)
-            op.flags |= CAIRN_OP_FLAG_NEVER_AGAIN;
-        CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
+    for (cairn_id o = 0; o < at->step->ops.length; o++) {
+        const cairn_op *op = &at->step->ops.data[o];
+        CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
-            CRN_TRY(for_parts(at, p, op.of, at->clips && !at->sums,
+            CRN_TRY(for_parts(at, p, op->of, at->clips && !at->sums,
                               at->clips ? add_squares : add_update));
     }
     return CAIRN_OK;
 }
 
-/* Updates that read the norm of all gradients, in the order in which those are made. The order is
- * that of the step, in which all gradients stay to the end. */
+/* Updates that read the norm of all gradients, in the order in which those are made. */
 static cairn_status add_clipped(work *at) {
     at->sum_count = 0;
     for (cairn_id o = 0; o < at->step->ops.length; o++)
@@ -250,13 +220,6 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
     CRN_TRY(fill_list(scratch, g->tensors.length, &at->last));
     CRN_TRY(fill_list(scratch, g->ops.length, &at->updated));
     CRN_TRY(fill_list(scratch, g->tensors.length, &at->next));
-    CRN_TAKE(scratch, at->order, g->ops.length);
-    for (cairn_id o = 0; o < g->ops.length; o++)
-        at->order[o] = o;
-    if (!at->clips)
-        CRN_TRY(crn_delay_gradients(g, scratch, at->order));
-    CRN_TAKE(scratch, at->read_late, g->ops.length);
-    find_read_late(at);
     find_last_uses(at);
     if (!list_updates(at))
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
@@ -365,33 +328,6 @@ static void mark_sums(const cairn_graph *whole, cairn_id gradient, bool *station
         stationary[gradient] = true;
 }
 
-static cairn_id first_output(const cairn_graph *g, cairn_id op) {
-    return g->ops.data[op].output_count > 0 ? g->ops.data[op].outputs[0] : 0;
-}
-
-/* List all ops but the updates. Differentiating numbers tensors in the order of the backward ops,
- * so a gradient with a smaller number than the result before it was delayed: its op goes back. */
-static uint32_t list_as_before(work *at) {
-    const cairn_graph *g = at->step;
-    uint32_t count = 0;
-    for (cairn_id o = 0; o < g->ops.length; o++) {
-        const cairn_op *op = &g->ops.data[o];
-        if (crn_op_updates(op))
-            continue;
-        uint32_t to = count++;
-        bool gradient = op->output_count > 0 && parameter_of(g, op->outputs[0]) != CAIRN_NONE;
-        while (gradient && to > 0 && g->ops.data[at->order[to - 1]].phase == CAIRN_PHASE_BACKWARD &&
-               first_output(g, at->order[to - 1]) > op->outputs[0]) {
-            at->order[to] = at->order[to - 1];
-            to--;
-        }
-        at->order[to] = o;
-        if (to + 1 < count)
-            mark_read_late(at, op);
-    }
-    return count;
-}
-
 static cairn_status drop_all(work *at, crn_arena *scratch) {
     const cairn_graph *g = at->step;
     bool *stationary;
@@ -405,15 +341,9 @@ static cairn_status drop_all(work *at, crn_arena *scratch) {
         if (!is_added(g, &tensor))
             CRN_TRY(crn_builder_add_tensor(at->builder, &tensor, &(cairn_id){0}));
     }
-    CRN_TAKE(scratch, at->order, g->ops.length);
-    CRN_TAKE(scratch, at->read_late, g->ops.length);
-    uint32_t count = list_as_before(at);
-    for (uint32_t i = 0; i < count; i++) {
-        cairn_op op = g->ops.data[at->order[i]];
-        if (at->read_late[at->order[i]] && op.phase == CAIRN_PHASE_FORWARD)
-            op.flags &= ~(uint32_t)CAIRN_OP_FLAG_NEVER_AGAIN;
-        CRN_TRY(crn_builder_add_op(at->builder, &op, &(cairn_id){0}));
-    }
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        if (!crn_op_updates(&g->ops.data[o]))
+            CRN_TRY(crn_builder_add_op(at->builder, &g->ops.data[o], &(cairn_id){0}));
     return CAIRN_OK;
 }
 

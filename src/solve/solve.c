@@ -12,6 +12,7 @@
 #include "base/watch.h"
 #include "layout/crn_layout.h"
 #include "solve/solve_homes.h"
+#include "solve/solve_whole.h"
 #include "solve/keep_fused.h"
 #include "solve/solution.h"
 
@@ -158,8 +159,8 @@ static void sign(cairn_solution *solution, const char *algorithm) {
 /* If no plan fits, `*out` is nevertheless the one that needs the least memory; the caller destroys
  * it. */
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
-                             const cairn_solve_options *options, cairn_solution **out,
-                             cairn_error *err) {
+                             const cairn_solve_options *options, uint32_t part,
+                             cairn_solution **out, cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = crn_graph_allocator(graph);
     crn_watch watch;
@@ -178,6 +179,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .no_offload = options->no_offload,
                            .live_peak = options->live_peak,
                            .effort = CRN_MAX(options->effort, 1),
+                           .part = part,
                            .memo = options->memo,
                            .scratch = &scratch,
                            .kept = &kept,
@@ -234,14 +236,14 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
 }
 
 cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs, const char *name,
-                             const cairn_solve_options *options, cairn_solution **out,
-                             cairn_error *err) {
+                             const cairn_solve_options *options, uint32_t part,
+                             cairn_solution **out, cairn_error *err) {
     uint32_t which = 0;
     *out = NULL;
     CRN_TRY(find_solver(name, &which, err));
     cairn_status status = options->device_bytes > 0
-                              ? crn_solve_homes(graph, costs, name, options, out, err)
-                              : solve_by(graph, costs, which, options, out, err);
+                              ? crn_solve_whole(graph, costs, name, options, out, err)
+                              : solve_by(graph, costs, which, options, part, out, err);
     if (status == CAIRN_OK && options->homes != NULL)
         status = crn_solve_with_homes(graph, costs, options, out, err);
     if (options->start != NULL && options->device_bytes == 0 &&
@@ -265,7 +267,7 @@ cairn_status crn_solve_least(const cairn_graph *graph, const cairn_costs *costs,
     options.budget_bytes = 1;
     options.effort = 1; /* of every refusal, or they would name different budgets */
     CRN_TRY(find_solver(name, &which, err));
-    cairn_status status = solve_by(graph, costs, which, &options, out, err);
+    cairn_status status = solve_by(graph, costs, which, &options, 1, out, err);
     if (status == CAIRN_OK || (status == CAIRN_INFEASIBLE && *out != NULL))
         return CAIRN_OK;
     cairn_solution_destroy(*out);
@@ -290,7 +292,7 @@ static cairn_status solve_rounds(const cairn_graph *graph, const cairn_costs *co
                                  cairn_solution **out, cairn_error *err) {
     uint64_t effort = options->effort, spent = 1;
     options->effort = 1;
-    CRN_TRY(crn_solve_round(graph, costs, name, options, out, err));
+    CRN_TRY(crn_solve_round(graph, costs, name, options, 1, out, err));
     for (uint64_t next = 2; spent + next <= effort; next *= 2) {
         cairn_solution *other;
         if (time_of(*out) == (*out)->lower_bound_ns)
@@ -299,7 +301,7 @@ static cairn_status solve_rounds(const cairn_graph *graph, const cairn_costs *co
             !options->progress(options->progress_context, spent, effort))
             return crn_fail_cancelled(err);
         options->effort = (uint32_t)next;
-        cairn_status status = crn_solve_round(graph, costs, name, options, &other, err);
+        cairn_status status = crn_solve_round(graph, costs, name, options, 1, &other, err);
         if (status == CAIRN_OK)
             keep_faster(out, other);
         else if (status != CAIRN_INFEASIBLE)

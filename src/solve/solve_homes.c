@@ -20,6 +20,7 @@
 #include "solve/solve_homes.h"
 
 #include "sim/crn_sim.h"
+#include "solve/copy_costs.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
 #include "solve/solver.h"
@@ -32,6 +33,11 @@
 #define SCATTER 2654435769u /* 2^32 by the golden ratio: multiples of it are evenly spread */
 #define MOST_ROUNDS 6       /* of one level, while the arena is too large */
 #define GOOD_ENOUGH 10000   /* ppm above the bound */
+#define PARTS 16            /* of the usual work, of which some searches do one */
+#define PATIENCE 2          /* levels without a faster plan, after which the search ends */
+#define MOST_SPARES 4       /* spare memory is enough for so many visits, or for one */
+#define LEAST_WAITS 32      /* of the step: longer visits are not tried for less than this part */
+#define SMALL 2000u         /* ops: the search for a level does all the work */
 
 typedef struct search {
     const cairn_graph *graph;
@@ -52,6 +58,9 @@ typedef struct search {
     bool *on_host;
     uint32_t on_host_count;     /* at the level that is solved */
     bool share_link;            /* activations may be offloaded too, beside visits */
+    uint32_t spares;            /* the spare memory, in visits of the op that visits most */
+    bool shortens;              /* where the arena is too large, visits become shorter first */
+    uint32_t parts;             /* of the work, of which a search does one */
     int64_t bounds[LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
     cairn_solution *least;      /* in the least memory; NULL: not known, or handed out */
     uint64_t least_base;        /* what its plan without visits needs */
@@ -164,27 +173,13 @@ static uint64_t visited_by(const search *s, const cairn_op *op) {
 }
 
 /* Costs in which an op has what it visits as workspace. */
-static cairn_status add_visits(const search *s, cairn_costs *costs) {
-    crn_costs_set_copy_slowdown(costs, crn_costs_copy_slowdown(s->costs));
-    cairn_costs_set_same_bits(costs, crn_costs_same_bits(s->costs));
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(s->graph); t++)
-        cairn_costs_set_bytes(costs, t, cairn_costs_bytes(s->costs)[t]);
-    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
-        uint32_t count;
-        const cairn_implementation *known = cairn_costs_op(s->costs, o, &count);
-        uint64_t more = visited_by(s, cairn_graph_op(s->graph, o));
-        cairn_implementation *list;
-        CRN_TAKE(s->scratch, list, count);
-        for (uint32_t i = 0; i < count; i++) {
-            list[i] = known[i];
-            list[i].workspace_bytes = crn_align(known[i].workspace_bytes) + more;
-        }
-        CRN_TRY(cairn_costs_set_op(costs, o, list, count));
-        crn_costs_set_fused(costs, o, crn_costs_fused(s->costs, o));
-        if (count > 0)
-            crn_costs_set_again(costs, o, list[0].time_ns - crn_costs_again_ns(s->costs, o, 0));
-    }
-    return CAIRN_OK;
+static cairn_status add_visits(const search *s, cairn_costs **out) {
+    uint64_t *more;
+    CRN_TAKE(s->scratch, more, cairn_graph_op_count(s->graph));
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        more[o] = visited_by(s, cairn_graph_op(s->graph, o));
+    crn_costs_change change = {.more_workspace = more};
+    return crn_costs_copy(s->graph, s->costs, &change, s->scratch, out, s->err);
 }
 
 /* The plan of a solution with visits, judged. */
@@ -209,12 +204,12 @@ static uint64_t memory_of(const search *s, const cairn_solution *solution) {
                                 : solution->layout->arena_bytes;
 }
 
-/* Enough for the visits of one more op. */
+/* Enough for the visits of some more ops. */
 static uint64_t spare_for(const search *s) {
     uint64_t most = 0;
     for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
         most = CRN_MAX(most, visited_by(s, cairn_graph_op(s->graph, o)));
-    return most;
+    return s->spares * most;
 }
 
 /* The plan of a level without its visits, within `target`. Only the plan with visits is laid out;
@@ -225,7 +220,7 @@ static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64
     options.budget_bytes = target;
     options.live_peak |= s->on_host_count > 0;
     options.no_offload |= s->on_host_count > 0 && !s->share_link;
-    return crn_solve_round(s->graph, costs, s->algorithm, &options, out, s->err);
+    return crn_solve_round(s->graph, costs, s->algorithm, &options, s->parts, out, s->err);
 }
 
 /* A share of the room: `target` for the plan, `spare` for visits that begin early and end late. */
@@ -233,9 +228,10 @@ typedef struct share {
     uint64_t target, spare;
 } share;
 
-/* Take away from both, from the spare memory first. Returns whether the target changes. */
-static bool take_away(share *at, uint64_t less) {
-    uint64_t of_spare = CRN_MIN(at->spare, less);
+/* Take away from the plan or, if visits are shortened, from the spare memory first. Returns whether
+ * the plan has less. */
+static bool take_away(const search *s, share *at, uint64_t less) {
+    uint64_t of_spare = s->shortens ? CRN_MIN(at->spare, less) : 0;
     at->spare -= of_spare;
     less -= of_spare;
     at->target = at->target > less ? at->target - less : 1;
@@ -272,7 +268,7 @@ static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t
         cairn_solution_destroy(*out);
         *out = NULL;
         status = CAIRN_INFEASIBLE;
-        if (take_away(&at, (memory - room) * (round + 1))) {
+        if (take_away(s, &at, (memory - room) * (round + 1))) {
             cairn_solution_destroy(base);
             base = NULL;
         }
@@ -288,7 +284,7 @@ static cairn_status solve_short(const search *s, const cairn_costs *costs, uint6
     cairn_solve_options options = s->options;
     cairn_solution *base;
     options.budget_bytes = budget;
-    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, &base, s->err));
+    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, 1, &base, s->err));
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
     return status;
@@ -318,12 +314,7 @@ static cairn_status open_level(search *s, uint32_t level, cairn_costs **out) {
     for (uint32_t i = 0; i < s->count; i++)
         s->on_host[s->order[i]] = i < s->first_of[level];
     s->on_host_count = s->first_of[level];
-    CRN_TRY(cairn_costs_create(s->graph, out, s->err));
-    cairn_status status = add_visits(s, *out);
-    if (status == CAIRN_OK)
-        return CAIRN_OK;
-    cairn_costs_destroy(*out);
-    return status;
+    return add_visits(s, out);
 }
 
 /* The plan in the least memory with its visits. Short visits need no more at any moment, but leave
@@ -506,6 +497,26 @@ static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **b
     return find_least_level(s, level, best);
 }
 
+/* A level, and how much spare memory the plan has there: much makes visits long, and little leaves
+ * more for activations. */
+typedef struct point {
+    uint32_t level, spares;
+    bool shortens;
+} point;
+
+/* Keep the solution of a point if it is faster; then that is the best point. */
+static cairn_status try_point(search *s, point at, cairn_solution **best, point *best_point) {
+    int64_t before = time_of(*best);
+    cairn_solution *next;
+    s->spares = at.spares;
+    s->shortens = at.shortens;
+    CRN_TRY(solve_level(s, at.level, &next));
+    keep_faster(best, next);
+    if (time_of(*best) < before)
+        *best_point = at;
+    return CAIRN_OK;
+}
+
 /* Whether more on the host may be faster: the step recomputes more than it waits for copies. */
 static bool may_gain(const search *s, const cairn_solution *solution, int64_t bound) {
     const cairn_sim_summary *summary = solution->sim->summary;
@@ -516,19 +527,38 @@ static bool may_gain(const search *s, const cairn_solution *solution, int64_t bo
 }
 
 /* From the least level that fits, go up while that is faster. */
-static cairn_status search_levels(search *s, int64_t bound, cairn_solution **best) {
-    uint32_t level = 0;
-    int64_t before = INT64_MAX;
+static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point *found) {
+    *found = (point){0, 1, true};
+    s->parts = cairn_graph_op_count(s->graph) > SMALL ? PARTS : 1;
     if (*best == NULL)
-        CRN_TRY(start_on_host(s, &level, best));
-    while (++level < LEVELS && time_of(*best) < before && may_gain(s, *best, bound) &&
-           step_bound(s, level, 0) < time_of(*best)) {
-        cairn_solution *next;
-        before = time_of(*best);
-        CRN_TRY(solve_level(s, level, &next));
-        keep_faster(best, next);
+        CRN_TRY(start_on_host(s, &found->level, best));
+    for (uint32_t level = found->level + 1;
+         level < LEVELS && level <= found->level + PATIENCE && may_gain(s, *best, bound) &&
+         step_bound(s, level, 0) < time_of(*best);
+         level++)
+        CRN_TRY(try_point(s, (point){level, 1, true}, best, found));
+    return CAIRN_OK;
+}
+
+/* If the step waits for copies, try longer visits, there and at higher levels. */
+static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, point *found) {
+    s->parts = PARTS;
+    for (uint32_t level = CRN_MAX(found->level, 1);
+         level <= LEVELS && level <= found->level + PATIENCE && !is_good(*best, bound) &&
+         (*best)->sim->summary->idle_ns > (*best)->sim->summary->time_ns / LEAST_WAITS;
+         level++) {
+        if (level > found->level)
+            CRN_TRY(try_point(s, (point){level, 1, true}, best, found));
+        CRN_TRY(try_point(s, (point){level, 1, false}, best, found));
+        CRN_TRY(try_point(s, (point){level, MOST_SPARES, false}, best, found));
     }
     return CAIRN_OK;
+}
+
+static cairn_status search_levels(search *s, int64_t bound, cairn_solution **best) {
+    point found;
+    CRN_TRY(climb(s, bound, best, &found));
+    return lengthen(s, bound, best, &found);
 }
 
 static cairn_status refuse(const search *s) {
@@ -583,6 +613,9 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                 .stationary = cairn_stationary_bytes(graph, costs, 0),
                 .micro_batches = CRN_MAX(options->micro_batches, 1),
                 .saved = crn_sim_gather_saves(graph, costs),
+                .spares = 1,
+                .shortens = true,
+                .parts = 1,
                 .scratch = &scratch,
                 .err = err != NULL ? err : &own};
     s.options.device_bytes = 0;

@@ -6,7 +6,7 @@
 #include "base/crn_base.h"
 #include "cairn/solve.h"
 
-/* cairn_solve() for options->device_bytes. */
+/* A solution for options->device_bytes, in the order of the graph. */
 CAIRN_MUST cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                                         const char *name, const cairn_solve_options *options,
                                         cairn_solution **out, cairn_error *err);

@@ -53,6 +53,34 @@ static void test_algorithms(void) {
     close_subject(&usual);
 }
 
+/* With a byte less than `none` needs, gradients wait: nothing is recomputed or copied, and updates
+ * that follow each other are one launch at the end. */
+static void test_delayed(void) {
+    row r = {delayed, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL, 0};
+    cairn_exec_options options = options_of(&r);
+    subject usual =
+        subject_of(test_device(backend, 2), with_updates(delayed(), &options), "none", &options);
+    outcome expected = train(&usual, 1);
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = CAIRN_MACHINE_INIT;
+    cairn_error err = {0};
+    subject s = usual;
+    CHECK_OK(cairn_machine_find("v100", &machine, &err), &err);
+    solve.machine = &machine;
+    solve.device_bytes = expected.bytes - 1;
+    CHECK_OK(cairn_solve(s.graph, s.costs, "auto", &solve, &s.solution, &err), &err);
+    const cairn_sim_summary *summary = s.solution->sim->summary;
+    CHECK(summary->reruns == 0 && summary->offloads == 0 && summary->fetches == 0);
+    CHECK_OK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err),
+             &err);
+    outcome made = train(&s, 1);
+    CHECK(same(&expected, &made));
+    CHECK(made.bytes < expected.bytes);
+    cairn_exec_destroy(s.exec);
+    cairn_solution_destroy(s.solution);
+    close_subject(&usual);
+}
+
 /* A recomputation must not read an updated parameter, and the slots must be those of the
  * optimiser. */
 static void test_wrong(void) {
@@ -101,6 +129,7 @@ int main(int count, char **arguments) {
     for (size_t i = 0; i < CRN_LENGTH(rows); i++)
         test_same_bits(&rows[i]);
     test_algorithms();
+    test_delayed();
     test_wrong();
     return check_result();
 }

@@ -53,6 +53,11 @@
 #define ALONE_ROUNDS 4u
 #define ALONE_STEP 32u
 
+/* What a search may do of `units`. */
+static uint64_t work_of(const crn_problem *problem, uint64_t units) {
+    return units * problem->effort / CRN_MAX(problem->part, 1);
+}
+
 /* A plan within the whole budget, judged by the simulator and the layout. */
 typedef struct candidate {
     crn_schedule schedule;
@@ -353,7 +358,7 @@ static void start_from_above(const crn_problem *problem, rounds *r, int64_t limi
     s->merge = false;
     crn_repair(s, limit, 2 * r->flat->op_count, INT64_MAX);
     crn_matrix_prune_all(r->matrix);
-    crn_descend(s, limit, START_WORK * problem->effort);
+    crn_descend(s, limit, work_of(problem, START_WORK));
     finish_start(r, limit);
 }
 
@@ -379,9 +384,9 @@ static uint32_t restarts(const rounds *r) {
 static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t limit) {
     crn_search *s = r->search;
     bool small = r->flat->op_count <= SMALL, quick = small;
-    s->deadline = crn_search_work(s) + START_WORK * problem->effort;
+    s->deadline = crn_search_work(s) + work_of(problem, START_WORK);
     CRN_TRY(start_from_cuts(problem, r, limit));
-    s->deadline = crn_search_work(s) + START_WORK * problem->effort;
+    s->deadline = crn_search_work(s) + work_of(problem, START_WORK);
     start_from_nothing(r, limit);
     s->deadline = UINT64_MAX;
     if (is_close(r, small ? ENOUGH : CLOSE))
@@ -401,7 +406,7 @@ static cairn_status search(const crn_problem *problem, rounds *r, int64_t limit,
         search_again(problem, r, limit, work / 2);
     if (few && r->fits && bound_time(r) < r->best.time) {
         crn_matrix_load(r->matrix, &r->best);
-        crn_anneal(r->search, limit, ANNEAL_WORK * problem->effort);
+        crn_anneal(r->search, limit, work_of(problem, ANNEAL_WORK));
         finish_start(r, limit);
     }
     if (few && !is_close(r, ENOUGH))
@@ -560,7 +565,7 @@ static cairn_status take_round(const crn_problem *problem, rounds *r, int64_t li
                                crn_schedule *schedule) {
     bool copies = problem->machine != NULL && !problem->no_offload;
     bool last = r->round++ == CRN_MOST_ROUNDS - 1;
-    uint64_t work = CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count) * problem->effort;
+    uint64_t work = work_of(problem, CRN_MIN(WORK, (uint64_t)OP_WORK * r->flat->op_count));
     uint64_t later_work = work / LATER_SHARE;
     crn_joint joint = {0};
     if (!r->searched)
