@@ -310,8 +310,9 @@ class ArenaWriter(Writer):
         if not any(places):
             return super()._plain_call(op, arguments, keywords)
         for i, s in enumerate(made):
-            if places[i] is None:  # resized by the op
-                places[i] = self.graph.call_function(torch.empty, (0,), dict(dtype=s.like.dtype, device=s.like.device))
+            if places[i] is None:  # beside the arena
+                places[i] = self.graph.call_function(torch.empty_strided, (tuple(s.like.shape), s.like.stride()),
+                                                     dict(dtype=s.like.dtype, device=s.like.device))
         return self.graph.call_function(form.target, arguments, {**keywords, **form.keywords(places)})
 
     def _onto(self, op, arguments, place=None):

@@ -341,7 +341,7 @@ class Writer:
         self._emit_inputs()
         self._emit(self.forward_steps)
         self.memo = {}
-        results = self._updated([self._value(n) for n in joint.fwd_out])
+        results = self._apart(self._updated([self._value(n) for n in joint.fwd_out]))
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
         also = self._also_saved()
@@ -381,6 +381,16 @@ class Writer:
     def _begin_at(self, storage, new, node):
         """A storage that is there before the step is the value of `new`, and of `node` in the captured graph."""
         self.env[storage], self.placeholder_of[storage] = new, node
+
+    def _apart(self, results):
+        """No tensor twice: autograd takes what it is told of one result, that it has no gradient, for the others too."""
+        seen = set()
+        for place, new in enumerate(results):
+            if new in seen and isinstance(new, fx.Node) and new.op == "call_function":
+                results[place] = self.graph.call_function(torch.ops.aten.alias.default, (new,))
+                results[place].meta = {key: value for key, value in new.meta.items() if key in ("val", _check.HOLDS)}
+            seen.add(new)
+        return results
 
     def _updated(self, results):
         """The forward part's results with inputs in place of their new values, which one call copies into them all. The

@@ -143,6 +143,19 @@ class Order(unittest.TestCase):
             gradients.append(x.grad)
         self.assertTrue(torch.equal(*gradients))
 
+    def test_detached(self):
+        """A result that is returned without its gradient too still has one."""
+        def function(x):
+            h = torch.cos(x * 1.5)
+            return h.sum(), h.detach(), h[:2]
+        gradients = []
+        for call in (function, compiled(function, cairn.backend(mode="compiled"))):
+            x = torch.arange(6.0).requires_grad_()
+            loss, _, part = call(x)
+            gradients += torch.autograd.grad(loss, x, retain_graph=True) + torch.autograd.grad(part.sum(), x)
+        for expected, found in zip(gradients[:2], gradients[2:]):
+            torch.testing.assert_close(found, expected)
+
 
 class Normed(nn.Module):
     """A batch norm whose weight and bias are its running statistics."""
